@@ -1,0 +1,40 @@
+"""UCFH: learn a task that repeats and lasts a fixed number of steps, with a guarantee.
+
+Names are loaded on first use, so that ``import ucfh`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "MDP": "problem",
+    "Problem": "problem",
+    "InputError": "errors",
+    "Plan": "planning",
+    "fixed_horizon_evi": "planning",
+}
+
+__all__ = ["__version__", *_HOME]
+
+if TYPE_CHECKING:
+    from ucfh.errors import InputError as InputError
+    from ucfh.planning import Plan as Plan
+    from ucfh.planning import fixed_horizon_evi as fixed_horizon_evi
+    from ucfh.problem import MDP as MDP
+    from ucfh.problem import Problem as Problem
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ucfh' has no attribute {name!r}")
+    value = getattr(import_module(f"ucfh.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,41 @@
+"""The one kind of error that a user can cause, and the words shared by its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Something the caller gave is wrong; the message names the entry at fault and the remedy.
+
+    It is a ``ValueError``, so Python users catch what they expect. The command line prints its
+    one line and exits with code 2; every other exception is a bug and keeps its traceback.
+    """
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """An error for a name that does not exist, with the nearest one that does.
+
+    >>> print(unknown("problem", "chian", ["chain", "grid"]))
+    unknown problem 'chian': did you mean 'chain'? (known: chain, grid)
+    """
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return InputError(f"unknown {kind} {name!r}: {hint}(known: {', '.join(names)})")
+
+
+def check_unit(name: str, value: float) -> float:
+    """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
+    if not 0 < value <= 1:
+        raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
+    return float(value)
+
+
+def check_count(name: str, value: int) -> int:
+    """Return ``value`` if it is a whole number of at least 1; else raise."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InputError(f"{name} = {value} must be a whole number of at least 1")
+    return int(value)

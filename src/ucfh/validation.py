@@ -1,0 +1,227 @@
+"""Checks of what a user gives: arrays of any accepted form in, flat arrays over a table out.
+
+Every error names the entry at fault and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ucfh.errors import InputError
+from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
+
+
+def as_numbers(name: str, values: Any) -> Floats:
+    """``values`` as floats, or an error that says they are not numbers."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers of one shape") from None
+
+
+def check_available(available: Any, states: int, actions: int) -> Bools:
+    """(S, A) which actions a state has."""
+    if available is None:
+        return np.ones((states, actions), bool)
+    mask = np.asarray(available)
+    if mask.shape != (states, actions) or mask.dtype != bool:
+        raise InputError(
+            f"available has shape {mask.shape} and type {mask.dtype}: it must be boolean, "
+            f"(S, A) = {(states, actions)}"
+        )
+    return np.asarray(mask, bool)
+
+
+def check_states(name: str, given: Sequence[int], states: int) -> list[int]:
+    """Distinct states, ascending."""
+    for s in given:
+        if int(s) != s or not 0 <= s < states:
+            raise InputError(f"{name} state {s} does not exist: states are 0 to {states - 1}")
+    return sorted({int(s) for s in given})
+
+
+def check_initial(initial: Any, states: int) -> Floats:
+    """(S,) the start distribution, from a state or a distribution."""
+    given = as_numbers("initial", initial)
+    if given.ndim == 0:
+        (s,) = check_states("initial", [initial], states)
+        return np.asarray(np.arange(states) == s, np.float64)
+    if given.shape != (states,):
+        raise InputError(
+            f"initial has shape {given.shape}: it must be a state or a distribution (S,) = "
+            f"{(states,)}"
+        )
+    bad = np.flatnonzero(~(given >= 0))
+    if bad.size:
+        raise InputError(f"initial[{bad[0]}] = {given[bad[0]]}: probabilities must be at least 0")
+    total = given.sum()
+    if abs(total - 1) > MAX_ROUNDING:
+        raise InputError(f"initial sums to {total:.12g}: it must sum to 1 (divide by its sum)")
+    return np.asarray(given / total, np.float64)
+
+
+def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    """Labels: as many as there are, all different."""
+    if names is None:
+        return None
+    labels = tuple(str(name) for name in names)
+    if len(labels) != count:
+        raise InputError(f"{len(labels)} {kind} names for {count} {kind}s: give one for each")
+    if len(set(labels)) != count:
+        double = next(name for name in labels if labels.count(name) > 1)
+        raise InputError(f"{kind} name {double!r} is given twice: names must differ")
+    return labels
+
+
+def check_csr(
+    indptr: Any, indices: Any, states: int, actions: int, horizon: int
+) -> tuple[int, Ints, Ints]:
+    """(stages, rectangular row of each entry, successor of each entry) of compressed rows."""
+    ptr, idx = np.asarray(indptr), np.asarray(indices)
+    for name, array in (("indptr", ptr), ("indices", idx)):
+        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+            raise InputError(f"{name} must be a 1-d array of whole numbers")
+    rows = len(ptr) - 1
+    if rows not in (states * actions, horizon * states * actions):
+        raise InputError(
+            f"indptr describes {rows} rows: there must be S*A = {states * actions} "
+            f"(rows s*A + a), or H*S*A = {horizon * states * actions} (rows (t*S + s)*A + a)"
+        )
+    if ptr[0] != 0 or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+        raise InputError(
+            f"indptr must rise from 0 to len(indices) = {len(idx)}: it runs from {ptr[0]} to "
+            f"{ptr[-1]}" + ("" if (np.diff(ptr) >= 0).all() else " and falls on the way")
+        )
+    stages = rows // (states * actions)
+    return stages, np.repeat(np.arange(rows), np.diff(ptr)), idx.astype(np.int64)
+
+
+def check_successors(
+    successors: Any, states: int, actions: int, horizon: int
+) -> tuple[int, Ints, Ints]:
+    """(stages, rectangular row, successor) of each entry, from a mask or (indptr, indices)."""
+    if isinstance(successors, tuple) and len(successors) == 2:
+        return check_csr(*successors, states, actions, horizon)
+    mask = np.asarray(successors)
+    shapes = ((states, actions, states), (horizon, states, actions, states))
+    if mask.dtype != bool or mask.shape not in shapes:
+        raise InputError(
+            f"successors must be (indptr, indices) or a boolean mask of shape {shapes[0]} or "
+            f"{shapes[1]}: got {mask.dtype} of shape {mask.shape}"
+        )
+    rows, indices = np.nonzero(mask.reshape(-1, states))
+    return (1 if mask.ndim == 3 else horizon), rows, indices
+
+
+def check_transitions(
+    transitions: Any, rewards: Any, horizon: int
+) -> tuple[int, int, int, Ints, Ints, Floats]:
+    """S, A, stages, and (rectangular row, successor, probability) of each entry."""
+    if isinstance(transitions, tuple) and len(transitions) == 3:
+        r = as_numbers("rewards", rewards)
+        if r.ndim < 2:
+            raise InputError(
+                "with transitions as (indptr, indices, p), rewards must show the states: "
+                f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
+            )
+        S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
+        if A == 1:
+            A = max(1, (len(transitions[0]) - 1) // S)
+        stages, rows, indices = check_csr(*transitions[:2], S, A, horizon)
+        given = as_numbers("transitions", transitions[2])
+        if given.shape != indices.shape:
+            raise InputError(
+                f"p has shape {given.shape} and indices {indices.shape}: one probability each"
+            )
+        return S, A, stages, rows, indices, given
+    p = as_numbers("transitions", transitions)
+    if p.ndim not in (3, 4) or 0 in p.shape or p.shape[-3] != p.shape[-1]:
+        raise InputError(
+            f"transitions have shape {p.shape}: they must be (S, A, S), (H, S, A, S), or a "
+            "tuple (indptr, indices, p)"
+        )
+    if p.ndim == 4 and p.shape[0] != horizon:
+        raise InputError(
+            f"transitions have {p.shape[0]} stages and the horizon is {horizon}: they must agree"
+        )
+    S, A = p.shape[-3], p.shape[-2]
+    flat = p.reshape(-1, S)
+    # a row of zeros keeps an entry, so that the error can say what it sums to
+    rows, indices = np.nonzero((flat != 0) | ((flat.sum(1) == 0)[:, None] & (np.arange(S) == 0)))
+    return S, A, p.shape[0] if p.ndim == 4 else 1, rows, indices, flat[rows, indices]
+
+
+def check_probabilities(table: Table, p: Floats) -> Floats:
+    """(entries,) each row's probabilities, renormalised where they are off by rounding."""
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1 + MAX_ROUNDING)))
+    if bad.size:
+        e = bad[0]
+        raise InputError(
+            f"the probability of state {table.indices[e]} after "
+            f"{table.name_of(int(table.row_of_entry[e]))} is {p[e]}: it must be in [0, 1]"
+        )
+    total = np.add.reduceat(p, table.indptr[:-1])
+    off = np.flatnonzero(np.abs(total - 1) > MAX_ROUNDING)
+    if off.size:
+        raise InputError(
+            f"the probabilities after {table.name_of(int(off[0]))} sum to {total[off[0]]:.12g}: "
+            "they must sum to 1 (divide the row by its sum)"
+        )
+    return np.asarray(p / np.repeat(total, table.lengths), np.float64)
+
+
+def check_rewards(
+    rewards: Any, table: Table, horizon: int, terminal: Sequence[int]
+) -> tuple[Floats, Floats | None]:
+    """((1 or H, R) rewards of pairs, (1 or H, entries) rewards of successors or None)."""
+    r = as_numbers("rewards", rewards)
+    S, A, H = table.states, table.actions, horizon
+    shape = (H, S, A, S)[: 4 if r.ndim == 4 else 3]
+    fits = r.ndim != 1 and r.ndim <= 4
+    try:
+        np.broadcast_to(r, shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(
+            f"rewards have shape {r.shape}: they must broadcast to (H, S, A) = {(H, S, A)}, so "
+            f"r(s) is (S, 1) = {(S, 1)}, or have 4 axes (1 or H, S, A, S)"
+        )
+    stages = r.shape[0] if r.ndim >= 3 else 1
+    r = np.broadcast_to(r, (stages, *shape[1:]))
+    ends = np.isin(table.state, list(terminal))
+    if r.ndim == 3:
+        pair = np.where(ends, 0.0, r[:, table.state, table.action])
+        _check_range(pair, lambda i: (i[0], table.state[i[1]], table.action[i[1]]))
+        return pair, None
+    body = int(table.indptr[table.start])
+    stage, k = np.divmod(table.row_of_entry[:body], table.pairs)
+    s, a, following = table.state[k], table.action[k], table.indices[:body]
+    t: Any = np.arange(stages)[:, None]
+    if table.stages > 1:
+        t = np.minimum(stage, stages - 1)[None, :]
+    successor = np.zeros((len(t), table.entries))
+    successor[:, :body] = np.where(ends[k], 0.0, r[t, s, a, following])
+    _check_range(successor[:, :body], lambda i: (i[0], s[i[1]], a[i[1]], following[i[1]]))
+    return np.zeros((1, table.pairs)), successor
+
+
+def _check_range(r: Floats, where: Any) -> None:
+    bad = np.argwhere(~((r >= 0) & (r <= 1)))
+    if not bad.size:
+        return
+    entry = ", ".join(
+        f"{name}={i}" for name, i in zip(("t", "s", "a", "s'"), where(bad[0]), strict=False)
+    )
+    value = r[tuple(bad[0])]
+    if not np.isfinite(r).all():
+        raise InputError(f"the reward at ({entry}) is {value}: rewards must be numbers in [0, 1]")
+    low, span = min(0.0, float(r.min())), max(1.0, float(r.max())) - min(0.0, float(r.min()))
+    shift = f"(rewards + {-low:.6g})" if low < 0 else "rewards"
+    raise InputError(
+        f"the reward at ({entry}) is {value:.6g}, outside [0, 1]: pass {shift} / {span:.6g}, and "
+        f"epsilon / {span:.6g}, which asks for the same accuracy"
+    )
