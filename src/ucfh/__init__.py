@@ -16,6 +16,20 @@ _HOME = {
     "InputError": "errors",
     "Plan": "planning",
     "fixed_horizon_evi": "planning",
+    "Constants": "constants",
+    "constants": "constants",
+    "bounds": "bounds",
+    "confidence_set": "confidence",
+    "kl_set": "confidence",
+    "Counts": "counts",
+    "UCFH": "agents.ucfh",
+    "Run": "simulation.run",
+    "simulate": "simulation.simulate",
+    "make": "problems",
+    "read_model": "models",
+    "write_model": "models",
+    "read_policy": "policies",
+    "write_policy": "policies",
 }
 
 __all__ = ["__version__", *_HOME]

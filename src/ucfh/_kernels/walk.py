@@ -1,0 +1,115 @@
+"""Episodes, one step after another.
+
+Every episode uses one uniform number for the start and one for each of its H transitions, turned
+into a state by inversion (plus one for each reward where those are noisy and watched).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
+    """Running sums of each row into out (entries,), infinite from its last possible entry on."""
+    for row in range(len(indptr) - 1):
+        total, last = 0.0, indptr[row]
+        for e in range(indptr[row], indptr[row + 1]):
+            total += p[e]
+            out[e] = total
+            if p[e] > 0.0:
+                last = e
+        out[last : indptr[row + 1]] = np.inf
+
+
+@njit(cache=True, nogil=True)
+def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
+    """The first entry whose cumulative probability exceeds u."""
+    while end - begin > 8:
+        middle = (begin + end) >> 1
+        if cumulative[middle - 1] > u:
+            end = middle
+        else:
+            begin = middle
+    while cumulative[begin] <= u:
+        begin += 1
+    return begin
+
+
+@njit(cache=True, nogil=True)
+def walk(
+    rng: np.random.Generator,
+    episodes: int,
+    rows: Ints,
+    indptr: Ints,
+    indices: Index,
+    cumulative: Floats,
+    position: Ints,
+    limit: Ints,
+    drop_surplus: bool,
+    visits: Ints,
+    successors: Ints,
+    stride: int,
+    r: Floats,
+    bonus: Floats | None,
+    noisy: bool,
+    sums: Floats | None,
+) -> int:
+    """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
+
+    rows (H, S) what the policy takes; cumulative (entries,) of each row, infinite at its last
+    possible entry; position (entries,) of nature's entries among the learner's; limit (rows,).
+    Adds to visits (rows,), successors (learner's entries,) and, if given, sums (rows,) of
+    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). Returns the number walked.
+    """
+    H, start = len(rows), len(indptr) - 2
+    for episode in range(episodes):
+        reached = False
+        s = 0
+        for t in range(-1, H):
+            row = start if t < 0 else rows[t, s]
+            e = _draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+            s = indices[e]
+            x = 0.0
+            if sums is not None and t >= 0:
+                x = r[min(t, len(r) - 1), row - t * stride]
+                if bonus is not None:
+                    x += bonus[min(t, len(bonus) - 1), e]
+                if noisy:
+                    x = 1.0 if rng.random() < x else 0.0
+            if not (drop_surplus and visits[row] >= limit[row]):
+                visits[row] += 1
+                successors[position[e]] += 1
+                if sums is not None:
+                    sums[row] += x
+            if visits[row] >= limit[row]:
+                reached = True
+        if reached:
+            return episode + 1
+    return episodes
+
+
+@njit(cache=True, nogil=True)
+def reachable(indptr: Ints, indices: Index, p: Floats, rows: Ints, out: NDArray[np.bool_]) -> None:
+    """Whether each row can be visited under the policy that takes rows (H, S): out (rows,)."""
+    H, S = rows.shape
+    here = np.zeros(S, np.bool_)
+    out[:] = False
+    out[-1] = True
+    for e in range(indptr[-2], indptr[-1]):
+        here[indices[e]] |= p[e] > 0.0
+    for t in range(H):
+        there = np.zeros(S, np.bool_)
+        for s in range(S):
+            if here[s]:
+                row = rows[t, s]
+                out[row] = True
+                for e in range(indptr[row], indptr[row + 1]):
+                    there[indices[e]] |= p[e] > 0.0
+        here = there

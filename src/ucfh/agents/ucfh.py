@@ -1,0 +1,158 @@
+"""UCFH, the paper's Algorithm 1: upper-confidence fixed-horizon episodic reinforcement learning.
+
+    n(s,a) = v(s,a) = n(s,a,s') = 0
+    loop
+        p^(s'|s,a) = n(s,a,s') / n(s,a)
+        M_k = all MDPs with p~_t(s'|s,a) in ConfidenceSet(p^(s'|s,a), n(s,a))
+        M~_k, pi_k = FixedHorizonEVI(M_k)
+        repeat SampleEpisode(pi_k), counting in v,
+        until some (s,a) has v(s,a) >= max(m w_min, n(s,a)) and n(s,a) < S m H
+        for one such pair: n += v, n(.,s') += v(.,s'), v = v(.,s') = 0
+
+Which of several such pairs is updated is free: here the one of lowest index; the others keep
+their v and their turn comes after one more episode each.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ucfh.agents.base import NEVER, Agent, Box, Limits
+from ucfh.confidence import choose_set
+from ucfh.constants import Variant, constants_of
+from ucfh.counts import Counts
+from ucfh.errors import InputError
+from ucfh.planning import extended_value_iteration, start_value
+from ucfh.problem import Problem
+from ucfh.table import Rewards
+
+
+class UCFH(Agent):
+    """At most ``episode_bound`` episodes are worse than epsilon, with probability 1 - delta.
+
+    Args:
+        problem: what the learner is told. Unknown rewards, an unknown start and transitions that
+            depend on t are learned under the same guarantee (see `ucfh.constants.constants_of`).
+        epsilon, delta: accuracy and failure probability, both in (0, 1].
+        variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
+            theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
+            random.
+        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee).
+        m: replaces the constant m, for tests and studies. No guarantee then: ``episode_bound``
+            is None.
+
+    Attributes (besides those of `Agent`):
+        constants: w_min, U_max, delta_1, m, cut-off.
+        n, v: counts in the model, and since each row's last update.
+
+    >>> from ucfh import make
+    >>> agent = UCFH(make("chain:n=5").problem, epsilon=0.5, delta=0.1)
+    >>> agent.optimistic  # nothing seen yet: four steps to the right, and a reward of 1 there
+    1.05
+
+    """
+
+    box: Box
+
+    def __init__(
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        *,
+        variant: Variant = "paper",
+        confidence: str = "paper",
+        m: float | None = None,
+    ) -> None:
+        self.problem, self.epsilon, self.delta = problem, epsilon, delta
+        self.confidence_set = choose_set(confidence)
+        self.constants = constants_of(problem, epsilon, delta, variant, m)
+        self.episode_bound = self.constants.episode_bound if m is None else None
+        self._enough = ceil(self.constants.m * self.constants.w_min)
+        self._cutoff = ceil(self.constants.cutoff)
+        if 2 * self._cutoff + problem.horizon * problem.table.rows > NEVER:
+            fits = epsilon * (self._cutoff / 2**62) ** 0.5
+            raise InputError(
+                f"epsilon = {epsilon:g} asks for {self.constants.cutoff:.3g} visits of a pair, "
+                f"more than 64-bit counts hold: pass at least {1.1 * fits:.2g}"
+            )
+        self.n, self.v = Counts.zero(problem), Counts.zero(problem)
+        table = problem.table
+        # the start is a row like the others, unless it is told
+        self._learned = np.ones(table.rows, bool)
+        self._learned[table.start] = problem.initial is None
+        self.box = Box(
+            np.zeros(table.entries),
+            np.ones(table.entries),
+            np.zeros(table.rows),
+            np.ones(table.rows),
+        )
+        if problem.initial is not None:
+            start = table.entries_of(table.start)
+            known = problem.initial[table.indices[start]]
+            self.box.lo[start] = self.box.hi[start] = known
+        self._plan()
+
+    def _plan(self) -> None:
+        """Optimistic planning: pi_k, and the value it has in the best MDP of M_k."""
+        problem, box = self.problem, self.box
+        rewards = problem.rewards
+        if rewards is None:
+            rewards = Rewards(box.reward_hi[:-1].reshape(-1, problem.table.pairs))
+        plan = extended_value_iteration(problem.table, box.lo, box.hi, rewards, problem.horizon)
+        self.policy = plan.policy
+        self.optimistic = start_value(problem.table, box.lo, box.hi, plan.values)
+
+    def limits(self) -> Limits:
+        """v(s,a) may grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""
+        n, v = self.n.visits, self.v.visits
+        room = np.maximum(np.maximum(self._enough, n) - v, 0)
+        active = self._learned & (n < self._cutoff)
+        drop = not self.constants.printed
+        return Limits(np.where(active, room, NEVER), drop_surplus=drop)
+
+    def observe(self, seen: Counts) -> bool:
+        """Count in v; update the model for one pair that has been seen often enough."""
+        self.v.add(seen)
+        often = np.flatnonzero(self.limits().visits == 0)
+        if not often.size:
+            return False
+        self._update(int(often[0]))
+        self._plan()
+        return True
+
+    def _update(self, row: int) -> None:
+        """Update the model statistics, and so the confidence set, of one pair."""
+        self.v.move_row(row, self.problem.table, to=self.n)
+        self._bound(row)
+        self.updated = row
+
+    def _bound(self, row: int) -> None:
+        """The confidence set of one pair, from its n."""
+        n, delta_1, box = self.n.visits[row], self.constants.delta_1, self.box
+        entries = self.problem.table.entries_of(row)
+        p_hat = self.n.successors[entries] / n
+        box.lo[entries], box.hi[entries] = self.confidence_set(p_hat, n, delta_1)
+        if self.problem.rewards is None:
+            r_hat = min(1.0, self.n.rewards[row] / n)
+            box.reward_lo[row], box.reward_hi[row] = self.confidence_set(r_hat, n, delta_1)
+
+    def visits_of(self, row: int) -> int:
+        """n of a row."""
+        return int(self.n.visits[row])
+
+    def state(self) -> dict[str, Any]:
+        """The counts n and v; all else follows from them."""
+        return {**self.n.state("n"), **self.v.state("v"), "updated": np.int64(self.updated)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back counts, and plan."""
+        self.n.restore("n", state)
+        self.v.restore("v", state)
+        self.updated = int(state["updated"])
+        for row in np.flatnonzero(self.n.visits):
+            self._bound(int(row))
+        self._plan()

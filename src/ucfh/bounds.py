@@ -1,0 +1,195 @@
+"""Every bound of the paper, and of its section on related work, as a formula and a number.
+
+Two kinds of number stand side by side and are marked: *exact* ones have their true constants
+(Theorem 1 as printed and as corrected, Theorem 2 where it is valid); *order* ones are the leading
+term of an O~ bound with constant 1 and all logarithms but ln(1/delta) left out, as the paper
+states it. Orders may be compared with orders: the row "UCFH, order" is the paper's own.
+
+Bounds in time steps are carried to episodes as the paper says: the state is augmented by the time
+step (S -> S H), and an episode worse than eps has at least one bad time step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import e, log
+
+from ucfh.constants import Constants, constants
+from ucfh.errors import InputError
+
+ETA = 1 / 10
+"""The proof of Theorem 2's eta."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One row of the table.
+
+    Attributes:
+        name: the algorithm or theorem.
+        reference: where it is from.
+        formula: in S, A, C, H, eps, delta; as carried to episodes.
+        episodes: the number, or None where the bound is not valid.
+        exact: whether constants and logarithms are the true ones.
+        lower: whether it is a lower bound.
+        note: setting, or why there is no number.
+
+    """
+
+    name: str
+    reference: str
+    formula: str
+    episodes: float | None
+    exact: bool = False
+    lower: bool = False
+    note: str = ""
+
+
+def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
+    """The lower bound: any algorithm that is right with probability 1 - delta needs so many.
+
+    With the proof's eps' = 16 eps e^4/((H-2) eta), and the constants 1/400 and 1/4 of the bandit
+    bound it rests on (the paper prints them inverted, as 400 and 4):
+
+        (1/400) (A-1)(S-3)/eps'^2 ln( (1/4) / (delta + e^-4/80) )
+
+    Raises `InputError` outside its range of validity.
+
+    >>> round(theorem_2(100, 4, 50, 6.86836458328e-4, 1e-4), 6)
+    308.847573
+    """
+    if states <= 3 or actions <= 1 or horizon <= 2:
+        raise InputError("Theorem 2 needs S > 3, A > 1 and H > 2")
+    delta_0, epsilon_0 = e**-4 / 80, (horizon - 2) / (640 * e**4)
+    if not delta < delta_0:
+        raise InputError(f"Theorem 2 needs delta < e^-4/80 = {delta_0:.6g}")
+    if not epsilon < epsilon_0:
+        raise InputError(f"Theorem 2 needs eps < (H-2)/(640 e^4) = {epsilon_0:.6g}")
+    gap = 16 * epsilon * e**4 / ((horizon - 2) * ETA)
+    return (actions - 1) * (states - 3) / (400 * gap**2) * log(1 / (4 * (delta + delta_0)))
+
+
+@dataclass(frozen=True)
+class Order:
+    """An O~ bound: the exponents of S, A, C, H and 1/eps in its leading term."""
+
+    name: str
+    reference: str
+    exponents: tuple[int, int, int, int, int]
+    note: str
+
+    @property
+    def formula(self) -> str:
+        """The leading term in words, such as S^2 A H^3/eps^2 ln(1/delta)."""
+        powers = [
+            f"{symbol}^{k}" if k > 1 else symbol
+            for symbol, k in zip(("S", "A", "C", "H", "eps"), self.exponents, strict=True)
+            if k
+        ]
+        return f"{' '.join(powers[:-1])}/{powers[-1]} ln(1/delta)"
+
+    def episodes(self, S: int, A: int, C: int, H: int, eps: float, delta: float) -> float:
+        """The leading term as a number."""
+        s, a, c, h, k = self.exponents
+        return float(S**s * A**a * C**c * H**h) / eps**k * log(1 / delta)
+
+
+ORDERS = [
+    Order(
+        "UCFH, order",
+        "Dann, Brunskill 2015, Theorem 1",
+        (1, 1, 1, 2, 2),
+        "the order of Theorem 1, to compare with",
+    ),
+    Order(
+        "UCRL2",
+        "Jaksch, Ortner, Auer 2010, Corollary 3",
+        (2, 1, 0, 3, 2),
+        "from its regret bound, the reset after H steps ignored",
+    ),
+    Order(
+        "Reveliotis-Bountourelis",
+        "Reveliotis, Bountourelis 2007",
+        (1, 1, 0, 4, 2),
+        "acyclic; times 1/q if given policies reach each state with probability q (here q = 1)",
+    ),
+    Order(
+        "Delayed Q-learning",
+        "Strehl et al. 2006",
+        (1, 1, 0, 6, 4),
+        "S A H^5/eps^4 time steps, carried to episodes",
+    ),
+    Order(
+        "Fiechter",
+        "Fiechter 1994",
+        (2, 1, 0, 7, 2),
+        "discounted, episodes of length about H = 1/(1-gamma)",
+    ),
+    Order(
+        "Kakade",
+        "Kakade 2003, chapter 8",
+        (2, 1, 0, 8, 3),
+        "S^2 A H^6/eps^3 time steps, carried to episodes",
+    ),
+    Order("Auer-Ortner", "Auer, Ortner 2005", (10, 1, 0, 7, 3), "from its regret bound"),
+]
+
+
+def bounds(
+    states: int,
+    actions: int,
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    successors: int | None = None,
+) -> list[Bound]:
+    """All bounds for one size of problem, the smallest number first, those without one last."""
+    both: dict[str, Constants] = {
+        variant: constants(states, actions, horizon, epsilon, delta, successors, variant)
+        for variant in ("paper", "corrected")
+    }
+    C = both["paper"].successors
+    rows = [
+        Bound(
+            "Theorem 1, printed",
+            "Dann, Brunskill 2015",
+            "6 SA m log2^2(4 H^2 S/eps)",
+            both["paper"].episode_bound,
+            exact=True,
+            note="max(1, log2 log2 H) in m",
+        ),
+        Bound(
+            "Theorem 1, corrected",
+            "Dann, Brunskill 2015, proof repaired",
+            "16 SA m E_max",
+            both["corrected"].episode_bound,
+            exact=True,
+        ),
+        *(
+            Bound(
+                order.name,
+                order.reference,
+                order.formula,
+                order.episodes(states, actions, C, horizon, epsilon, delta),
+                note=order.note,
+            )
+            for order in ORDERS
+        ),
+    ]
+    lower, note = None, "any algorithm needs as many, in expectation, on some hard problem"
+    try:
+        lower = theorem_2(states, actions, horizon, epsilon, delta)
+    except InputError as error:
+        note = str(error)
+    rows.append(
+        Bound(
+            "Theorem 2, lower bound",
+            "Dann, Brunskill 2015, constants repaired",
+            "(A-1)(S-3)/(400 eps'^2) ln(1/(4 delta + e^-4/20))",
+            lower,
+            exact=True,
+            lower=True,
+            note=note,
+        )
+    )
+    return sorted(rows, key=lambda row: (row.episodes is None, row.episodes))

@@ -1,0 +1,100 @@
+"""Confidence sets for a transition probability: (p^, n) -> (lo, hi).
+
+The printed set (Algorithm 1, ConfidenceSet), with L = ln(6/delta_1), is all p' in [0, 1] with
+
+    (i)    |p' - p^| <= sqrt(L / 2n)                                             Hoeffding
+    (ii)   |p' - p^| <= sqrt(2 p^ (1-p^) L / n) + 7 L / (3 (n-1))                 Bernstein
+    (iii)  |sqrt(p' (1-p')) - sqrt(p^ (1-p^))| <= rho = sqrt(2 L / (n-1))         deviation
+
+(ii) and (iii) only for n > 1; n = 0 gives [0, 1]. Planning needs its convex hull. By symmetry let
+u = min(p^, 1-p^) <= 1/2, and let X(x) = 2x^2/(1 + sqrt(1 - 4x^2)) be the p' <= 1/2 of standard
+deviation x. Below u, (iii) cuts at X(sd - rho); above u it cuts at X(sd + rho), and only while
+sd + rho < 1/2; what lies beyond 1 - X(.) is out of reach of (i) and (ii) (brute force agrees).
+
+The KL set is { q : n kl(p^, q) <= ln(2/delta_1) }. It has probability 1 - delta_1 by Chernoff's
+bound, and it implies (i)-(iii): it lies inside the printed set and keeps Theorem 1.
+
+Both bound the mean of any variable in [0, 1], not only of a Bernoulli one, through the same kl
+event; unknown rewards are bounded by the same sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ucfh.errors import InputError, check_unit, unknown
+from ucfh.table import Floats
+
+ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
+
+
+def _check(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
+    """p^ and n as broadcast floats; p^ is 0 where n is 0, as it does not matter there."""
+    check_unit("delta_1", delta_1)
+    p, visits = np.broadcast_arrays(np.asarray(p_hat, float), np.asarray(n, float))
+    if not (visits >= 0).all():
+        raise InputError(f"n = {visits[~(visits >= 0)][0]} must be at least 0")
+    p = np.where(visits > 0, p, 0.0)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise InputError(f"p_hat = {p[~((p >= 0) & (p <= 1))][0]} is outside [0, 1]")
+    return p, visits
+
+
+def _of_deviation(x: Floats) -> Floats:
+    """X(x), the p <= 1/2 with sqrt(p (1-p)) = x, for 0 <= x <= 1/2."""
+    return np.asarray(2 * x**2 / (1 + np.sqrt(np.maximum(0.0, 1 - 4 * x**2))))
+
+
+def confidence_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
+    """The hull of the printed set, for arrays p^ and n of any shapes that broadcast.
+
+    >>> lo, hi = confidence_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
+    >>> print(lo.round(4), hi.round(4))
+    [0.     0.0511 0.4434] [0.013  0.1489 0.5566]
+    """
+    p, n = _check(p_hat, n, delta_1)
+    L = log(6 / delta_1)
+    u = np.minimum(p, 1 - p)
+    sd = np.sqrt(u * (1 - u))
+    with np.errstate(divide="ignore"):
+        hoeffding = np.sqrt(L / (2 * n))
+        less = np.maximum(n - 1, 0)
+        bernstein = sd * np.sqrt(2 * L / n) + 7 * L / (3 * less)
+        rho = np.sqrt(2 * L / less)
+    b = np.minimum(hoeffding, np.where(n > 1, bernstein, np.inf))
+    below = np.where(sd > rho, _of_deviation(np.maximum(0, sd - rho)), 0.0)
+    above = np.where(sd + rho < 0.5, _of_deviation(np.minimum(0.5, sd + rho)), 1.0)
+    lo, hi = np.maximum(u - b, below), np.minimum(u + b, above)
+    lo, hi = np.maximum(lo, 0.0), np.minimum(hi, 1.0)
+    flip = p > 0.5
+    return np.where(flip, 1 - hi, lo), np.where(flip, 1 - lo, hi)
+
+
+def kl_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
+    """The KL set, for arrays p^ and n of any shapes that broadcast.
+
+    >>> lo, hi = kl_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
+    >>> print(lo.round(4), hi.round(4))
+    [0.     0.0719 0.4487] [0.0053 0.1337 0.5513]
+    """
+    from ucfh._kernels.kl import kl_reach
+
+    p, n = _check(p_hat, n, delta_1)
+    with np.errstate(divide="ignore"):
+        c = log(2 / delta_1) / n
+    lo, hi = p - kl_reach(1 - p, p, c), p + kl_reach(p, 1 - p, c)
+    return np.maximum(lo, 0.0), np.minimum(hi, 1.0)
+
+
+SETS: dict[str, ConfidenceSet] = {"paper": confidence_set, "kl": kl_set}
+
+
+def choose_set(name: str) -> ConfidenceSet:
+    """The confidence set of that name."""
+    if name not in SETS:
+        raise unknown("confidence set", name, SETS)
+    return SETS[name]

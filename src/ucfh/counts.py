@@ -1,0 +1,69 @@
+"""Counts: the one currency between the world and a learner.
+
+A simulator, a live environment and a log all produce counts over the learner's table, and a
+learner never knows which of them did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ucfh.problem import Problem
+from ucfh.table import Floats, Ints, Table
+
+
+@dataclass(eq=False)
+class Counts:
+    """How often each row was visited, and what followed.
+
+    Attributes:
+        visits: (rows,) n(s, a), or n(t, s, a) where rows have stages; the last is the start.
+        successors: (entries,) n(s, a, s').
+        rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
+
+    """
+
+    visits: Ints
+    successors: Ints
+    rewards: Floats
+
+    @classmethod
+    def zero(cls, problem: Problem) -> Counts:
+        """No visits yet."""
+        table = problem.table
+        return cls(
+            np.zeros(table.rows, np.int64),
+            np.zeros(table.entries, np.int64),
+            np.zeros(table.rows),
+        )
+
+    def add(self, other: Counts) -> None:
+        """Add another's counts to these."""
+        self.visits += other.visits
+        self.successors += other.successors
+        self.rewards += other.rewards
+
+    def move_row(self, row: int, table: Table, to: Counts) -> None:
+        """Add one row's counts to another's, and forget them here."""
+        entries = table.entries_of(row)
+        to.visits[row] += self.visits[row]
+        to.successors[entries] += self.successors[entries]
+        to.rewards[row] += self.rewards[row]
+        self.visits[row] = 0
+        self.successors[entries] = 0
+        self.rewards[row] = 0.0
+
+    def state(self, prefix: str) -> dict[str, Ints | Floats]:
+        """The arrays by name, to be stored."""
+        return {
+            f"{prefix}_visits": self.visits,
+            f"{prefix}_successors": self.successors,
+            f"{prefix}_rewards": self.rewards,
+        }
+
+    def restore(self, prefix: str, arrays: dict[str, Ints | Floats]) -> None:
+        """Take back what `state` gave."""
+        for name, mine in self.state(prefix).items():
+            mine[:] = arrays[name]

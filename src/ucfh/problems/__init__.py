@@ -1,0 +1,76 @@
+"""Named problems: ``make("chain:n=8")`` is an `MDP`, and `catalogue` lists the names.
+
+A problem is a plain function with annotated parameters and defaults that returns an `MDP`; its
+name and parameters are those of the function. So a new problem is one more function below, and
+everything random about a problem is settled by its name (``seed=0``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ucfh.errors import InputError, unknown
+from ucfh.problem import MDP
+from ucfh.problems._text import read_arguments
+from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
+from ucfh.problems.gym import gym
+from ucfh.problems.paper import hard, hypotheses
+from ucfh.problems.tasks import calls, revenue, tutoring
+
+__all__ = ["catalogue", "hypotheses", "make"]
+
+_BUILDERS = (
+    hard,
+    chain,
+    riverswim,
+    deepsea,
+    grid,
+    random,
+    tutoring,
+    revenue,
+    calls,
+    gym,
+)
+
+
+def catalogue() -> Mapping[str, Callable[..., MDP]]:
+    """Every named problem and the function that builds it.
+
+    >>> print(catalogue()["chain"].__doc__.splitlines()[0])
+    A walk along a chain with a small reward at the start and a large one at the end.
+
+    """
+    return {builder.__name__: builder for builder in _BUILDERS}
+
+
+def make(name: str) -> MDP:
+    """The problem of a name: ``problem``, ``problem:parameter=value,...``, or a model's file.
+
+    Args:
+        name: a name of the `catalogue`, with parameters after a colon where they differ from
+            their defaults (``hard:n=10,gap=0.125``); for an environment of Gymnasium, its id
+            comes first (``gym:FrozenLake-v1,horizon=20``). A name that ends in .json or .npz is
+            the path of a model.
+
+    >>> make("hard:n=10,actions=4,horizon=10,gap=0.25")
+    MDP(states=13, actions=4, horizon=10, successors<=10)
+    >>> make("chain:n=abc")
+    Traceback (most recent call last):
+    ucfh.errors.InputError: chain: n=abc is not a whole number: write one, such as n=5
+
+    """
+    if name.endswith((".json", ".npz")):
+        if not Path(name).is_file():
+            raise InputError(f"there is no file {name!r}: give the path of a model that exists")
+        from ucfh.models import read_model
+
+        return read_model(name)
+    problem, colon, text = name.partition(":")
+    builders = catalogue()
+    if problem not in builders:
+        raise unknown("problem", problem, builders)
+    if colon and not text.strip():
+        raise InputError(f"nothing follows the colon of {name!r}: write name=value, or no colon")
+    given, named = read_arguments(problem, builders[problem], text)
+    return builders[problem](*given, **named)

@@ -1,0 +1,63 @@
+"""What several problems share: ranges of parameters, and rows from loose pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucfh.errors import InputError
+from ucfh.table import Floats, Ints
+
+MAX_ENTRIES = 10**8
+"""The most transitions that a named problem may have; more would not fit into memory."""
+
+
+def check_whole(name: str, value: int, low: int, high: int = 10**6) -> int:
+    """``value`` if it is a whole number from ``low`` to ``high``; else an error."""
+    if isinstance(value, bool) or int(value) != value or not low <= value <= high:
+        raise InputError(
+            f"{name}={value} is out of range: {name} must be a whole number from {low} to {high}"
+        )
+    return int(value)
+
+
+def check_real(name: str, value: float, low: float, high: float) -> float:
+    """``value`` if it is a number from ``low`` to ``high``; else an error."""
+    if not low <= value <= high:
+        raise InputError(
+            f"{name}={value} is out of range: {name} must be a number from {low:g} to {high:g}"
+        )
+    return float(value)
+
+
+def check_room(entries: int, remedy: str) -> None:
+    """An error that names the remedy, if a problem would have too many transitions."""
+    if entries > MAX_ENTRIES:
+        raise InputError(
+            f"the problem would have {entries} transitions, more than {MAX_ENTRIES}: {remedy}"
+        )
+
+
+def compress(
+    states: int, actions: int, *pieces: tuple[Any, Any, Any, Any]
+) -> tuple[Ints, Ints, Floats]:
+    """Transitions (indptr, indices, p) over rows s*A + a, as `MDP` takes them.
+
+    Each piece is (state, action, successor, probability), arrays that broadcast to one shape.
+    Probabilities of one successor of one row are added up; zeros leave no entry.
+
+    Returns:
+        indptr (S*A + 1,), indices (entries,), p (entries,).
+
+    >>> compress(2, 1, ([0, 1], 0, 1, 0.5), ([0, 1], 0, [0, 1], 0.5))
+    (array([0, 2, 3]), array([0, 1, 1]), array([0.5, 0.5, 1. ]))
+
+    """
+    flat = [[x.ravel() for x in np.broadcast_arrays(*piece)] for piece in pieces]
+    s, a, following, p = (np.concatenate(parts) for parts in zip(*flat, strict=True))
+    key = (s.astype(np.int64) * actions + a) * states + following
+    keys, place = np.unique(key[p > 0], return_inverse=True)
+    rows, indices = np.divmod(keys, states)
+    indptr = np.searchsorted(rows, np.arange(states * actions + 1))
+    return indptr, indices, np.bincount(place, weights=p[p > 0])

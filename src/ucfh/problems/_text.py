@@ -1,0 +1,78 @@
+"""The text after a problem's name, read by the annotations of the function that builds it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from ucfh.errors import InputError, unknown
+
+
+def _read_truth(text: str) -> bool:
+    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+
+
+_READERS: dict[type, tuple[Callable[[str], Any], str]] = {
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    bool: (_read_truth, "0, 1, true or false"),
+    str: (str, "text"),
+}
+
+
+def read_arguments(
+    problem: str, builder: Callable[..., Any], text: str
+) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and the named arguments in a text such as ``n=10,gap=0.125``.
+
+    A builder whose first parameter is positional-only takes it first, without a name. A
+    builder with ``**settings`` takes names that it does not list, and checks them itself.
+    """
+    parameters = inspect.signature(builder).parameters
+    hints = get_type_hints(builder)
+    leading = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    known = [
+        p.name for p in parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    others = next((p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    items = [item.strip() for item in text.split(",")] if text else []
+
+    given = []
+    for name in leading:
+        if not items or not items[0] or "=" in items[0]:
+            raise InputError(f"{problem} needs its {name} first: write {problem}:{name.upper()}")
+        given.append(_read(problem, name, items.pop(0), hints[name], None))
+
+    named: dict[str, Any] = {}
+    for item in items:
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not (name and equals and value):
+            raise InputError(
+                f"{problem}: {item!r} in {text!r} is not of the form name=value: write "
+                f"{problem}:{_example(parameters, known)}, parted by commas"
+            )
+        if name not in known and (others is None or not name.isidentifier() or name in leading):
+            raise unknown(f"parameter of {problem}", name, known)
+        if name in named:
+            raise InputError(f"{problem}: {name} is given twice in {text!r}: give it once")
+        default = parameters[name].default if name in known else None
+        named[name] = _read(problem, name, value, hints[name if name in known else others], default)
+    return given, named
+
+
+def _read(problem: str, name: str, text: str, hint: Any, default: Any) -> Any:
+    """The value of a text as the first type of the annotation that it can be read as."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    for kind in kinds:
+        try:
+            return _READERS[kind][0](text)
+        except (ValueError, KeyError):
+            continue
+    such = f", such as {name}={default}" if default not in (None, "") else ""
+    raise InputError(f"{problem}: {name}={text} is not {_READERS[kinds[0]][1]}: write one{such}")
+
+
+def _example(parameters: Any, known: list[str]) -> str:
+    return f"{known[0]}={parameters[known[0]].default}"

@@ -1,0 +1,1 @@
+"""Learners on simulated worlds, and the record of what happened."""
