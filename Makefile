@@ -1,10 +1,12 @@
 # make run    install into .venv, learn the tutoring problem, save a figure
 # make test   install into .venv, then lint, types, doctests and tests
+# make verify long statistical checks (about a quarter of an hour)
+# make bench  benchmarks, printed
 
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint format bench clean
+.PHONY: run test lint format verify bench clean
 
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
@@ -31,6 +33,9 @@ test: lint
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+verify: $(VENV)/.installed-dev
+	$(BIN)/pytest -n 2 -rP verify
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py

@@ -165,7 +165,8 @@ class MDP:
     Args:
         transitions: p(s'|s, a) as (S, A, S); p_t(s'|s, a) as (H, S, A, S); or
             (indptr, indices, p) over rows s*A + a or (t*S + s)*A + a, where the shape of
-            ``rewards`` tells S and, unless its last axis is 1, A.
+            ``rewards`` tells S and, unless its last axis is 1, A (else ``available`` does, and
+            without it the rows are taken not to depend on t).
         rewards: mean rewards in [0, 1], NumPy-broadcast to (H, S, A), so r(s) is (S, 1);
             4-d (1 or H, S, A, S) where they depend on the next state.
         horizon: H.
@@ -204,7 +205,9 @@ class MDP:
         H = check_count("horizon", horizon)
         if noise not in (None, "bernoulli"):
             raise InputError(f"unknown noise {noise!r}: pass None or 'bernoulli'")
-        S, A, stages, rows, indices, given = validation.check_transitions(transitions, rewards, H)
+        S, A, stages, rows, indices, given = validation.check_transitions(
+            transitions, rewards, H, available
+        )
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = validation.check_initial(initial, S)
@@ -226,6 +229,14 @@ class MDP:
             state_names=validation.check_names("state", state_names, S),
             action_names=validation.check_names("action", action_names, A),
         )
+
+    @classmethod
+    def _of(cls, problem: Problem, p: Floats, noise: str | None, note: str) -> MDP:
+        """An MDP from parts that have been checked; p (entries,) is kept to the last bit."""
+        mdp = cls.__new__(cls)
+        vars(mdp).update(problem=problem, p=p, noise=noise, note=note)
+        vars(mdp).update(rewards=problem.rewards, initial=problem.initial)
+        return mdp
 
     @property
     def table(self) -> Table:

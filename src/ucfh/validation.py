@@ -117,7 +117,7 @@ def check_successors(
 
 
 def check_transitions(
-    transitions: Any, rewards: Any, horizon: int
+    transitions: Any, rewards: Any, horizon: int, available: Any = None
 ) -> tuple[int, int, int, Ints, Ints, Floats]:
     """S, A, stages, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
@@ -128,7 +128,9 @@ def check_transitions(
                 f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
             )
         S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
-        if A == 1:
+        if available is not None:
+            A = np.shape(available)[-1]
+        elif A == 1:
             A = max(1, (len(transitions[0]) - 1) // S)
         stages, rows, indices = check_csr(*transitions[:2], S, A, horizon)
         given = as_numbers("transitions", transitions[2])

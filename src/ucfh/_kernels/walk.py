@@ -60,13 +60,14 @@ def walk(
     bonus: Floats | None,
     noisy: bool,
     sums: Floats | None,
-) -> int:
+) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
 
     rows (H, S) what the policy takes; cumulative (entries,) of each row, infinite at its last
     possible entry; position (entries,) of nature's entries among the learner's; limit (rows,).
     Adds to visits (rows,), successors (learner's entries,) and, if given, sums (rows,) of
-    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). Returns the number walked.
+    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). Returns how many were
+    walked and whether a limit was reached.
     """
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
@@ -91,8 +92,8 @@ def walk(
             if visits[row] >= limit[row]:
                 reached = True
         if reached:
-            return episode + 1
-    return episodes
+            return episode + 1, True
+    return episodes, False
 
 
 @njit(cache=True, nogil=True)

@@ -55,10 +55,12 @@ class Box:
     reward_lo: Floats
     reward_hi: Floats
 
-    def holds(self, p: Floats, mean_rewards: Floats) -> bool:
-        """Whether the truth lies within: p (entries,), mean rewards (rows - 1,)."""
+    def holds(self, p: Floats, mean_rewards: Floats | None) -> bool:
+        """Whether the truth lies within: p (entries,), and mean rewards (rows - 1,) if given."""
         slack = 1e-12  # the bounds are computed in double precision
         inside = bool(((self.lo - slack <= p) & (p <= self.hi + slack)).all())
+        if mean_rewards is None:
+            return inside
         r_lo, r_hi = self.reward_lo[:-1] - slack, self.reward_hi[:-1] + slack
         return inside and bool(((r_lo <= mean_rewards) & (mean_rewards <= r_hi)).all())
 
@@ -75,6 +77,7 @@ class Agent(ABC):
         epsilon, delta: what it was asked for.
         episode_bound: at most so many episodes are worse than epsilon, with probability
             1 - delta; None where no such theorem holds.
+        update_bound: how many updates to expect at most, to show progress; None if unknown.
 
     """
 
@@ -86,6 +89,7 @@ class Agent(ABC):
     epsilon: float
     delta: float
     episode_bound: float | None = None
+    update_bound: float | None = None
 
     @abstractmethod
     def limits(self) -> Limits:
@@ -94,6 +98,10 @@ class Agent(ABC):
     @abstractmethod
     def observe(self, seen: Counts) -> bool:
         """Take what was seen since the last call; True if a new phase begins."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, by name: numbers, texts and None."""
 
     @abstractmethod
     def visits_of(self, row: int) -> int:

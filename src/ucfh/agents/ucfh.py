@@ -71,6 +71,8 @@ class UCFH(Agent):
         self.confidence_set = choose_set(confidence)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
         self.episode_bound = self.constants.episode_bound if m is None else None
+        self.update_bound = self.constants.u_max
+        self._confidence = confidence
         self._enough = ceil(self.constants.m * self.constants.w_min)
         self._cutoff = ceil(self.constants.cutoff)
         if 2 * self._cutoff + problem.horizon * problem.table.rows > NEVER:
@@ -139,6 +141,17 @@ class UCFH(Agent):
         if self.problem.rewards is None:
             r_hat = min(1.0, self.n.rewards[row] / n)
             box.reward_lo[row], box.reward_hi[row] = self.confidence_set(r_hat, n, delta_1)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments it was made with."""
+        return {
+            "agent": "ucfh",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "variant": self.constants.variant,
+            "confidence": self._confidence,
+            "m": self.constants.m_given,
+        }
 
     def visits_of(self, row: int) -> int:
         """n of a row."""

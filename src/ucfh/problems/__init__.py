@@ -8,7 +8,6 @@ everything random about a problem is settled by its name (``seed=0``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from ucfh.errors import InputError, unknown
 from ucfh.problem import MDP
@@ -61,8 +60,6 @@ def make(name: str) -> MDP:
 
     """
     if name.endswith((".json", ".npz")):
-        if not Path(name).is_file():
-            raise InputError(f"there is no file {name!r}: give the path of a model that exists")
         from ucfh.models import read_model
 
         return read_model(name)

@@ -15,7 +15,11 @@ MAX_ENTRIES = 10**8
 
 def check_whole(name: str, value: int, low: int, high: int = 10**6) -> int:
     """``value`` if it is a whole number from ``low`` to ``high``; else an error."""
-    if isinstance(value, bool) or int(value) != value or not low <= value <= high:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or not (low <= value <= high)
+    ):
         raise InputError(
             f"{name}={value} is out of range: {name} must be a whole number from {low} to {high}"
         )
@@ -31,11 +35,11 @@ def check_real(name: str, value: float, low: float, high: float) -> float:
     return float(value)
 
 
-def check_room(entries: int, remedy: str) -> None:
+def check_room(entries: int, remedy: str, most: int = MAX_ENTRIES) -> None:
     """An error that names the remedy, if a problem would have too many transitions."""
-    if entries > MAX_ENTRIES:
+    if entries > most:
         raise InputError(
-            f"the problem would have {entries} transitions, more than {MAX_ENTRIES}: {remedy}"
+            f"the problem would have up to {entries} transitions, more than {most}: {remedy}"
         )
 
 
@@ -60,4 +64,5 @@ def compress(
     keys, place = np.unique(key[p > 0], return_inverse=True)
     rows, indices = np.divmod(keys, states)
     indptr = np.searchsorted(rows, np.arange(states * actions + 1))
-    return indptr, indices, np.bincount(place, weights=p[p > 0])
+    total = np.bincount(place, weights=p[p > 0])
+    return indptr.astype(np.int64), indices, total.astype(np.float64)

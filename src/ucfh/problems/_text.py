@@ -50,15 +50,17 @@ def read_arguments(
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
             raise InputError(
-                f"{problem}: {item!r} in {text!r} is not of the form name=value: write "
-                f"{problem}:{_example(parameters, known)}, parted by commas"
+                f"{problem}: {item!r} in {text!r} is not of the form name=value: write them like "
+                f"{known[0]}={parameters[known[0]].default}, parted by commas"
             )
-        if name not in known and (others is None or not name.isidentifier() or name in leading):
-            raise unknown(f"parameter of {problem}", name, known)
         if name in named:
             raise InputError(f"{problem}: {name} is given twice in {text!r}: give it once")
-        default = parameters[name].default if name in known else None
-        named[name] = _read(problem, name, value, hints[name if name in known else others], default)
+        if name in known:
+            named[name] = _read(problem, name, value, hints[name], parameters[name].default)
+        elif others:
+            named[name] = _read(problem, name, value, hints[others], None)
+        else:
+            raise unknown(f"parameter of {problem}", name, known)
     return given, named
 
 
@@ -72,7 +74,3 @@ def _read(problem: str, name: str, text: str, hint: Any, default: Any) -> Any:
             continue
     such = f", such as {name}={default}" if default not in (None, "") else ""
     raise InputError(f"{problem}: {name}={text} is not {_READERS[kinds[0]][1]}: write one{such}")
-
-
-def _example(parameters: Any, known: list[str]) -> str:
-    return f"{known[0]}={parameters[known[0]].default}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 
 from ucfh.problem import MDP
 from ucfh.problems._building import check_real, check_room, check_whole, compress
-from ucfh.table import Floats, Ints
+from ucfh.table import Ints
 
 
 def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = False) -> MDP:
@@ -17,8 +19,8 @@ def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = Fal
     with probability slip, "left" the reverse; moves beyond an end stay there. r(0) = 0.05,
     r(n-1) = 1, and 0 between; or r(s) = s/(n-1).
 
-    Optimum: 0.6116 by default, 1.92 with linear=1. Without slips and with H <= n + 19 the
-    small reward is never worth a detour: max(0.05 H, 0.05 + H - n + 1) for H >= n.
+    Optimum: 0.5192 by default, 1.7536 with linear=1. Without slips: stay, or go at once, which
+    is max(0.05 H, 0.05 + H - n + 1); H - n/2 with linear=1 and H >= n.
 
     Args:
         n: the number of states.
@@ -29,7 +31,7 @@ def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = Fal
     >>> from ucfh.problems import make
     >>> mdp = make("chain:n=5")
     >>> round(mdp.value(mdp.optimal().policy), 6)
-    0.6116
+    0.5192
 
     """
     check_whole("n", n, 2)
@@ -52,7 +54,7 @@ def riverswim(*, n: int = 6, horizon: int = 12) -> MDP:
     0.6, falls back 0.4. r(0) = 0.005, r(n-1) = 1. (Strehl and Littman 2008, with a finite
     horizon.)
 
-    Optimum: 1.762353 by default; 0.005 H for H < n, when the end is out of reach.
+    Optimum: 0.762392 by default; 0.005 H for H < n, when the end is out of reach.
 
     Args:
         n: the number of states.
@@ -61,7 +63,7 @@ def riverswim(*, n: int = 6, horizon: int = 12) -> MDP:
     >>> from ucfh.problems import make
     >>> mdp = make("riverswim")
     >>> round(mdp.value(mdp.optimal().policy), 6)
-    1.762353
+    0.762392
 
     """
     check_whole("n", n, 2)
@@ -134,7 +136,7 @@ def grid(*, rows: int = 5, cols: int = 5, slip: float = 0.1, horizon: int = 0) -
     where the episode stays and earns 1 a step. An action moves one cell as told or, with
     probability slip, in one of the four directions at random; moves into a wall stay.
 
-    Optimum: max(0, H - (rows + cols - 2)) without slips; 10.920535 by default.
+    Optimum: max(0, H - (rows + cols - 2)) without slips; 11.224546 by default.
 
     Args:
         rows, cols: the size of the grid.
@@ -191,7 +193,7 @@ def random(
     r(s) is uniform on [0, 1]; every pair has the same number of successors, a set drawn
     uniformly, and their probabilities are Dirichlet(alpha, ..., alpha); start 0.
 
-    Optimum: no formula; 3.301446 by default.
+    Optimum: no formula; 2.889866 by default.
 
     Args:
         states: S.
@@ -206,7 +208,7 @@ def random(
     >>> from ucfh.problems import make
     >>> mdp = make("random")
     >>> round(mdp.value(mdp.optimal().policy), 6)
-    3.301446
+    2.889866
 
     """
     check_whole("states", states, 1)
@@ -222,5 +224,28 @@ def random(
     rewards = rng.random(states)
     indices = _draw_sets(rng, pairs, states, C)
     p = rng.dirichlet(np.full(C, alpha), size=pairs)
-    transitions = (np.arange(pairs + 1) * C, indices.ravel(), p.ravel())
+    transitions: Any = (np.arange(pairs + 1) * C, indices.ravel(), p.ravel())
+    if stages and actions == 1:
+        # where rewards show one action, compressed rows of H stages read as H actions
+        check_room(pairs * states, "choose fewer states, or more than one action")
+        transitions = np.zeros((horizon, states, 1, states))
+        np.put_along_axis(transitions.reshape(pairs, states), indices, p, axis=1)
     return MDP(transitions, np.broadcast_to(rewards[:, None], (states, actions)), horizon)
+
+
+def _draw_sets(rng: Generator, count: int, states: int, size: int) -> Ints:
+    """(count, size) distinct states in every row, ascending; every set is equally likely.
+
+    States drawn twice are drawn again until all differ. No state is treated unlike another, so
+    no set is. It takes few rounds for at most half of the states; larger sets are complements.
+    """
+    if 2 * size > states:
+        without = _draw_sets(rng, count, states, states - size)
+        kept = np.ones((count, states), bool)
+        np.put_along_axis(kept, without, False, axis=1)
+        return np.nonzero(kept)[1].reshape(count, size)
+    sets = np.sort(rng.integers(states, size=(count, size)), axis=1)
+    while (twice := sets[:, 1:] == sets[:, :-1]).any():
+        sets[:, 1:][twice] = rng.integers(states, size=np.count_nonzero(twice))
+        sets.sort(axis=1)
+    return sets

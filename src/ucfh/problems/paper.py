@@ -59,7 +59,7 @@ def hard(
     check_whole("actions", actions, 1, 10**4)
     check_whole("horizon", horizon, 1)
     check_whole("seed", seed, 0, 2**63)
-    check_room((n + 3) * actions * 2, "choose fewer bandits or actions")
+    check_room(3 * n * actions, "choose fewer bandits or actions")
     gap = check_real("gap", gap, 0, 0.5) if epsilon is None else _proof_gap(epsilon, horizon)
     bias = check_real("bias", gap / 2 if bias is None else bias, 0, 0.5)
     if hypothesis:
@@ -82,7 +82,7 @@ def hard(
     )
     return MDP(
         transitions,
-        rewards=np.broadcast_to((np.arange(S) == plus)[:, None], (S, actions)),
+        rewards=(np.arange(S) == plus)[:, None],
         horizon=horizon,
         state_names=[*map(str, range(n + 1)), "+", "-"],
     )

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh.files import AnyPath
+
 TOLERANCE = 1e-9
 """A gap beyond epsilon by no more than this is rounding: values often lie on grids."""
 
@@ -51,80 +53,111 @@ class Phase:
     n: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """The state of a learner (arrays by name) and of a NumPy generator, where a phase began."""
+
+    agent: dict[str, Any]
+    generator: dict[str, Any]
+
+
 @dataclass(eq=False)
 class Run:
     """What happened, phase by phase.
 
     Attributes:
+        about: what was run: the learner's settings, seed, method, version, and a fingerprint of
+            the problem.
         optimal: V*, the value of the best policy.
-        epsilon, delta, episode_bound: what the learner was asked for, and its guarantee.
+        episode_bound: how many episodes the learner's theorem lets be worse than epsilon.
         policy: (H, S) the last policy.
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the run was cut short by the user.
         seconds: how long it took.
+        checkpoint: where the last phase began, if it did not end: the learner's and the
+            generator's state, from which `simulate` goes on to the same result as if it had
+            never stopped.
 
     """
 
+    about: dict[str, Any]
     optimal: float
-    epsilon: float
-    delta: float
     episode_bound: float | None
     policy: NDArray[Any]
     final: bool = False
     interrupted: bool = False
     seconds: float = 0.0
-    _rows: list[Phase] = field(default_factory=list)
+    rows: list[Phase] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The accuracy that the learner was asked for."""
+        return float(self.about["epsilon"])
 
     @property
     def episodes(self) -> int:
         """How many episodes were run."""
-        last = self._rows[-1] if self._rows else None
+        last = self.rows[-1] if self.rows else None
         return last.first_episode + last.episodes if last else 0
 
     @property
     def updates(self) -> int:
         """How often the model was updated."""
-        return len(self._rows) - 1
+        return sum(row.n > 0 for row in self.rows)
 
     @property
     def phases(self) -> np.recarray[Any, Any]:
         """One record a phase; columns as attributes or by name (see `Phase`)."""
-        rows = [tuple(getattr(row, name) for name, _ in COLUMNS) for row in self._rows]
+        rows = [tuple(getattr(row, name) for name, _ in COLUMNS) for row in self.rows]
         return np.array(rows, dtype=COLUMNS).view(np.recarray)
 
     @property
     def value(self) -> float:
         """The exact value of the last policy."""
-        return self._rows[-1].value if self._rows else nan
+        return self.rows[-1].value if self.rows else nan
 
     @property
     def optimistic(self) -> float:
         """What the learner promises itself with the last policy."""
-        return self._rows[-1].optimistic if self._rows else nan
+        return self.rows[-1].optimistic if self.rows else nan
 
     @property
     def gap(self) -> float:
         """How much the last policy falls short of the optimum."""
-        return self._rows[-1].gap if self._rows else nan
+        return self.rows[-1].gap if self.rows else nan
 
     def mistakes(self, epsilon: float | None = None) -> int | float:
         """How many episodes followed a policy worse than epsilon; infinite if the final one is."""
         limit = (self.epsilon if epsilon is None else epsilon) + TOLERANCE
-        if self.final and self._rows[-1].gap > limit:
+        if self.final and self.rows[-1].gap > limit:
             return inf
-        return sum(row.episodes for row in self._rows if row.gap > limit)
+        return sum(row.episodes for row in self.rows if row.gap > limit)
 
     @property
     def regret(self) -> float:
         """The reward lost against the optimum, in expectation given the policies followed."""
-        return sum(row.episodes * row.gap for row in self._rows)
+        return sum(row.episodes * row.gap for row in self.rows)
+
+    def save(self, path: AnyPath, force: bool = False) -> None:
+        """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""
+        from ucfh.simulation.record import save_run
+
+        save_run(self, path, force)
+
+    @staticmethod
+    def load(path: AnyPath) -> Run:
+        """A run that was saved."""
+        from ucfh.simulation.record import load_run
+
+        return load_run(path)
 
     def __str__(self) -> str:
         lines = [
             f"{'phase':>6} {'episodes':>10} {'pair':>12} {'n':>10} {'V^pi':>9} {'V~':>9} {'gap':>9}"
         ]
-        shown = list(enumerate(self._rows))
+        shown = list(enumerate(self.rows))
         if len(shown) > 24:
             shown = [*shown[:12], *shown[-12:]]
         previous = -1
@@ -133,7 +166,7 @@ class Run:
                 lines.append(f"{'...':>6}")
             previous = k
             pair = f"({row.state}, {row.action})" if row.state >= 0 else "-"
-            count = "endless" if self.final and k == len(self._rows) - 1 else f"{row.episodes:.3g}"
+            count = "endless" if self.final and k == len(self.rows) - 1 else f"{row.episodes:.3g}"
             lines.append(
                 f"{k:>6} {count:>10} {pair:>12} {row.n:>10.3g} {row.value:>9.5f} "
                 f"{row.optimistic:>9.5f} {row.gap:>9.5f}"

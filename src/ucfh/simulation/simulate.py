@@ -1,18 +1,25 @@
-"""Let a learner loose on an MDP."""
+"""A learner on an MDP, phase after phase."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from math import nan
 from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 
-from ucfh.agents.base import Agent
-from ucfh.errors import InputError, check_count
+from ucfh.agents.base import Agent, Limits
+from ucfh.counts import Counts
+from ucfh.errors import InputError, check_count, unknown
 from ucfh.problem import MDP
-from ucfh.simulation.run import Phase, Run
-from ucfh.simulation.world import World
+from ucfh.simulation.bulk import BulkPhase
+from ucfh.simulation.record import check_same, describe
+from ucfh.simulation.run import Checkpoint, Phase, Run
+from ucfh.simulation.world import Stretch, World
+from ucfh.table import Ints
 
 CHUNK_STEPS = 2_000_000
 """Steps walked between two reports of progress: about a twentieth of a second."""
@@ -25,75 +32,130 @@ def simulate(
     agent: Agent,
     episodes: int | None = None,
     seed: int = 0,
+    method: Literal["bulk", "step"] = "bulk",
     progress: Progress | None = None,
+    resume: Run | None = None,
 ) -> Run:
-    """Run a learner on an MDP, step by step, and keep a record of every policy it follows.
+    """Run a learner on an MDP, and keep a record of every policy it follows.
 
     Args:
         mdp: the world. The learner sees counts from it, never its probabilities.
         agent: the learner; it goes on from where it is.
         episodes: how many to run at most; None: until the policy can never change again.
-        seed: of NumPy's default generator. The same seed gives the same run.
-        progress: called with the run so far, a few times a second.
+        seed: of NumPy's default generator. The same seed and method give the same run.
+        method: "bulk" runs any number of episodes at once, exactly (see
+            `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
+        progress: called with the run so far, a few times a second or once a phase.
+        resume: a run of the same MDP, learner, seed and method that was capped or interrupted;
+            the learner must be new. The result is the same as if it had run on.
 
     Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
     >>> from ucfh import UCFH, make
     >>> mdp = make("chain:n=5")
-    >>> run = simulate(mdp, UCFH(mdp.problem, epsilon=0.5, delta=0.1, m=20))
-    >>> run.final, run.gap <= 0.5
-    (True, True)
+    >>> run = simulate(mdp, UCFH(mdp.problem, epsilon=0.5, delta=0.1))
+    >>> run.final, run.episodes > 1e10, run.gap <= 0.5
+    (True, True, True)
 
     """
     started = perf_counter()
     most = None if episodes is None else check_count("episodes", episodes)
     if seed < 0:
         raise InputError(f"seed = {seed} must be at least 0")
+    if method not in ("bulk", "step"):
+        raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
     world = World(mdp, agent.problem)
-    optimal = mdp.at_start(mdp.optimal().values)
-    run = Run(optimal, agent.epsilon, agent.delta, agent.episode_bound, agent.policy)
-    chunk = max(1, CHUNK_STEPS // mdp.horizon)
-    try:
-        new_phase = True
-        while most is None or run.episodes < most:
-            if new_phase:
-                limits = agent.limits()
-                rows = mdp.table.rows_of(agent.policy, mdp.horizon)
-                _begin_phase(run, world, agent)
-                if world.is_final(rows, limits):
-                    run.final = True
-                    break
-            room = chunk if most is None else min(chunk, most - run.episodes)
-            if limits.episodes is not None:
-                room = min(room, limits.episodes)
-            walked, seen = world.walk(rng, rows, limits, room)
-            run._rows[-1].episodes += walked
-            new_phase = agent.observe(seen)
-            if new_phase:
-                _end_phase(run, agent)
-            else:
-                limits = agent.limits()
-            if progress is not None:
-                progress(run)
-    except KeyboardInterrupt:
-        run.interrupted = True
-    run.seconds = perf_counter() - started
+    about = describe(mdp, agent, seed, method)
+    if resume is None:
+        optimal = mdp.at_start(mdp.optimal().values)
+        run = Run(about, optimal, agent.episode_bound, agent.policy)
+    else:
+        run = _continue(resume, about, agent, rng)
+    spent = run.seconds
+    while not run.final and not run.interrupted and (most is None or run.episodes < most):
+        _run_phase(run, world, agent, rng, most, method, progress)
+    run.seconds = spent + perf_counter() - started
     return run
 
 
-def _begin_phase(run: Run, world: World, agent: Agent) -> None:
+def _continue(old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator) -> Run:
+    """The run up to its last finished phase, with learner and generator as they were then."""
+    check_same(old.about, about)
+    if old.checkpoint is None:
+        return old  # its policy is final
+    agent.restore(old.checkpoint.agent)
+    rng.bit_generator.state = old.checkpoint.generator
+    return replace(old, rows=old.rows[:-1], checkpoint=None, interrupted=False)
+
+
+def _run_phase(
+    run: Run,
+    world: World,
+    agent: Agent,
+    rng: np.random.Generator,
+    most: int | None,
+    method: str,
+    progress: Progress | None,
+) -> None:
+    """Follow one policy until the learner changes it, and add its row to the record."""
+    generator = rng.bit_generator.state
+    phase = _begin_phase(run, world, agent)
+    limits, rows = agent.limits(), world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
+    if world.is_final(rows, limits):
+        run.final = True
+        return
+    left = None if most is None else most - run.episodes
+    if limits.episodes is not None:
+        left = limits.episodes if left is None else min(left, limits.episodes)
+    stretch = Stretch(Counts.zero(agent.problem))
+
+    def tick() -> None:
+        phase.episodes = stretch.episodes
+        if progress is not None:
+            progress(run)
+
+    try:
+        if method == "step" or (limits.visits <= 0).any():
+            _walk_phase(world, rng, rows, limits, left, stretch, tick)
+        else:
+            BulkPhase(world, rng, rows, limits, left, stretch).run(tick)
+            world.draw_rewards(rng, stretch.seen)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    phase.episodes = stretch.episodes
+    if run.interrupted or run.episodes == most:
+        # taken before the learner sees the part of a phase, which a resumed run makes anew
+        run.checkpoint = Checkpoint(deepcopy(agent.state()), dict(generator))
+    if agent.observe(stretch.seen):
+        _, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
+        phase.n = agent.visits_of(agent.updated)
+
+
+def _walk_phase(
+    world: World,
+    rng: np.random.Generator,
+    rows: Ints,
+    limits: Limits,
+    most: int | None,
+    stretch: Stretch,
+    tick: Callable[[], None],
+) -> None:
+    """Walk the episodes of a phase one by one."""
+    chunk = max(1, CHUNK_STEPS // world.mdp.horizon)
+    while not stretch.ended and (most is None or stretch.episodes < most):
+        room = chunk if most is None else min(chunk, most - stretch.episodes)
+        world.walk(rng, rows, limits, room, stretch)
+        tick()
+
+
+def _begin_phase(run: Run, world: World, agent: Agent) -> Phase:
     """A row for the policy that is about to be followed."""
     value = world.mdp.value(agent.policy)
     captured = nan
     if agent.box is not None:
-        captured = float(agent.box.holds(world.p, world.mdp.mean_rewards.ravel()))
+        captured = float(agent.box.holds(world.p, world.mean_rewards))
     run.policy = agent.policy
-    run._rows.append(Phase(run.episodes, 0, value, agent.optimistic, run.optimal - value, captured))
-
-
-def _end_phase(run: Run, agent: Agent) -> None:
-    """Note the pair whose update ended the phase."""
-    _, state, action = agent.problem.table.pair_of(agent.updated)
-    row = run._rows[-1]
-    row.state, row.action, row.n = state, action, agent.visits_of(agent.updated)
+    phase = Phase(run.episodes, 0, value, agent.optimistic, run.optimal - value, captured)
+    run.rows.append(phase)
+    return phase

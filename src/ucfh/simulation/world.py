@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ucfh._kernels import walk as kernels
@@ -12,11 +14,34 @@ from ucfh.problem import MDP, Problem
 from ucfh.table import Bools, Ints
 
 
+@dataclass(eq=False)
+class Stretch:
+    """Episodes that followed one policy.
+
+    Attributes:
+        seen: what was seen in them, over the learner's table.
+        episodes: how many.
+        ended: whether the last of them reached one of the learner's limits.
+
+    """
+
+    seen: Counts
+    episodes: int = 0
+    ended: bool = False
+
+    def copy_counts(self) -> Counts:
+        """What was seen so far, to come back to."""
+        seen = self.seen
+        return Counts(seen.visits.copy(), seen.successors.copy(), seen.rewards.copy())
+
+
 class World:
     """An MDP that produces counts for a learner who was told ``problem``.
 
     Attributes:
         p: (learner's entries,) the true probabilities, laid over the learner's table.
+        position: (entries,) where each of nature's entries stands in the learner's table.
+        mean_rewards: (rows - 1,) of each row, where the learner does not know them; else None.
 
     """
 
@@ -26,29 +51,38 @@ class World:
                 f"the learner was told a horizon of {problem.horizon}, the MDP's is {mdp.horizon}: "
                 "build it from mdp.problem"
             )
+        if problem.rewards is None:
+            mdp.problem.hiding("rewards")  # an error where they cannot be learned
         self.mdp, self.problem = mdp, problem
-        self._position = problem.table.positions_of(mdp.table)
+        self.position = problem.table.positions_of(mdp.table)
         self.p = np.zeros(problem.table.entries)
-        self.p[self._position] = mdp.p
+        self.p[self.position] = mdp.p
+        self.mean_rewards = None
+        if problem.rewards is None:
+            shape = (mdp.table.stages, mdp.table.pairs)
+            self.mean_rewards = np.broadcast_to(mdp.mean_rewards, shape).ravel()
         self._cumulative = np.empty_like(mdp.p)
         kernels.cumulate(mdp.table.indptr, mdp.p, self._cumulative)
 
     def walk(
-        self, rng: np.random.Generator, rows: Ints, limits: Limits, episodes: int
-    ) -> tuple[int, Counts]:
-        """Walk at most so many episodes, taking rows (H, S), until the limits are reached."""
-        mdp, table = self.mdp, self.mdp.table
-        seen = Counts.zero(self.problem)
-        if (limits.visits <= 0).any():
-            episodes = 1
-        walked = kernels.walk(
+        self,
+        rng: np.random.Generator,
+        rows: Ints,
+        limits: Limits,
+        episodes: int,
+        stretch: Stretch,
+    ) -> None:
+        """Walk at most so many more episodes, taking rows (H, S), until a limit is reached."""
+        mdp, table, seen = self.mdp, self.mdp.table, stretch.seen
+        waiting = bool((limits.visits <= 0).any())
+        walked, reached = kernels.walk(
             rng,
-            episodes,
+            1 if waiting else episodes,
             rows,
             table.indptr,
             table.indices,
             self._cumulative,
-            self._position,
+            self.position,
             limits.visits,
             limits.drop_surplus,
             seen.visits,
@@ -57,9 +91,33 @@ class World:
             mdp.rewards.pair,
             mdp.rewards.successor,
             mdp.noise == "bernoulli",
-            seen.rewards if self.problem.rewards is None else None,
+            None if self.mean_rewards is None else seen.rewards,
         )
-        return int(walked), seen
+        stretch.episodes += int(walked)
+        stretch.ended = bool(reached) or waiting
+
+    def draw_rewards(self, rng: np.random.Generator, seen: Counts) -> None:
+        """Add the rewards that came with counts which say nothing of them yet.
+
+        Given the counts, rewards are independent: a binomial number of ones for each entry, or
+        exactly the mean where rewards are not noisy.
+        """
+        from ucfh._kernels.sampling import binomials
+
+        if self.mean_rewards is None:
+            return
+        mdp, table = self.mdp, self.mdp.table
+        pair = np.broadcast_to(mdp.rewards.pair, (table.stages, table.pairs))
+        mean = np.append(pair, 0.0)[table.row_of_entry]
+        if mdp.rewards.successor is not None:
+            mean = mean + mdp.rewards.successor[0]
+        times = seen.successors[self.position]
+        sums = times * mean
+        if mdp.noise == "bernoulli":
+            ones = np.zeros_like(times)
+            binomials(rng, times, mean, ones)
+            sums = ones.astype(float)
+        seen.rewards += np.add.reduceat(sums, table.indptr[:-1])
 
     def is_final(self, rows: Ints, limits: Limits) -> bool:
         """Whether the policy that takes rows (H, S) can never change again.

@@ -1,0 +1,232 @@
+"""A phase as a graph: what an episode under a fixed policy may pass through that matters.
+
+*Live* rows are those whose count can still end the phase. Only episodes that *meet* a live row
+matter; the others change nothing but the number of episodes. With the policy fixed, let
+
+    u_t(s) = P(some live row is visited at or after t | s_t = s)
+
+which is 1 where the row taken is live and sum p u_{t+1} elsewhere. An episode conditioned on
+meeting one is again a Markov chain (an h-transform): until the first live visit it moves by
+p(s') u_{t+1}(s')/u_t(s), after it by p. h = u at the start is the share of episodes that meet.
+
+The graph has a node for the start and for each (t, s) that can be reached and from which a live
+row can be reached (or is taken); numbers rise along every edge, so one pass in order follows all
+episodes. An edge to -1 leaves the graph. Arrays of a graph:
+
+    row (nodes,), live (nodes,), ptr (nodes+1,)       node i has the edges ptr[i]:ptr[i+1]
+    entry (edges,), to (edges,)                       entry in nature's table, next node or -1
+    met (edges,), unmet (edges,)                      probabilities after and before meeting
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def meeting(
+    rows: Ints, indptr: Ints, indices: Index, p: Floats, is_live: Bools
+) -> tuple[Floats, float, float]:
+    """(u (H+1, S), the share h of episodes that meet a live row, the share that do not).
+
+    Both shares are sums of positive terms, so each is accurate even where it is tiny.
+    """
+    H, S = rows.shape
+    u = np.zeros((H + 1, S))
+    avoid = np.ones((H + 1, S))
+    for t in range(H - 1, -1, -1):
+        for s in range(S):
+            row = rows[t, s]
+            if is_live[row]:
+                u[t, s], avoid[t, s] = 1.0, 0.0
+                continue
+            avoid[t, s] = 0.0
+            for e in range(indptr[row], indptr[row + 1]):
+                u[t, s] += p[e] * u[t + 1, indices[e]]
+                avoid[t, s] += p[e] * avoid[t + 1, indices[e]]
+    if is_live[-1]:
+        return u, 1.0, 0.0
+    h, rest = 0.0, 0.0
+    for e in range(indptr[-2], indptr[-1]):
+        h += p[e] * u[0, indices[e]]
+        rest += p[e] * avoid[0, indices[e]]
+    return u, h, rest
+
+
+@njit(cache=True, nogil=True)
+def build_graph(
+    rows: Ints, indptr: Ints, indices: Index, p: Floats, is_live: Bools, u: Floats, h: float
+) -> tuple[Ints, Bools, Ints, Ints, Ints, Floats, Floats]:
+    """(row, live, ptr, entry, to, met, unmet); see the module."""
+    H, S = rows.shape
+    start = len(indptr) - 2
+    most_edges = indptr[start + 1] - indptr[start]
+    for t in range(H):
+        for s in range(S):
+            if u[t, s] > 0.0:
+                most_edges += indptr[rows[t, s] + 1] - indptr[rows[t, s]]
+    row = np.empty(1 + H * S, np.int64)
+    live = np.empty(1 + H * S, np.bool_)
+    ptr = np.empty(2 + H * S, np.int64)
+    entry = np.empty(most_edges, np.int64)
+    to = np.empty(most_edges, np.int64)
+    met = np.empty(most_edges)
+    unmet = np.empty(most_edges)
+
+    here = np.full(S, -1)  # the node of each state at the next step
+    state = np.empty(1 + H * S, np.int64)
+    row[0], live[0], ptr[0], state[0] = start, is_live[start], 0, -1
+    node, nodes, edges = 0, 1, 0
+    for t in range(-1, H):
+        here[:] = -1
+        layer = nodes
+        while node < layer:
+            i = row[node]
+            own = h if t < 0 else u[t, state[node]]
+            for e in range(indptr[i], indptr[i + 1]):
+                if p[e] <= 0.0:
+                    continue
+                s = indices[e]
+                ahead = u[t + 1, s]
+                if ahead > 0.0 and here[s] < 0:
+                    here[s] = nodes
+                    row[nodes], state[nodes] = rows[t + 1, s], s
+                    live[nodes] = is_live[row[nodes]]
+                    nodes += 1
+                entry[edges], to[edges], met[edges] = e, here[s], p[e]
+                unmet[edges] = p[e] * ahead / own
+                edges += 1
+            node += 1
+            ptr[node] = edges
+    return (
+        row[:nodes].copy(),
+        live[:nodes].copy(),
+        ptr[: nodes + 1].copy(),
+        entry[:edges].copy(),
+        to[:edges].copy(),
+        met[:edges].copy(),
+        unmet[:edges].copy(),
+    )
+
+
+@njit(cache=True, nogil=True)
+def expected_visits(
+    row: Ints, live: Bools, ptr: Ints, to: Ints, met: Floats, unmet: Floats, w: Floats, k: Floats
+) -> None:
+    """Into w (rows,): expected visits of each live row in an episode that meets one.
+
+    Into k (rows,): the most visits of it that one episode can make.
+    """
+    nodes = len(row)
+    before, after = np.zeros(nodes), np.zeros(nodes)
+    before[0] = 1.0
+    for i in range(nodes):
+        if live[i]:
+            after[i] += before[i]
+            before[i] = 0.0
+            w[row[i]] += after[i]
+            k[row[i]] += 1.0
+        for e in range(ptr[i], ptr[i + 1]):
+            if to[e] >= 0:
+                before[to[e]] += before[i] * unmet[e]
+                after[to[e]] += after[i] * met[e]
+
+
+@njit(cache=True, nogil=True)
+def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bool:
+    """Whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
+    total = visits.copy()
+    for i in range(len(row)):
+        if live[i]:
+            total[row[i]] += flow[i]
+            if flow[i] > 0 and total[row[i]] >= limit[row[i]]:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def tally(
+    row: Ints,
+    live: Bools,
+    ptr: Ints,
+    entry: Ints,
+    flow: Ints,
+    edge_flow: Ints,
+    position: Ints,
+    limit: Ints,
+    drop_surplus: bool,
+    visits: Ints,
+    successors: Ints,
+) -> bool:
+    """Count flows through live nodes in visits (rows,) and successors (learner's entries,).
+
+    flow (nodes,), edge_flow (edges,): episodes that have met a live row. Returns whether a limit
+    is reached. Surplus is dropped in the order of time, which is exact for a single episode.
+    """
+    reached = False
+    for i in range(len(row)):
+        if not live[i] or flow[i] == 0:
+            continue
+        r = row[i]
+        if not (drop_surplus and visits[r] >= limit[r]):
+            visits[r] += flow[i]
+            for e in range(ptr[i], ptr[i + 1]):
+                successors[position[entry[e]]] += edge_flow[e]
+        if visits[r] >= limit[r]:
+            reached = True
+    return reached
+
+
+@njit(cache=True, nogil=True)
+def walk_graph(
+    rng: np.random.Generator,
+    episodes: int,
+    row: Ints,
+    live: Bools,
+    ptr: Ints,
+    entry: Ints,
+    to: Ints,
+    met: Floats,
+    unmet: Floats,
+    position: Ints,
+    limit: Ints,
+    drop_surplus: bool,
+    visits: Ints,
+    successors: Ints,
+) -> tuple[int, bool]:
+    """Walk up to ``episodes`` episodes that meet a live row, until one reaches a limit.
+
+    Returns how many were walked and whether a limit was reached.
+    """
+    for episode in range(episodes):
+        reached = False
+        i, has_met = 0, False
+        while i >= 0:
+            has_met = has_met or live[i]
+            p = met if has_met else unmet
+            u = rng.random()
+            chosen = -1
+            for e in range(ptr[i], ptr[i + 1]):
+                if p[e] > 0.0:
+                    chosen = e
+                    u -= p[e]
+                    if u < 0.0:
+                        break
+            if live[i]:
+                r = row[i]
+                if not (drop_surplus and visits[r] >= limit[r]):
+                    visits[r] += 1
+                    successors[position[entry[chosen]]] += 1
+                if visits[r] >= limit[r]:
+                    reached = True
+            i = to[chosen]
+        if reached:
+            return episode + 1, True
+    return episodes, False

@@ -1,0 +1,1 @@
+"""What each command does: loaded only when it is run, so that help comes at once."""

@@ -1,0 +1,202 @@
+"""``ucfh learn``."""
+
+from __future__ import annotations
+
+import sys
+from math import inf
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ucfh import __version__
+from ucfh.agents.base import Agent
+from ucfh.agents.ucfh import UCFH
+from ucfh.commands.show import print_json
+from ucfh.errors import unknown
+from ucfh.files import Labels, check_ending, refuse_existing
+from ucfh.problem import MDP
+from ucfh.problems import make
+from ucfh.simulation.run import Run
+from ucfh.simulation.simulate import simulate
+
+if TYPE_CHECKING:
+    from ucfh.simulation.simulate import Progress
+
+AGENTS = {"ucfh": UCFH}
+
+
+def run_learn(
+    problem: str,
+    *,
+    agent: str,
+    settings: dict[str, Any],
+    epsilon: float,
+    delta: float,
+    hidden: list[str],
+    episodes: int | None,
+    seed: int,
+    method: str,
+    plot: str | None,
+    policy: str | None,
+    save: str | None,
+    resume: str | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Run a learner, print what came of it, write what was asked for."""
+    if agent not in AGENTS:
+        raise unknown("agent", agent, AGENTS)
+    _check_outputs(
+        {plot: (".png", ".svg", ".pdf"), policy: (".csv", ".json"), save: (".npz",)}, force
+    )
+    mdp = make(problem)
+    learner = AGENTS[agent](mdp.problem.hiding(*cast(Any, hidden)), epsilon, delta, **settings)
+    old = None if resume is None else Run.load(resume)
+    with _progress(learner, episodes, method) as report:
+        run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
+    if save is not None:
+        run.save(save, force)
+    if policy is not None:
+        from ucfh.policies import write_policy
+
+        write_policy(run.policy, mdp, policy, force)
+    if plot is not None:
+        from ucfh.report.figures import plot_run
+
+        title = f"{problem}: {agent.upper()}, {learner.settings()['variant']} constants"
+        plot_run(run, title, plot, force)
+    if json:
+        print_json(summary(problem, agent, delta, seed, run))
+        return
+    print_summary(problem, mdp, learner, run)
+    for what, path in (("figure", plot), ("policy", policy), ("run", save)):
+        if path is not None:
+            print(f"{what:>12}  {path}")
+    if run.interrupted:
+        print("interrupted: this is what was run until then", file=sys.stderr)
+
+
+def _check_outputs(outputs: dict[str | None, tuple[str, ...]], force: bool) -> None:
+    """Refuse before the work what could not be written after it."""
+    for path, endings in outputs.items():
+        if path is not None:
+            check_ending(path, endings)
+            refuse_existing(path, force)
+
+
+def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict[str, Any]:
+    """A run in a few numbers, for programs."""
+    mistakes = run.mistakes()
+    return {
+        "problem": problem,
+        "agent": agent,
+        "epsilon": run.epsilon,
+        "delta": delta,
+        "seed": seed,
+        "episodes": run.episodes,
+        "phases": len(run.rows),
+        "mistakes": None if mistakes == inf else mistakes,
+        "bound": run.episode_bound,
+        "value": run.value,
+        "optimal": run.optimal,
+        "gap": run.gap,
+        "regret": run.regret,
+        "upper": None,
+        "lower": None,
+        "certified": None,
+        "final": run.final,
+        "interrupted": run.interrupted,
+        "settings": run.about,
+        "seconds": run.seconds,
+        "version": __version__,
+    }
+
+
+def print_summary(problem: str, mdp: MDP, agent: Agent, run: Run) -> None:
+    """A run for a person."""
+    settings = agent.settings()
+    mistakes, bound = run.mistakes(), run.episode_bound
+    why = (
+        "the policy can never change again"
+        if run.final
+        else "interrupted"
+        if run.interrupted
+        else "capped; the learner was not done"
+    )
+    lines = {
+        "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
+        "learner": f"{settings['agent']}, {settings['variant']} constants, "
+        f"{settings['confidence']} sets; epsilon {run.epsilon:g}, delta {agent.delta:g}",
+        "episodes": f"{run.episodes:.4g} ({why})",
+        "mistakes": f"{mistakes:.4g} episodes were worse than epsilon"
+        + ("" if bound is None else f"; the theorem allows {bound:.3g}"),
+        "updates": f"{run.updates} of the model",
+        "value": f"{run.value:.6g} is what the last policy earns, of an optimal "
+        f"{run.optimal:.6g} (gap {run.gap:.3g})",
+        "took": f"{run.seconds:.2f} s",
+    }
+    if mdp.note:
+        lines["note"] = mdp.note
+    for key, text in lines.items():
+        print(f"{key:>12}  {text}")
+    print("\nAn episode under the last policy, as it may go:")
+    states = Labels("state", mdp.problem.state_names, mdp.states)
+    actions = Labels("action", mdp.problem.action_names, mdp.actions)
+    course = example_episode(mdp, run.policy)
+    width = max(len(str(states.label(s))) for _, s, _ in course)
+    for t, s, a in course if len(course) <= 20 else [*course[:10], *course[-10:]]:
+        print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
+    print()
+
+
+def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
+    """(t, s, a) of one episode, always the same one."""
+    table, rng = mdp.table, np.random.default_rng(0)
+    rows = table.rows_of(policy, mdp.horizon)
+    s = int(rng.choice(mdp.states, p=mdp.initial))
+    course = []
+    for t in range(mdp.horizon):
+        course.append((t, s, int(policy[t, s])))
+        at = table.entries_of(int(rows[t, s]))
+        s = int(rng.choice(table.indices[at], p=mdp.p[at]))
+    return course
+
+
+class _progress:
+    """A progress bar on stderr while a run takes longer than a moment, if anybody watches."""
+
+    def __init__(self, agent: Agent, episodes: int | None, method: str) -> None:
+        self.agent, self.most, self.method = agent, episodes, method
+        self.bar: Any = None
+
+    def __enter__(self) -> Progress | None:
+        if not sys.stderr.isatty():
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.bar.start()
+        self.task = self.bar.add_task("learning", total=1.0)
+        return self.report
+
+    def report(self, run: Run) -> None:
+        """Show episodes, phase and what is left."""
+        done = 0.0
+        if self.agent.update_bound:
+            done = len(run.rows) / self.agent.update_bound
+        if self.most is not None and (self.method == "step" or run.episodes < self.most):
+            done = max(done, run.episodes / self.most)
+        text = f"phase {len(run.rows)}, {run.episodes:.3g} episodes, gap {run.gap:.3g}"
+        self.bar.update(self.task, completed=min(done, 1.0), description=text)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

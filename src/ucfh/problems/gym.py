@@ -1,0 +1,183 @@
+"""Tabular environments of Gymnasium as problems."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ucfh.errors import InputError, unknown
+from ucfh.problem import MDP
+from ucfh.problems._building import check_room, check_whole
+from ucfh.table import Floats
+
+
+def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool | str) -> MDP:
+    """A tabular environment of Gymnasium, such as ``gym:FrozenLake-v1,horizon=20``.
+
+    States and actions are those of the table ``unwrapped.P``, and one state "end" is added, to
+    which every outcome that ends the episode leads and where it stays. The start is
+    ``initial_state_distrib`` where the environment has it, else the state after a reset.
+    Outcomes of one pair with the same successor are one: probabilities are added, rewards
+    averaged with them, so of rewards that vary between such outcomes their mean is kept. The
+    problem is the first H steps of an episode.
+
+    Rewards in [0, 1] are kept. Others are rescaled to r' = (r + shift) / span, where
+    shift = -min(0, least reward) and span = max(0, largest) + shift. After the end the original
+    reward is 0 a step, so there r' = shift / span: "end" pays that. Then in every episode each
+    of the H steps t pays (r_t + shift) / span, whether or not the episode has ended, and
+
+        total = sum over t of (r_t + shift) / span = (original return + H shift) / span.
+
+    It is one increasing function of the original return for all episodes, hence policies are
+    ordered as before. (If "end" paid nothing, every step before the end would earn shift / span
+    more than one after it, and a policy that puts off the end could win.) Values v are worth
+    span v - H shift in original units, and an accuracy of e there is epsilon = e / span here;
+    ``mdp.note`` says so with the numbers.
+
+    Optimum: 0.199133 of FrozenLake-v1 with horizon=20 (0.74419 with its own 100 steps); with
+    rescaled rewards, CliffWalking-v1 with horizon=20 has 19.87, a return of -13.
+
+    Args:
+        environment: its id in Gymnasium's registry; ``module:id`` imports the module that
+            registers it first.
+        horizon: H; the environment's own limit of steps unless given.
+        settings: what else ``gymnasium.make`` takes for it, such as ``is_slippery=false`` or
+            ``map_name=8x8``.
+
+    >>> from ucfh.problems import make
+    >>> mdp = make("gym:CliffWalking-v1,horizon=20")
+    >>> round(mdp.value(mdp.optimal().policy), 6)
+    19.87
+    >>> print(mdp.note)
+    rewards are rescaled to (r + 100) / 100: epsilon = e / 100 asks for accuracy e in the
+    original units, and a value v is 100 v - 2000 there
+
+    """
+    check_whole("horizon", horizon, 0)
+    env = _make(environment, settings)
+    try:
+        table = getattr(env.unwrapped, "P", None)
+        if not isinstance(table, dict):
+            raise InputError(
+                f"gym: {environment} has no table of transitions (unwrapped.P): choose one that "
+                f"has, such as {', '.join(_tabular())}"
+            )
+        H = horizon or env.spec.max_episode_steps
+        if not H:
+            raise InputError(
+                f"gym: {environment} sets no limit of steps: give a horizon, such as "
+                f"gym:{environment},horizon=20"
+            )
+        initial = getattr(env.unwrapped, "initial_state_distrib", None)
+        if initial is None:
+            initial = np.arange(len(table)) == env.reset(seed=0)[0]
+    finally:
+        env.close()
+    return _build(table, np.append(initial, 0.0), H)
+
+
+def _build(table: dict[int, dict[int, Any]], initial: Floats, horizon: int) -> MDP:
+    """The problem of table[s][a] = [(probability, successor, reward, done), ...].
+
+    ``initial`` (S,) is the start distribution over the states of the table and "end".
+    """
+    end = len(table)
+    S, A = end + 1, 1 + max(a for actions in table.values() for a in actions)
+    check_room(S * A * S, "choose an environment with fewer states", most=2 * 10**7)
+    outcomes = [
+        (s, a, end if done else following, p, r)
+        for s, actions in table.items()
+        for a, successors in actions.items()
+        for p, following, r, done in successors
+        if p != 0
+    ]
+    outcomes.append((end, 0, end, 1.0, 0.0))
+    s, a, following, p, r = map(np.array, zip(*outcomes, strict=True))
+
+    low, high = float(r.min()), float(r.max())
+    shift, span = (-low, high - low) if low < 0 or high > 1 else (0.0, 1.0)
+    transitions, totals = np.zeros((S, A, S)), np.zeros((S, A, S))
+    np.add.at(transitions, (s, a, following), p)
+    np.add.at(totals, (s, a, following), p * (r + shift) / span)
+    occurs = transitions > 0
+    # a mean of equal rewards may be off by rounding, and those of 1 must not come out above
+    rewards = np.clip(totals / np.where(occurs, transitions, 1.0), 0, 1)
+    of_pair = rewards.max(axis=2)
+    if (rewards == of_pair[:, :, None])[occurs].all():
+        rewards = of_pair
+    note = (
+        f"rewards are rescaled to (r + {shift:.12g}) / {span:.12g}: epsilon = e / {span:.12g} asks "
+        f"for accuracy e in the original units, and a value v is {span:.12g} v - "
+        f"{horizon * shift:.12g} there"
+    )
+    return MDP(
+        transitions,
+        rewards if rewards.ndim == 2 else rewards[None],
+        horizon,
+        initial,
+        available=occurs.any(axis=2),
+        terminal=[end] if shift == 0 else [],
+        state_names=[*map(str, range(end)), "end"],
+        note=note if (shift, span) != (0.0, 1.0) else "",
+    )
+
+
+def _make(environment: str, settings: dict[str, Any]) -> Any:
+    """The environment, or an error that says what is wrong with its name or its settings."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise InputError(
+            'gym problems need Gymnasium, which is not installed: pip install "ucfh[gym]"'
+        ) from None
+    module, colon, name = environment.rpartition(":")
+    try:
+        if colon:
+            import_module(module)
+        spec = gymnasium.spec(name)
+    except (ImportError, TypeError, ValueError) as error:
+        raise InputError(f"gym: cannot import {module!r} of {environment!r}: {error}") from None
+    except gymnasium.error.Error:
+        raise unknown("environment of gym", name, _tabular()) from None
+    try:
+        known = _settings_of(spec)
+        for setting in settings:
+            if known and setting not in known:
+                raise unknown(f"parameter of gym:{environment}", setting, known)
+        return gymnasium.make(spec, disable_env_checker=True, **settings)
+    except InputError:
+        raise
+    except Exception as error:  # constructors raise what they like, and may lack dependencies
+        given = ",".join(f"{key}={value}" for key, value in settings.items())
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"gym: Gymnasium cannot make {environment} with settings {given or '(none)'}: "
+            f"{type(error).__name__}: {reason}"
+        ) from None
+
+
+def _settings_of(spec: Any) -> list[str]:
+    """The names that an environment's constructor and `gym` take; none if it takes any."""
+    from gymnasium.envs.registration import load_env_creator
+
+    creator: Any = spec.entry_point
+    if isinstance(creator, str):
+        creator = load_env_creator(creator)
+    parameters = inspect.signature(creator).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return []
+    return ["horizon", *(p.name for p in parameters if p.name != "render_mode")]
+
+
+def _tabular() -> list[str]:
+    """The ids of Gymnasium's own environments that have a table."""
+    import gymnasium
+
+    return [
+        name
+        for name, spec in gymnasium.registry.items()
+        if "toy_text" in str(spec.entry_point) and "blackjack" not in str(spec.entry_point)
+    ]

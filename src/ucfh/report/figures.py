@@ -1,0 +1,98 @@
+"""Figures of runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucfh.files import AnyPath, check_ending, replacing
+
+if TYPE_CHECKING:
+    from ucfh.simulation.run import Run
+
+ENDINGS = (".png", ".svg", ".pdf")
+GAP, PROMISE, LIMIT = "#0072B2", "#E69F00", "#555555"
+"""Two colours that people with any colour vision tell apart (Okabe and Ito), and grey."""
+
+
+def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
+    """Draw what each policy lost against how long it was followed, and save it.
+
+    Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
+    that was followed, and V~ - V*, how much too much the learner promised itself. Epsilon and the
+    number of mistakes that the learner's theorem allows are marked.
+    """
+    check_ending(path, ENDINGS)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    phases = run.phases
+    begin = np.array([float(x) for x in phases.first_episode])
+    end = begin + np.array([float(x) for x in phases.episodes])
+    last = max(float(end[-1]), 1.0) * (10 if run.final else 1)
+    edges = np.concatenate([[0.5 if len(end) < 2 else max(0.5, end[0] / 3)], end[:-1], [last]])
+    if run.episode_bound is not None:
+        last = max(last, 3 * run.episode_bound)
+
+    gap = np.asarray(phases.gap, float)
+    promise = np.asarray(phases.optimistic, float) - run.optimal
+    positive = np.concatenate([gap[gap > 1e-12], promise[promise > 1e-12], [run.epsilon]])
+    floor = 10 ** np.floor(np.log10(positive.min()) - 1)
+
+    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for values, colour, label in (
+        (promise, PROMISE, "promised too much, $\\tilde V - V^*$"),
+        (gap, GAP, "lost by the policy, $V^* - V^\\pi$"),
+    ):
+        heights = np.maximum(values, floor)
+        axes.stairs(heights, edges, baseline=None, color=colour, lw=2, label=label)
+    bad = gap > run.epsilon + 1e-9
+    axes.fill_between(
+        np.repeat(edges, 2)[1:-1],
+        np.repeat(np.where(bad, np.maximum(gap, floor), run.epsilon), 2),
+        run.epsilon,
+        where=np.repeat(bad, 2).tolist(),
+        color=GAP,
+        alpha=0.2,
+        lw=0,
+        label=f"mistakes: {run.mistakes():.3g} episodes",
+    )
+    axes.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
+    axes.annotate(
+        f"epsilon = {run.epsilon:g}",
+        (0.5, run.epsilon),
+        xycoords=("axes fraction", "data"),
+        ha="center",
+        va="bottom",
+        color=LIMIT,
+    )
+    if run.episode_bound is not None:
+        axes.axvline(run.episode_bound, color=LIMIT, ls=":", lw=1.5)
+        axes.annotate(
+            f"mistakes that the\ntheorem allows: {run.episode_bound:.2g} ",
+            (run.episode_bound, 0.98),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            va="top",
+            color=LIMIT,
+        )
+    top = np.ceil(np.log10(max(gap.max(), promise.max(), run.epsilon)))
+    powers = np.arange(np.log10(floor) + 1, top + 1)
+    axes.set_yticks([floor, *10**powers], ["0", *(f"$10^{{{int(power)}}}$" for power in powers)])
+    axes.set_xlim(edges[0], last)
+    axes.set_ylim(floor / 2, 2 * 10**top)
+    axes.set_xlabel("episodes")
+    axes.set_ylabel("reward in an episode")
+    axes.set_title(title)
+    axes.grid(alpha=0.2)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    try:
+        with replacing(path, force) as temporary:
+            figure.savefig(temporary, dpi=150)
+    finally:
+        plt.close(figure)

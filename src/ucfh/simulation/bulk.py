@@ -1,0 +1,272 @@
+"""Many episodes at once, exactly.
+
+Within a phase the policy is fixed, so N episodes need not be walked one by one: the counts at the
+start are multinomial, and those that pass a state at a step move on as a multinomial over its
+successors. The cost does not depend on N, and the law is exact.
+
+A phase ends with the first episode at whose end some row has reached its limit. It is found by
+jumps: send M episodes through, M short of the expected end by a margin of a few standard
+deviations, so that what remains shrinks like a square root each time. If a jump overshoots, it is
+split: by exchangeability the first half of its episodes is a sample without replacement, at the
+start and at every state passed; bisecting so finds the very episode. The margin only decides how
+often that happens. The last few episodes are walked.
+
+Only episodes that meet a *live* row, one that has not reached its limit for good, are sent (see
+`ucfh._kernels.phase`). If a share h of episodes meets one, M that do come with a negative binomial
+number that do not; a phase that waits for a pair of weight 1e-28 costs no more than another. What
+happens in rows that are not live is not counted, as nobody will ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from ucfh._kernels import phase as graphs
+from ucfh._kernels import sampling
+from ucfh.agents.base import NEVER, Limits
+from ucfh.errors import InputError
+from ucfh.simulation.world import Stretch, World
+from ucfh.table import Bools, Floats, Ints
+
+MARGIN = 3.0
+"""How many standard deviations a jump keeps from the limit."""
+
+WALK_STEPS = 5_000
+"""Up to so many expected steps are walked: a jump would not be cheaper."""
+
+MOST = 2**60
+"""Episodes sent at once, so that no count overflows."""
+
+
+@dataclass(eq=False)
+class Graph:
+    """The graph of a phase (see `ucfh._kernels.phase`), and room for two flows through it."""
+
+    row: Ints
+    live: Bools
+    ptr: Ints
+    entry: Ints
+    to: Ints
+    met: Floats
+    unmet: Floats
+    share: float
+    """h, the share of episodes that meet a live row."""
+    weight: Floats
+    """(rows,) expected visits of each live row in an episode that meets one."""
+    spread: Floats
+    """(rows,) the most visits that one episode can make."""
+
+    def __post_init__(self) -> None:
+        nodes, edges = len(self.row), len(self.to)
+        self.node_flow, self.edge_flow = np.zeros((2, nodes), int), np.zeros((2, edges), int)
+        self.node_part, self.edge_part = np.zeros((2, nodes), int), np.zeros((2, edges), int)
+
+    def send(self, rng: np.random.Generator, episodes: int) -> None:
+        """Send so many episodes through; what became of them is the flow."""
+        p = (self.unmet, self.met)
+        sampling.flow(
+            rng, episodes, self.live, self.ptr, self.to, p, self.node_flow, self.edge_flow
+        )
+
+    def split(self, rng: np.random.Generator, first: int) -> None:
+        """Take the first so many episodes out of the flow: they become the part."""
+        sampling.split_flow(
+            rng,
+            first,
+            self.live,
+            self.ptr,
+            self.to,
+            self.node_flow,
+            self.edge_flow,
+            self.node_part,
+            self.edge_part,
+        )
+
+    def keep_part(self) -> None:
+        """Let the part take the place of the flow."""
+        self.node_flow, self.node_part = self.node_part, self.node_flow
+        self.edge_flow, self.edge_part = self.edge_part, self.edge_flow
+
+
+def make_graph(world: World, rows: Ints, live: Bools) -> Graph:
+    """The graph of the phase in which the policy takes rows (H, S) and ``live`` (rows,) matter."""
+    table, p = world.mdp.table, world.mdp.p
+    u, h, rest = graphs.meeting(rows, table.indptr, table.indices, p, live)
+    if h <= 0:
+        raise InputError(
+            "the next update waits for a pair that is met less than once in 1e300 episodes: "
+            "cap the number of episodes"
+        )
+    arrays = graphs.build_graph(rows, table.indptr, table.indices, p, live, u, h)
+    row, is_live, ptr, _, to, met, unmet = arrays
+    weight, spread = np.zeros(table.rows), np.zeros(table.rows)
+    graphs.expected_visits(row, is_live, ptr, to, met, unmet, weight, spread)
+    return Graph(*arrays, h / (h + rest), weight, spread)
+
+
+class BulkPhase:
+    """One phase, simulated in bulk."""
+
+    def __init__(
+        self,
+        world: World,
+        rng: np.random.Generator,
+        rows: Ints,
+        limits: Limits,
+        most: int | None,
+        stretch: Stretch,
+    ) -> None:
+        self.world, self.rng, self.limits = world, rng, limits
+        self.most, self.stretch = most, stretch
+        self.horizon = len(rows)
+        self.graph = make_graph(world, rows, limits.visits < NEVER)
+
+    def run(self, tick: Callable[[], None]) -> None:
+        """Fill the stretch: until a limit is reached, or ``most`` episodes are over."""
+        while not self.stretch.ended and not self._is_over():
+            safe, mean = self._distances()
+            if mean * self.horizon <= WALK_STEPS:
+                self._walk(4 * ceil(mean) + 16)
+            else:
+                size = safe if 2 * safe >= mean else mean
+                self._jump(self._bounded(size))
+            tick()
+
+    def _is_over(self) -> bool:
+        return self.most is not None and self.stretch.episodes >= self.most
+
+    def _distances(self) -> tuple[float, float]:
+        """Episodes that probably reach no limit, and the expected number until one does.
+
+        A row with weight w is visited M w times by M episodes, with a variance of at most M w k,
+        if an episode makes at most k visits. So M w + z sqrt(M w k) = room is solved for M.
+        """
+        graph = self.graph
+        at = np.flatnonzero(graph.weight > 0)
+        w, k = graph.weight[at], graph.spread[at]
+        room = (self.limits.visits[at] - self.stretch.seen.visits[at]).astype(float)
+        zk = MARGIN * np.sqrt(w * k)
+        root = (np.sqrt(zk * zk + 4 * w * room) - zk) / (2 * w)
+        return float((root * root).min()), float((room / w).min())
+
+    def _bounded(self, size: float) -> int:
+        """A number of episodes to send: at least one, and none that could not be counted."""
+        bound = float(MOST)
+        if self.most is not None:
+            left = self.most - self.stretch.episodes
+            bound = min(bound, float(left), MOST * self.graph.share)
+        return max(1, int(min(size, bound)))
+
+    def _walk(self, episodes: int) -> None:
+        """Walk episodes that meet a live row."""
+        if self.most is not None:
+            episodes = min(episodes, self.most - self.stretch.episodes)
+        before, saved = self.rng.bit_generator.state, self.stretch.copy_counts()
+        walked, reached = self._walk_graph(episodes)
+        total = self._with_others(walked)
+        if not self._passes_cap(total):
+            self.stretch.episodes += total
+            self.stretch.ended = reached
+            return
+        kept = self._before_cap(walked, total)
+        after = self.rng.bit_generator.state
+        self.stretch.seen = saved
+        self.rng.bit_generator.state = before
+        self._walk_graph(kept)  # the same ones again, but no more than fit
+        self.rng.bit_generator.state = after
+
+    def _walk_graph(self, episodes: int) -> tuple[int, bool]:
+        g, seen, limits = self.graph, self.stretch.seen, self.limits
+        walked, reached = graphs.walk_graph(
+            self.rng,
+            episodes,
+            g.row,
+            g.live,
+            g.ptr,
+            g.entry,
+            g.to,
+            g.met,
+            g.unmet,
+            self.world.position,
+            limits.visits,
+            limits.drop_surplus,
+            seen.visits,
+            seen.successors,
+        )
+        return int(walked), bool(reached)
+
+    def _jump(self, episodes: int) -> None:
+        """Send episodes; if they reach a limit, bisect to the one that does."""
+        graph = self.graph
+        graph.send(self.rng, episodes)
+        while self._reaches(graph.node_flow) and episodes > 1:
+            half = episodes // 2
+            graph.split(self.rng, half)
+            if self._reaches(graph.node_part):
+                graph.keep_part()
+                episodes = half
+            else:
+                if self._commit(graph.node_part, graph.edge_part, half):
+                    return
+                episodes -= half
+        self._commit(graph.node_flow, graph.edge_flow, episodes)
+
+    def _reaches(self, node_flow: Ints) -> bool:
+        """Whether a limit is reached, if these episodes come next."""
+        g, visits = self.graph, self.stretch.seen.visits
+        return bool(graphs.reaches(g.row, g.live, node_flow[1], visits, self.limits.visits))
+
+    def _commit(self, node_flow: Ints, edge_flow: Ints, episodes: int) -> bool:
+        """Count episodes that came next, and the others between them; True if the cap cuts."""
+        total = self._with_others(episodes)
+        cut = self._passes_cap(total)
+        if cut:
+            kept = self._before_cap(episodes, total)
+            graph = self.graph
+            if node_flow is graph.node_part:
+                graph.keep_part()
+            graph.split(self.rng, kept)
+            node_flow, edge_flow = graph.node_part, graph.edge_part
+        g, seen, limits = self.graph, self.stretch.seen, self.limits
+        reached = graphs.tally(
+            g.row,
+            g.live,
+            g.ptr,
+            g.entry,
+            node_flow[1],
+            edge_flow[1],
+            self.world.position,
+            limits.visits,
+            limits.drop_surplus,
+            seen.visits,
+            seen.successors,
+        )
+        if not cut:
+            self.stretch.episodes += total
+            self.stretch.ended = bool(reached)
+        return cut
+
+    def _with_others(self, episodes: int) -> int:
+        """So many episodes that meet a live row, and those between them that do not."""
+        if self.graph.share >= 1.0:
+            return episodes
+        return episodes + sampling.negative_binomial(self.rng, episodes, self.graph.share)
+
+    def _passes_cap(self, total: int) -> bool:
+        return self.most is not None and self.stretch.episodes + total > self.most
+
+    def _before_cap(self, meeting: int, total: int) -> int:
+        """How many of ``meeting`` among ``total`` episodes, the last of them, fit in the cap.
+
+        The others are anywhere among the first total - 1. The stretch then ends at the cap.
+        """
+        assert self.most is not None
+        left = self.most - self.stretch.episodes
+        self.stretch.episodes = self.most
+        if meeting == 1:
+            return 0
+        return int(sampling.hypergeometric(self.rng, meeting - 1, total - meeting, left))

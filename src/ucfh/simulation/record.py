@@ -1,0 +1,118 @@
+"""A run as one file, and what makes two runs the same run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from ucfh import __version__
+from ucfh.agents.base import Agent
+from ucfh.errors import InputError
+from ucfh.files import AnyPath, cannot_read, naming, replacing
+from ucfh.problem import MDP, Problem
+from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
+
+FORMAT = "ucfh-run"
+BIG = [name for name, kind in COLUMNS if kind is object]
+"""Columns of Python integers, kept as text."""
+
+
+def fingerprint(mdp: MDP, problem: Problem) -> str:
+    """A short digest of a world and of what the learner is told of it."""
+    digest = sha256()
+    for table in (mdp.table, problem.table):
+        for array in (table.first, table.action, table.indptr, table.indices):
+            digest.update(array.tobytes())
+    parts = [mdp.p, mdp.rewards.pair, mdp.rewards.successor, problem.initial]
+    for part in parts:
+        digest.update(b"-" if part is None else part.tobytes())
+    told = [mdp.horizon, mdp.noise, problem.rewards is None]
+    digest.update(json.dumps(told).encode())
+    return digest.hexdigest()[:16]
+
+
+def describe(mdp: MDP, agent: Agent, seed: int, method: str) -> dict[str, Any]:
+    """What determines a run."""
+    return {
+        **agent.settings(),
+        "seed": seed,
+        "method": method,
+        "version": __version__,
+        "problem": fingerprint(mdp, agent.problem),
+    }
+
+
+def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise unless a saved run is of the same problem, learner, seed, method and version."""
+    for name, value in now.items():
+        if saved.get(name) != value:
+            raise InputError(
+                f"the saved run cannot go on: its {name} is {saved.get(name)!r}, and now it is "
+                f"{value!r}; give the same, or start anew"
+            )
+
+
+def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
+    """Write a run to one .npz file; no pickles inside."""
+    head = {
+        "format": FORMAT,
+        "about": run.about,
+        "optimal": run.optimal,
+        "episode_bound": run.episode_bound,
+        "final": run.final,
+        "interrupted": run.interrupted,
+        "seconds": run.seconds,
+        "generator": None if run.checkpoint is None else run.checkpoint.generator,
+    }
+    arrays: dict[str, Any] = {"head": np.array(json.dumps(head)), "policy": run.policy}
+    for name, kind in COLUMNS:
+        column = [getattr(row, name) for row in run.rows]
+        arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
+    if run.checkpoint is not None:
+        arrays |= {f"agent_{name}": array for name, array in run.checkpoint.agent.items()}
+    with replacing(path, force) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load_run(path: AnyPath) -> Run:
+    """Read a run; an `InputError` if the file is none, or was cut short."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        head = json.loads(str(arrays["head"]))
+        if head["format"] != FORMAT:
+            raise KeyError(FORMAT)
+        columns = {
+            name: [int(x) for x in arrays[f"column_{name}"]]
+            if kind is object
+            else arrays[f"column_{name}"].tolist()
+            for name, kind in COLUMNS
+        }
+        rows = [
+            Phase(**dict(zip(columns, row, strict=True)))
+            for row in zip(*columns.values(), strict=True)
+        ]
+        generator, checkpoint = head["generator"], None
+        if generator is not None:
+            state = {k.removeprefix("agent_"): v for k, v in arrays.items() if k[:6] == "agent_"}
+            checkpoint = Checkpoint(state, generator)
+        return Run(
+            about=head["about"],
+            optimal=head["optimal"],
+            episode_bound=head["episode_bound"],
+            policy=arrays["policy"],
+            final=head["final"],
+            interrupted=head["interrupted"],
+            seconds=head["seconds"],
+            rows=rows,
+            checkpoint=checkpoint,
+        )
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
+        with naming(path):
+            raise InputError("not a saved run, or cut short") from None

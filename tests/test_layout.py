@@ -1,0 +1,88 @@
+"""The shape of the package: what may import what, and how long files may be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
+
+# Each layer may import from those before it, and within itself.
+LAYERS = [
+    ["errors"],
+    ["_kernels"],
+    ["table", "validation", "files"],
+    ["planning", "confidence"],
+    ["problem"],
+    ["constants", "bounds", "counts", "models", "policies"],
+    ["problems", "agents"],
+    ["simulation"],
+    ["report"],
+    ["commands"],
+    ["cli"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level parts of ucfh that a file imports while it is loaded or run, types aside."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = []
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            parts = node.module.split(".")
+            if parts[0] == "ucfh":
+                names = parts[1:2] or [alias.name for alias in node.names]
+                found.update(name for name in names if name in RANK)
+    return found
+
+
+def part(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down_the_data_flow(path: Path) -> None:
+    if part(path) == "__main__":
+        return
+    above = {name for name in imports(path) if RANK[name] > RANK[part(path)]}
+    # two doors upwards, opened only when called: MDP's methods plan, model names are read
+    doors = {"problem": set(), "problems": {"models"}}
+    assert above <= doors.get(part(path), set()), f"{path.name} imports {above}"
+
+
+def test_no_compiled_call_crosses_a_file() -> None:
+    """Numba's cache does not notice a changed callee in another file."""
+    for path in (SOURCE / "_kernels").glob("*.py"):
+        assert "from ucfh" not in path.read_text(), path.name
+
+
+def test_everything_has_a_layer() -> None:
+    parts = {part(path) for path in modules()} - {"__main__"}
+    assert parts <= set(RANK)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = "import ucfh, ucfh.cli, sys; print([m for m in ('numpy', 'numba', 'rich', 'matplotlib') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_public_names_exist() -> None:
+    import ucfh
+
+    for name in ucfh.__all__:
+        assert getattr(ucfh, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ucfh.nothing  # noqa: B018
