@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ucfh import MDP, UCFH, make, simulate
+from ucfh.agents.base import NEVER
 from ucfh.simulation import bulk
 
 
@@ -35,16 +36,16 @@ def rare() -> MDP:
 
 
 CASES = {
-    "hard": Case(lambda: make("hard:n=3,actions=2,horizon=4"), {"m": 300.7}, 3000),
-    "chain": Case(lambda: make("chain:n=4,horizon=5"), {"m": 400.3}, 3000),
+    "hard": Case(lambda: make("hard:n=3,actions=2,horizon=4"), {"m": 300.7}, 1500),
+    "chain": Case(lambda: make("chain:n=4,horizon=5"), {"m": 400.3}, 1500),
     "corrected": Case(
-        lambda: make("chain:n=4,horizon=5"), {"m": 400.3, "variant": "corrected"}, 3000
+        lambda: make("chain:n=4,horizon=5"), {"m": 400.3, "variant": "corrected"}, 1000
     ),
     "random": Case(
-        lambda: make("random:states=6,actions=2,successors=3,horizon=4"), {"m": 300.3}, 2000
+        lambda: make("random:states=6,actions=2,successors=3,horizon=4"), {"m": 300.3}, 1000
     ),
     "stages": Case(
-        lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 800.3}, 2000
+        lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 800.3}, 1000
     ),
     "rare": Case(rare, {"m": 150.3}, 4_000_000),
 }
@@ -63,7 +64,8 @@ def sample(
             agent = UCFH(mdp.problem, epsilon=0.3, delta=0.1, **case.settings)
             run = simulate(mdp, agent, case.episodes, seed, method)
             ended = [row for row in run.rows if row.n > 0]
-            table = mdp.table
+            live = agent.limits().visits < NEVER  # others need not be counted
+            firsts = mdp.table.indptr[:-1][live]
             third = ended[min(2, len(ended) - 1)]
             last = ended[-1]
             rows.append(
@@ -79,8 +81,8 @@ def sample(
                     "mistakes": run.mistakes(),
                     "episodes": run.episodes,
                     "most visited n": agent.n.visits.max(),
-                    "visits waiting": agent.v.visits[: table.start].max(),
-                    "first successor": agent.n.successors[0] + agent.v.successors[0],
+                    "visits waiting": agent.v.visits[live].sum(),
+                    "first successors waiting": agent.v.successors[firsts].sum(),
                 }
             )
     finally:

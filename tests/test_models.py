@@ -24,7 +24,7 @@ from ucfh.models import read_model, write_model
 DOCS = Path(__file__).parents[1] / "docs" / "formats.md"
 FUZZ = settings(
     deadline=None,
-    max_examples=200,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -82,12 +82,15 @@ def read_or_refuse(text: str | bytes, tmp_path: Path, name: str) -> MDP | None:
     """The model in a file that may be damaged; None if it is refused, in one line."""
     try:
         mdp = read_text(text, tmp_path, name)
-    except InputError:
-        assert str(tmp_path / name) in fault(read_model, tmp_path / name)
-        return None
-    sums = np.add.reduceat(mdp.p, mdp.table.indptr[:-1])
-    np.testing.assert_allclose(sums, 1, atol=1e-8)
-    return mdp
+    except InputError as error:
+        message = str(error)
+    else:
+        sums = np.add.reduceat(mdp.p, mdp.table.indptr[:-1])
+        np.testing.assert_allclose(sums, 1, atol=1e-8)
+        return mdp
+    assert message.startswith(str(tmp_path / name))
+    assert len(message.splitlines()) == 1
+    return None
 
 
 def assert_same(a: MDP, b: MDP, lines: bool = True) -> None:
@@ -247,9 +250,10 @@ def test_large_sparse_models(tmp_path: Path) -> None:
     begin = time.perf_counter()
     write_model(mdp, path)
     assert_same(read_model(path), mdp)
-    assert time.perf_counter() - begin < 10
+    assert time.perf_counter() - begin < 20
     arrays = dict(np.load(path))
-    arrays["reward_next"] = rng.random((1, len(arrays["p"])))
+    arrays["reward"] /= 2
+    arrays["reward_next"] = rng.random((1, len(arrays["p"]))) / 2
     np.savez(path, **arrays)
     mdp = read_model(path)
     write_model(mdp, path, force=True)
@@ -338,7 +342,7 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change(*REWARD, to=2), "the reward of (t=0, state 'home', action 'go') is 2: rewards must"),
     (change(*REWARD, to=[0, 1, 2]), "the reward of (t=2, state 'home', action 'go') is 2"),
     (change(*REWARD, to=float("nan")), "the reward of (t=0, state 'home', action 'go') is nan"),
-    (change(*REWARD, to={"work": -1}), f"the reward in state 'work' after {GO} is -1"),
+    (change(*REWARD, to={"work": -1}), f"the reward in state 'work' after {GO}, t=0 is -1"),
     (change(*REWARD, to={"work": [0, 2, 0]}), f"the reward in state 'work' after {GO}, t=1 is 2"),
 ]
 
@@ -411,10 +415,12 @@ def test_random_bytes(content: bytes, ending: str, tmp_path: Path) -> None:
 def test_truncation_at_every_length(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"whole.{ending}"
     write_model(read(example(), tmp_path), path)
-    content = path.read_bytes().rstrip(b"\n")
-    for length in range(len(content)):
-        assert read_or_refuse(content[:length], tmp_path, f"cut.{ending}") is None
-    assert read_or_refuse(content, tmp_path, f"cut.{ending}") is not None
+    length = len(path.read_bytes().rstrip(b"\n"))
+    os.truncate(path, length)
+    read_model(path)
+    for shorter in reversed(range(length)):
+        os.truncate(path, shorter)
+        assert str(path) in fault(read_model, path)
 
 
 def test_flipped_bits_of_npz(tmp_path: Path) -> None:
@@ -424,7 +430,7 @@ def test_flipped_bits_of_npz(tmp_path: Path) -> None:
     write_model(mdp, path)
     content = bytearray(path.read_bytes())
     rng = np.random.default_rng(3)
-    for i in range(0, len(content), 2):
+    for i in range(0, len(content), 3):
         changed = content.copy()
         changed[i] ^= 1 << int(rng.integers(8))
         found = read_or_refuse(bytes(changed), tmp_path, "changed.npz")
@@ -523,6 +529,11 @@ NPZ_FAULTS: list[tuple[str, Any, str]] = [
         "the reward of (state 'home', action 'stay')",
     ),
     ("reward_next", np.full((1, 8), 0.5), "must be 0 where the state is terminal"),
+    (
+        "reward_next",
+        np.array([[0.95, 0, 0, 0, 0, 0, 0, 0]]),
+        "the reward in state 'home' after (state 'home', action 'stay'), t=0 is 1.05",
+    ),
 ]
 
 
@@ -661,7 +672,7 @@ def test_places_that_cannot_be_read(tmp_path: Path) -> None:
         assert fault(read_model, path) == f"{path} does not exist: check the name"
         path.mkdir()
         assert "Is a directory" in fault(read_model, path)
-        fault(read_model, f"\0.{ending}")
+        assert "cannot read" in fault(read_model, f"\0.{ending}")
 
 
 def test_links_and_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def rows(which: int, value: Any) -> dict[str, Any]:
         ({"rewards": np.zeros((H + 1, S, A))}, r"rewards have shape \(4, 4, 3\)"),
         ({"rewards": np.zeros((1, 1, S, A, S))}, "rewards have shape"),
         (changed("rewards", (2, 1), 1.5), r"reward at \(t=0, s=2, a=1\) is 1.5.*rewards / 1.5"),
-        (changed("rewards", (2, 1), -1), r"s=2, a=1\) is -1.*pass \(rewards \+ 1\) / 2"),
+        (changed("rewards", (2, 1), -1), r"s=2, a=1\) is -1.*pass \(rewards \+ 1\S*\) / 2"),
         (changed("rewards", (2, 1), math.nan), r"reward at \(t=0, s=2, a=1\) is nan"),
         (changed("rewards", (2, 1), -math.inf), r"reward at \(t=0, s=2, a=1\) is -inf"),
         ({"rewards": 2 * (np.arange(H) == 1)[:, None, None]}, r"reward at \(t=1, s=0, a=0\) is 2"),

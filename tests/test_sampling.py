@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 
 LARGEST = 9 * 10**18
 THRESHOLD = 1e-4
-DRAWS = 300_000
+DRAWS = 200_000
 fixed = settings(derandomize=True, deadline=None, max_examples=200)
 
 
@@ -55,6 +56,22 @@ def _hypergeometrics(rng: np.random.Generator, g: int, b: int, s: int, out: Coun
 def _poissons(rng: np.random.Generator, mu: float, out: Counts) -> None:
     for i in range(out.size):
         out[i] = poisson(rng, mu)
+
+
+@njit(nogil=True)
+def _rejections(
+    rng: np.random.Generator,
+    a: float,
+    b: float,
+    c: float,
+    d: float,
+    lam: float,
+    eps: float,
+    var: float,
+    out: Counts,
+) -> None:
+    for i in range(out.size):
+        out[i] = sampling._reject(rng, a, b, c, d, lam, eps, var)
 
 
 @njit(nogil=True)
@@ -345,7 +362,7 @@ def test_log_ratio_of_the_binomial_in_90_digits() -> None:
         cases.append((n, float(10 ** rng.uniform(math.log10(25 / n), math.log10(0.5)))))
     with localcontext(prec=90):
         for n, p in cases:
-            m, a, b, lam, eps = sampling._binomial_at_mode(n, p)
+            m, a, b, lam, eps, _ = sampling._binomial_at_mode(n, p)
             assert m == math.floor((n + 1) * Fraction(p))
             assert abs(eps - (n * Fraction(p) - m)) < 1e-15
             log_odds = Decimal(p).ln() - (1 - Decimal(p)).ln()
@@ -368,7 +385,7 @@ def test_log_ratio_of_the_hypergeometric_in_90_digits() -> None:
         cases.append((max(g, s), total - max(g, s), min(g, s)))
     with localcontext(prec=90):
         for g, b, s in cases:
-            m, a, bb, c, d, lam, eps = sampling._hypergeometric_at_mode(g, b, s)
+            m, a, bb, c, d, lam, eps, _ = sampling._hypergeometric_at_mode(g, b, s)
             assert m == (s + 1) * (g + 1) // (g + b + 2)
             assert abs(eps - (Fraction(s * g, g + b) - m)) < 1e-15
             at_mode = [m + 1, g - m + 1, s - m + 1, b - s + m + 1]
@@ -380,41 +397,81 @@ def test_log_ratio_of_the_hypergeometric_in_90_digits() -> None:
                 assert abs(Decimal(got) - exact) < 1e-13 * max(1.0, -got / 50), (g, b, s, k)
 
 
-Law = tuple[float, float, tuple[float, float, float, float], float]
+class Law(NamedTuple):
+    """What the rejection needs to know, and the mode."""
+
+    mode: int
+    arguments: tuple[float, float, float, float]
+    lam: float
+    eps: float
+    var: float
+
+
+def poisson_law(mu: float) -> Law:
+    m = math.floor(mu)
+    lam = math.log1p((mu - m - 1.0) / (m + 1.0))
+    return Law(m, (m + 1.0, 0.0, 0.0, 0.0), lam, mu - m, mu)
+
+
+def binomial_law(n: int, p: float) -> Law:
+    m, a, b, *rest = sampling._binomial_at_mode(n, p)
+    return Law(m, (a, b, 0.0, 0.0), *rest)
+
+
+def hypergeometric_law(g: int, b: int, s: int) -> Law:
+    m, a, bb, c, d, *rest = sampling._hypergeometric_at_mode(g, b, s)
+    return Law(m, (a, bb, c, d), *rest)
 
 
 def laws_of_mean(mean: float) -> list[Law]:
-    """Return epsilon, variance, (A, B, C, D) and lambda of some laws of about this mean."""
-    m = math.floor(mean)
-    lam = math.log1p((mean - m - 1.0) / (m + 1.0))
-    laws: list[Law] = [(mean - m, mean, (m + 1.0, 0.0, 0.0, 0.0), lam)]
+    """Return some laws of about this mean."""
+    laws = [poisson_law(mean)]
     for p in (0.5, 0.4, 0.2, 0.01):
         n = math.ceil(mean / p)
-        _, a, b, lam, eps = sampling._binomial_at_mode(n, mean / n)
-        laws.append((eps, mean * (1.0 - mean / n), (a, b, 0.0, 0.0), lam))
+        laws.append(binomial_law(n, mean / n))
         for good, bad in ((n, n), (2 * n, 7 * n)):
-            sample = round(mean * (good + bad) / good)
-            g, s = max(good, sample), min(good, sample)
-            total = good + bad
-            _, a, b, c, d, lam, eps = sampling._hypergeometric_at_mode(g, total - g, s)
-            var = s * (g / total) * (1.0 - g / total) * (total - s) / (total - 1)
-            laws.append((eps, var, (a, b, c, d), lam))
+            s = round(mean * (good + bad) / good)
+            g = max(good, s)
+            laws.append(hypergeometric_law(g, good + bad - g, min(good, s)))
     return laws
 
 
 @pytest.mark.parametrize("mean", [1.0, 5.0, 25.0, 25.5, 30.9, 100.0, 1e3, 1e5, 1e9, 1e15])
 def test_the_rectangle_holds_all_that_is_accepted(mean: float) -> None:
     """Check 2 |x - c| sqrt(rho(k)) <= h for all x in the block of k."""
-    for eps, var, arguments, lam in laws_of_mean(mean):
-        w, h = sampling._rectangle(var)
-        upper = min((x for x in arguments[1:3] if x > 0.0), default=math.inf) - 1.0
-        reach = 12.0 * math.sqrt(var) + 40.0
-        k = np.arange(max(1.0 - arguments[0], -reach), min(upper, reach), max(1.0, reach // 5000))
-        log_rho = np.array([sampling._log_ratio(np.floor(x), *arguments, lam) for x in k])
+    for law in laws_of_mean(mean):
+        w, centre, h = sampling._rectangle(law.eps, law.var)
+        upper = min((x for x in law.arguments[1:3] if x > 0.0), default=math.inf) - 1.0
+        reach = 12.0 * math.sqrt(law.var) + 40.0
+        k = np.arange(max(-law.mode, -reach), min(upper, reach) + 1.0, max(1.0, reach // 5000))
+        k = np.floor(k)
+        log_rho = np.array([sampling._log_ratio(x, *law.arguments, law.lam) for x in k])
         assert log_rho.max() < 1e-13
-        low = np.floor(np.floor(k) / w) * w
-        far = np.maximum(np.abs(low - eps - 0.5), np.abs(low + w - eps - 0.5))
+        low = np.floor(k / w) * w
+        far = np.maximum(np.abs(low - centre), np.abs(low + w - centre))
         assert (2.0 * far * np.exp(log_rho / 2.0)).max() <= h * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("law", "parameters", "pmf"),
+    [
+        (poisson_law, (1.0,), stats.poisson(1.0).pmf),
+        (poisson_law, (2.5,), stats.poisson(2.5).pmf),
+        (binomial_law, (2, 0.5), stats.binom(2, 0.5).pmf),
+        (binomial_law, (5, 0.25), stats.binom(5, 0.25).pmf),
+        (binomial_law, (12, 0.4), stats.binom(12, 0.4).pmf),
+        (hypergeometric_law, (3, 4, 2), stats.hypergeom(7, 3, 2).pmf),
+        (hypergeometric_law, (10, 10, 10), stats.hypergeom(20, 10, 10).pmf),
+        (hypergeometric_law, (15, 40, 9), stats.hypergeom(55, 15, 9).pmf),
+    ],
+)
+def test_rejection_is_exact_for_small_means_too(
+    law: Callable[..., Law], parameters: tuple[float, ...], pmf: Callable[[Counts], Floats]
+) -> None:
+    """Where the ends of the support and the corners of the rectangle have weight."""
+    mode, arguments, lam, eps, var = law(*parameters)
+    values = mode + draw(_rejections, *arguments, lam, eps, var, shape=1_000_000)
+    assert mass_p_value(values, pmf, np.arange(40)) > THRESHOLD
 
 
 def test_small_multinomial_mass() -> None:
@@ -444,7 +501,7 @@ def test_small_multivariate_hypergeometric_mass() -> None:
 def test_large_multinomial_moments(n: int) -> None:
     """Each entry, and each sum of two entries, is binomial: so the covariances are right too."""
     p = np.array([0.25, 0.0625, 0.5, 0.1875])
-    values = draw(_multinomials, n, p, shape=(DRAWS // 3, 4))
+    values = draw(_multinomials, n, p, shape=(DRAWS // 2, 4))
     assert (values.sum(axis=1) == n).all()
     for entries in ([0], [1], [2], [3], [0, 1], [0, 2], [1, 2]):
         moments = binomial_moments(n, float(p[entries].sum()))
@@ -456,7 +513,7 @@ def test_large_multivariate_hypergeometric_moments(total: int) -> None:
     counts = np.array([total // 4, total // 10, total // 2])
     counts = np.append(counts, total - counts.sum())
     sample = total // 7 * 3
-    values = draw(_shares, counts, sample, shape=(DRAWS // 3, 4))
+    values = draw(_shares, counts, sample, shape=(DRAWS // 2, 4))
     assert (values.sum(axis=1) == sample).all()
     for entries in ([0], [1], [2], [3], [0, 1], [0, 2], [1, 2]):
         g = int(counts[entries].sum())
@@ -467,7 +524,7 @@ def test_large_multivariate_hypergeometric_moments(total: int) -> None:
 @pytest.mark.parametrize("p", [[1.0, 1e-17], [1e-17, 1.0], [0.5, 1e-17, 0.5], [0.5, 0.5, 1e-17]])
 def test_a_probability_below_rounding_gets_its_share(p: list[float]) -> None:
     """1e-17 is lost beside 1 in a double, but not among 9e18 trials: Poisson(90)."""
-    values = draw(_multinomials, LARGEST, np.array(p), shape=(DRAWS // 3, len(p)))
+    values = draw(_multinomials, LARGEST, np.array(p), shape=(DRAWS // 2, len(p)))
     assert (values.sum(axis=1) == LARGEST).all()
     rare = values[:, p.index(1e-17)]
     assert mass_p_value(rare, stats.poisson(90.0).pmf, np.arange(300)) > THRESHOLD
@@ -597,14 +654,14 @@ def test_negative_binomial_mass(m: int, h: float) -> None:
 )
 def test_negative_binomial_moments(m: int, h: float) -> None:
     rng = np.random.default_rng(8)
-    values = [negative_binomial(rng, m, h) for _ in range(DRAWS // 15)]
+    values = [negative_binomial(rng, m, h) for _ in range(DRAWS // 10)]
     assert all(type(x) is int for x in values)
     check_moments(np.array(values, dtype=object), negative_binomial_moments(m, h))
 
 
 def test_negative_binomial_past_53_bits_is_odd_as_often_as_even() -> None:
     rng = np.random.default_rng(9)
-    values = [negative_binomial(rng, 10**9, 1e-20) for _ in range(DRAWS // 15)]
+    values = [negative_binomial(rng, 10**9, 1e-20) for _ in range(DRAWS // 10)]
     assert min(values) > 2**90
     odd = sum(x % 2 for x in values)
     assert abs(odd - len(values) / 2) < 2.5 * math.sqrt(len(values))

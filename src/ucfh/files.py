@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ucfh.errors import InputError, unknown
 
@@ -98,24 +98,21 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
         temporary.write_bytes(content)
 
 
-def read_bytes(path: AnyPath) -> bytes:
-    """The content of a file."""
+def open_bytes(path: AnyPath) -> IO[bytes]:
+    """A file, opened for reading."""
     try:
-        return Path(path).read_bytes()
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: check the name") from None
     except (OSError, ValueError) as error:
-        raise cannot_read(path, error) from None
-
-
-def cannot_read(path: AnyPath, error: Exception) -> InputError:
-    """The error for a file that could not be opened or read."""
-    if isinstance(error, FileNotFoundError):
-        return InputError(f"{path} does not exist: check the name")
-    return InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}") from None
 
 
 def read_text(path: AnyPath) -> str:
     """The text of a file in UTF-8; a byte order mark, as some editors write, is passed over."""
-    content = read_bytes(path)
+    with open_bytes(path) as file:
+        content = file.read()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -336,14 +336,12 @@ def _to_arrays(mdp: MDP) -> dict[str, Any]:
 
 
 def _load(path: AnyPath) -> Object:
-    try:
-        with open(path, "rb") as file:
+    with files.open_bytes(path) as file:
+        try:
             archive = np.load(file, allow_pickle=False)
             return Object((name, np.asarray(archive[name])) for name in archive.files)
-    except OSError as error:
-        raise files.cannot_read(path, error) from None
-    except Exception as error:  # a damaged archive raises whatever its layers raise
-        raise InputError(f"{path}: damaged, or not an .npz file: write it again") from error
+        except Exception as error:  # a damaged archive raises whatever its layers raise
+            raise InputError(f"{path}: damaged, or not an .npz file: write it again") from error
 
 
 def _from_arrays(arrays: Object) -> MDP:
@@ -491,15 +489,7 @@ def _check_probabilities(head: _Header, table: Table, p: Floats) -> Floats:
 
 
 def _model(head: _Header, table: Table, p: Floats, initial: Floats, rewards: Rewards) -> MDP:
-    for t, k in np.argwhere(~((rewards.pair >= 0) & (rewards.pair <= 1)))[:1].tolist():
-        time = t if len(rewards.pair) > 1 else None
-        pair = head.pair(int(table.state[k]), int(table.action[k]), time)
-        raise _outside(f"of {pair}", rewards.pair[t, k])
-    after = np.zeros((1, 0)) if rewards.successor is None else rewards.successor
-    for t, e in np.argwhere(~((after >= 0) & (after <= 1)))[:1].tolist():
-        time = f", t={t}" if len(after) > 1 else ""
-        where = head.after(table, int(table.row_of_entry[e]))
-        raise _outside(f"in {head.states.words(int(table.indices[e]))} {where}{time}", after[t, e])
+    _check_rewards(head, table, rewards)
     problem = Problem._of(
         table=table,
         horizon=head.horizon,
@@ -510,6 +500,29 @@ def _model(head: _Header, table: Table, p: Floats, initial: Floats, rewards: Rew
         action_names=head.actions.names,
     )
     return MDP._of(problem, p, head.noise, head.note)
+
+
+def _check_rewards(head: _Header, table: Table, rewards: Rewards) -> None:
+    """Each part, and the sum of both, is in [0, 1]."""
+    reward, after = rewards.pair, rewards.successor
+    bad = np.argwhere(~((reward >= 0) & (reward <= 1)))
+    if bad.size:
+        t, k = bad[0].tolist()
+        time = t if len(reward) > 1 else None
+        pair = head.pair(int(table.state[k]), int(table.action[k]), time)
+        raise _outside(f"of {pair}", reward[t, k])
+    if after is None:
+        return
+    after = after[:, : table.indptr[table.start]]
+    stage, of_pair = np.divmod(table.row_of_entry[: after.shape[1]], table.pairs)
+    own = (np.minimum(stage, len(reward) - 1)[None], of_pair)
+    total = after + reward[own if table.stages > 1 else (slice(None), of_pair)]
+    bad = np.argwhere(~((np.broadcast_to(after, total.shape) >= 0) & (total <= 1)))
+    if bad.size:
+        t, e = bad[0].tolist()
+        where = head.after(table, int(table.row_of_entry[e]))
+        time = f", t={t}" if len(total) > 1 else ""
+        raise _outside(f"in {head.states.words(int(table.indices[e]))} {where}{time}", total[t, e])
 
 
 def _outside(where: str, reward: float) -> InputError:

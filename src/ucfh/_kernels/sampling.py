@@ -146,11 +146,11 @@ def _log_ratio(k: float, a: float, b: float, c: float, d: float, lam: float) -> 
 
 
 @njit(cache=True, nogil=True)
-def _rectangle(var: float) -> tuple[int, float]:
-    """Return the block's width w and the rectangle's width h."""
+def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
+    """Return the block's width w, the centre c and the rectangle's width h."""
     spread = math.sqrt(var + 0.5)
     w = 1 << max(0, math.frexp(spread)[1] - 12)
-    return w, _H1 * spread + _H0 + 2.0 * (w - 1)
+    return w, eps + 0.5, _H1 * spread + _H0 + 2.0 * (w - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -165,11 +165,11 @@ def _reject(
     var: float,
 ) -> int:
     """Draw the offset k from the mode by the ratio of uniforms; absent terms as in `_log_ratio`."""
-    w, h = _rectangle(var)
+    w, centre, h = _rectangle(eps, var)
     per_w = 1.0 / w
     while True:
         u = 1.0 - rng.random()
-        x = eps + 0.5 + h * (rng.random() - 0.5) / u
+        x = centre + h * (rng.random() - 0.5) / u
         # Past int64 rho is far below the least u * u = 2^-106, so this changes no probability.
         if abs(x) > 2.0**62:
             continue
@@ -224,24 +224,22 @@ def _mode(n: int, p: float, dp: float, delta: float) -> tuple[int, float]:
 
 
 @njit(cache=True, nogil=True)
-def _binomial_at_mode(n: int, p: float) -> tuple[int, float, float, float, float]:
-    """Return m, A, B, lambda and epsilon, for p <= 1/2."""
+def _binomial_at_mode(n: int, p: float) -> tuple[int, float, float, float, float, float]:
+    """Return m, A, B, lambda, epsilon and the variance, for p <= 1/2."""
     q = 1.0 - p
     # The mode is floor((n + 1) p).
     m, eps = _mode(n, p, 0.0, p)
     lam = math.log1p((eps - (q - p)) / (q * (m + 1.0)))
-    return m, m + 1.0, n - m + 1.0, lam, eps
+    return m, m + 1.0, n - m + 1.0, lam, eps, n * p * q
 
 
 @njit(cache=True, nogil=True)
 def _binomial(rng: np.random.Generator, n: int, p: float) -> int:
     """Draw a binomial with n >= 1 and 0 < p <= 1/2."""
-    q = 1.0 - p
-    mean = n * p
-    if mean < _SWITCH:
-        return _walk(rng, math.exp(n * math.log1p(-p)), p / q, n + 1.0, 0.0, 0.0)
-    m, a, b, lam, eps = _binomial_at_mode(n, p)
-    return m + _reject(rng, a, b, 0.0, 0.0, lam, eps, mean * q)
+    if n * p < _SWITCH:
+        return _walk(rng, math.exp(n * math.log1p(-p)), p / (1.0 - p), n + 1.0, 0.0, 0.0)
+    m, a, b, lam, eps, var = _binomial_at_mode(n, p)
+    return m + _reject(rng, a, b, 0.0, 0.0, lam, eps, var)
 
 
 @njit(cache=True, nogil=True)
@@ -262,6 +260,9 @@ def multinomial(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> Non
     The probabilities are taken relative to their sum, which need be 1 only up to rounding. Raises
     ValueError if n > 0 and no entry is positive.
     """
+    if n == 0:
+        out[:] = 0
+        return
     # Sums of the entries behind each one: no difference is taken, so nothing rounds below zero.
     behind = np.empty(p.size)
     tail = 0.0
@@ -286,8 +287,8 @@ def multinomial(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> Non
 @njit(cache=True, nogil=True)
 def _hypergeometric_at_mode(
     g: int, b: int, s: int
-) -> tuple[int, float, float, float, float, float, float]:
-    """Return m, A, B, C, D, lambda and epsilon, for s <= g <= b."""
+) -> tuple[int, float, float, float, float, float, float, float]:
+    """Return m, A, B, C, D, lambda, epsilon and the variance, for s <= g <= b."""
     total = g + b
     n1, g1 = float(total), float(g)
     p = g1 / n1
@@ -298,20 +299,19 @@ def _hypergeometric_at_mode(
     m, eps = _mode(s, p, dp, (s + g + 1.0 - 2.0 * s * p) / (n1 + 2.0))
     a, d = m + 1.0, b - s + m + 1.0
     lam = math.log1p((n1 * eps + float(g - b) + 2.0 * float(s - 2 * m)) / (a * d))
-    return m, a, g - m + 1.0, s - m + 1.0, d, lam, eps
+    var = s * p * (b / n1) * ((total - s) / (n1 - 1.0))
+    return m, a, g - m + 1.0, s - m + 1.0, d, lam, eps, var
 
 
 @njit(cache=True, nogil=True)
 def _hypergeometric(rng: np.random.Generator, g: int, b: int, s: int) -> int:
     """Draw a hypergeometric with 1 <= s <= g <= b."""
     total = float(g + b)
-    mean = s * (g / total)
-    if mean < _SWITCH:
+    if s * (g / total) < _SWITCH:
         z, k = total + 1.0, -float(s)
         log_f0 = _psi(z, k) - _psi(b + 1.0, k) - k * math.log1p(-g / z)
         return _walk(rng, math.exp(log_f0), 1.0, g + 1.0, s + 1.0, b - s + 1.0)
-    m, a, bb, c, d, lam, eps = _hypergeometric_at_mode(g, b, s)
-    var = mean * (b / total) * ((g + b - s) / (total - 1.0))
+    m, a, bb, c, d, lam, eps, var = _hypergeometric_at_mode(g, b, s)
     return m + _reject(rng, a, bb, c, d, lam, eps, var)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from hashlib import sha256
 from typing import Any
 
@@ -12,13 +11,11 @@ import numpy as np
 from ucfh import __version__
 from ucfh.agents.base import Agent
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, cannot_read, naming, replacing
+from ucfh.files import AnyPath, open_bytes, replacing
 from ucfh.problem import MDP, Problem
 from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
 
 FORMAT = "ucfh-run"
-BIG = [name for name, kind in COLUMNS if kind is object]
-"""Columns of Python integers, kept as text."""
 
 
 def fingerprint(mdp: MDP, problem: Problem) -> str:
@@ -71,6 +68,7 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
     arrays: dict[str, Any] = {"head": np.array(json.dumps(head)), "policy": run.policy}
     for name, kind in COLUMNS:
         column = [getattr(row, name) for row in run.rows]
+        # Python integers of any size are kept as text
         arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
     if run.checkpoint is not None:
         arrays |= {f"agent_{name}": array for name, array in run.checkpoint.agent.items()}
@@ -80,39 +78,39 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
 
 def load_run(path: AnyPath) -> Run:
     """Read a run; an `InputError` if the file is none, or was cut short."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        head = json.loads(str(arrays["head"]))
-        if head["format"] != FORMAT:
-            raise KeyError(FORMAT)
-        columns = {
-            name: [int(x) for x in arrays[f"column_{name}"]]
-            if kind is object
-            else arrays[f"column_{name}"].tolist()
-            for name, kind in COLUMNS
-        }
-        rows = [
-            Phase(**dict(zip(columns, row, strict=True)))
-            for row in zip(*columns.values(), strict=True)
-        ]
-        generator, checkpoint = head["generator"], None
-        if generator is not None:
-            state = {k.removeprefix("agent_"): v for k, v in arrays.items() if k[:6] == "agent_"}
-            checkpoint = Checkpoint(state, generator)
-        return Run(
-            about=head["about"],
-            optimal=head["optimal"],
-            episode_bound=head["episode_bound"],
-            policy=arrays["policy"],
-            final=head["final"],
-            interrupted=head["interrupted"],
-            seconds=head["seconds"],
-            rows=rows,
-            checkpoint=checkpoint,
-        )
-    except OSError as error:
-        raise cannot_read(path, error) from None
-    except (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
-        with naming(path):
-            raise InputError("not a saved run, or cut short") from None
+    with open_bytes(path) as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+            return _run_of({name: archive[name] for name in archive.files})
+        except Exception as error:  # a damaged archive raises whatever its layers raise
+            raise InputError(f"{path}: not a saved run, or cut short: save it again") from error
+
+
+def _run_of(arrays: dict[str, Any]) -> Run:
+    head = json.loads(str(arrays["head"]))
+    if head["format"] != FORMAT:
+        raise KeyError(FORMAT)
+    columns = {
+        name: [int(x) for x in arrays[f"column_{name}"]]
+        if kind is object
+        else arrays[f"column_{name}"].tolist()
+        for name, kind in COLUMNS
+    }
+    rows = [
+        Phase(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    ]
+    checkpoint = None
+    if head["generator"] is not None:
+        state = {k.removeprefix("agent_"): v for k, v in arrays.items() if k[:6] == "agent_"}
+        checkpoint = Checkpoint(state, head["generator"])
+    return Run(
+        about=head["about"],
+        optimal=head["optimal"],
+        episode_bound=head["episode_bound"],
+        policy=arrays["policy"],
+        final=head["final"],
+        interrupted=head["interrupted"],
+        seconds=head["seconds"],
+        rows=rows,
+        checkpoint=checkpoint,
+    )

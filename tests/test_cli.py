@@ -1,0 +1,147 @@
+"""The command line as a person and as a program uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ucfh.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of one command."""
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, captured.out, captured.err
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a wrong command prints, after exit code 2 and nothing on stdout."""
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("ucfh: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_learn_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        capsys, "learn", "chain:n=3", "--epsilon", "0.5", "--delta", "0.1", "--json"
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    keys = "problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper"
+    assert set(keys.split()) | {"lower", "certified", "final", "seconds", "version"} <= set(result)
+    assert result["final"] is True
+    assert result["episodes"] > 1e8
+    assert result["upper"] is result["lower"] is result["certified"] is None
+    assert result["optimal"] - result["value"] == pytest.approx(result["gap"])
+
+
+def test_the_same_seed_gives_the_same_result(capsys: pytest.CaptureFixture[str]) -> None:
+    results = []
+    for seed in ("3", "3", "4"):
+        _, out, _ = run(capsys, "learn", "chain:n=3", "--json", "--seed", seed)
+        results.append({k: v for k, v in json.loads(out).items() if k != "seconds"})
+    assert results[0] == results[1]
+    assert results[0]["episodes"] != results[2]["episodes"]
+
+
+def test_learn_tells_a_person_what_came_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plot, policy, save = (tmp_path / name for name in ("run.svg", "policy.csv", "run.npz"))
+    files = ["--plot", str(plot), "--policy", str(policy), "--save", str(save)]
+    code, out, _ = run(capsys, "learn", "calls", "--episodes", "1000000", *files)
+    assert code == 0
+    assert "capped; the learner was not done" in out
+    assert "An episode under the last policy" in out
+    assert plot.read_text().startswith("<?xml")
+    code, out, _ = run(capsys, "evaluate", str(policy), "calls", "--json")
+    assert json.loads(out)["gap"] >= 0
+    error = fails(capsys, "learn", "calls", *files)
+    assert "run.svg exists: pass --force" in error
+    code, out, _ = run(capsys, "learn", "calls", "--episodes", "2000000", "--resume", str(save))
+    assert code == 0
+    assert " 2e+06 (capped" in out
+    error = fails(capsys, "learn", "calls", "--seed", "1", "--resume", str(save))
+    assert "its seed is 0, and now it is 1" in error
+
+
+def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["--states", "5", "--actions", "2", "--horizon", "5", "--epsilon", "0.5"]
+    _, out, _ = run(capsys, "bounds", *size, "--delta", "0.1", "--json")
+    rows = json.loads(out)["bounds"]
+    numbers = [row["episodes"] for row in rows if row["episodes"] is not None]
+    assert numbers == sorted(numbers)
+    printed = next(row for row in rows if row["name"] == "Theorem 1, printed")
+    assert printed["episodes"] == pytest.approx(5.18117445886e12)
+    _, out, _ = run(capsys, "bounds", *size, "--delta", "0.1")
+    for name in (
+        "Kakade",
+        "Fiechter",
+        "UCRL2",
+        "Auer-Ortner",
+        "Reveliotis",
+        "Delayed",
+        "Theorem 2",
+    ):
+        assert name in out
+
+
+def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _, out, _ = run(capsys, "problems")
+    for name in ("hard", "chain", "riverswim", "deepsea", "grid", "random", "tutoring", "gym"):
+        assert name in out
+    model = tmp_path / "model.json"
+    _, out, _ = run(capsys, "problems", "tutoring", "--write", str(model))
+    assert "0.855" in out
+    _, out, _ = run(capsys, "problems", str(model), "--json")
+    assert json.loads(out)["optimal"] == pytest.approx(0.8550496)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["learn", "chian"], "did you mean 'chain'?"),
+        (["learn", "chain:m=3"], "unknown"),
+        (["learn", "chain", "--epsilon", "0"], "epsilon = 0.0 is outside (0, 1]"),
+        (["learn", "chain", "--epsilon", "nan"], "epsilon = nan is outside (0, 1]"),
+        (["learn", "chain", "--delta", "2"], "delta = 2.0 is outside (0, 1]"),
+        (["learn", "chain", "--episodes", "0"], "episodes = 0"),
+        (["learn", "chain", "--seed", "-1"], "seed = -1"),
+        (["learn", "chain", "--agent", "ucf"], "did you mean 'ucfh'?"),
+        (["learn", "chain", "--variant", "papr"], "did you mean 'paper'?"),
+        (["learn", "chain", "--confidence", "k"], "unknown confidence set 'k'"),
+        (["learn", "chain", "--unknown", "reward"], "cannot hide 'reward'"),
+        (["learn", "chain", "--paper", "--variant", "corrected"], "contradict each other"),
+        (["learn", "chain", "--plot", "x.jpg"], "unknown ending '.jpg'"),
+        (["learn", "chain", "--plot", "none/x.png"], "the directory none does not exist"),
+        (["learn", "chain", "--epsilom", "1"], "No such option: --epsilom"),
+        (["learn", "none.json"], "none.json does not exist"),
+        (["learn", "tutoring", "--unknown", "rewards"], "rewards that depend on t"),
+        (["lern"], "No such command 'lern'"),
+        (["learn"], "Missing argument"),
+        (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
+        (["problems", "--write", "x.json"], "--write needs the name of a problem"),
+        (["bounds", "--states", "5"], "Missing option"),
+    ],
+)
+def test_wrong_turns_are_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in fails(capsys, *arguments)
+
+
+def test_help_and_version_of_the_installed_command() -> None:
+    for arguments in (["--help"], ["--version"], ["learn", "--help"], ["bounds", "--help"]):
+        command = [sys.executable, "-m", "ucfh", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout
+        assert done.stderr == ""
