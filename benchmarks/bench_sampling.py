@@ -71,14 +71,14 @@ def main(draws: int) -> None:
     print(f"{'cached' if cached else 'cold'} start of the module {compiled:8.2f} s")
 
     for n in (10, 10**3, 10**6, 10**12, 10**18):
-        for prob in (0.5, 0.1, min(1.0, 5 / n)):
+        for prob in (0.5, 0.1, min(1.0, 3 / n)):
             ns = _per_draw(_binomials, rng, n, prob, draws)
             print(f"binomial        n {n:<8.0e} p {prob:<8.1e} {ns:8.1f} ns")
     for n in (10, 10**3, 10**6, 10**12, 10**18):
         for s in (n // 2, n // 10):
             ns = _per_draw(_hypergeometrics, rng, n // 2, n // 2, s, draws)
             print(f"hypergeometric  N {n:<8.0e} s {s:<8.1e} {ns:8.1f} ns")
-    for mu in (1.0, 5.0, 9.9, 10.1, 1e3, 1e18):
+    for mu in (1.0, 10.0, 24.9, 25.1, 1e3, 1e18):
         print(f"poisson        mu {mu:<19.1e} {_per_draw(_poissons, rng, mu, draws):8.1f} ns")
 
     # One call from Python each, so mostly the cost of the call.

@@ -175,7 +175,6 @@ def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     check_record(mdp, run)
     # all but the phase that was cut short are as they were
     assert 1000 < run.episodes <= 10000
-    assert len(run.phases) > 1
     assert rows_of(run)[:-1] == rows_of(whole)[: len(run.phases) - 1]
     assert "interrupted" in repr(run)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ucfh.agents.base import NEVER
 from ucfh.agents.ucfh import UCFH
+from ucfh.confidence import SETS
 from ucfh.constants import Variant
 from ucfh.counts import Counts
 from ucfh.errors import InputError
@@ -76,7 +77,8 @@ WORLDS: dict[str, tuple[MDP, float]] = {
     "one state": (random_mdp(11, 1, 3, 3), 123.3),
 }
 Confidence = Literal["paper", "kl"]
-KINDS: list[tuple[Variant, Confidence]] = [
+Kind = tuple[Variant, Confidence]
+KINDS: list[Kind] = [
     ("paper", "paper"),
     ("corrected", "kl"),
     ("paper", "kl"),
@@ -115,7 +117,7 @@ def follow(mdp: MDP, agent: UCFH, seed: int, phases: int) -> Iterator[Seen]:
             return
 
 
-def compare(mdp: MDP, m: float, kind: tuple[Variant, Confidence], phases: int) -> list[Seen]:
+def compare(mdp: MDP, m: float, kind: Kind, phases: int) -> list[Seen]:
     variant, confidence = kind
     eps, delta, seed = 0.5, 0.1, 17
     agent = UCFH(mdp.problem, eps, delta, variant=variant, confidence=confidence, m=m)
@@ -166,7 +168,7 @@ def test_algorithm_1(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_algorithm_1_to_its_end(kind: tuple[Variant, Confidence]) -> None:
+def test_algorithm_1_to_its_end(kind: Kind) -> None:
     """Past the cut-off, through pairs that wait for their turn, to the phase that never ends."""
     for mdp, m in ((random_mdp(12, 2, 2, 3), 3.31), (random_mdp(13, 2, 2, 2, staged=True), 1.37)):
         fast = compare(mdp, m, kind, phases=500)
@@ -266,6 +268,21 @@ def test_cutoff() -> None:
     assert not agent.observe(counts(problem, {0: 10**6, 1: 10**6}))
 
 
+def test_unknown_rewards_by_hand() -> None:
+    """r^ = 7.5 / 11 and its confidence set, used as a bonus up to its upper end; 1 where unseen."""
+    problem = Problem(2, 1, 1, initial=0)
+    for kind in ("paper", "kl"):
+        agent = UCFH(problem, 0.5, 1, confidence=kind, m=10.5 / (0.375 / 8))
+        assert agent.optimistic == 1
+        seen = counts(problem, {0: 11})
+        seen.rewards[0] = 7.5
+        assert agent.observe(seen)
+        lo, hi = SETS[kind](7.5 / 11, 11, agent.constants.delta_1)
+        assert agent.box.reward_lo.tolist() == [lo, 0, 0]
+        assert agent.box.reward_hi.tolist() == [hi, 1, 1]
+        assert agent.optimistic == hi < 1
+
+
 def test_guarantee_only_with_the_true_m() -> None:
     problem = slip_chain().problem
     for variant in ("paper", "corrected"):
@@ -305,13 +322,8 @@ def test_never_sees_the_transitions() -> None:
     assert all((x.policy == y.policy).all() for x, y in zip(one, other, strict=True))
 
 
-HIDDEN: list[tuple[Any, ...]] = [
-    (),
-    ("rewards",),
-    ("successors",),
-    ("initial",),
-    ("rewards", "successors", "initial"),
-]
+EVERYTHING = ("rewards", "successors", "initial")
+HIDDEN: list[tuple[Any, ...]] = [(), *((name,) for name in EVERYTHING), EVERYTHING]
 
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=str)
@@ -344,7 +356,8 @@ def test_convergence(hidden: tuple[Any, ...], noise: Literal["bernoulli"] | None
     Hoeffding's half-width is below .0028, every bound within .0056 of the truth, and the value
     within H (1 + S H) .0056 < .06.
     """
-    mdp = random_mdp(31, 2, 2, 2, spread=True, noise=noise)
+    p, r = [[[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.2, 0.8]]], [[0, 0.3], [1, 0.6]]
+    mdp = MDP(p, r, 2, [0.8, 0.2], noise=noise)
     agent = UCFH(mdp.problem.hiding(*hidden), 0.5, 0.1, m=2.6e5)
     run = simulate(mdp, agent, seed=2, method="step")
     assert run.final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import index
 
 
 class InputError(ValueError):
@@ -24,18 +25,23 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return InputError(f"unknown {kind} {name!r}: {hint}(known: {', '.join(names)})")
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
 
 
 def check_unit(name: str, value: float) -> float:
     """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
-    if not 0 < value <= 1:
+    if isinstance(value, str) or not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
 
 
 def check_count(name: str, value: int) -> int:
     """Return ``value`` if it is a whole number of at least 1; else raise."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise InputError(f"{name} = {value} must be a whole number of at least 1")
-    return int(value)
+    try:
+        whole = index(value)
+    except TypeError:
+        whole = 0
+    if whole < 1 or isinstance(value, bool):
+        raise InputError(f"{name} = {value!r} must be a whole number of at least 1")
+    return whole

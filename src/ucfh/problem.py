@@ -128,7 +128,7 @@ class Problem:
                 )
         old, rewards = self.table, self.rewards
         if "rewards" in what:
-            if rewards is not None and rewards.by_stage:
+            if rewards is not None and rewards.by_stage and old.stages == 1:
                 raise InputError(
                     "rewards that depend on t cannot be learned per pair (s, a): give the "
                     "transitions per stage, with shape (H, S, A, S), to learn them per (t, s, a)"

@@ -138,6 +138,8 @@ class Table:
                 f"policy has shape {pi.shape}: it must be (H, S) = {(horizon, self.states)}, "
                 f"or (S,) = {(self.states,)} for a policy that does not depend on the time step"
             )
+        if not np.issubdtype(pi.dtype, np.integer):
+            raise InputError(f"policy has type {pi.dtype}: actions are whole numbers")
         pi = np.broadcast_to(pi, (horizon, self.states)).astype(np.int64)
         inside = (pi >= 0) & (pi < self.actions)
         states = np.arange(self.states)
