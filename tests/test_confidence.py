@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+import reference as ref
 from ucfh._kernels.kl import kl_reach
 from ucfh.confidence import SETS, choose_set, confidence_set, kl_set
 from ucfh.errors import InputError

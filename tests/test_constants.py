@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference as ref
 from ucfh.bounds import bounds, theorem_2
 from ucfh.constants import Constants, Variant, ceil_log2, constants, constants_of, floor_log2
 from ucfh.errors import InputError

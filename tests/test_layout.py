@@ -74,7 +74,8 @@ def test_everything_has_a_layer() -> None:
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    code = "import ucfh, ucfh.cli, sys; print([m for m in ('numpy', 'numba', 'rich', 'matplotlib') if m in sys.modules])"
+    heavy = ("numpy", "numba", "rich", "matplotlib")
+    code = f"import ucfh.cli, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -84,5 +85,9 @@ def test_public_names_exist() -> None:
 
     for name in ucfh.__all__:
         assert getattr(ucfh, name) is not None
+        # seen by type checkers too
+        assert (
+            name == "__version__" or f"import {name} as {name}" in Path(ucfh.__file__).read_text()
+        )
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ucfh.nothing  # noqa: B018

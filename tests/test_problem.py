@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import reference as ref
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import reference as ref
 from ucfh.agents.ucfh import UCFH
 from ucfh.errors import InputError
 from ucfh.problem import MDP, Problem

@@ -14,8 +14,8 @@ import gymnasium
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reference import hard_mdp
 
+from reference import hard_mdp
 from ucfh import MDP, InputError
 from ucfh.problems import catalogue, hypotheses, make
 from ucfh.problems.classic import _draw_sets

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 import reference as ref
 from reference import Floats, Ints
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-import reference as ref
 from numpy.typing import NDArray
 
+import reference as ref
 from ucfh.agents.base import NEVER
 from ucfh.agents.ucfh import UCFH
 from ucfh.confidence import SETS
@@ -34,36 +34,23 @@ def slip_chain() -> MDP:
     return MDP(p, [[0.05], [0], [0], [0], [1]], 5)
 
 
-def random_mdp(
-    seed: int,
-    S: int,
-    A: int,
-    H: int,
-    staged: bool = False,
-    sparse: bool = False,
-    rewards: tuple[int, ...] | None = None,
-    spread: bool = False,
-    **options: Any,
-) -> MDP:
+def random_mdp(seed: int, S: int, A: int, H: int, staged: bool = False, **options: Any) -> MDP:
+    """``sparse``, ``spread`` (the start) and ``rewards`` (their shape) are options too."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(S), (H, S, A) if staged else (S, A))
-    if sparse:
+    if options.pop("sparse", False):
         p[p < p.max(-1, keepdims=True) / 3] = 0
         p /= p.sum(-1, keepdims=True)
-    p0 = rng.dirichlet(np.ones(S)) if spread else 0
-    return MDP(p, rng.random(rewards or (S, A)), H, p0, **options)
+    p0 = rng.dirichlet(np.ones(S)) if options.pop("spread", False) else 0
+    return MDP(p, rng.random(options.pop("rewards", (S, A))), H, p0, **options)
 
 
-def hard() -> MDP:
-    p, r, p0, _ = ref.hard_mdp(3, 3, 5, 0.25, [0, 2, 1])
-    return MDP(p, r, 5, p0)
-
-
+HARD = ref.hard_mdp(3, 3, 5, 0.25, [0, 2, 1])
 # name: the MDP and m, which is chosen so that neither m w_min nor the cut-off is near a whole
 # number in either variant: all of them then agree on what "at least" means
 WORLDS: dict[str, tuple[MDP, float]] = {
     "slip chain": (slip_chain(), 1313.7),
-    "hard class": (hard(), 777.77),
+    "hard class": (MDP(HARD[0], HARD[1], 5, HARD[2]), 777.77),
     "dense": (random_mdp(1, 3, 2, 3), 301.3),
     "sparse": (random_mdp(2, 6, 2, 4, sparse=True), 911.9),
     "stages": (random_mdp(3, 2, 2, 3, staged=True), 433.3),
@@ -229,7 +216,6 @@ def test_a_waiting_pair_needs_one_episode_only() -> None:
     enough = int(agent.limits().visits[0])
     agent.observe(counts(mdp.problem, {0: enough, 3: enough}))
     world, rows = World(mdp, mdp.problem), mdp.table.rows_of(agent.policy, 3)
-    assert not world.is_final(rows, agent.limits())
     stretch = Stretch(Counts.zero(mdp.problem))
     world.walk(np.random.default_rng(0), rows, agent.limits(), 1000, stretch)
     assert (stretch.episodes, stretch.ended) == (1, True)
@@ -269,15 +255,15 @@ def test_cutoff() -> None:
 
 
 def test_unknown_rewards_by_hand() -> None:
-    """r^ = 7.5 / 11 and its confidence set, used as a bonus up to its upper end; 1 where unseen."""
+    """r^ = 1.5 / 11 and its confidence set, of which planning takes the upper end."""
     problem = Problem(2, 1, 1, initial=0)
     for kind in ("paper", "kl"):
         agent = UCFH(problem, 0.5, 1, confidence=kind, m=10.5 / (0.375 / 8))
         assert agent.optimistic == 1
         seen = counts(problem, {0: 11})
-        seen.rewards[0] = 7.5
+        seen.rewards[0] = 1.5
         assert agent.observe(seen)
-        lo, hi = SETS[kind](7.5 / 11, 11, agent.constants.delta_1)
+        lo, hi = SETS[kind](1.5 / 11, 11, agent.constants.delta_1)
         assert agent.box.reward_lo.tolist() == [lo, 0, 0]
         assert agent.box.reward_hi.tolist() == [hi, 1, 1]
         assert agent.optimistic == hi < 1
@@ -291,8 +277,6 @@ def test_guarantee_only_with_the_true_m() -> None:
         assert UCFH(problem, 0.5, 0.1, variant=variant, m=5).episode_bound is None
     with pytest.raises(InputError, match="m = -1"):
         UCFH(problem, 0.5, 0.1, m=-1)
-    with pytest.raises(InputError, match="unknown variant 'fixed'"):
-        UCFH(problem, 0.5, 0.1, variant="fixed")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown confidence set 'l2'"):
         UCFH(problem, 0.5, 0.1, confidence="l2")
 

@@ -35,11 +35,25 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from ucfh.agents.ucfh import UCFH as UCFH
+    from ucfh.bounds import bounds as bounds
+    from ucfh.confidence import confidence_set as confidence_set
+    from ucfh.confidence import kl_set as kl_set
+    from ucfh.constants import Constants as Constants
+    from ucfh.constants import constants as constants
+    from ucfh.counts import Counts as Counts
     from ucfh.errors import InputError as InputError
+    from ucfh.models import read_model as read_model
+    from ucfh.models import write_model as write_model
     from ucfh.planning import Plan as Plan
     from ucfh.planning import fixed_horizon_evi as fixed_horizon_evi
+    from ucfh.policies import read_policy as read_policy
+    from ucfh.policies import write_policy as write_policy
     from ucfh.problem import MDP as MDP
     from ucfh.problem import Problem as Problem
+    from ucfh.problems import make as make
+    from ucfh.simulation.run import Run as Run
+    from ucfh.simulation.simulate import simulate as simulate
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh import validation
-from ucfh._kernels import planning as kernels
+from ucfh._kernels import evi, exact
 from ucfh.errors import InputError, check_count
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table, build
 
@@ -62,21 +62,27 @@ def extended_value_iteration(
 ) -> Plan:
     """FixedHorizonEVI over a table; lo, hi (entries,). p~ comes as (1 or H, entries)."""
     V, policy = _blank(table, horizon)
-    model = np.zeros((horizon if table.stages == 1 else 1, table.entries)) if return_model else None
-    kernels.extended_value_iteration(
+    sign = 1.0 if optimistic else -1.0
+    bonus = rewards.successor
+    evi.extended_value_iteration(
         table.first,
         table.action,
         table.indptr,
-        table.indices,
+        None if table.is_dense else table.indices,
         table.stride,
         lo,
         hi,
         rewards.pair,
-        rewards.successor,
-        1.0 if optimistic else -1.0,
+        bonus,
+        sign,
         V,
         policy,
-        model,
+    )
+    if not return_model:
+        return Plan(policy, V)
+    model = np.zeros((horizon if table.stages == 1 else 1, table.entries))
+    evi.write_model(
+        table.indptr, table.indices, table.stride, table.pairs, lo, hi, bonus, sign, V, model
     )
     return Plan(policy, V, model)
 
@@ -87,7 +93,7 @@ def start_value(
     """The best or worst mean of values (H+1, S) at the start, over the box of the start row."""
     at = table.entries_of(table.start)
     sign = 1.0 if optimistic else -1.0
-    return float(kernels.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
+    return float(evi.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
 
 
 def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:
@@ -101,7 +107,7 @@ def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:
 def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan:
     """Exact planning; p (entries,), r (1 or H, R) mean rewards."""
     V, policy = _blank(table, horizon)
-    kernels.backward_induction(
+    exact.backward_induction(
         table.first, table.action, table.indptr, table.indices, table.stride, p, r, V, policy
     )
     return Plan(policy, V)
@@ -110,14 +116,14 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
 def evaluate(table: Table, p: Floats, r: Floats, rows: Ints) -> Floats:
     """(H+1, S) V^pi for the policy that takes rows (H, S); r (1 or H, R) mean rewards."""
     V = np.zeros((len(rows) + 1, table.states))
-    kernels.evaluate(table.indptr, table.indices, table.stride, p, r, rows, V)
+    exact.evaluate(table.indptr, table.indices, table.stride, p, r, rows, V)
     return V
 
 
 def occupancy(table: Table, p: Floats, rows: Ints) -> Floats:
     """(H, S) the probability of each state at each step, under the policy that takes rows."""
     d = np.zeros(rows.shape)
-    kernels.occupancy(table.indptr, table.indices, p, rows, d)
+    exact.occupancy(table.indptr, table.indices, p, rows, d)
     return d
 
 
@@ -127,7 +133,7 @@ def return_variance(
     """The variance of an episode's total reward under the policy that takes rows (H, S)."""
     V = evaluate(table, p, mean_rewards(table, p, rewards), rows)
     W = np.zeros_like(V)
-    kernels.variance(
+    exact.variance(
         table.indptr,
         table.indices,
         table.stride,
@@ -186,7 +192,7 @@ def fixed_horizon_evi(
     low, high = validation.as_numbers("lo", lo), validation.as_numbers("hi", hi)
     if low.shape != high.shape:
         raise InputError(f"lo has shape {low.shape} and hi {high.shape}: they must agree")
-    either = np.maximum(low, high)
+    either = np.where(low != 0, low, high)  # not zero where one of them is not
     entries: Any = either if indptr is None else (indptr, indices, either)
     S, A, stages, rows, successors, _ = validation.check_transitions(entries, rewards, H)
     if indptr is None:

@@ -294,11 +294,13 @@ class MDP:
 
     def weights(self, policy: Any) -> Floats:
         """(S, A) w(s, a), the expected number of visits of each pair in an episode; sums to H."""
-        pi = np.broadcast_to(np.asarray(policy), (self.horizon, self.states))
-        d = self.occupancy(policy)
+        table = self.table
+        rows = table.rows_of(policy, self.horizon)
+        pairs = rows - table.stride * np.arange(self.horizon)[:, None]
         w = np.zeros((self.states, self.actions))
-        for t in range(self.horizon):
-            w[np.arange(self.states), pi[t]] += d[t]
+        w[table.state, table.action] = np.bincount(
+            pairs.ravel(), self.occupancy(policy).ravel(), table.pairs
+        )
         return w
 
     def variance(self, policy: Any) -> float:

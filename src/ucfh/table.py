@@ -86,6 +86,11 @@ class Table:
         return np.diff(self.indptr)
 
     @cached_property
+    def is_dense(self) -> bool:
+        """Whether every pair may be followed by any state."""
+        return bool((self.lengths[:-1] == self.states).all())
+
+    @cached_property
     def state(self) -> Ints:
         """(R,) the state of each row within a stage."""
         return np.repeat(np.arange(self.states), np.diff(self.first))

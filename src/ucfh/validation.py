@@ -5,7 +5,8 @@ Every error names the entry at fault and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def check_available(available: Any, states: int, actions: int) -> Bools:
 def check_states(name: str, given: Sequence[int], states: int) -> list[int]:
     """Distinct states, ascending."""
     for s in given:
-        if int(s) != s or not 0 <= s < states:
+        if not (isinstance(s, numbers.Real) and s in range(states)):
             raise InputError(f"{name} state {s} does not exist: states are 0 to {states - 1}")
     return sorted({int(s) for s in given})
 
@@ -57,10 +58,12 @@ def check_initial(initial: Any, states: int) -> Floats:
     bad = np.flatnonzero(~(given >= 0))
     if bad.size:
         raise InputError(f"initial[{bad[0]}] = {given[bad[0]]}: probabilities must be at least 0")
-    total = given.sum()
+    # added up and judged as `check_probabilities` does with the start row, so that they agree
+    start = given[given > 0]
+    total = np.add.reduceat(start, [0])[0] if start.size else 0.0
     if abs(total - 1) > MAX_ROUNDING:
         raise InputError(f"initial sums to {total:.12g}: it must sum to 1 (divide by its sum)")
-    return given / total if _is_off(total, states) else given.copy()
+    return given / total if _is_off(total, start.size) else given.copy()
 
 
 def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
@@ -122,7 +125,7 @@ def check_transitions(
     """S, A, stages, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
         r = as_numbers("rewards", rewards)
-        if r.ndim < 2:
+        if r.ndim < 2 or 0 in r.shape:
             raise InputError(
                 "with transitions as (indptr, indices, p), rewards must show the states: "
                 f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
@@ -156,20 +159,30 @@ def check_transitions(
     return S, A, p.shape[0] if p.ndim == 4 else 1, rows, indices, flat[rows, indices]
 
 
-def check_probabilities(table: Table, p: Floats) -> Floats:
-    """(entries,) each row's probabilities, renormalised where they are off by rounding."""
+def check_probabilities(
+    table: Table,
+    p: Floats,
+    name_state: Callable[[int], str] = "state {}".format,
+    name_after: Callable[[int], str] | None = None,
+) -> Floats:
+    """(entries,) each row's probabilities, renormalised where they are off by rounding.
+
+    Messages call states by ``name_state(s)`` and what follows a row by ``name_after(row)``: by
+    number, such as "state 2" and "after (s=0, a=1)", unless a caller has names for them.
+    """
+    after = name_after or (lambda row: f"after {table.name_of(row)}")
     bad = np.flatnonzero(~((p >= 0) & (p <= 1 + MAX_ROUNDING)))
     if bad.size:
         e = bad[0]
         raise InputError(
-            f"the probability of state {table.indices[e]} after "
-            f"{table.name_of(int(table.row_of_entry[e]))} is {p[e]}: it must be in [0, 1]"
+            f"the probability of {name_state(int(table.indices[e]))} "
+            f"{after(int(table.row_of_entry[e]))} is {p[e]}: it must be in [0, 1]"
         )
     total = np.add.reduceat(p, table.indptr[:-1])
     off = np.flatnonzero(np.abs(total - 1) > MAX_ROUNDING)
     if off.size:
         raise InputError(
-            f"the probabilities after {table.name_of(int(off[0]))} sum to {total[off[0]]:.12g}: "
+            f"the probabilities {after(int(off[0]))} sum to {total[off[0]]:.12g}: "
             "they must sum to 1 (divide the row by its sum)"
         )
     total = np.where(_is_off(total, table.lengths), total, 1.0)
@@ -206,7 +219,7 @@ def check_rewards(
     ends = np.isin(table.state, list(terminal))
     if r.ndim == 3:
         pair = np.where(ends, 0.0, r[:, table.state, table.action])
-        _check_range(pair, lambda i: (i[0], table.state[i[1]], table.action[i[1]]))
+        check_range(pair, lambda t, k: _at(t, table.state[k], table.action[k]))
         return pair, None
     body = int(table.indptr[table.start])
     stage, k = np.divmod(table.row_of_entry[:body], table.pairs)
@@ -216,23 +229,44 @@ def check_rewards(
         t = np.minimum(stage, stages - 1)[None, :]
     successor = np.zeros((len(t), table.entries))
     successor[:, :body] = np.where(ends[k], 0.0, r[t, s, a, following])
-    _check_range(successor[:, :body], lambda i: (i[0], s[i[1]], a[i[1]], following[i[1]]))
+    check_range(
+        successor[:, :body],
+        lambda line, e: _at(stage[e] if table.stages > 1 else line, s[e], a[e], following[e]),
+    )
     return np.zeros((1, table.pairs)), successor
 
 
-def _check_range(r: Floats, where: Any) -> None:
+def _at(*indices: int) -> str:
+    """The place of a reward in the array that a user gave, in words."""
+    names = zip(("t", "s", "a", "s'"), indices, strict=False)
+    return f"at ({', '.join(f'{name}={i}' for name, i in names)})"
+
+
+def check_range(r: Floats, name: Callable[[int, int], str], remedy: str | None = None) -> None:
+    """Each of the rewards (lines, n) is in [0, 1].
+
+    Messages say where by ``name(line, index)``, such as "at (t=0, s=1, a=2)", and what to do by
+    ``remedy``: to rescale the array that was passed, unless a caller knows better.
+    """
     bad = np.argwhere(~((r >= 0) & (r <= 1)))
     if not bad.size:
         return
-    entry = ", ".join(
-        f"{name}={i}" for name, i in zip(("t", "s", "a", "s'"), where(bad[0]), strict=False)
-    )
-    value = r[tuple(bad[0])]
+    i, j = bad[0].tolist()
+    place, value = name(i, j), r[i, j]
     if not np.isfinite(r).all():
-        raise InputError(f"the reward at ({entry}) is {value}: rewards must be numbers in [0, 1]")
-    low, span = min(0.0, float(r.min())), max(1.0, float(r.max())) - min(0.0, float(r.min()))
-    shift = f"(rewards + {-low:.6g})" if low < 0 else "rewards"
+        raise InputError(f"the reward {place} is {value}: rewards must be numbers in [0, 1]")
+    if remedy is not None:
+        raise InputError(f"the reward {place} is {value:.6g}: rewards must be in [0, 1]; {remedy}")
+    shift = _round_up(max(0.0, -float(r.min())))
+    span = _round_up(shift + max(1.0, float(r.max())))
+    shifted = f"(rewards + {shift:.6g})" if shift > 0 else "rewards"
     raise InputError(
-        f"the reward at ({entry}) is {value:.6g}, outside [0, 1]: pass {shift} / {span:.6g}, and "
+        f"the reward {place} is {value:.6g}, outside [0, 1]: pass {shifted} / {span:.6g}, and "
         f"epsilon / {span:.6g}, which asks for the same accuracy"
     )
+
+
+def _round_up(x: float) -> float:
+    """The least number of six digits that is not below x >= 0."""
+    y = float(f"{x:.6g}")
+    return y if y >= x else float(f"{y * (1 + 1e-5):.6g}")

@@ -19,7 +19,7 @@ from ucfh.models.json_format import from_json, to_json
 from ucfh.models.npz_format import from_arrays, load_arrays, to_arrays
 from ucfh.problem import MDP
 
-__all__ = ["ENDINGS", "read_model", "write_model"]
+__all__ = ["read_model", "write_model"]
 
 ENDINGS = (".json", ".npz")
 

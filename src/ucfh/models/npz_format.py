@@ -8,9 +8,9 @@
     reward_next                 (0, 1 or H, entries) added to it, by next state
 
 All arrays are always there: an archive that lost one must not pass for a model without it. A
-reader builds the table anew from the entries, as for any other model, and what it then finds to
-differ from the arrays in the file is an error. So a file that is read is one that could have been
-written; only the probabilities of the start are kept as they are, to the last bit.
+reader builds the table anew from the entries, as for any other model; where the arrays in the file
+differ from it, the file is refused. The start is in the file twice, as the last row of p and as
+initial: the two must agree up to rounding, and each is kept as it is.
 """
 
 from __future__ import annotations
