@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,12 @@ CASES = {
 
 
 def sample(
-    case: Case, method: str, runs: int, first_seed: int, walk_steps: int, margin: float
+    case: Case,
+    method: Literal["bulk", "step"],
+    runs: int,
+    first_seed: int,
+    walk_steps: int,
+    margin: float,
 ) -> dict[str, NDArray[np.float64]]:
     """Statistics of many runs, one value a run in each array (runs,)."""
     saved = bulk.WALK_STEPS, bulk.MARGIN

@@ -53,15 +53,16 @@ class Intervals:
 
 
 def intervals(rng: np.random.Generator, S: int, A: int, H: int, staged: bool = False) -> Intervals:
-    """Rows of every kind: unknown (0 to 1), exact, on a grid of eighths; sparse and absorbing
-    ones too, unless, in every third case, any state may follow any pair.
+    """Rows of every kind: unknown (0 to 1), exact, on a grid of eighths, absorbing; of mixed
+    length or, in half of all cases, of one length, which may be S.
     """
-    shape, dense = (H, S, A, S) if staged else (S, A, S), rng.random() < 1 / 3
+    shape = (H, S, A, S) if staged else (S, A, S)
+    length = int(rng.choice([0, 0, S, rng.integers(1, S + 1)]))
     lo, hi = np.zeros(shape), np.zeros(shape)
     for row in np.ndindex(shape[:-1]):
-        support = rng.permutation(S)[: S if dense else rng.integers(1, S + 1)]
+        support = rng.permutation(S)[: length or rng.integers(1, S + 1)]
         p = rng.dirichlet(np.ones(len(support)))
-        kind = rng.choice([0, 1, 2, 4]) if dense else rng.integers(6)
+        kind = rng.choice([0, 1, 2, 4]) if length else rng.integers(6)
         width = rng.random(len(support)) * rng.choice([0.05, 0.5])
         if kind == 0:
             lo[row][support], hi[row][support] = 0, 1

@@ -100,8 +100,8 @@ def _run_phase(
 ) -> None:
     """Follow one policy until the learner changes it, and add its row to the record."""
     generator = rng.bit_generator.state
-    phase = _begin_phase(run, world, agent)
     limits, rows = agent.limits(), world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
+    phase = _begin_phase(run, world, agent, rows)
     if world.is_final(rows, limits):
         run.final = True
         return
@@ -149,9 +149,9 @@ def _walk_phase(
         tick()
 
 
-def _begin_phase(run: Run, world: World, agent: Agent) -> Phase:
-    """A row for the policy that is about to be followed."""
-    value = world.mdp.value(agent.policy)
+def _begin_phase(run: Run, world: World, agent: Agent, rows: Ints) -> Phase:
+    """A row for the policy that is about to be followed, which takes rows (H, S)."""
+    value = world.value(rows)
     captured = nan
     if agent.box is not None:
         captured = float(agent.box.holds(world.p, world.mean_rewards))

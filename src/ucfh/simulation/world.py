@@ -10,6 +10,7 @@ from ucfh._kernels import walk as kernels
 from ucfh.agents.base import NEVER, Limits
 from ucfh.counts import Counts
 from ucfh.errors import InputError
+from ucfh.planning import evaluate
 from ucfh.problem import MDP, Problem
 from ucfh.table import Bools, Ints
 
@@ -63,6 +64,11 @@ class World:
             self.mean_rewards = np.broadcast_to(mdp.mean_rewards, shape).ravel()
         self._cumulative = np.empty_like(mdp.p)
         kernels.cumulate(mdp.table.indptr, mdp.p, self._cumulative)
+
+    def value(self, rows: Ints) -> float:
+        """What the policy that takes rows (H, S) earns in an episode, exactly."""
+        mdp = self.mdp
+        return mdp.at_start(evaluate(mdp.table, mdp.p, mdp.mean_rewards, rows))
 
     def walk(
         self,
