@@ -36,7 +36,8 @@ def lifetime(name: str, epsilon: float, delta: float, repeats: int) -> None:
     print(
         f"{name}, eps {epsilon}, delta {delta}: {run.episodes:.3g} episodes, {run.updates} updates "
         f"in {best:.2f} s = {run.episodes / best:.2g} episodes/s, "
-        f"{run.episodes / best / walked:.2g} times walking; mistakes {run.mistakes():.3g} of {run.episode_bound:.3g} allowed; "
+        f"{run.episodes / best / walked:.2g} times walking; "
+        f"mistakes {run.mistakes():.3g} of {run.episode_bound:.3g} allowed; "
         f"peak memory {memory:.2f} GiB",
         flush=True,
     )

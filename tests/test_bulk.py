@@ -270,5 +270,30 @@ def test_a_cap_below_one_episode_is_refused(episodes: int) -> None:
         simulate(mdp, UCFH(mdp.problem, 0.3, 0.1), episodes)
 
 
+class Silent(UCFH):
+    """A learner that does not say when it changes."""
+
+    def limits(self) -> None:  # type: ignore[override]
+        return None
+
+    def observe(self, seen: Counts) -> bool:
+        self.v.add(seen)
+        often = np.flatnonzero(self.v.visits[:-1] >= 50)
+        if not often.size:
+            return False
+        self._update(int(often[0]))
+        self._plan()
+        return True
+
+
+def test_a_silent_learner_is_walked_and_the_user_is_told() -> None:
+    mdp = make("chain:n=3")
+    with pytest.warns(UserWarning, match="walking episodes"):
+        run = simulate(mdp, Silent(mdp.problem, 0.3, 0.1), 500)
+    assert run.episodes == 500
+    assert run.about["method"] == "step"
+    assert 5 < len(run.rows) < 100  # one row a policy, not one an episode
+
+
 def test_the_package_exports_what_it_promises() -> None:
     assert ucfh.simulate is simulate

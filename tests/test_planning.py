@@ -57,7 +57,7 @@ def intervals(rng: np.random.Generator, S: int, A: int, H: int, staged: bool = F
     length or, in half of all cases, of one length, which may be S.
     """
     shape = (H, S, A, S) if staged else (S, A, S)
-    length = int(rng.choice([0, 0, S, rng.integers(1, S + 1)]))
+    length = int(rng.choice([0, 0, S, int(rng.integers(1, S + 1))]))
     lo, hi = np.zeros(shape), np.zeros(shape)
     for row in np.ndindex(shape[:-1]):
         support = rng.permutation(S)[: length or rng.integers(1, S + 1)]

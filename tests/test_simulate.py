@@ -123,7 +123,6 @@ def test_seeds() -> None:
     mdp = random_mdp(6)
     one, again, other = (step(mdp, episodes=3000, seed=seed) for seed in (1, 1, 2))
     assert rows_of(one) == rows_of(again)
-    assert (one.policy == again.policy).all()
     assert rows_of(one) != rows_of(other)
     wrong: list[tuple[str, Any]] = [("seed", -1), ("episodes", 0), ("method", "leap")]
     for name, value in wrong:
@@ -152,8 +151,7 @@ def test_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = random_mdp(8)
     whole = step(mdp, m=70000.1, episodes=20000)
     monkeypatch.setattr(simulation, "CHUNK_STEPS", 30)
-    agent = agent_for(mdp, 70000.1)
-    run = simulate(mdp, agent, method="step", progress=stop_after(9000))
+    run = step(mdp, m=70000.1, progress=stop_after(9000))
     assert (run.interrupted, run.final) == (True, False)
     check_record(mdp, run)
     # all but the phase that was cut short are as they were
@@ -176,8 +174,8 @@ def test_interrupted_learners_keep_their_rewards(method: Any) -> None:
     mdp = MDP([[[1.0]]], [[0.8]], 2)
     agent = UCFH(mdp.problem.hiding("rewards"), 0.5, 0.1)
     assert simulate(mdp, agent, method=method, progress=stop_after(300_000)).interrupted
+    assert agent.n.visits[0] + agent.v.visits[0] > 600_000
     for seen in (agent.n, agent.v):
-        assert seen.visits[0] > 0
         assert seen.rewards[0] == pytest.approx(0.8 * seen.visits[0])
 
 
@@ -188,9 +186,7 @@ def test_resume() -> None:
     for most in (1, 2, 17, whole.episodes - 1):
         part = step(mdp, m=9.9, seed=5, episodes=most)
         rest = simulate(mdp, agent_for(mdp, 9.9), seed=5, method="step", resume=part)
-        assert rows_of(rest) == rows_of(whole)
-        assert rest.final
-        assert part.episodes == most
+        assert (rows_of(rest), rest.final) == (rows_of(whole), True)
 
 
 def test_mistakes() -> None:

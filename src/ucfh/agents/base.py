@@ -91,9 +91,9 @@ class Agent(ABC):
     episode_bound: float | None = None
     update_bound: float | None = None
 
-    @abstractmethod
-    def limits(self) -> Limits:
-        """What may be seen before the policy can change."""
+    def limits(self) -> Limits | None:
+        """What may be seen before the policy can change; None if it may after any episode."""
+        return None
 
     @abstractmethod
     def observe(self, seen: Counts) -> bool:

@@ -75,9 +75,8 @@ class Run:
             with no episodes counted.
         interrupted: whether the run was cut short by the user.
         seconds: how long it took.
-        checkpoint: where the last phase began, if it did not end: the learner's and the
-            generator's state, from which `simulate` goes on to the same result as if it had
-            never stopped.
+        checkpoint: where the last phase began: the learner's and the generator's state, from
+            which `simulate` goes on to the same result as if it had never stopped.
 
     """
 

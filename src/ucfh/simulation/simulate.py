@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from math import nan
 from time import perf_counter
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ucfh.agents.base import Agent, Limits
+from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.problem import MDP
@@ -66,6 +66,9 @@ def simulate(
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
     world = World(mdp, agent.problem)
+    if method == "bulk" and agent.limits() is None:
+        warnings.warn("the learner does not say when it changes: walking episodes", stacklevel=2)
+        method = "step"
     about = describe(mdp, agent, seed, method)
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)
@@ -82,8 +85,8 @@ def simulate(
 def _continue(old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator) -> Run:
     """The run up to its last finished phase, with learner and generator as they were then."""
     check_same(old.about, about)
-    if old.checkpoint is None:
-        return old  # its policy is final
+    if old.final or old.checkpoint is None:
+        return old
     agent.restore(old.checkpoint.agent)
     rng.bit_generator.state = old.checkpoint.generator
     return replace(old, rows=old.rows[:-1], checkpoint=None, interrupted=False)
@@ -99,37 +102,37 @@ def _run_phase(
     progress: Progress | None,
 ) -> None:
     """Follow one policy until the learner changes it, and add its row to the record."""
-    generator = rng.bit_generator.state
-    limits, rows = agent.limits(), world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
+    rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows)
-    if world.is_final(rows, limits):
-        run.final = True
-        return
-    left = None if most is None else most - run.episodes
-    if limits.episodes is not None:
-        left = limits.episodes if left is None else min(left, limits.episodes)
-    stretch = Stretch(Counts.zero(agent.problem))
+    learned = {name: np.copy(value) for name, value in agent.state().items()}
+    run.checkpoint = Checkpoint(learned, dict(rng.bit_generator.state))
+    while not run.interrupted and run.episodes != most:
+        limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
+        if world.is_final(rows, limits):
+            run.final, run.checkpoint = True, None
+            return
+        stretch = Stretch(Counts.zero(agent.problem))
+        before = phase.episodes
 
-    def tick() -> None:
-        phase.episodes = stretch.episodes
-        if progress is not None:
-            progress(run)
+        def tick(stretch: Stretch = stretch, before: int = before) -> None:
+            phase.episodes = before + stretch.episodes
+            if progress is not None:
+                progress(run)
 
-    try:
-        if method == "step" or (limits.visits <= 0).any():
-            _walk_phase(world, rng, rows, limits, left, stretch, tick)
-        else:
-            BulkPhase(world, rng, rows, limits, left, stretch).run(tick)
-            world.draw_rewards(rng, stretch.seen)
-    except KeyboardInterrupt:
-        run.interrupted = True
-    phase.episodes = stretch.episodes
-    if run.interrupted or run.episodes == most:
-        # taken before the learner sees the part of a phase, which a resumed run makes anew
-        run.checkpoint = Checkpoint(deepcopy(agent.state()), dict(generator))
-    if agent.observe(stretch.seen):
-        _, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
-        phase.n = agent.visits_of(agent.updated)
+        room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
+        try:
+            if method == "step" or (limits.visits <= 0).any() or limits.episodes == 1:
+                _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
+            else:
+                BulkPhase(world, rng, rows, limits, min(room, default=None), stretch).run(tick)
+                world.draw_rewards(rng, stretch.seen)
+        except KeyboardInterrupt:
+            run.interrupted = True
+        phase.episodes = before + stretch.episodes
+        if agent.observe(stretch.seen):
+            _, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
+            phase.n = agent.visits_of(agent.updated)
+            return
 
 
 def _walk_phase(
