@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference as ref
-from ucfh.bounds import bounds, theorem_2
-from ucfh.constants import Constants, Variant, ceil_log2, constants, constants_of, floor_log2
 from ucfh.errors import InputError
 from ucfh.problem import Problem
+from ucfh.theory.bounds import bounds, theorem_2
+from ucfh.theory.constants import Constants, Variant, ceil_log2, constants, constants_of, floor_log2
 
 VARIANTS: tuple[Variant, ...] = ("paper", "corrected")
 SIZES = {

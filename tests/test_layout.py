@@ -18,7 +18,7 @@ LAYERS = [
     ["table", "validation", "files"],
     ["planning", "confidence"],
     ["problem"],
-    ["constants", "bounds", "counts", "models", "policies"],
+    ["theory", "counts", "models", "policies"],
     ["problems", "agents"],
     ["simulation"],
     ["report"],

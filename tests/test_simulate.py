@@ -22,7 +22,7 @@ from ucfh.simulation.world import Stretch, World
 
 simulation = importlib.import_module("ucfh.simulation.simulate")
 COUNTED, MEASURED = ("state", "action", "n"), ("value", "optimistic", "gap", "captured")
-COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED)
+COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED, "stage")
 UNLIKELY = 1e-6  # how often a chi-square test with a fresh seed would fail by chance
 
 
@@ -56,6 +56,7 @@ def check_record(mdp: MDP, run: Run) -> None:
     assert ended[:-1].all()
     assert (phases.episodes[ended] >= 1).all()
     assert (((phases.state >= 0) == ended) & ((phases.action >= 0) == ended)).all()
+    assert ((phases.stage >= 0) == ended).all()
     assert run.updates == ended.sum()
     assert run.optimal == mdp.at_start(mdp.optimal().values)
     assert np.abs(phases.value + phases.gap - run.optimal).max() <= 1e-12

@@ -13,12 +13,12 @@ import reference as ref
 from ucfh.agents.base import NEVER
 from ucfh.agents.ucfh import UCFH
 from ucfh.confidence import SETS
-from ucfh.constants import Variant
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.problem import MDP, Problem
 from ucfh.simulation.simulate import simulate
 from ucfh.simulation.world import Stretch, World
+from ucfh.theory.constants import Variant
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ _HOME = {
     "InputError": "errors",
     "Plan": "planning",
     "fixed_horizon_evi": "planning",
-    "Constants": "constants",
-    "constants": "constants",
-    "bounds": "bounds",
+    "Constants": "theory.constants",
+    "constants": "theory.constants",
+    "bounds": "theory.bounds",
     "confidence_set": "confidence",
     "kl_set": "confidence",
     "Counts": "counts",
@@ -36,11 +36,8 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from ucfh.agents.ucfh import UCFH as UCFH
-    from ucfh.bounds import bounds as bounds
     from ucfh.confidence import confidence_set as confidence_set
     from ucfh.confidence import kl_set as kl_set
-    from ucfh.constants import Constants as Constants
-    from ucfh.constants import constants as constants
     from ucfh.counts import Counts as Counts
     from ucfh.errors import InputError as InputError
     from ucfh.models import read_model as read_model
@@ -54,6 +51,9 @@ if TYPE_CHECKING:
     from ucfh.problems import make as make
     from ucfh.simulation.run import Run as Run
     from ucfh.simulation.simulate import simulate as simulate
+    from ucfh.theory.bounds import bounds as bounds
+    from ucfh.theory.constants import Constants as Constants
+    from ucfh.theory.constants import constants as constants
 
 
 def __getattr__(name: str) -> Any:

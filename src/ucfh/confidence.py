@@ -29,6 +29,7 @@ import numpy as np
 from ucfh.errors import InputError, check_unit, unknown
 from ucfh.table import Floats
 
+ULP = 2.0**-52
 ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
 
 
@@ -60,7 +61,7 @@ def confidence_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
     L = log(6 / delta_1)
     u = np.minimum(p, 1 - p)
     sd = np.sqrt(u * (1 - u))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         hoeffding = np.sqrt(L / (2 * n))
         less = np.maximum(n - 1, 0)
         bernstein = sd * np.sqrt(2 * L / n) + 7 * L / (3 * less)
@@ -87,7 +88,8 @@ def kl_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         c = log(2 / delta_1) / n
     lo, hi = p - kl_reach(1 - p, p, c), p + kl_reach(p, 1 - p, c)
-    return np.maximum(lo, 0.0), np.minimum(hi, 1.0)
+    # the sum rounds to nearest: step outward by more than that
+    return np.maximum(lo - ULP * p, 0.0), np.minimum(hi + ULP * hi, 1.0)
 
 
 SETS: dict[str, ConfidenceSet] = {"paper": confidence_set, "kl": kl_set}

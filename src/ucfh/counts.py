@@ -56,14 +56,15 @@ class Counts:
         self.rewards[row] = 0.0
 
     def state(self, prefix: str) -> dict[str, Ints | Floats]:
-        """The arrays by name, to be stored."""
+        """Copies of the arrays by name, to be stored."""
         return {
-            f"{prefix}_visits": self.visits,
-            f"{prefix}_successors": self.successors,
-            f"{prefix}_rewards": self.rewards,
+            f"{prefix}_visits": self.visits.copy(),
+            f"{prefix}_successors": self.successors.copy(),
+            f"{prefix}_rewards": self.rewards.copy(),
         }
 
     def restore(self, prefix: str, arrays: dict[str, Ints | Floats]) -> None:
         """Take back what `state` gave."""
-        for name, mine in self.state(prefix).items():
-            mine[:] = arrays[name]
+        self.visits[:] = arrays[f"{prefix}_visits"]
+        self.successors[:] = arrays[f"{prefix}_successors"]
+        self.rewards[:] = arrays[f"{prefix}_rewards"]

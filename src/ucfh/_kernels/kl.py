@@ -15,6 +15,8 @@ from math import expm1, inf, log1p, sqrt
 
 from numba import njit, vectorize
 
+TINY = 1e-290  # below it, d/p overflows; p = 0 has the same reach up to rounding
+
 
 @njit(cache=True)
 def _g(x: float) -> float:
@@ -41,9 +43,11 @@ def _kl(p: float, q: float, d: float) -> float:
 @vectorize(["float64(float64, float64, float64)"], cache=True)
 def kl_reach(p: float, q: float, c: float) -> float:
     """The largest d <= q with kl(p, p + d) <= c, where q = 1 - p. Swap p and q to look down."""
-    if q <= 0.0 or c <= 0.0:
+    if c <= 0.0:
         return 0.0
-    if p <= 0.0:
+    if q < TINY:
+        return q
+    if p < TINY:
         return -expm1(-c)
     # kl is the integral of (x-p)/(x(1-x)), so kl >= d^2/(2 max x(1-x)): the root is not beyond
     if p >= 0.5:

@@ -22,12 +22,12 @@ import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Box, Limits
 from ucfh.confidence import choose_set
-from ucfh.constants import Variant, constants_of
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.planning import extended_value_iteration, start_value
 from ucfh.problem import Problem
 from ucfh.table import Rewards
+from ucfh.theory.constants import Variant, constants_of
 
 
 class UCFH(Agent):
@@ -35,7 +35,8 @@ class UCFH(Agent):
 
     Args:
         problem: what the learner is told. Unknown rewards, an unknown start and transitions that
-            depend on t are learned under the same guarantee (see `ucfh.constants.constants_of`).
+            depend on t are learned under the same guarantee (see
+            `ucfh.theory.constants.constants_of`).
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
@@ -82,20 +83,10 @@ class UCFH(Agent):
                 f"more than 64-bit counts hold: pass at least {1.1 * fits:.2g}"
             )
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
-        table = problem.table
         # the start is a row like the others, unless it is told
-        self._learned = np.ones(table.rows, bool)
-        self._learned[table.start] = problem.initial is None
-        self.box = Box(
-            np.zeros(table.entries),
-            np.ones(table.entries),
-            np.zeros(table.rows),
-            np.ones(table.rows),
-        )
-        if problem.initial is not None:
-            start = table.entries_of(table.start)
-            known = problem.initial[table.indices[start]]
-            self.box.lo[start] = self.box.hi[start] = known
+        self._learned = np.ones(problem.table.rows, bool)
+        self._learned[problem.table.start] = problem.initial is None
+        self._bound_all()
         self._plan()
 
     def _plan(self) -> None:
@@ -132,6 +123,17 @@ class UCFH(Agent):
         self._bound(row)
         self.updated = row
 
+    def _bound_all(self) -> None:
+        """The confidence sets of all pairs: M_k. Those without a visit may be anything."""
+        problem, table = self.problem, self.problem.table
+        anything = [(np.zeros(size), np.ones(size)) for size in (table.entries, table.rows)]
+        self.box = Box(*anything[0], *anything[1])
+        if problem.initial is not None:
+            start = table.entries_of(table.start)
+            self.box.lo[start] = self.box.hi[start] = problem.initial[table.indices[start]]
+        for row in np.flatnonzero(self.n.visits):
+            self._bound(int(row))
+
     def _bound(self, row: int) -> None:
         """The confidence set of one pair, from its n."""
         n, delta_1, box = self.n.visits[row], self.constants.delta_1, self.box
@@ -158,14 +160,13 @@ class UCFH(Agent):
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """The counts n and v; all else follows from them."""
-        return {**self.n.state("n"), **self.v.state("v"), "updated": np.int64(self.updated)}
+        """The counts n and v, copied; all else follows from them."""
+        return {**self.n.state("n"), **self.v.state("v"), "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take back counts, and plan."""
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updated = int(state["updated"])
-        for row in np.flatnonzero(self.n.visits):
-            self._bound(int(row))
+        self._bound_all()
         self._plan()

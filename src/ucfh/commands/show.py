@@ -26,7 +26,7 @@ def show_bounds(
     """The table of bounds, smallest first."""
     from dataclasses import asdict
 
-    from ucfh.bounds import bounds
+    from ucfh.theory.bounds import bounds
 
     rows = bounds(states, actions, horizon, epsilon, delta, successors)
     order = next(row.episodes for row in rows if row.name == "UCFH, order")

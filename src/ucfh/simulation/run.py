@@ -24,6 +24,7 @@ COLUMNS = [
     ("optimistic", np.float64),
     ("gap", np.float64),
     ("captured", np.float64),
+    ("stage", np.int64),
 ]
 
 
@@ -34,8 +35,8 @@ class Phase:
     Attributes:
         first_episode: counted from 0. Python integers, as lifetimes may pass 2^63 episodes.
         episodes: how many followed this policy.
-        state, action: the pair whose update ended the phase; -1 if none did, or if it was the
-            start, learned as one more row.
+        stage, state, action: the pair whose update ended the phase; -1 if none did, or if it
+            was the start, learned as one more row. The stage is 0 where rows have none.
         n: the pair's visits after the update.
         value: V^pi, exactly. optimistic: V~. gap: V* - V^pi.
         captured: 1 if the true transitions lie in the confidence sets, 0 if not, NaN without.
@@ -48,6 +49,7 @@ class Phase:
     optimistic: float
     gap: float
     captured: float
+    stage: int = -1
     state: int = -1
     action: int = -1
     n: int = 0

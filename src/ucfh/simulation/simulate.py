@@ -104,8 +104,7 @@ def _run_phase(
     """Follow one policy until the learner changes it, and add its row to the record."""
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows)
-    learned = {name: np.copy(value) for name, value in agent.state().items()}
-    run.checkpoint = Checkpoint(learned, dict(rng.bit_generator.state))
+    run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state))
     while not run.interrupted and run.episodes != most:
         limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
         if world.is_final(rows, limits):
@@ -124,13 +123,16 @@ def _run_phase(
             if method == "step" or (limits.visits <= 0).any() or limits.episodes == 1:
                 _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
             else:
-                BulkPhase(world, rng, rows, limits, min(room, default=None), stretch).run(tick)
-                world.draw_rewards(rng, stretch.seen)
+                bulk = BulkPhase(world, rng, rows, limits, min(room, default=None), stretch)
+                try:
+                    bulk.run(tick)
+                finally:
+                    world.draw_rewards(rng, stretch.seen)
         except KeyboardInterrupt:
             run.interrupted = True
         phase.episodes = before + stretch.episodes
         if agent.observe(stretch.seen):
-            _, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
+            phase.stage, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
             phase.n = agent.visits_of(agent.updated)
             return
 

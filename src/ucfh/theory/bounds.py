@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import e, log
 
-from ucfh.constants import Constants, constants
 from ucfh.errors import InputError
+from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10
 """The proof of Theorem 2's eta."""
