@@ -36,7 +36,10 @@ MARGIN = 3.0
 """How many standard deviations a jump keeps from the limit."""
 
 WALK_STEPS = 5_000
-"""Up to so many expected steps are walked: a jump would not be cheaper."""
+"""Up to so many expected steps are walked in a small graph: a jump would not be cheaper."""
+
+JUMP_EDGES = 1_200
+"""A jump through so many edges takes as long as the rest of it: larger graphs are walked more."""
 
 MOST = 2**60
 """Episodes sent at once, so that no count overflows."""
@@ -129,7 +132,7 @@ class BulkPhase:
         """Fill the stretch: until a limit is reached, or ``most`` episodes are over."""
         while not self.stretch.ended and not self._is_over():
             safe, mean = self._distances()
-            if mean * self.horizon <= WALK_STEPS:
+            if mean * self.horizon <= WALK_STEPS * (1 + len(self.graph.to) / JUMP_EDGES):
                 self._walk(4 * ceil(mean) + 16)
             else:
                 size = safe if 2 * safe >= mean else mean
