@@ -91,6 +91,29 @@ def test_the_cap_keeps_the_share_that_fits() -> None:
     assert abs(np.mean(entered) - mean) < 4 * np.sqrt(variance / 400)
 
 
+def behind(door: float) -> MDP:
+    """From the start, state 1 follows with the given probability, else state 2; both absorb."""
+    p = [[[0.0, door, 1 - door]], [[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]]]
+    return MDP(p, [[0.0], [1.0], [0.5]], horizon=2)
+
+
+@pytest.mark.parametrize("door", [1e-3, 1e-18, 1e-25, 1e-100, 1e-308])
+@pytest.mark.parametrize("cap", [10**6, 10**18, 10**26])
+@pytest.mark.parametrize("m", [300.0, None])
+def test_caps_on_phases_that_wait_for_what_hardly_ever_happens(
+    door: float, cap: int, m: float | None
+) -> None:
+    mdp = behind(door)
+    run = simulate(mdp, UCFH(mdp.problem, 0.5, 0.1, m=m), cap)
+    assert run.final or run.episodes == cap
+
+
+def test_what_is_never_met_is_an_error_without_a_cap() -> None:
+    mdp = behind(1e-308)
+    with pytest.raises(InputError, match="cap the number of episodes"):
+        simulate(mdp, UCFH(mdp.problem, 0.5, 0.1))
+
+
 @pytest.mark.parametrize("walk_steps", [0, 5000])
 def test_flow_is_conserved(walk_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows live: visits sum to H an episode, and successors to visits."""
@@ -119,6 +142,7 @@ def test_the_graph_knows_weights_and_shares() -> None:
     row = int(rows[np.argmax(policy[:, s] == a), s])
     live[row] = True
     graph = make_graph(world, rows, live)
+    assert graph is not None
     assert graph.weight[row] * graph.share == pytest.approx(weights[s, a], rel=1e-12)
     assert 0 < graph.share <= 1
 

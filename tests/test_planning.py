@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import reference as ref
+from ucfh import planning
 from ucfh._kernels.evi import expectation
 from ucfh.errors import InputError
 from ucfh.planning import Plan, fixed_horizon_evi
 from ucfh.problem import MDP
+from ucfh.problems import make
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -377,3 +379,32 @@ def test_bad_stage_is_named() -> None:
     lo[1, 2, 0, 1] = 1.5
     with pytest.raises(InputError, match=r"state 1 after \(t=1, s=2, a=0\)"):
         fixed_horizon_evi(lo, hi, np.zeros((3, 2)), 2)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On several threads, while they are taken, and in a forked child: the same to the bit."""
+    mdp = make("random:states=600,actions=3,successors=20,horizon=6")
+    rows, indices = mdp.table.rectangular()
+    body = len(rows)
+    lo, hi = np.maximum(mdp.p[:body] - 0.03, 0), np.minimum(mdp.p[:body] + 0.03, 1)
+    call = {
+        "rewards": mdp.rewards.pair[0].reshape(600, 3),
+        "horizon": 6,
+        "indptr": mdp.table.indptr[:-1],
+        "indices": indices,
+    }
+    assert body > planning.PARALLEL_ENTRIES
+    for optimistic in (True, False):
+        one = fixed_horizon_evi(lo, hi, optimistic=optimistic, threads=1, **call)
+        for threads in (2, None):
+            several = fixed_horizon_evi(lo, hi, optimistic=optimistic, threads=threads, **call)
+            np.testing.assert_array_equal(several.values, one.values)
+            np.testing.assert_array_equal(several.policy, one.policy)
+    with planning._parallel_lock:
+        taken = fixed_horizon_evi(lo, hi, optimistic=False, threads=2, **call)
+    np.testing.assert_array_equal(taken.values, one.values)
+    monkeypatch.setattr(planning, "_parallel_in", -1)
+    forked = fixed_horizon_evi(lo, hi, optimistic=False, threads=2, **call)
+    np.testing.assert_array_equal(forked.values, one.values)
+    with pytest.raises(InputError, match="threads = 0"):
+        fixed_horizon_evi(lo, hi, threads=0, **call)

@@ -7,9 +7,11 @@ The printed set (Algorithm 1, ConfidenceSet), with L = ln(6/delta_1), is all p' 
     (iii)  |sqrt(p' (1-p')) - sqrt(p^ (1-p^))| <= rho = sqrt(2 L / (n-1))         deviation
 
 (ii) and (iii) only for n > 1; n = 0 gives [0, 1]. Planning needs its convex hull. By symmetry let
-u = min(p^, 1-p^) <= 1/2, and let X(x) = 2x^2/(1 + sqrt(1 - 4x^2)) be the p' <= 1/2 of standard
-deviation x. Below u, (iii) cuts at X(sd - rho); above u it cuts at X(sd + rho), and only while
-sd + rho < 1/2; what lies beyond 1 - X(.) is out of reach of (i) and (ii) (brute force agrees).
+u = min(p^, 1-p^) <= 1/2, and let X(x) = 2x^2/(1 + sqrt(1 - 4x^2)) <= x be the p' <= 1/2 of
+standard deviation x. Below u, (iii) cuts at X(sd - rho); above u it cuts at X(sd + rho), if
+sd + rho < 1/2. By symmetry it allows a second interval, from 1 - X(sd + rho) on, but (i) keeps p'
+within rho/2 of u, and u + rho/2 + X(sd + rho) < 1: out of reach. Nor does its far end bind, as
+u + rho/2 + X(sd - rho) <= 1. So the set is one interval.
 
 The KL set is { q : n kl(p^, q) <= ln(2/delta_1) }. It has probability 1 - delta_1 by Chernoff's
 bound, and it implies (i)-(iii): it lies inside the printed set and keeps Theorem 1.
@@ -69,8 +71,9 @@ def confidence_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
     b = np.minimum(hoeffding, np.where(n > 1, bernstein, np.inf))
     below = np.where(sd > rho, _of_deviation(np.maximum(0, sd - rho)), 0.0)
     above = np.where(sd + rho < 0.5, _of_deviation(np.minimum(0.5, sd + rho)), 1.0)
-    lo, hi = np.maximum(u - b, below), np.minimum(u + b, above)
-    lo, hi = np.maximum(lo, 0.0), np.minimum(hi, 1.0)
+    # p^ itself is a member, whatever rounding says
+    lo = np.minimum(np.maximum(np.maximum(u - b, below), 0.0), u)
+    hi = np.maximum(np.minimum(np.minimum(u + b, above), 1.0), u)
     flip = p > 0.5
     return np.where(flip, 1 - hi, lo), np.where(flip, 1 - lo, hi)
 

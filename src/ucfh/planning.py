@@ -16,9 +16,12 @@ The variance of an episode's reward satisfies a Bellman equation too (Lemma 4):
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +29,13 @@ from ucfh import validation
 from ucfh._kernels import evi, exact
 from ucfh.errors import InputError, check_count
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table, build
+
+PARALLEL_ENTRIES = 20_000
+"""With fewer entries, to share out the states of a step takes longer than to plan them."""
+
+_parallel_lock = threading.Lock()
+_parallel_in: int | None = None
+"""The process that has used numba's threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +69,14 @@ def extended_value_iteration(
     horizon: int,
     optimistic: bool = True,
     return_model: bool = False,
+    threads: int | None = 1,
 ) -> Plan:
     """FixedHorizonEVI over a table; lo, hi (entries,). p~ comes as (1 or H, entries)."""
     V, policy = _blank(table, horizon)
     sign = 1.0 if optimistic else -1.0
     bonus = rewards.successor
-    evi.extended_value_iteration(
+    _run_evi(
+        threads,
         table.first,
         table.action,
         table.indptr,
@@ -85,6 +97,30 @@ def extended_value_iteration(
         table.indptr, table.indices, table.stride, table.pairs, lo, hi, bonus, sign, V, model
     )
     return Plan(policy, V, model)
+
+
+def _run_evi(threads: int | None, *arguments: Any) -> None:
+    """Plan on one thread or, where the problem is large and nobody else does so now, on several.
+
+    numba's threads do not survive a fork, and some of its threading layers end the process when
+    two callers use them at once; so the second caller and a forked child plan on one thread. The
+    result is the same.
+    """
+    global _parallel_in
+    entries = arguments[5].size
+    several = threads if threads is not None else os.cpu_count() or 1
+    if several > 1 and entries >= PARALLEL_ENTRIES and _parallel_lock.acquire(blocking=False):
+        try:
+            if _parallel_in in (None, os.getpid()):
+                _parallel_in = os.getpid()
+                several = min(several, int(numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+                numba.set_num_threads(several)
+                kernel: Any = evi.extended_value_iteration_in_parallel
+                kernel(*arguments, several)
+                return
+        finally:
+            _parallel_lock.release()
+    evi.extended_value_iteration(*arguments)
 
 
 def start_value(
@@ -159,6 +195,7 @@ def fixed_horizon_evi(
     optimistic: bool = True,
     indptr: Any = None,
     indices: Any = None,
+    threads: int | None = None,
     return_model: bool = False,
 ) -> Plan:
     """Optimistic (or robust) planning over an interval MDP.
@@ -172,6 +209,7 @@ def fixed_horizon_evi(
         horizon: H.
         optimistic: True for the best model between the bounds, False for the worst.
         indptr, indices: compressed rows, as in SciPy.
+        threads: how many to use; None: all cores where that pays. The result is the same.
         return_model: whether to return p~ too.
 
     Returns:
@@ -202,7 +240,9 @@ def fixed_horizon_evi(
     low, high = (np.where(source >= 0, bound[source], 1.0) for bound in (low, high))
     _check_bounds(table, low, high)
     told = Rewards(*validation.check_rewards(rewards, table, H, ()))
-    plan = extended_value_iteration(table, low, high, told, H, optimistic, return_model)
+    if threads is not None:
+        check_count("threads", threads)
+    plan = extended_value_iteration(table, low, high, told, H, optimistic, return_model, threads)
     if plan.transitions is None:
         return plan
     if indptr is None:

@@ -23,7 +23,7 @@ direction to look, and the next pivot is the middle one of the candidates left.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -132,6 +132,50 @@ def _search(
 
 
 @njit(cache=True, nogil=True)
+def _plan_states(
+    s_begin: int,
+    s_end: int,
+    t: int,
+    first: Ints,
+    action: Ints,
+    indptr: Ints,
+    indices: Index | None,
+    stride: int,
+    lo: Floats,
+    hi: Floats,
+    r: Floats,
+    z: Floats,
+    bonus: Floats | None,
+    sign: float,
+    pivot: Index,
+    v: Floats,
+    policy: Ints,
+) -> None:
+    """One time step for some states: their values into v (S,), their actions into policy (S,).
+
+    pivot (R,) is where in its row each pivot was found last.
+    """
+    for s in range(s_begin, s_end):
+        best = -np.inf
+        for k in range(first[s], first[s + 1]):
+            row = t * stride + k
+            begin, end = indptr[row], indptr[row + 1]
+            guess = begin + min(pivot[k], end - begin - 1)
+            x = _value(guess, begin, indices, z, bonus, sign)
+            mass, total, width = _weigh(begin, end, indices, lo, hi, z, bonus, sign, x)
+            rest = 1.0 - mass
+            total += rest * x
+            if rest < -SLACK or rest > width + SLACK:
+                total, found = _search(begin, end, indices, lo, hi, z, bonus, sign, guess)
+                pivot[k] = found - begin
+            q = r[k] + sign * total
+            if q > best:
+                best = q
+                policy[s] = action[k]
+        v[s] = best
+
+
+@njit(cache=True, nogil=True)
 def extended_value_iteration(
     first: Ints,
     action: Ints,
@@ -148,28 +192,44 @@ def extended_value_iteration(
 ) -> None:
     """Fill V (H+1, S) and policy (H, S)."""
     H, S = policy.shape
-    pivot = np.zeros(len(action), np.int32)  # where in its row each pivot was found last
+    pivot = np.zeros(len(action), np.int32)
     for t in range(H - 1, -1, -1):
         z, r_t = sign * V[t + 1], r[min(t, len(r) - 1)]
         bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
-        for s in range(S):
-            best = -np.inf
-            for k in range(first[s], first[s + 1]):
-                row = t * stride + k
-                begin, end = indptr[row], indptr[row + 1]
-                guess = begin + min(pivot[k], end - begin - 1)
-                x = _value(guess, begin, indices, z, bonus_t, sign)
-                mass, total, width = _weigh(begin, end, indices, lo, hi, z, bonus_t, sign, x)
-                rest = 1.0 - mass
-                total += rest * x
-                if rest < -SLACK or rest > width + SLACK:
-                    total, found = _search(begin, end, indices, lo, hi, z, bonus_t, sign, guess)
-                    pivot[k] = found - begin
-                q = r_t[k] + sign * total
-                if q > best:
-                    best = q
-                    policy[t, s] = action[k]
-            V[t, s] = best
+        _plan_states(
+            0, S, t, first, action, indptr, indices, stride, lo, hi, r_t, z, bonus_t, sign,
+            pivot, V[t], policy[t],
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def extended_value_iteration_in_parallel(
+    first: Ints,
+    action: Ints,
+    indptr: Ints,
+    indices: Index | None,
+    stride: int,
+    lo: Floats,
+    hi: Floats,
+    r: Floats,
+    bonus: Floats | None,
+    sign: float,
+    V: Floats,
+    policy: Ints,
+    blocks: int,
+) -> None:
+    """The same to the bit, the states of every step shared out in blocks among threads."""
+    H, S = policy.shape
+    pivot = np.zeros(len(action), np.int32)
+    for t in range(H - 1, -1, -1):
+        z, r_t = sign * V[t + 1], r[min(t, len(r) - 1)]
+        bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
+        v, pi = V[t], policy[t]
+        for b in prange(blocks):
+            _plan_states(
+                b * S // blocks, (b + 1) * S // blocks, t, first, action, indptr, indices,
+                stride, lo, hi, r_t, z, bonus_t, sign, pivot, v, pi,
+            )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

@@ -28,8 +28,9 @@ class Limits:
 
     Attributes:
         visits: (rows,) the world stops at the end of the first episode in which some row has
-            been visited this often since the last `Agent.observe`; `NEVER` for rows that change
-            nothing. 0 stops after one episode: at least one runs between two calls.
+            been visited this often since the last `Agent.observe`, at most 2^62; `NEVER` for
+            rows that change nothing, whose visits need not be counted. 0 stops after one
+            episode: at least one runs between two calls.
         episodes: stop after so many episodes; None: no limit.
         drop_surplus: whether visits beyond a row's limit are not to be counted.
 
@@ -106,6 +107,11 @@ class Agent(ABC):
     @abstractmethod
     def visits_of(self, row: int) -> int:
         """n of a row, as the learner's model has it."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{k}={v!r}" for k, v in self.settings().items() if k != "agent")
+        guarantee = "no guarantee" if self.episode_bound is None else f"{self.episode_bound:.3g}"
+        return f"{type(self).__name__}({settings}; mistakes at most: {guarantee})"
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

@@ -35,8 +35,9 @@ class UCFH(Agent):
 
     Args:
         problem: what the learner is told. Unknown rewards, an unknown start and transitions that
-            depend on t are learned under the same guarantee (see
-            `ucfh.theory.constants.constants_of`).
+            depend on t are learned under the same guarantee: their confidence bounds take part
+            in the union bound, and the constants grow accordingly (how, and why that suffices,
+            is told in `ucfh.theory.constants.constants_of`).
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
@@ -51,6 +52,9 @@ class UCFH(Agent):
 
     >>> from ucfh import make
     >>> agent = UCFH(make("chain:n=5").problem, epsilon=0.5, delta=0.1)
+    >>> agent
+    UCFH(epsilon=0.5, delta=0.1, variant='paper', confidence='paper', m=None; mistakes at most:
+    1.93e+12)
     >>> agent.optimistic  # nothing seen yet: four steps to the right, and a reward of 1 there
     1.05
 

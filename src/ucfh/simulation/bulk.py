@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -42,7 +42,10 @@ JUMP_EDGES = 1_200
 """A jump through so many edges takes as long as the rest of it: larger graphs are walked more."""
 
 MOST = 2**60
-"""Episodes sent at once, so that no count overflows."""
+"""Episodes sent at once at most. Expected visits stay below the limits, which are below 2^62."""
+
+NEVER_MET = 1e-280
+"""A smaller share of episodes that meet a live row is none: no run is that long."""
 
 
 @dataclass(eq=False)
@@ -57,7 +60,7 @@ class Graph:
     met: Floats
     unmet: Floats
     share: float
-    """h, the share of episodes that meet a live row."""
+    """h, the share of episodes that meet a live row, in double precision."""
     weight: Floats
     """(rows,) expected visits of each live row in an episode that meets one."""
     spread: Floats
@@ -95,15 +98,15 @@ class Graph:
         self.edge_flow, self.edge_part = self.edge_part, self.edge_flow
 
 
-def make_graph(world: World, rows: Ints, live: Bools) -> Graph:
-    """The graph of the phase in which the policy takes rows (H, S) and ``live`` (rows,) matter."""
+def make_graph(world: World, rows: Ints, live: Bools) -> Graph | None:
+    """The graph of the phase in which the policy takes rows (H, S) and ``live`` (rows,) matter.
+
+    None if no live row is ever met.
+    """
     table, p = world.mdp.table, world.mdp.p
     u, h, rest = graphs.meeting(rows, table.indptr, table.indices, p, live)
-    if h <= 0:
-        raise InputError(
-            "the next update waits for a pair that is met less than once in 1e300 episodes: "
-            "cap the number of episodes"
-        )
+    if h < NEVER_MET:
+        return None
     arrays = graphs.build_graph(rows, table.indptr, table.indices, p, live, u, h)
     row, is_live, ptr, _, to, met, unmet = arrays
     weight, spread = np.zeros(table.rows), np.zeros(table.rows)
@@ -126,7 +129,16 @@ class BulkPhase:
         self.world, self.rng, self.limits = world, rng, limits
         self.most, self.stretch = most, stretch
         self.horizon = len(rows)
-        self.graph = make_graph(world, rows, limits.visits < NEVER)
+        graph = make_graph(world, rows, limits.visits < NEVER)
+        if graph is not None:
+            self.graph = graph
+        elif most is not None:
+            stretch.episodes = most
+        else:
+            raise InputError(
+                f"the next update waits for a pair that is met less than once in {1 / NEVER_MET:g} "
+                "episodes: cap the number of episodes"
+            )
 
     def run(self, tick: Callable[[], None]) -> None:
         """Fill the stretch: until a limit is reached, or ``most`` episodes are over."""
@@ -149,7 +161,7 @@ class BulkPhase:
         if an episode makes at most k visits. So M w + z sqrt(M w k) = room is solved for M.
         """
         graph = self.graph
-        at = np.flatnonzero(graph.weight > 0)
+        at = np.flatnonzero(graph.weight > NEVER_MET)
         w, k = graph.weight[at], graph.spread[at]
         room = (self.limits.visits[at] - self.stretch.seen.visits[at]).astype(float)
         zk = MARGIN * np.sqrt(w * k)
@@ -157,17 +169,20 @@ class BulkPhase:
         return float((root * root).min()), float((room / w).min())
 
     def _bounded(self, size: float) -> int:
-        """A number of episodes to send: at least one, and none that could not be counted."""
+        """How many episodes to send: at least one, and not so many that they cannot be counted.
+
+        With a cap, those that meet no live row must fit in 64 bits too, or surely come before it
+        (by ten standard deviations). Else the cap has no say in it, and so none in the draws.
+        """
         bound = float(MOST)
         if self.most is not None:
-            left = self.most - self.stretch.episodes
-            bound = min(bound, float(left), MOST * self.graph.share)
+            before = (self.most - self.stretch.episodes) * self.graph.share
+            bound = min(bound, max(MOST / 8 * self.graph.share, before - 10 * sqrt(before)))
         return max(1, int(min(size, bound)))
 
     def _walk(self, episodes: int) -> None:
         """Walk episodes that meet a live row."""
-        if self.most is not None:
-            episodes = min(episodes, self.most - self.stretch.episodes)
+        episodes = self._bounded(episodes)
         before, saved = self.rng.bit_generator.state, self.stretch.copy_counts()
         walked, reached = self._walk_graph(episodes)
         total = self._with_others(walked)

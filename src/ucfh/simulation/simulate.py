@@ -47,7 +47,8 @@ def simulate(
             `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
         progress: called with the run so far, a few times a second or once a phase.
         resume: a run of the same MDP, learner, seed and method that was capped or interrupted;
-            the learner must be new. The result is the same as if it had run on.
+            the learner must be new. The result is the same as if it had run on (only in law if a
+            cap cut a jump of more than 1e17 episodes short).
 
     Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 

@@ -46,7 +46,9 @@ class Bound:
 
 
 def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
-    """The lower bound: any algorithm that is right with probability 1 - delta needs so many.
+    """The lower bound: an algorithm that is right with probability 1 - delta needs so many.
+
+    It speaks of algorithms that output a deterministic policy, and of the expected number.
 
     With the proof's eps' = 16 eps e^4/((H-2) eta), and the constants 1/400 and 1/4 of the bandit
     bound it rests on (the paper prints them inverted, as 400 and 4):
@@ -176,7 +178,7 @@ def bounds(
             for order in ORDERS
         ),
     ]
-    lower, note = None, "any algorithm needs as many, in expectation, on some hard problem"
+    lower, note = None, "an algorithm that outputs a deterministic policy needs as many, on average"
     try:
         lower = theorem_2(states, actions, horizon, epsilon, delta)
     except InputError as error:
