@@ -235,6 +235,8 @@ def test_saved_runs_load_back(tmp_path: Path) -> None:
     run = simulate(mdp, UCFH(mdp.problem, 0.3, 0.1))
     path = tmp_path / "run.npz"
     run.save(path)
+    run.plot(tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").read_text().startswith("<?xml")
     back = Run.load(path)
     assert str(back) == str(run)
     assert repr(back) == repr(run)

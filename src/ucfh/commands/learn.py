@@ -61,10 +61,8 @@ def run_learn(
 
         write_policy(run.policy, mdp, policy, force)
     if plot is not None:
-        from ucfh.report.figures import plot_run
-
         title = f"{problem}: {agent.upper()}, {learner.settings()['variant']} constants"
-        plot_run(run, title, plot, force)
+        run.plot(plot, title, force)
     if json:
         print_json(summary(problem, agent, delta, seed, run))
         return
@@ -97,6 +95,8 @@ def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict
         "phases": len(run.rows),
         "mistakes": None if mistakes == inf else mistakes,
         "bound": run.episode_bound,
+        "updates": run.updates,
+        "update_bound": run.update_bound,
         "value": run.value,
         "optimal": run.optimal,
         "gap": run.gap,
@@ -130,7 +130,8 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, run: Run) -> None:
         "episodes": f"{run.episodes:.4g} ({why})",
         "mistakes": f"{mistakes:.4g} episodes were worse than epsilon"
         + ("" if bound is None else f"; the theorem allows {bound:.3g}"),
-        "updates": f"{run.updates} of the model",
+        "updates": f"{run.updates} of the model"
+        + ("" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"),
         "value": f"{run.value:.6g} is what the last policy earns, of an optimal "
         f"{run.optimal:.6g} (gap {run.gap:.3g})",
         "took": f"{run.seconds:.2f} s",

@@ -72,6 +72,7 @@ class Run:
             the problem.
         optimal: V*, the value of the best policy.
         episode_bound: how many episodes the learner's theorem lets be worse than epsilon.
+        update_bound: how many updates it expects at most (U_max).
         policy: (H, S) the last policy.
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
@@ -85,6 +86,7 @@ class Run:
     about: dict[str, Any]
     optimal: float
     episode_bound: float | None
+    update_bound: float | None
     policy: NDArray[Any]
     final: bool = False
     interrupted: bool = False
@@ -140,6 +142,12 @@ class Run:
     def regret(self) -> float:
         """The reward lost against the optimum, in expectation given the policies followed."""
         return sum(row.episodes * row.gap for row in self.rows)
+
+    def plot(self, path: AnyPath, title: str = "", force: bool = False) -> None:
+        """Draw what was lost and promised over the episodes: a .png, .svg or .pdf."""
+        from ucfh.report.figures import plot_run
+
+        plot_run(self, title or self.about["agent"].upper(), path, force)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""

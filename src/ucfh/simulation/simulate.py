@@ -73,7 +73,7 @@ def simulate(
     about = describe(mdp, agent, seed, method)
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)
-        run = Run(about, optimal, agent.episode_bound, agent.policy)
+        run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
     else:
         run = _continue(resume, about, agent, rng)
     spent = run.seconds
