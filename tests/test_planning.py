@@ -408,3 +408,17 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(forked.values, one.values)
     with pytest.raises(InputError, match="threads = 0"):
         fixed_horizon_evi(lo, hi, threads=0, **call)
+
+
+def test_values_that_differ_by_rounding_are_ties() -> None:
+    """Ten ways to add up the same reward: the first action is taken, by either planner."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(9), 9)[:, None, :] * np.ones((1, 10, 1))
+    p[:, 1:] *= 1 + rng.uniform(-4e-16, 4e-16, (9, 9, 1))
+    mdp = MDP(p, rng.random((9, 1)), 30)
+    assert (mdp.optimal().policy == 0).all()
+    q = mdp.table.dense(mdp.p)
+    plan = fixed_horizon_evi(
+        q * 0.9, np.minimum(q * 1.1, 1), mdp.rewards.pair[0].reshape(9, 10), 30
+    )
+    assert (plan.policy == 0).all()

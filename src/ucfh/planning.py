@@ -4,10 +4,11 @@ FixedHorizonEVI (the paper's appendix A) maximises over policies and over transi
 probabilities lie between lo and hi, independently at every step:
 
     V_{H+1} = 0,   Q_t(s,a) = r_t(s,a) + max { sum p V_{t+1} : lo <= p <= hi, sum p = 1 },
-    V_t(s) = max_a Q_t(s,a),   pi_t(s) = argmax_a Q_t(s,a)  (the lowest action on ties)
+    V_t(s) = max_a Q_t(s,a),   pi_t(s) = argmax_a Q_t(s,a)
 
-(the printed pseudo-code forgets r_t). Its robust counterpart takes the minimum over models: what
-is certain to be earned whatever the model. With lo = hi both are exact backward induction.
+with the lowest action on ties, which are values that differ by no more than rounding. (The printed
+pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: what is certain to
+be earned whatever the model. With lo = hi both are exact backward induction.
 
 The variance of an episode's reward satisfies a Bellman equation too (Lemma 4):
 

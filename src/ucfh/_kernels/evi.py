@@ -31,6 +31,7 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 SLACK = 1e-14  # rounding allowed when the rest of the mass is held against the lump
+TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 
@@ -147,16 +148,18 @@ def _plan_states(
     z: Floats,
     bonus: Floats | None,
     sign: float,
+    tie: float,
     pivot: Index,
     v: Floats,
     policy: Ints,
 ) -> None:
     """One time step for some states: their values into v (S,), their actions into policy (S,).
 
-    pivot (R,) is where in its row each pivot was found last.
+    pivot (R,) is where in its row each pivot was found last. Actions whose values differ by no
+    more than ``tie`` are equal, and the lowest is taken.
     """
     for s in range(s_begin, s_end):
-        best = -np.inf
+        best, chosen = -np.inf, -np.inf
         for k in range(first[s], first[s + 1]):
             row = t * stride + k
             begin, end = indptr[row], indptr[row + 1]
@@ -169,8 +172,9 @@ def _plan_states(
                 total, found = _search(begin, end, indices, lo, hi, z, bonus, sign, guess)
                 pivot[k] = found - begin
             q = r[k] + sign * total
-            if q > best:
-                best = q
+            best = max(best, q)
+            if q > chosen + tie:
+                chosen = q
                 policy[s] = action[k]
         v[s] = best
 
@@ -198,7 +202,7 @@ def extended_value_iteration(
         bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
         _plan_states(
             0, S, t, first, action, indptr, indices, stride, lo, hi, r_t, z, bonus_t, sign,
-            pivot, V[t], policy[t],
+            TIE * H, pivot, V[t], policy[t],
         )  # fmt: skip
 
 
@@ -228,7 +232,7 @@ def extended_value_iteration_in_parallel(
         for b in prange(blocks):
             _plan_states(
                 b * S // blocks, (b + 1) * S // blocks, t, first, action, indptr, indices,
-                stride, lo, hi, r_t, z, bonus_t, sign, pivot, v, pi,
+                stride, lo, hi, r_t, z, bonus_t, sign, TIE * H, pivot, v, pi,
             )  # fmt: skip
 
 
