@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ucfh.simulation.simulate import Progress
 
 AGENTS = {"ucfh": UCFH}
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended, as shells have it."""
 
 
 def run_learn(
@@ -65,13 +67,14 @@ def run_learn(
         run.plot(plot, title, force)
     if json:
         print_json(summary(problem, agent, delta, seed, run))
-        return
-    print_summary(problem, mdp, learner, run)
-    for what, path in (("figure", plot), ("policy", policy), ("run", save)):
-        if path is not None:
-            print(f"{what:>12}  {path}")
+    else:
+        print_summary(problem, mdp, learner, run)
+        for what, path in (("figure", plot), ("policy", policy), ("run", save)):
+            if path is not None:
+                print(f"{what:>12}  {path}")
     if run.interrupted:
-        print("interrupted: this is what was run until then", file=sys.stderr)
+        print("ucfh: interrupted; this is what was run until then", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _check_outputs(outputs: dict[str | None, tuple[str, ...]], force: bool) -> None:
