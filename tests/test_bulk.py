@@ -257,7 +257,7 @@ def test_saved_runs_load_back(tmp_path: Path) -> None:
     [
         ({"seed": 1}, "seed"),
         ({"epsilon": 0.4}, "epsilon"),
-        ({"problem": "chain:n=4,horizon=3"}, "problem"),
+        ({"problem": "chain:n=4,horizon=3"}, "problem"),  # said in words, not as a digest
         ({"method": "step"}, "method"),
         ({"version": "0.0.1"}, "version"),
     ],
@@ -278,6 +278,15 @@ def test_resuming_something_else_is_refused(change: dict[str, object], word: str
             str(change.get("method", "bulk")),  # type: ignore[arg-type]
             resume=run,
         )
+
+
+def test_a_learner_that_was_told_something_else_is_refused() -> None:
+    one, other = (MDP([[[0.5, 0.5]], [[0, 1]]], [[r], [1]], 3) for r in (0.1, 0.2))
+    with pytest.raises(InputError, match="told other rewards"):
+        simulate(other, UCFH(one.problem, 0.3, 0.1), 10)
+    elsewhere = MDP([[[0.5, 0.5]], [[0, 1]]], [[0.1], [1]], 3, initial=[0.5, 0.5])
+    with pytest.raises(InputError, match="told another start"):
+        simulate(one, UCFH(elsewhere.problem, 0.3, 0.1), 10)
 
 
 def test_counts_that_would_overflow_are_refused_before_running() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ucfh.cli import main
+from ucfh.errors import InputError
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -70,6 +71,8 @@ def test_learn_tells_a_person_what_came_out(
     code, out, _ = run(capsys, "learn", "calls", "--episodes", "2000000", "--resume", str(save))
     assert code == 0
     assert " 2e+06 (capped" in out
+    error = fails(capsys, "learn", "calls", "--episodes", "5", "--resume", str(save))
+    assert "has 1000000 episodes already: pass more than 5" in error
     error = fails(capsys, "learn", "calls", "--seed", "1", "--resume", str(save))
     assert "its seed is 0, and now it is 1" in error
 
@@ -126,17 +129,56 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--epsilom", "1"], "No such option: --epsilom"),
         (["learn", "none.json"], "none.json does not exist"),
         (["learn", "tutoring", "--unknown", "rewards"], "rewards that depend on t"),
+        (["learn", "chain", "--save", "x.npz", "--policy", "x.npz"], "unknown ending '.npz'"),
+        (["learn", "x.json", "--policy", "x.json"], "x.json is named twice"),
+        (["learn", "chain:horizon=1000000"], "the problem is too large"),
         (["lern"], "No such command 'lern'"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
         (["problems", "--write", "x.json"], "--write needs the name of a problem"),
         (["bounds", "--states", "5"], "Missing option"),
+        (
+            ["bounds", "--states=5", "--actions=2", "--horizon=5", "--epsilon=1e-99", "--delta=1"],
+            "epsilon = 1e-99 is too small",
+        ),
     ],
 )
 def test_wrong_turns_are_one_line(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert words in fails(capsys, *arguments)
+
+
+def test_without_arguments_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert out.count("\n") > 10
+
+
+def test_a_problem_too_large_for_memory_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("ucfh.problems.make", too_large)
+    assert "does not fit into memory (no room)" in fails(capsys, "problems", "chain")
+
+
+def test_the_result_is_told_before_files_fail(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise InputError("no space left")
+
+    monkeypatch.setattr("ucfh.simulation.run.Run.save", full)
+    policy = tmp_path / "p.csv"
+    files = ["--save", str(tmp_path / "r.npz"), "--policy", str(policy)]
+    code, out, err = run(capsys, "learn", "chain", "--episodes", "100", *files)
+    assert code == 2
+    assert "episodes  100" in out
+    assert policy.exists()
+    assert err == "ucfh: no space left\n"
 
 
 def test_help_and_version_of_the_installed_command() -> None:

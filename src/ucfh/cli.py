@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -12,7 +12,6 @@ from ucfh.errors import InputError
 app = typer.Typer(
     name="ucfh",
     help="Learn a task that repeats and lasts a fixed number of steps, with a guarantee.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -37,7 +36,7 @@ def learn(
     problem: Problem,
     epsilon: Epsilon = 0.1,
     delta: Delta = 0.1,
-    agent: Annotated[str, typer.Option(help="the learner")] = "ucfh",
+    agent: Annotated[str, typer.Option(help="the learner: ucfh")] = "ucfh",
     paper: Annotated[
         bool, typer.Option("--paper", help="the algorithm as printed: --variant paper")
     ] = False,
@@ -195,21 +194,43 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # names in a script that the terminal lacks
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=arguments, prog_name="ucfh", standalone_mode=False)
+        code = command.main(args=given or ["--help"], prog_name="ucfh", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except InputError as error:
         _fail(str(error), 2)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+    except MemoryError as error:
+        _fail(f"the problem does not fit into memory ({error}): make it smaller", 2)
+    except OSError as error:
+        _fail(f"cannot print the result: {error.strerror}", 2)
     except Exception as error:
+        if _was_interrupted(error):
+            _fail("interrupted", 130)
         if not hasattr(error, "format_message"):
             raise
         # how the parser says that an option or a value is wrong
         _fail(error.format_message(), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int) -> Any:
-    print("ucfh: " + " ".join(message.split()), file=sys.stderr)
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: inside a compiler it may surface as another one."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    if sys.stderr is not None:
+        print("ucfh: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from operator import index
 
 
@@ -31,7 +32,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 def check_unit(name: str, value: float) -> float:
     """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
-    if isinstance(value, str) or not 0 < value <= 1:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
 

@@ -18,7 +18,12 @@ from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
 def as_numbers(name: str, values: Any) -> Floats:
     """``values`` as floats, or an error that says they are not numbers."""
     try:
-        return np.asarray(values, np.float64)
+        given = np.asarray(values)
+        if np.iscomplexobj(given):
+            raise InputError(f"{name} must be real numbers: they are complex")
+        return np.asarray(given, np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of numbers of one shape") from None
 
@@ -39,7 +44,7 @@ def check_available(available: Any, states: int, actions: int) -> Bools:
 def check_states(name: str, given: Sequence[int], states: int) -> list[int]:
     """Distinct states, ascending."""
     for s in given:
-        if not (isinstance(s, numbers.Real) and s in range(states)):
+        if isinstance(s, bool) or not (isinstance(s, numbers.Real) and s in range(states)):
             raise InputError(f"{name} state {s} does not exist: states are 0 to {states - 1}")
     return sorted({int(s) for s in given})
 

@@ -81,10 +81,11 @@ class UCFH(Agent):
         self._enough = ceil(self.constants.m * self.constants.w_min)
         self._cutoff = ceil(self.constants.cutoff)
         if 2 * self._cutoff + problem.horizon * problem.table.rows > NEVER:
-            fits = epsilon * (self._cutoff / 2**62) ** 0.5
+            fits = 1.1 * epsilon * (self._cutoff / 2**62) ** 0.5
+            remedy = f"pass at least {fits:.2g}" if fits <= 1 else "the problem is too large"
             raise InputError(
                 f"epsilon = {epsilon:g} asks for {self.constants.cutoff:.3g} visits of a pair, "
-                f"more than 64-bit counts hold: pass at least {1.1 * fits:.2g}"
+                f"more than 64-bit counts hold: {remedy}"
             )
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
         # the start is a row like the others, unless it is told

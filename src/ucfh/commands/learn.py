@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,8 +14,9 @@ from ucfh import __version__
 from ucfh.agents.base import Agent
 from ucfh.agents.ucfh import UCFH
 from ucfh.commands.show import print_json
-from ucfh.errors import unknown
+from ucfh.errors import InputError, unknown
 from ucfh.files import Labels, check_ending, refuse_existing
+from ucfh.policies import write_policy
 from ucfh.problem import MDP
 from ucfh.problems import make
 from ucfh.simulation.run import Run
@@ -48,41 +51,59 @@ def run_learn(
     """Run a learner, print what came of it, write what was asked for."""
     if agent not in AGENTS:
         raise unknown("agent", agent, AGENTS)
-    _check_outputs(
-        {plot: (".png", ".svg", ".pdf"), policy: (".csv", ".json"), save: (".npz",)}, force
-    )
+    outputs = [
+        ("figure", plot, (".png", ".svg", ".pdf")),
+        ("policy", policy, (".csv", ".json")),
+        ("run", save, (".npz",)),
+    ]
+    _check_outputs(outputs, [problem], force)
     mdp = make(problem)
     learner = AGENTS[agent](mdp.problem.hiding(*cast(Any, hidden)), epsilon, delta, **settings)
     old = None if resume is None else Run.load(resume)
     with _progress(learner, episodes, method) as report:
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
-    if save is not None:
-        run.save(save, force)
-    if policy is not None:
-        from ucfh.policies import write_policy
-
-        write_policy(run.policy, mdp, policy, force)
-    if plot is not None:
-        title = f"{problem}: {agent.upper()}, {learner.settings()['variant']} constants"
-        run.plot(plot, title, force)
     if json:
         print_json(summary(problem, agent, delta, seed, run))
     else:
-        print_summary(problem, mdp, learner, run)
-        for what, path in (("figure", plot), ("policy", policy), ("run", save)):
-            if path is not None:
-                print(f"{what:>12}  {path}")
+        print_summary(problem, mdp, learner, hidden, run)
+    # told first, so that a full disk costs no more than the files
+    title = f"{problem}: {agent.upper()}, {settings['variant']} constants"
+    writers: dict[str, Callable[[str], None]] = {
+        "figure": lambda path: run.plot(path, title, force),
+        "policy": lambda path: write_policy(run.policy, mdp, path, force),
+        "run": lambda path: run.save(path, force),
+    }
+    failed: InputError | None = None
+    for what, path, _ in outputs:
+        if path is not None:
+            try:
+                writers[what](path)
+            except InputError as error:
+                failed = failed or error
+            else:
+                if not json:
+                    print(f"{what:>12}  {path}")
+    if failed is not None:
+        raise failed
     if run.interrupted:
-        print("ucfh: interrupted; this is what was run until then", file=sys.stderr)
+        how = "" if save is None else f"; go on with --resume {save}"
+        print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 
-def _check_outputs(outputs: dict[str | None, tuple[str, ...]], force: bool) -> None:
-    """Refuse before the work what could not be written after it."""
-    for path, endings in outputs.items():
-        if path is not None:
-            check_ending(path, endings)
-            refuse_existing(path, force)
+def _check_outputs(
+    outputs: list[tuple[str, str | None, tuple[str, ...]]], inputs: list[str], force: bool
+) -> None:
+    """Refuse before the work what could not be written after it, or would destroy its input."""
+    taken = {os.path.abspath(path) for path in inputs}
+    for _, path, endings in outputs:
+        if path is None:
+            continue
+        check_ending(path, endings)
+        if os.path.abspath(path) in taken:
+            raise InputError(f"{path} is named twice: give every output a name of its own")
+        refuse_existing(path, force)
+        taken.add(os.path.abspath(path))
 
 
 def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict[str, Any]:
@@ -115,10 +136,11 @@ def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict
     }
 
 
-def print_summary(problem: str, mdp: MDP, agent: Agent, run: Run) -> None:
+def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
     """A run for a person."""
     settings = agent.settings()
     mistakes, bound = run.mistakes(), run.episode_bound
+    theorem = {"paper": "as printed", "corrected": "corrected"}[settings["variant"]]
     why = (
         "the policy can never change again"
         if run.final
@@ -129,10 +151,11 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, run: Run) -> None:
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
         "learner": f"{settings['agent']}, {settings['variant']} constants, "
-        f"{settings['confidence']} sets; epsilon {run.epsilon:g}, delta {agent.delta:g}",
+        f"{settings['confidence']} sets; epsilon {run.epsilon:g}, delta {agent.delta:g}"
+        + (f"; not told: {', '.join(hidden)}" if hidden else ""),
         "episodes": f"{run.episodes:.4g} ({why})",
         "mistakes": f"{mistakes:.4g} episodes were worse than epsilon"
-        + ("" if bound is None else f"; the theorem allows {bound:.3g}"),
+        + ("" if bound is None else f"; Theorem 1, {theorem}, allows {bound:.3g}"),
         "updates": f"{run.updates} of the model"
         + ("" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"),
         "value": f"{run.value:.6g} is what the last policy earns, of an optimal "
@@ -147,9 +170,13 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, run: Run) -> None:
     states = Labels("state", mdp.problem.state_names, mdp.states)
     actions = Labels("action", mdp.problem.action_names, mdp.actions)
     course = example_episode(mdp, run.policy)
-    width = max(len(str(states.label(s))) for _, s, _ in course)
-    for t, s, a in course if len(course) <= 20 else [*course[:10], *course[-10:]]:
-        print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
+    width = max(5, *(len(str(states.label(s))) for _, s, _ in course))
+    print(f"{'step':>12}  {'state':<{width}}  action")
+    for t, s, a in course:
+        if len(course) > 20 and t == 10:
+            print(f"{'...':>12}")
+        if len(course) <= 20 or t < 10 or t >= len(course) - 10:
+            print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
     print()
 
 
@@ -174,7 +201,7 @@ class _progress:
         self.bar: Any = None
 
     def __enter__(self) -> Progress | None:
-        if not sys.stderr.isatty():
+        if sys.stderr is None or not sys.stderr.isatty():
             return None
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

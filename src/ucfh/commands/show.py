@@ -153,4 +153,7 @@ def show_evaluation(policy: str, problem: str, json: bool) -> None:
         print_json(result)
         return
     print(f"{policy} earns {value:.6g} an episode on {problem}, of an optimal {optimal:.6g}")
-    print(f"gap {optimal - value:.6g}; one episode varies by {result['standard_deviation']:.4g}")
+    print(
+        f"gap {optimal - value:.6g}; the reward of one episode has a standard deviation of "
+        f"{result['standard_deviation']:.4g}"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,12 +76,14 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     if run.episode_bound is not None:
         axes.axvline(run.episode_bound, color=LIMIT, ls=":", lw=1.5)
         axes.annotate(
-            f"mistakes that the\ntheorem allows: {run.episode_bound:.2g} ",
-            (run.episode_bound, 0.98),
+            f"mistakes that the theorem allows: {run.episode_bound:.2g}",
+            (run.episode_bound, 0.4),
             xycoords=("data", "axes fraction"),
+            rotation=90,
             ha="right",
-            va="top",
+            va="center",
             color=LIMIT,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     top = np.ceil(np.log10(max(gap.max(), promise.max(), run.epsilon)))
     powers = np.arange(np.log10(floor) + 1, top + 1)
@@ -88,11 +92,12 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_ylim(floor / 2, 2 * 10**top)
     axes.set_xlabel("episodes")
     axes.set_ylabel("reward in an episode")
-    axes.set_title(title)
+    axes.set_title(fill(title, 70), parse_math=False)
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     try:
-        with replacing(path, force) as temporary:
+        with replacing(path, force) as temporary, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
             figure.savefig(temporary, dpi=150)
     finally:
         plt.close(figure)

@@ -11,7 +11,7 @@ import numpy as np
 from ucfh import __version__
 from ucfh.agents.base import Agent
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, open_bytes, replacing
+from ucfh.files import AnyPath, check_ending, open_bytes, replacing
 from ucfh.problem import MDP, Problem
 from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
 
@@ -45,6 +45,11 @@ def describe(mdp: MDP, agent: Agent, seed: int, method: str) -> dict[str, Any]:
 
 def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise unless a saved run is of the same problem, learner, seed, method and version."""
+    if saved.get("problem") != now["problem"]:
+        raise InputError(
+            "the saved run cannot go on: its problem is another one, or the learner was told "
+            "something else of it; give the same, or start anew"
+        )
     for name, value in now.items():
         if saved.get(name) != value:
             raise InputError(
@@ -73,6 +78,7 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
         arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
     if run.checkpoint is not None:
         arrays |= {f"agent_{name}": array for name, array in run.checkpoint.agent.items()}
+    check_ending(path, (".npz",))
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh.errors import InputError
 from ucfh.files import AnyPath
 
 TOLERANCE = 1e-9
@@ -134,6 +135,8 @@ class Run:
     def mistakes(self, epsilon: float | None = None) -> int | float:
         """How many episodes followed a policy worse than epsilon; infinite if the final one is."""
         limit = (self.epsilon if epsilon is None else epsilon) + TOLERANCE
+        if not limit >= 0:
+            raise InputError(f"epsilon = {epsilon} must be at least 0")
         if self.final and self.rows[-1].gap > limit:
             return inf
         return sum(row.episodes for row in self.rows if row.gap > limit)

@@ -61,8 +61,8 @@ def simulate(
     """
     started = perf_counter()
     most = None if episodes is None else check_count("episodes", episodes)
-    if seed < 0:
-        raise InputError(f"seed = {seed} must be at least 0")
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed = {seed!r} must be a whole number of at least 0")
     if method not in ("bulk", "step"):
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def simulate(
         optimal = mdp.at_start(mdp.optimal().values)
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
     else:
-        run = _continue(resume, about, agent, rng)
+        run = _continue(resume, about, agent, rng, most)
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
         _run_phase(run, world, agent, rng, most, method, progress)
@@ -83,13 +83,22 @@ def simulate(
     return run
 
 
-def _continue(old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator) -> Run:
+def _continue(
+    old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator, most: int | None
+) -> Run:
     """The run up to its last finished phase, with learner and generator as they were then."""
     check_same(old.about, about)
+    if most is not None and most <= old.episodes:
+        raise InputError(
+            f"the saved run has {old.episodes} episodes already: pass more than {most}, or no cap"
+        )
     if old.final or old.checkpoint is None:
         return old
-    agent.restore(old.checkpoint.agent)
-    rng.bit_generator.state = old.checkpoint.generator
+    try:
+        agent.restore(old.checkpoint.agent)
+        rng.bit_generator.state = old.checkpoint.generator
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the saved run is damaged ({error}): start anew") from None
     return replace(old, rows=old.rows[:-1], checkpoint=None, interrupted=False)
 
 

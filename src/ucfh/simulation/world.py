@@ -56,6 +56,7 @@ class World:
             mdp.problem.hiding("rewards")  # an error where they cannot be learned
         self.mdp, self.problem = mdp, problem
         self.position = problem.table.positions_of(mdp.table)
+        self._check_told()
         self.p = np.zeros(problem.table.entries)
         self.p[self.position] = mdp.p
         self.mean_rewards = None
@@ -64,6 +65,25 @@ class World:
             self.mean_rewards = np.broadcast_to(mdp.mean_rewards, shape).ravel()
         self._cumulative = np.empty_like(mdp.p)
         kernels.cumulate(mdp.table.indptr, mdp.p, self._cumulative)
+
+    def _check_told(self) -> None:
+        """What the learner was told of rewards and start must be true."""
+        mdp, told = self.mdp, self.problem.rewards
+        if told is not None:
+            same = bool((told.pair == mdp.rewards.pair).all())
+            mine, theirs = mdp.rewards.successor, told.successor
+            if mine is not None and theirs is not None:
+                same &= np.array_equal(mine, theirs[:, self.position])
+            if not same or (mine is None) != (theirs is None):
+                raise InputError(
+                    "the learner was told other rewards than the MDP pays: build it from "
+                    "mdp.problem"
+                )
+        start = self.problem.initial
+        if start is not None and not np.array_equal(start, mdp.initial):
+            raise InputError(
+                "the learner was told another start than the MDP's: build it from mdp.problem"
+            )
 
     def value(self, rows: Ints) -> float:
         """What the policy that takes rows (H, S) earns in an episode, exactly."""

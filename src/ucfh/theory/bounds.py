@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import e, log
 
-from ucfh.errors import InputError
+from ucfh.errors import InputError, check_unit
 from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10
@@ -146,6 +146,8 @@ def bounds(
     successors: int | None = None,
 ) -> list[Bound]:
     """All bounds for one size of problem, the smallest number first, those without one last."""
+    if check_unit("epsilon", epsilon) < 1e-50:
+        raise InputError(f"epsilon = {epsilon} is too small to compute with: pass 1e-50")
     both: dict[str, Constants] = {
         variant: constants(states, actions, horizon, epsilon, delta, successors, variant)
         for variant in ("paper", "corrected")

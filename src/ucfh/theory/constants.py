@@ -88,8 +88,9 @@ class Constants:
             check_count(name, getattr(self, name))
         check_unit("epsilon", self.epsilon)
         check_unit("delta", self.delta)
-        if min(self.epsilon, self.delta) < 1e-100:
-            raise InputError("epsilon and delta below 1e-100 leave the range of doubles")
+        for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if value < 1e-100:
+                raise InputError(f"{name} = {value} is too small to compute with: pass 1e-100")
         if self.variant not in ("paper", "corrected"):
             raise unknown("variant", self.variant, ("paper", "corrected"))
         if self.m_given is not None and not 0 < self.m_given < float("inf"):
