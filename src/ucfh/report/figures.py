@@ -76,14 +76,13 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     if run.episode_bound is not None:
         axes.axvline(run.episode_bound, color=LIMIT, ls=":", lw=1.5)
         axes.annotate(
-            f"mistakes that the theorem allows: {run.episode_bound:.2g}",
-            (run.episode_bound, 0.4),
+            f"mistakes allowed: {run.episode_bound:.2g} ",
+            (run.episode_bound, 0.5),
             xycoords=("data", "axes fraction"),
             rotation=90,
             ha="right",
             va="center",
             color=LIMIT,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     top = np.ceil(np.log10(max(gap.max(), promise.max(), run.epsilon)))
     powers = np.arange(np.log10(floor) + 1, top + 1)
