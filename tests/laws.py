@@ -21,7 +21,7 @@ class Case:
 
     mdp: Callable[[], MDP]
     settings: dict[str, Any]
-    episodes: int
+    episodes: int | None
 
 
 def rare() -> MDP:
@@ -47,6 +47,7 @@ CASES = {
     "stages": Case(
         lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 800.3}, 1000
     ),
+    "lifetime": Case(lambda: make("chain:n=3,horizon=3"), {"m": 60.3}, None),
     "rare": Case(rare, {"m": 150.3}, 4_000_000),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.planning import evaluate
 from ucfh.problem import MDP, Problem
-from ucfh.table import Bools, Ints
+from ucfh.table import Bools, Floats, Ints
 
 
 @dataclass(eq=False)
@@ -63,8 +64,13 @@ class World:
         if problem.rewards is None:
             shape = (mdp.table.stages, mdp.table.pairs)
             self.mean_rewards = np.broadcast_to(mdp.mean_rewards, shape).ravel()
-        self._cumulative = np.empty_like(mdp.p)
-        kernels.cumulate(mdp.table.indptr, mdp.p, self._cumulative)
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        """(entries,) running sums of each row's probabilities."""
+        out = np.empty_like(self.mdp.p)
+        kernels.cumulate(self.mdp.table.indptr, self.mdp.p, out)
+        return out
 
     def _check_told(self) -> None:
         """What the learner was told of rewards and start must be true."""
