@@ -1,6 +1,6 @@
 # make run    install into .venv, learn the tutoring problem, save a figure
 # make test   install into .venv, then lint, types, doctests and tests
-# make verify long statistical checks (about a quarter of an hour)
+# make verify long statistical checks (about half an hour)
 # make bench  benchmarks, printed
 
 VENV := .venv
