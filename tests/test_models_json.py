@@ -184,7 +184,7 @@ def test_faults_of_stages_are_named(tmp_path: Path) -> None:
     [
         ("", "line 1, column 1: not JSON, or cut short"),
         ("[]", "a ucfh-model file holds a JSON object, not a list"),
-        ('{\n "format": "ucfh-model",\n "version": 1,}', "line 3, column 15: not JSON"),
+        ('{\n "format": "ucfh-model",\n "version" 1}', "line 3, column 12: not JSON"),
         ('{"format": "ucfh-model", "version": 1, "version": 1}', "'version' is given twice"),
         ("[" * 100_000, "not JSON that can be read"),
         ("1" * 5000, "not JSON that can be read"),
