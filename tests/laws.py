@@ -36,16 +36,16 @@ def rare() -> MDP:
 
 
 CASES = {
-    "hard": Case(lambda: make("hard:n=3,actions=2,horizon=4"), {"m": 300.7}, 1500),
-    "chain": Case(lambda: make("chain:n=4,horizon=5"), {"m": 400.3}, 1500),
+    "hard": Case(lambda: make("hard:n=3,actions=2,horizon=6"), {"m": 6000.7}, 1500),
+    "chain": Case(lambda: make("chain:n=4,horizon=5"), {"m": 8000.3}, 1500),
     "corrected": Case(
-        lambda: make("chain:n=4,horizon=5"), {"m": 400.3, "variant": "corrected"}, 1000
+        lambda: make("chain:n=4,horizon=5"), {"m": 8000.3, "variant": "corrected"}, 1000
     ),
     "random": Case(
-        lambda: make("random:states=6,actions=2,successors=3,horizon=4"), {"m": 300.3}, 1000
+        lambda: make("random:states=6,actions=2,successors=3,horizon=4"), {"m": 6000.3}, 1000
     ),
     "stages": Case(
-        lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 800.3}, 1000
+        lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 16000.3}, 1000
     ),
     "lifetime": Case(lambda: make("chain:n=3,horizon=3"), {"m": 60.3}, None),
     "rare": Case(rare, {"m": 150.3}, 4_000_000),
