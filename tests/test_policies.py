@@ -6,7 +6,6 @@ import copy
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from model_files import fault
 from ucfh import InputError, Problem
 from ucfh.policies import read_policy, write_policy
 from ucfh.problem import MDP
@@ -60,15 +60,6 @@ def read_csv(text: str | bytes, tmp_path: Path, problem: Problem = COMMUTE) -> I
 
 def read_json(value: Any, tmp_path: Path, problem: Problem = COMMUTE) -> Ints:
     return read_text(json.dumps(value), tmp_path, problem, "policy.json")
-
-
-def fault(action: Callable[..., object], *args: Any) -> str:
-    """The message of the error that must come: one line."""
-    with pytest.raises(InputError) as caught:
-        action(*args)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    return message
 
 
 def read_or_refuse(text: str | bytes, tmp_path: Path, name: str) -> Ints | None:

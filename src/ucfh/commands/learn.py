@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ucfh import __version__
+from ucfh import __version__, policies
 from ucfh.agents.base import Agent
 from ucfh.agents.ucfh import UCFH
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError, unknown
 from ucfh.files import Labels, check_ending, refuse_existing
-from ucfh.policies import write_policy
 from ucfh.problem import MDP
 from ucfh.problems import make
+from ucfh.report import figures
+from ucfh.simulation import record
 from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 
@@ -52,9 +53,9 @@ def run_learn(
     if agent not in AGENTS:
         raise unknown("agent", agent, AGENTS)
     outputs = [
-        ("figure", plot, (".png", ".svg", ".pdf")),
-        ("policy", policy, (".csv", ".json")),
-        ("run", save, (".npz",)),
+        ("figure", plot, figures.ENDINGS),
+        ("policy", policy, policies.ENDINGS),
+        ("run", save, record.ENDINGS),
     ]
     _check_outputs(outputs, [problem], force)
     mdp = make(problem)
@@ -70,7 +71,7 @@ def run_learn(
     title = f"{problem}: {agent.upper()}, {settings['variant']} constants"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
-        "policy": lambda path: write_policy(run.policy, mdp, path, force),
+        "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),
         "run": lambda path: run.save(path, force),
     }
     failed: InputError | None = None

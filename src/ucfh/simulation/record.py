@@ -16,6 +16,7 @@ from ucfh.problem import MDP, Problem
 from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
 
 FORMAT = "ucfh-run"
+ENDINGS = (".npz",)
 
 
 def fingerprint(mdp: MDP, problem: Problem) -> str:
@@ -78,7 +79,7 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
         arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
     if run.checkpoint is not None:
         arrays |= {f"agent_{name}": array for name, array in run.checkpoint.agent.items()}
-    check_ending(path, (".npz",))
+    check_ending(path, ENDINGS)
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
 
