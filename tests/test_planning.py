@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import reference as ref
-from ucfh import planning
 from ucfh._kernels.evi import expectation
 from ucfh.errors import InputError
 from ucfh.planning import Plan, fixed_horizon_evi
 from ucfh.problem import MDP
-from ucfh.problems import make
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -382,32 +380,26 @@ def test_bad_stage_is_named() -> None:
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On several threads, while they are taken, and in a forked child: the same to the bit."""
-    mdp = make("random:states=600,actions=3,successors=20,horizon=6")
-    rows, indices = mdp.table.rectangular()
-    body = len(rows)
-    lo, hi = np.maximum(mdp.p[:body] - 0.03, 0), np.minimum(mdp.p[:body] + 0.03, 1)
-    call = {
-        "rewards": mdp.rewards.pair[0].reshape(600, 3),
-        "horizon": 6,
-        "indptr": mdp.table.indptr[:-1],
-        "indices": indices,
-    }
-    assert body > planning.PARALLEL_ENTRIES
-    for optimistic in (True, False):
-        one = fixed_horizon_evi(lo, hi, optimistic=optimistic, threads=1, **call)
-        for threads in (2, None):
-            several = fixed_horizon_evi(lo, hi, optimistic=optimistic, threads=threads, **call)
-            np.testing.assert_array_equal(several.values, one.values)
-            np.testing.assert_array_equal(several.policy, one.policy)
-    with planning._parallel_lock:
-        taken = fixed_horizon_evi(lo, hi, optimistic=False, threads=2, **call)
-    np.testing.assert_array_equal(taken.values, one.values)
-    monkeypatch.setattr(planning, "_parallel_in", -1)
-    forked = fixed_horizon_evi(lo, hi, optimistic=False, threads=2, **call)
-    np.testing.assert_array_equal(forked.values, one.values)
+    """On several threads, however many states a block has: the same to the bit."""
+    monkeypatch.setattr("ucfh.planning.optimistic.WORTH_SHARING", 0)
+    rng = np.random.default_rng(0)
+    for S, length in ((1, 1), (3, 3), (7, 2), (300, 20), (40, 40)):
+        case = intervals(rng, S, 3, 6)
+        lo, hi, indptr, indices = case.compressed(rng)
+        call: dict[str, Any] = {"indptr": indptr, "indices": indices} if length < S else {}
+        bounds = (lo, hi) if length < S else (case.lo, case.hi)
+        for optimistically in (True, False):
+            plans = [
+                fixed_horizon_evi(
+                    *bounds, case.full_rewards, 6, optimistically, threads=threads, **call
+                )
+                for threads in (1, 2, 5, None)
+            ]
+            for plan in plans[1:]:
+                np.testing.assert_array_equal(plan.values, plans[0].values)
+                np.testing.assert_array_equal(plan.policy, plans[0].policy)
     with pytest.raises(InputError, match="threads = 0"):
-        fixed_horizon_evi(lo, hi, threads=0, **call)
+        fixed_horizon_evi(**box(threads=0))
 
 
 def test_values_that_differ_by_rounding_are_ties() -> None:

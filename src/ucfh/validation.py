@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucfh.errors import InputError
 from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
@@ -84,10 +85,10 @@ def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str
     return labels
 
 
-def check_csr(
+def check_rows(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
-) -> tuple[int, Ints, Ints]:
-    """(stages, rectangular row of each entry, successor of each entry) of compressed rows."""
+) -> tuple[int, Ints, NDArray[Any]]:
+    """(stages, where each row begins, successor of each entry) of compressed rows."""
     ptr, idx = np.asarray(indptr), np.asarray(indices)
     for name, array in (("indptr", ptr), ("indices", idx)):
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
@@ -98,13 +99,22 @@ def check_csr(
             f"indptr describes {rows} rows: there must be S*A = {states * actions} "
             f"(rows s*A + a), or H*S*A = {horizon * states * actions} (rows (t*S + s)*A + a)"
         )
-    if ptr[0] != 0 or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+    ptr = ptr.astype(np.int64, copy=False)
+    falls = bool((ptr[1:] < ptr[:-1]).any())
+    if ptr[0] != 0 or ptr[-1] != len(idx) or falls:
         raise InputError(
             f"indptr must rise from 0 to len(indices) = {len(idx)}: it runs from {ptr[0]} to "
-            f"{ptr[-1]}" + ("" if (np.diff(ptr) >= 0).all() else " and falls on the way")
+            f"{ptr[-1]}" + (" and falls on the way" if falls else "")
         )
-    stages = rows // (states * actions)
-    return stages, np.repeat(np.arange(rows), np.diff(ptr)), idx.astype(np.int64)
+    return rows // (states * actions), ptr, idx
+
+
+def check_csr(
+    indptr: Any, indices: Any, states: int, actions: int, horizon: int
+) -> tuple[int, Ints, Ints]:
+    """(stages, rectangular row of each entry, successor of each entry) of compressed rows."""
+    stages, ptr, idx = check_rows(indptr, indices, states, actions, horizon)
+    return stages, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), idx.astype(np.int64)
 
 
 def check_successors(
@@ -124,22 +134,28 @@ def check_successors(
     return (1 if mask.ndim == 3 else horizon), rows, indices
 
 
+def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
+    """(S, A) of compressed rows, which the shape of the rewards shows."""
+    r = as_numbers("rewards", rewards)
+    if r.ndim < 2 or 0 in r.shape:
+        raise InputError(
+            "with transitions as (indptr, indices, p), rewards must show the states: "
+            f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
+        )
+    S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
+    if available is not None:
+        A = np.shape(available)[-1]
+    elif A == 1:
+        A = max(1, rows // S)
+    return S, A
+
+
 def check_transitions(
     transitions: Any, rewards: Any, horizon: int, available: Any = None
 ) -> tuple[int, int, int, Ints, Ints, Floats]:
     """S, A, stages, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
-        r = as_numbers("rewards", rewards)
-        if r.ndim < 2 or 0 in r.shape:
-            raise InputError(
-                "with transitions as (indptr, indices, p), rewards must show the states: "
-                f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
-            )
-        S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
-        if available is not None:
-            A = np.shape(available)[-1]
-        elif A == 1:
-            A = max(1, (len(transitions[0]) - 1) // S)
+        S, A = shown_by(rewards, len(transitions[0]) - 1, available)
         stages, rows, indices = check_csr(*transitions[:2], S, A, horizon)
         given = as_numbers("transitions", transitions[2])
         if given.shape != indices.shape:
@@ -202,29 +218,32 @@ def _is_off(total: Any, terms: Any) -> Any:
     return np.abs(total - 1) > terms * 2.0**-51
 
 
+def broadcast_rewards(rewards: Any, states: int, actions: int, horizon: int) -> Floats:
+    """Rewards as (1 or H, S, A), or (1 or H, S, A, S) where they depend on the next state."""
+    r = as_numbers("rewards", rewards)
+    S, A, H = states, actions, horizon
+    shape = (r.shape[0] if r.ndim >= 3 else 1, S, A, S)[: 4 if r.ndim == 4 else 3]
+    try:
+        if r.ndim == 1 or r.ndim > 4 or shape[0] not in (1, H):
+            raise ValueError
+        return r.reshape(shape) if r.shape == (S, A) else np.broadcast_to(r, shape)
+    except ValueError:
+        raise InputError(
+            f"rewards have shape {r.shape}: they must broadcast to (H, S, A) = {(H, S, A)}, so "
+            f"r(s) is (S, 1) = {(S, 1)}, or have 4 axes (1 or H, S, A, S)"
+        ) from None
+
+
 def check_rewards(
     rewards: Any, table: Table, horizon: int, terminal: Sequence[int]
 ) -> tuple[Floats, Floats | None]:
     """((1 or H, R) rewards of pairs, (1 or H, entries) rewards of successors or None)."""
-    r = as_numbers("rewards", rewards)
-    S, A, H = table.states, table.actions, horizon
-    shape = (H, S, A, S)[: 4 if r.ndim == 4 else 3]
-    fits = r.ndim != 1 and r.ndim <= 4
-    try:
-        np.broadcast_to(r, shape)
-    except ValueError:
-        fits = False
-    if not fits:
-        raise InputError(
-            f"rewards have shape {r.shape}: they must broadcast to (H, S, A) = {(H, S, A)}, so "
-            f"r(s) is (S, 1) = {(S, 1)}, or have 4 axes (1 or H, S, A, S)"
-        )
-    stages = r.shape[0] if r.ndim >= 3 else 1
-    r = np.broadcast_to(r, (stages, *shape[1:]))
+    r = broadcast_rewards(rewards, table.states, table.actions, horizon)
+    stages = len(r)
     ends = np.isin(table.state, list(terminal))
     if r.ndim == 3:
         pair = np.where(ends, 0.0, r[:, table.state, table.action])
-        check_range(pair, lambda t, k: _at(t, table.state[k], table.action[k]))
+        check_range(pair, lambda t, k: place_of(t, table.state[k], table.action[k]))
         return pair, None
     body = int(table.indptr[table.start])
     stage, k = np.divmod(table.row_of_entry[:body], table.pairs)
@@ -236,12 +255,12 @@ def check_rewards(
     successor[:, :body] = np.where(ends[k], 0.0, r[t, s, a, following])
     check_range(
         successor[:, :body],
-        lambda line, e: _at(stage[e] if table.stages > 1 else line, s[e], a[e], following[e]),
+        lambda line, e: place_of(stage[e] if table.stages > 1 else line, s[e], a[e], following[e]),
     )
     return np.zeros((1, table.pairs)), successor
 
 
-def _at(*indices: int) -> str:
+def place_of(*indices: int) -> str:
     """The place of a reward in the array that a user gave, in words."""
     names = zip(("t", "s", "a", "s'"), indices, strict=False)
     return f"at ({', '.join(f'{name}={i}' for name, i in names)})"

@@ -1,239 +1,556 @@
 """FixedHorizonEVI: dynamic programming over transition probabilities between bounds.
 
-    first (S+1,), action (R,), indptr (rows+1,)    the table (`ucfh.table`)
-    indices (entries,)   successors, or None if every row lists all states in order
-    stride               the row of (t, s, i) is t*stride + first[s] + i
-    lo, hi (entries,)    bounds of the probabilities
-    r (1 or H, R)        rewards of pairs; the last line serves on
-    bonus                (1 or H, entries) rewards on the next state, or None
-    sign                 1 for the best model between the bounds, -1 for the worst
-    V (H+1, S)           values, V[H] = 0 on entry
+    first (S+1,), indptr (rows+1,)   the table (`ucfh.table`)
+    action (R,)            the action of each row; empty if every state has all of them
+    indices (entries,)     successors; empty if every row lists all states in order
+    stride                 the row of (t, s, i) is t*stride + first[s] + i
+    lo, hi (entries,)      bounds of the probabilities, 0 <= lo <= hi; if hi is empty, lo are they
+    r (1 or H, R)          rewards of pairs; the last line serves on
+    bonus (1 or H, entries) rewards on the next state; empty if there are none
+    sign                   1 for the best model between the bounds, -1 for the worst
+    V (H+1, S), policy (H, S)   values, V[H] = 0 on entry, and actions
 
 The inner problem, over one row with values z_j = sign (V_{t+1}(s'_j) + bonus_j), is
 
     max { sum_j p_j z_j :  lo <= p <= hi,  sum_j p_j = 1 }
 
-Its solution has a pivot value z*: successors above it get hi, those below it lo, and the lump of
-those equal to it lo and the rest of the mass, which must lie between 0 and the lump's summed
-hi - lo. Given the pivot, one pass without branches solves the row: no sorting. The pivot of the
-last time step is nearly always right again; where it is not, the same pass tells in which
-direction to look, and the next pivot is the middle one of the candidates left.
+For a value x let M(x) be the mass if successors of value above x get hi and the others lo. The
+solution has a pivot: the lowest of the row's values x with M(x) <= 1, which takes what is left:
+
+    x + sum_j p_j (z_j - x),   p_j = hi_j if z_j > x else lo_j.
+
+Given the pivot, one pass without branches solves the row: no sorting. The pivot of the last time
+step is nearly always right again; where it is not, the same pass tells in which direction to look.
+M is a sum of doubles in one fixed order, and rounding is monotone, so M never falls as x does; the
+pivot is then a function of the row's data alone. Whatever pivot a search starts from, the result
+is the same to the bit.
+
+Most rows need no pass at all. If V_{t+1} <= V_{t+2} + g in every state, then the value of an
+action grew by at most g since the last step; an action that was worse than the best by more than
+all that has grown since it was last weighed is still worse.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit, prange
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-SLACK = 1e-14  # rounding allowed when the rest of the mass is held against the lump
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
+FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
+EDGE = 1e-15  # times the length of a row: the same for its sum of probabilities
+AHEAD = 8
+SHORT = 64  # in longer rows a lost pivot is looked for by halving the range of values,
+HALVINGS = 10  # so many times; in shorter ones
+WALK = 8  # so many values up or down
+MANY = 6  # where more than one state in so many is due, all are planned again
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
+# without numba's reference counts, which would cost more than a short row does
+apart: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "forceinline": False}
+inline: dict[str, Any] = {**apart, "forceinline": True}
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def _weigh(
-    begin: int,
-    end: int,
-    indices: Index | None,
-    lo: Floats,
-    hi: Floats,
-    z: Floats,
-    bonus: Floats | None,
-    sign: float,
-    pivot: float,
-) -> tuple[float, float, float]:
-    """(mass, mass times value, width of the lump) of one row, before the rest is given out."""
-    mass, total, width = 0.0, 0.0, 0.0
-    low, high = lo[begin:end], hi[begin:end]
-    following = None if indices is None else indices[begin:end]
-    extra = None if bonus is None else bonus[begin:end]
+
+class Step(NamedTuple):
+    """The rows as one time step sees them: offset = t*stride, z (S,) = sign V[t+1]."""
+
+    offset: int
+    indptr: Ints
+    indices: Index
+    lo: Floats
+    hi: Floats
+    bonus: Floats
+    sign: float
+    z: Floats
+
+
+class Memory(NamedTuple):
+    """What was found before, to look there first.
+
+    pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
+    upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the likely
+    one. q (A,) is scratch.
+    """
+
+    pivot: Index
+    likely: Index
+    upper: Floats
+    rival: Floats
+    q: Floats
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Where array[at] is, for the first two of a function's arguments."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+def _atomic_add(_: Any, array: Any, at: Any, value: Any) -> Any:
+    """array[at] += value as one act among threads; returns array[at] as it was before."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", place, arguments[2], "seq_cst")
+
+    return types.int64(array, at, value), generate
+
+
+def _fetch(_: Any, array: Any, at: Any) -> Any:
+    """Have array[at] on its way from memory, without waiting for it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments)
+        place, number = builder.bitcast(place, cgutils.voidptr_t), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.none(array, at), generate
+
+
+_add: Any = intrinsic(_atomic_add)
+_prefetch: Any = intrinsic(_fetch)
+
+
+@njit(**inline)
+def _value(step: Step, begin: int, e: int) -> float:
+    """z of an entry of the row that begins there."""
+    at = np.uint64(e)  # numba would ask whether a signed index counts from the end
+    j = np.uint64(step.indices[at]) if step.indices.size else at - np.uint64(begin)
+    x = step.z[j] + step.sign * step.bonus[at] if step.bonus.size else step.z[j]
+    return float(x)
+
+
+@njit(**apart, fastmath=REORDER)
+def _weigh_all(low: Floats, high: Floats, z: Floats, x: float) -> tuple[float, float]:
+    """`_weigh` of a row that lists all states in order: low, high, z (S,)."""
+    mass, total = 0.0, 0.0
     for j in range(low.size):
-        x = z[j] if following is None else z[np.uint32(following[j])]
-        if extra is not None:
-            x += sign * extra[j]
-        p = high[j] if x > pivot else low[j]
+        y, least, most = z[j] - x, low[j], high[j]
+        p = most if y > 0.0 else least
         mass += p
-        total += p * x
-        width += high[j] - low[j] if x == pivot else 0.0
-    return mass, total, width
+        total += p * y
+    return mass, total
 
 
-@njit(cache=True, nogil=True)
-def _value(
-    e: int, begin: int, indices: Index | None, z: Floats, bonus: Floats | None, sign: float
-) -> float:
-    """z of one entry, rounded as in `_weigh`."""
-    x = z[e - begin] if indices is None else z[indices[e]]
-    return float(x if bonus is None else x + sign * bonus[e])
+@njit(**apart)
+def _weigh(step: Step, begin: int, end: int, x: float) -> tuple[float, float]:
+    """(M(x), sum_j p_j (z_j - x)) of one row."""
+    mass, total = 0.0, 0.0
+    if step.bonus.size:
+        for e in range(np.uint64(begin), np.uint64(end)):
+            y = _value(step, begin, e) - x
+            low, high = step.lo[e], step.hi[e]
+            above = high if y > 0.0 else 0.0
+            p = above if above > low else low
+            mass += p
+            total += p * y
+    elif step.indices.size:
+        for e in range(np.uint64(begin), np.uint64(end)):
+            y = step.z[np.uint64(step.indices[e])] - x
+            low, high = step.lo[e], step.hi[e]
+            # high or low, in a form that is not compiled to a jump: nobody can predict which
+            above = high if y > 0.0 else 0.0
+            p = above if above > low else low
+            mass += p
+            total += p * y
+    else:
+        mass, total = _weigh_all(step.lo[begin:end], step.hi[begin:end], step.z, x)
+    return mass, total
 
 
-@njit(cache=True, nogil=True)
-def _next_pivot(
-    begin: int,
-    end: int,
-    indices: Index | None,
-    z: Floats,
-    bonus: Floats | None,
-    sign: float,
-    floor: float,
-    ceiling: float,
-) -> int:
+_weigh_here = njit(inline="always")(_weigh.py_func)
+
+
+@njit(**apart, fastmath=REORDER)
+def _average_all(p: Floats, z: Floats) -> float:
+    """`_average` of a row that lists all states in order: p, z (S,)."""
+    total = 0.0
+    for j in range(p.size):
+        total += p[j] * z[j]
+    return total
+
+
+@njit(inline="always")
+def _average(step: Step, begin: int, end: int) -> float:
+    """The mean of z over one row whose probabilities are known to be lo."""
+    total = 0.0
+    if step.bonus.size or step.indices.size:
+        for e in range(np.uint64(begin), np.uint64(end)):
+            total += step.lo[e] * _value(step, begin, e)
+    else:
+        total = _average_all(step.lo[begin:end], step.z)
+    return total
+
+
+@njit(**apart)
+def _between(step: Step, begin: int, end: int, floor: float, ceiling: float) -> int:
     """The middle one of the entries whose value lies strictly between, or -1."""
     candidates = 0
     for e in range(begin, end):
-        candidates += floor < _value(e, begin, indices, z, bonus, sign) < ceiling
+        candidates += floor < _value(step, begin, e) < ceiling
     skip = candidates // 2
     for e in range(begin, end):
-        if floor < _value(e, begin, indices, z, bonus, sign) < ceiling:
+        if floor < _value(step, begin, e) < ceiling:
             if skip == 0:
                 return e
             skip -= 1
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _search(
+@njit(**apart)
+def _search(step: Step, begin: int, end: int, pivot: int, mass: float) -> tuple[float, int]:
+    """(the maximum over one row, its pivot entry), from any entry and its M."""
+    x = _value(step, begin, pivot)
+    floor, ceiling = (-np.inf, x) if mass <= 1.0 else (x, np.inf)
+    if end - begin > SHORT:
+        # halve the range of values first, which needs nothing but M
+        lowest, highest = x, x
+        for e in range(np.uint64(begin), np.uint64(end)):
+            y = _value(step, begin, e)
+            lowest, highest = min(lowest, y), max(highest, y)
+        for _ in range(HALVINGS):
+            x = (max(floor, lowest) + min(ceiling, highest)) / 2.0
+            mass, _ = _weigh(step, begin, end, x)
+            if mass <= 1.0:
+                ceiling = np.nextafter(x, np.inf)
+            else:
+                floor = x
+    while True:
+        other = _between(step, begin, end, floor, ceiling)
+        if other < 0:
+            break
+        x = _value(step, begin, other)
+        mass, _ = _weigh(step, begin, end, x)
+        if mass <= 1.0:
+            ceiling, pivot = x, other
+        else:
+            floor = x
+            if ceiling == np.inf:
+                pivot = other  # the highest value, if not even that leaves M at one
+    x = _value(step, begin, pivot)
+    _, total = _weigh(step, begin, end, x)
+    total += x
+    if floor == -np.inf:
+        # all at hi may fall short of one by rounding: what is missing goes to the best successor
+        missing, best = 1.0, -np.inf
+        for e in range(np.uint64(begin), np.uint64(end)):
+            missing -= step.hi[e]
+            if step.hi[e] > 0.0:
+                best = max(best, _value(step, begin, e))
+        total += max(missing, 0.0) * (best - x)
+    return total, pivot
+
+
+@njit(inline="always")
+def _walk(step: Step, begin: int, end: int, pivot: int, mass: float) -> int:
+    """A better pivot than one whose M is known, a few values up or down: right up to rounding."""
+    x, rest = _value(step, begin, pivot), 1.0 - mass
+    up = rest < 0.0
+    for i in range(WALK if end - begin <= SHORT else 2):
+        width, above, below = 0.0, np.inf, -np.inf
+        for e in range(begin, end):
+            y, room = _value(step, begin, e), step.hi[np.uint64(e)] - step.lo[np.uint64(e)]
+            width += room if y == x else 0.0
+            above = min(above, y if y > x else np.inf)
+            below = max(below, y if y < x else -np.inf)
+        if up:
+            rest += width if i > 0 else 0.0
+            if rest >= 0.0 or above == np.inf:
+                break
+            x = above
+        else:
+            rest -= width
+            if rest < 0.0 or below == -np.inf:
+                break
+            x = below
+    for e in range(begin, end):
+        pivot = e if _value(step, begin, e) == x else pivot
+    return pivot
+
+
+@njit(**apart)
+def _solve_anew(step: Step, begin: int, end: int, pivot: int, mass: float) -> tuple[float, int]:
+    """`_solve`, when ``pivot`` with its M did not prove to be the pivot."""
+    pivot = _walk(step, begin, end, pivot, mass)
+    x = _value(step, begin, pivot)
+    mass, total = _weigh(step, begin, end, x)
+    total += x
+    if not 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin):
+        total, pivot = _search(step, begin, end, pivot, mass)
+    return total, pivot
+
+
+@njit(inline="always")
+def _solve(step: Step, begin: int, end: int, pivot: int) -> tuple[float, int]:
+    """(the maximum over one row, its pivot entry), looking first at ``pivot``."""
+    x = _value(step, begin, pivot)
+    mass, total = _weigh_here(step, begin, end, x)
+    total += x
+    # with the pivot itself at hi, and so for any lower x, M(x) is above one for sure
+    if not 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin):
+        total, pivot = _solve_anew(step, begin, end, pivot, mass)
+    return total, pivot
+
+
+@njit(inline="always")
+def _mean(step: Step, k: int, memory: Memory) -> float:
+    """The best or worst mean of V[t+1] over the box of the step's k-th row."""
+    begin, end = step.indptr[step.offset + k], step.indptr[step.offset + k + 1]
+    if step.hi.size:
+        at = begin + min(memory.pivot[k], end - begin - 1)
+        total, found = _solve(step, begin, end, at)
+        memory.pivot[k] = found - begin
+    else:
+        total = _average(step, begin, end)
+    return step.sign * total
+
+
+@njit(**apart)
+def _plan_states(
     begin: int,
     end: int,
-    indices: Index | None,
-    lo: Floats,
-    hi: Floats,
+    ended: bool,
+    first: Ints,
+    action: Ints,
+    r: Floats,
+    tie: float,
+    far: float,
+    grown: float,
+    step: Step,
+    memory: Memory,
+    v: Floats,
+    policy: NDArray[Any],
     z: Floats,
-    bonus: Floats | None,
-    sign: float,
-    pivot: int,
-) -> tuple[float, int]:
-    """(the maximum over one row, its pivot entry), looking first at ``pivot``."""
-    floor, ceiling = -np.inf, np.inf
-    while True:
-        x = _value(pivot, begin, indices, z, bonus, sign)
-        mass, total, width = _weigh(begin, end, indices, lo, hi, z, bonus, sign, x)
-        rest = 1.0 - mass
-        if rest < -SLACK:
-            floor = x
-        elif rest > width + SLACK:
-            ceiling = x
-        else:
-            return total + rest * x, pivot
-        other = _next_pivot(begin, end, indices, z, bonus, sign, floor, ceiling)
-        if other >= 0:
-            pivot = other
-            continue
-        # the bounds sum to one only up to rounding: the residue goes to the best successor
-        best = x
-        for e in range(begin, end):
-            best = max(best, _value(e, begin, indices, z, bonus, sign))
-        lump = min(max(rest, 0.0), width)
-        return total + lump * x + (rest - lump) * best, pivot
+) -> float:
+    """One time step for some states: V[t] into v (S,), its actions into policy (S,).
+
+    ended: whether nothing can be earned after this step. Bounds are believed where they decide
+    by more than ``far``. Actions whose values differ by no more than ``tie`` are equal, and the
+    lowest is taken. sign V[t] goes into z (S,). Returns how far V[t] is above V[t+1] at most.
+    """
+    growth, q = -np.inf, memory.q
+    for s in range(begin, end):
+        if s + AHEAD < end:
+            e = step.indptr[step.offset + first[s + AHEAD] + memory.likely[s + AHEAD]]
+            _prefetch(step.lo, e)
+            _prefetch(step.lo, e + 8)
+            _prefetch(step.hi, e)
+            _prefetch(step.hi, e + 8)
+            _prefetch(step.indices, e)
+            _prefetch(step.indices, e + 9)
+        likely = memory.likely[s]
+        best = r[first[s] + likely]
+        if not ended:
+            best += _mean(step, first[s] + likely, memory)
+        if not memory.rival[s] + grown < best - far:
+            actions, rival = first[s + 1] - first[s], -np.inf
+            q[likely] = best
+            for i in range(actions):
+                k = first[s] + i
+                if i != likely:
+                    if memory.upper[k] + grown < best - far:
+                        q[i] = -np.inf
+                        continue
+                    q[i] = r[k]
+                    if not ended:
+                        q[i] += _mean(step, k, memory)
+                memory.upper[k] = q[i] - grown
+                best = max(best, q[i])
+            likely = 0
+            while q[likely] < best - tie:
+                likely += 1
+            for i in range(actions):
+                if i != likely:
+                    rival = max(rival, memory.upper[first[s] + i])
+            memory.likely[s], memory.rival[s] = likely, rival
+        v[s], z[s] = best, step.sign * best
+        policy[s] = action[first[s] + likely] if action.size else likely
+        growth = max(growth, best - step.sign * step.z[s])
+    return growth
+
+
+@njit(**apart)
+def _reward_growth(t: int, r: Floats) -> float:
+    """How far r_{t-1} is above r_t at most; r (1 or H, R)."""
+    if not 0 < t < len(r):
+        return 0.0
+    growth = -np.inf
+    for k in range(r.shape[1]):
+        growth = max(growth, r[t - 1, k] - r[t, k])
+    return growth
+
+
+@njit(**apart)
+def _signed(v: Floats, sign: float, out: Floats) -> None:
+    """sign v into out; both (S,). (NumPy's own expressions take seconds to compile.)"""
+    for s in range(v.size):
+        out[s] = sign * v[s]
 
 
 @njit(cache=True, nogil=True)
-def _plan_states(
-    s_begin: int,
-    s_end: int,
+def _infinite(size: int) -> Floats:
+    out = np.empty(size)
+    for i in range(size):
+        out[i] = np.inf
+    return out
+
+
+@njit(**apart)
+def _most_actions(first: Ints) -> int:
+    """A, the largest number of actions."""
+    most = 0
+    for s in range(first.size - 1):
+        most = max(most, first[s + 1] - first[s])
+    return most
+
+
+@njit(cache=True, nogil=True)
+def sweep(
     t: int,
     first: Ints,
     action: Ints,
     indptr: Ints,
-    indices: Index | None,
+    indices: Index,
     stride: int,
     lo: Floats,
     hi: Floats,
     r: Floats,
-    z: Floats,
-    bonus: Floats | None,
+    bonus: Floats,
     sign: float,
-    tie: float,
+    V: Floats,
+    policy: NDArray[Any],
     pivot: Index,
-    v: Floats,
-    policy: Ints,
+    likely: Index,
+    upper: Floats,
+    rival: Floats,
+    Z: Floats,
+    growth: Floats,
+    claims: Ints,
 ) -> None:
-    """One time step for some states: their values into v (S,), their actions into policy (S,).
+    """Fill V[: t+1] and policy[: t+1], given V[t+1]; by all threads that call with these arrays.
 
-    pivot (R,) is where in its row each pivot was found last. Actions whose values differ by no
-    more than ``tie`` are equal, and the lowest is taken.
+    The states of a step are shared out in blocks: claims[t] counts those that some thread has
+    taken, claims[H + t] those that are done. Nobody waits for a thread that has taken none, so it
+    does not matter how many threads there are, nor when they come.
+
+    On entry likely (S,) and claims (2H,) hold zero, upper (R,) and rival (S,) infinity, and
+    Z[(t+1) % 2] of Z (2, S) sign V[t+1]. pivot (R,) may hold anything; growth (H, blocks) is
+    scratch. A caller that is alone may leave all but pivot empty.
     """
-    for s in range(s_begin, s_end):
-        best, chosen = -np.inf, -np.inf
-        for k in range(first[s], first[s + 1]):
-            row = t * stride + k
-            begin, end = indptr[row], indptr[row + 1]
-            guess = begin + min(pivot[k], end - begin - 1)
-            x = _value(guess, begin, indices, z, bonus, sign)
-            mass, total, width = _weigh(begin, end, indices, lo, hi, z, bonus, sign, x)
-            rest = 1.0 - mass
-            total += rest * x
-            if rest < -SLACK or rest > width + SLACK:
-                total, found = _search(begin, end, indices, lo, hi, z, bonus, sign, guess)
-                pivot[k] = found - begin
-            q = r[k] + sign * total
-            best = max(best, q)
-            if q > chosen + tie:
-                chosen = q
-                policy[s] = action[k]
-        v[s] = best
+    H, S = policy.shape
+    if not claims.size:
+        likely, upper, rival = np.zeros(S, np.int32), _infinite(len(pivot)), _infinite(S)
+        Z, growth, claims = np.empty((2, S)), np.empty((H, 1)), np.zeros(2 * H, np.int64)
+        _signed(V[t + 1], sign, Z[(t + 1) % 2])
+    blocks = growth.shape[1]
+    q = np.empty(_most_actions(first))
+    memory = Memory(pivot, likely, upper, rival, q)
+    # what a row held at one step bounds the next step only if it does not change in between
+    steady = stride == 0 and len(bonus) == 1
+    far, grown = FAR * H if steady else np.inf, 0.0
+    for i in range(t, -1, -1):
+        bonus_t = bonus[min(i, len(bonus) - 1)]
+        step = Step(i * stride, indptr, indices, lo, hi, bonus_t, sign, Z[(i + 1) % 2])
+        ended = i == H - 1 and not bonus.size
+        r_t = r[min(i, len(r) - 1)]
+        while True:
+            b = _add(claims, i, 1)
+            if b >= blocks:
+                break
+            growth[i, b] = _plan_states(
+                b * S // blocks, (b + 1) * S // blocks, ended, first, action, r_t, TIE * H, far,
+                grown, step, memory, V[i], policy[i], Z[i % 2],
+            )  # fmt: skip
+            _add(claims, H + i, 1)
+        while _add(claims, H + i, 0) < blocks:
+            pass
+        most = growth[i, 0]
+        for b in range(1, blocks):
+            most = max(most, growth[i, b])
+        # the last term is more than rounding
+        grown += most + _reward_growth(i, r) + 1e-15 * H
 
 
 @njit(cache=True, nogil=True)
-def extended_value_iteration(
+def resweep(
+    row: int,
+    preceding: Ints,
+    before: Index,
     first: Ints,
     action: Ints,
     indptr: Ints,
-    indices: Index | None,
+    indices: Index,
     stride: int,
     lo: Floats,
     hi: Floats,
     r: Floats,
-    bonus: Floats | None,
+    bonus: Floats,
     sign: float,
     V: Floats,
-    policy: Ints,
+    policy: NDArray[Any],
+    pivot: Index,
 ) -> None:
-    """Fill V (H+1, S) and policy (H, S)."""
-    H, S = policy.shape
-    pivot = np.zeros(len(action), np.int32)
-    for t in range(H - 1, -1, -1):
-        z, r_t = sign * V[t + 1], r[min(t, len(r) - 1)]
-        bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
-        _plan_states(
-            0, S, t, first, action, indptr, indices, stride, lo, hi, r_t, z, bonus_t, sign,
-            TIE * H, pivot, V[t], policy[t],
-        )  # fmt: skip
+    """Bring V and policy up to date after the bounds or the reward of one row changed.
 
-
-@njit(cache=True, nogil=True, parallel=True)
-def extended_value_iteration_in_parallel(
-    first: Ints,
-    action: Ints,
-    indptr: Ints,
-    indices: Index | None,
-    stride: int,
-    lo: Floats,
-    hi: Floats,
-    r: Floats,
-    bonus: Floats | None,
-    sign: float,
-    V: Floats,
-    policy: Ints,
-    blocks: int,
-) -> None:
-    """The same to the bit, the states of every step shared out in blocks among threads."""
+    before[preceding[s] : preceding[s + 1]] are the states that s may follow. A state is planned
+    again if it has the row, or if V[t+1] changed in a state that may follow it; from the step on
+    in which those are many, all are.
+    """
     H, S = policy.shape
-    pivot = np.zeros(len(action), np.int32)
-    for t in range(H - 1, -1, -1):
-        z, r_t = sign * V[t + 1], r[min(t, len(r) - 1)]
-        bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
-        v, pi = V[t], policy[t]
-        for b in prange(blocks):
-            _plan_states(
-                b * S // blocks, (b + 1) * S // blocks, t, first, action, indptr, indices,
-                stride, lo, hi, r_t, z, bonus_t, sign, TIE * H, pivot, v, pi,
+    pairs, owner = len(pivot), 0
+    while first[owner + 1] <= row % pairs:
+        owner += 1
+    q = np.empty(_most_actions(first))
+    memory = Memory(pivot, np.zeros(S, np.int32), _infinite(pairs), _infinite(S), q)
+    due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
+    worst, ignored, altered = np.empty(S), np.empty(S), 0
+    for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):
+        many = 0
+        if stride == 0 or t == row // pairs:
+            due[0], marked[owner], many = owner, H - t, 1
+        for i in range(altered):
+            for j in range(preceding[changed[i]], preceding[changed[i] + 1]):
+                s = before[j]
+                if marked[s] != H - t:
+                    due[many], marked[s] = s, H - t
+                    many += 1
+        if many * MANY > S:
+            nothing = np.empty(0)
+            sweep(
+                t, first, action, indptr, indices, stride, lo, hi, r, bonus, sign, V, policy,
+                pivot, np.empty(0, np.int32), nothing, nothing, np.empty((0, 0)),
+                np.empty((0, 0)), np.empty(0, np.int64),
             )  # fmt: skip
+            return
+        z = V[t + 1]
+        if sign < 0.0:
+            _signed(z, sign, worst)
+            z = worst
+        bonus_t, r_t = bonus[min(t, len(bonus) - 1)], r[min(t, len(r) - 1)]
+        step = Step(t * stride, indptr, indices, lo, hi, bonus_t, sign, z)
+        ended = t == H - 1 and not bonus.size
+        altered = 0
+        for i in range(many):
+            s = due[i]
+            old = V[t, s]
+            _plan_states(
+                s, s + 1, ended, first, action, r_t, TIE * H, np.inf, 0.0, step, memory, V[t],
+                policy[t], ignored,
+            )  # fmt: skip
+            if V[t, s] != old:
+                changed[altered] = s
+                altered += 1
 
 
 @njit(cache=True, nogil=True)
@@ -241,8 +558,11 @@ def expectation(
     begin: int, end: int, indices: Index, lo: Floats, hi: Floats, v: Floats, sign: float
 ) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of v (S,) over the box of one row."""
-    x, _ = _search(begin, end, indices, lo, hi, sign * v, None, sign, begin)
-    return sign * x
+    nothing, indptr, z = np.empty(0), np.empty(0, np.int64), np.empty(v.size)
+    _signed(v, sign, z)
+    step = Step(0, indptr, indices, lo, hi, nothing, sign, z)
+    total, _ = _solve(step, begin, end, begin)
+    return float(sign * total)
 
 
 @njit(cache=True, nogil=True)
@@ -253,28 +573,30 @@ def write_model(
     pairs: int,
     lo: Floats,
     hi: Floats,
-    bonus: Floats | None,
+    bonus: Floats,
     sign: float,
     V: Floats,
     model: Floats,
 ) -> None:
     """The probabilities that attain V, into model (H, entries), or (1, entries) with stages."""
+    z = np.empty(V.shape[1])
     for t in range(len(V) - 1):
-        z, out = sign * V[t + 1], model[min(t, len(model) - 1)]
-        bonus_t = None if bonus is None else bonus[min(t, len(bonus) - 1)]
+        out, bonus_t = model[min(t, len(model) - 1)], bonus[min(t, len(bonus) - 1)]
+        _signed(V[t + 1], sign, z)
+        step = Step(t * stride, indptr, indices, lo, hi, bonus_t, sign, z)
         for row in range(t * stride, t * stride + pairs):
             begin, end = indptr[row], indptr[row + 1]
-            _, pivot = _search(begin, end, indices, lo, hi, z, bonus_t, sign, begin)
-            x = _value(pivot, begin, indices, z, bonus_t, sign)
-            rest, best = 1.0, begin
+            _, pivot = _solve(step, begin, end, begin)
+            x = _value(step, begin, pivot)
+            rest, best = 1.0, -1
             for e in range(begin, end):
-                y = _value(e, begin, indices, z, bonus_t, sign)
+                y = _value(step, begin, e)
                 out[e] = hi[e] if y > x else lo[e]
                 rest -= out[e]
-                if y > _value(best, begin, indices, z, bonus_t, sign):
+                if hi[e] > 0.0 and (best < 0 or y > _value(step, begin, best)):
                     best = e
             for e in range(begin, end):
-                if _value(e, begin, indices, z, bonus_t, sign) == x:
+                if _value(step, begin, e) == x:
                     share = max(0.0, min(rest, hi[e] - lo[e]))
                     out[e] += share
                     rest -= share

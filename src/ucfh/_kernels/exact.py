@@ -1,6 +1,6 @@
-"""Dynamic programming with known transition probabilities, over the rows of a successor table.
+"""What a policy earns, with known transition probabilities over the rows of a successor table.
 
-first (S+1,), action (R,), indptr (rows+1,), indices (entries,)    the table (`ucfh.table`)
+indptr (rows+1,), indices (entries,)    the table (`ucfh.table`)
 stride           the row of (t, s, i) is t*stride + first[s] + i
 p (entries,)     transition probabilities; the last row is the start
 r (1 or H, R)    mean rewards of pairs; the last line serves on
@@ -16,41 +16,6 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
-
-TIE = 1e-13  # times H, the size of values: a difference that rounding may make
-
-
-@njit(cache=True, nogil=True)
-def backward_induction(
-    first: Ints,
-    action: Ints,
-    indptr: Ints,
-    indices: Index,
-    stride: int,
-    p: Floats,
-    r: Floats,
-    V: Floats,
-    policy: Ints,
-) -> None:
-    """Exact planning: p (entries,), r (1 or H, R) mean rewards; fills V and policy (H, S).
-
-    Actions whose values differ by no more than rounding are equal, and the lowest is taken.
-    """
-    S, H = len(first) - 1, len(V) - 1
-    for t in range(H - 1, -1, -1):
-        v, r_t = V[t + 1], r[min(t, len(r) - 1)]
-        for s in range(S):
-            best, chosen = -np.inf, -np.inf
-            for k in range(first[s], first[s + 1]):
-                row = t * stride + k
-                q = r_t[k]
-                for e in range(indptr[row], indptr[row + 1]):
-                    q += p[e] * v[indices[e]]
-                best = max(best, q)
-                if q > chosen + TIE * H:
-                    chosen = q
-                    policy[t, s] = action[k]
-            V[t, s] = best
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,36 @@
+"""Planning over a fixed horizon: optimistic, robust, exact; and what a policy earns.
+
+FixedHorizonEVI (the paper's appendix A) maximises over policies and over transition models whose
+probabilities lie between lo and hi, independently at every step:
+
+    V_{H+1} = 0,   Q_t(s,a) = r_t(s,a) + max { sum p V_{t+1} : lo <= p <= hi, sum p = 1 },
+    V_t(s) = max_a Q_t(s,a),   pi_t(s) = argmax_a Q_t(s,a)
+
+with the lowest action on ties, which are values that differ by no more than rounding. (The printed
+pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: what is certain to
+be earned whatever the model. With lo = hi both are exact backward induction.
+"""
+
+from ucfh.planning.exact import (
+    backward_induction,
+    evaluate,
+    mean_rewards,
+    occupancy,
+    return_variance,
+)
+from ucfh.planning.intervals import fixed_horizon_evi
+from ucfh.planning.optimistic import PhasePlanner, extended_value_iteration, start_value
+from ucfh.planning.plan import Plan
+
+__all__ = [
+    "PhasePlanner",
+    "Plan",
+    "backward_induction",
+    "evaluate",
+    "extended_value_iteration",
+    "fixed_horizon_evi",
+    "mean_rewards",
+    "occupancy",
+    "return_variance",
+    "start_value",
+]

@@ -1,0 +1,148 @@
+"""FixedHorizonEVI over a table: once, or again and again as a learner's bounds change."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh._kernels import evi
+from ucfh.planning.plan import Plan, blank
+from ucfh.table import Floats, Ints, Rewards, Table
+
+WORTH_SHARING = 2_000_000
+"""With fewer entries times steps, to start threads takes longer than to plan."""
+BLOCKS = 16
+"""Into so many blocks a thread the states of a step are divided."""
+ALL_IN_ORDER = np.zeros(0, np.int32)
+"""The indices of rows that list all states in order."""
+NO_BONUS = np.zeros((1, 0))
+"""Rewards on the next state where there are none."""
+ALL_ACTIONS = np.zeros(0, np.int64)
+"""The actions of rows where every state has all of them."""
+_ALONE: Any = (
+    np.zeros(0, np.int32), *[np.zeros(0)] * 2, *[np.zeros((0, 0))] * 2, np.zeros(0, np.int64),
+)  # fmt: skip
+
+
+def extended_value_iteration(
+    table: Table,
+    lo: Floats,
+    hi: Floats,
+    rewards: Rewards,
+    horizon: int,
+    optimistic: bool = True,
+    threads: int | None = 1,
+) -> Plan:
+    """FixedHorizonEVI over a table; lo, hi (entries,)."""
+    V, policy = blank(table.states, table.actions, horizon)
+    pivot = np.zeros(table.pairs, np.int32)
+    run(threads, *as_arguments(table, lo, hi, rewards, optimistic), V, policy, pivot)
+    return Plan(policy, V)
+
+
+def as_arguments(
+    table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
+) -> tuple[Any, ...]:
+    """What is planned for, as the kernels take it."""
+    return (
+        table.first,
+        ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
+        table.indptr,
+        ALL_IN_ORDER if table.is_dense else table.indices,
+        table.stride,
+        lo,
+        hi,
+        rewards.pair,
+        NO_BONUS if rewards.successor is None else rewards.successor,
+        1.0 if optimistic else -1.0,
+    )
+
+
+def run(threads: int | None, *arguments: Any) -> None:
+    """`evi.sweep` over all steps, by several threads where they have enough to do."""
+    policy, pivot = arguments[-2:]
+    H, S = policy.shape
+    workers = threads if threads is not None else os.cpu_count() or 1
+    if workers == 1 or arguments[5].size * H < WORTH_SHARING:
+        evi.sweep(H - 1, *arguments, *_ALONE)
+        return
+    shared = (
+        H - 1,
+        *arguments,
+        np.zeros(S, np.int32),
+        np.full(len(pivot), np.inf),
+        np.full(S, np.inf),
+        np.zeros((2, S)),
+        np.empty((H, min(S, BLOCKS * workers))),
+        np.zeros(2 * H, np.int64),
+    )
+    helpers = [threading.Thread(target=evi.sweep, args=shared) for _ in range(workers - 1)]
+    for helper in helpers:
+        helper.start()
+    evi.sweep(*shared)
+    for helper in helpers:
+        helper.join()
+
+
+def start_value(
+    table: Table, lo: Floats, hi: Floats, values: Floats, optimistic: bool = True
+) -> float:
+    """The best or worst mean of values (H+1, S) at the start, over the box of the start row."""
+    at = table.entries_of(table.start)
+    sign = 1.0 if optimistic else -1.0
+    return float(evi.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
+
+
+class PhasePlanner:
+    """FixedHorizonEVI(M_k), phase after phase.
+
+    One phase of UCFH updates one pair, and so changes one row of M_k. What that cannot reach is
+    not planned again: a state is, at step t, if it has the row, or if V_{t+1} changed in a
+    state that may follow it. The value of a state is a function of V_{t+1} and of its rows alone
+    (`ucfh._kernels.evi`), so the result is that of planning afresh, to the bit.
+
+    Args:
+        table: the rows.
+        horizon: H.
+        optimistic: True for the best model between the bounds, False for the worst.
+
+    Attributes:
+        values: (H+1, S) of the last plan; the next one overwrites them.
+        policy: (H, S) of the last plan; the next one overwrites it.
+
+    """
+
+    def __init__(self, table: Table, horizon: int, optimistic: bool = True) -> None:
+        self.values, self.policy = blank(table.states, table.actions, horizon)
+        self._table, self._optimistic = table, optimistic
+        self._pivot = np.zeros(table.pairs, np.int32)
+        self._before: tuple[Ints, NDArray[np.int32]] | None = None
+
+    def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
+        """Plan for bounds lo, hi (entries,).
+
+        ``changed`` is the only row whose bounds or rewards differ from those of the last call;
+        None: any may.
+        """
+        model = as_arguments(self._table, lo, hi, rewards, self._optimistic)
+        arguments = (*model, self.values, self.policy, self._pivot)
+        if changed is None:
+            run(1, *arguments)
+        elif changed != self._table.start:
+            if self._before is None:
+                self._before = _preceding(self._table)
+            evi.resweep(changed, *self._before, *arguments)
+
+
+def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
+    """The states that each state may follow, at some step: (S+1,) where they begin, and they."""
+    body = int(table.indptr[table.start])
+    state = table.state[table.row_of_entry[:body] % table.pairs]
+    pair = np.unique(table.indices[:body].astype(np.int64) * table.states + state)
+    following, state = np.divmod(pair, table.states)
+    begin = np.searchsorted(following, np.arange(table.states + 1))
+    return begin.astype(np.int64), state.astype(np.int32)

@@ -1,0 +1,48 @@
+"""What planning returns, and the room that it needs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh.errors import InputError
+from ucfh.table import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A policy and its values.
+
+    Attributes:
+        policy: (H, S) the action at each step in each state, in the smallest integer type.
+        values: (H+1, S) the value from each step on; the last line is zero.
+        transitions: p~, the model that was planned with, if asked for: (H, S, A, S), or
+            (H, entries) over the rows of a compressed input.
+
+    """
+
+    policy: NDArray[Any]
+    values: Floats
+    transitions: Floats | None = None
+
+
+def blank(states: int, actions: int, horizon: int) -> tuple[Floats, NDArray[Any]]:
+    """Zero values (H+1, S), and a policy (H, S) to be filled."""
+    kind = np.uint8 if actions <= 256 else np.min_scalar_type(actions - 1)
+    check_memory("a plan", (8 * (horizon + 1) + np.dtype(kind).itemsize * horizon) * states)
+    return np.zeros((horizon + 1, states)), np.zeros((horizon, states), kind)
+
+
+def check_memory(what: str, needed: int) -> None:
+    """An error if so many bytes are more than the machine has."""
+    if needed > 2**28:
+        has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > has:
+            raise InputError(
+                f"{what} needs {needed} bytes ({needed / 1e9:.3g} GB) and the machine has "
+                f"{has / 1e9:.3g} GB: make the model or the horizon smaller"
+            )
