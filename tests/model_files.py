@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ucfh import MDP, InputError
-from ucfh.models import read_model
+from ucfh import MDP, InputError, Problem
+from ucfh.models import IntervalMDP, read_model
+from ucfh.table import Rewards
 
 DOCS = Path(__file__).parents[1] / "docs" / "formats.md"
 GO = "(state 'home', action 'go')"  # a pair of the example, as messages call it
@@ -91,7 +92,7 @@ def read_or_refuse(text: str | bytes, tmp_path: Path, name: str) -> MDP | None:
     return None
 
 
-def assert_same(a: MDP, b: MDP, lines: bool = True) -> None:
+def assert_same(a: MDP | IntervalMDP, b: MDP | IntervalMDP, lines: bool = True) -> None:
     """Bit for bit; ``lines``: rewards kept once or H times count as different."""
 
     def assert_equal(x: NDArray[Any], y: NDArray[Any]) -> None:
@@ -105,11 +106,20 @@ def assert_same(a: MDP, b: MDP, lines: bool = True) -> None:
         assert_equal(getattr(a.table, name), getattr(b.table, name))
     for name in ("terminal", "state_names", "action_names", "horizon"):
         assert getattr(a.problem, name) == getattr(b.problem, name)
-    assert (a.noise, a.note) == (b.noise, b.note)
-    assert_equal(a.p, b.p)
+    assert a.note == b.note
+    if isinstance(a, MDP) and isinstance(b, MDP):
+        assert a.noise == b.noise
+        assert_equal(a.p, b.p)
+        assert a.problem.rewards is a.rewards
+    else:
+        assert isinstance(a, IntervalMDP)
+        assert isinstance(b, IntervalMDP)
+        assert a.exact == b.exact
+        assert_equal(a.lo, b.lo)
+        assert_equal(a.hi, b.hi)
+        assert a.problem.rewards is None
     assert_equal(a.initial, b.initial)
     assert a.problem.initial is a.initial
-    assert a.problem.rewards is a.rewards
     shape = (a.horizon, a.table.pairs)
     x, y = a.rewards.pair, b.rewards.pair
     if not lines:
@@ -153,6 +163,29 @@ def mdps(draw: st.DrawFn) -> MDP:
         action_names=names[1],
         note=draw(st.sampled_from(["", "rewards / 3\nκ"])),
     )
+
+
+@st.composite
+def interval_models(draw: st.DrawFn) -> IntervalMDP:
+    """A random model whose intervals hold a distribution; some have no width, some are [0, 1]."""
+    mdp = draw(mdps())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    known, scale = draw(st.booleans()), draw(st.sampled_from([1.0, 0.25, 3.0, 1e-9, 1e6]))
+    below, above = (
+        np.select([rng.random(mdp.p.shape) < q for q in (0.3, 0.2)], [0.0, 1.0], rng.random())
+        for _ in range(2)
+    )
+    lo, hi = mdp.p * (1 - below), mdp.p + above * (1 - mdp.p)
+    table = mdp.table
+    ends = np.isin(table.state, mdp.problem.terminal)
+    fixed = np.append(np.tile(ends, table.stages), True)[table.row_of_entry]
+    lo, hi = np.where(fixed, mdp.p, lo), np.where(fixed, mdp.p, np.minimum(hi, 1))
+    if known or np.array_equal(lo, hi):
+        lo = hi = mdp.p
+    after = mdp.rewards.successor
+    rewards = Rewards(mdp.rewards.pair * scale, None if after is None else after * scale)
+    problem = Problem._of(**{**vars(mdp.problem), "rewards": None})
+    return IntervalMDP(problem, rewards, mdp.initial, lo, hi, mdp.note)
 
 
 json_values = st.recursive(

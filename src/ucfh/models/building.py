@@ -1,8 +1,9 @@
-"""From what a model file says to a checked MDP: the part that both formats share.
+"""Between what a model file says and a checked model: the part that all formats share.
 
-A file describes transitions as loose entries (row, next state, probability), and the start as a
-distribution. `build_transitions` makes the successor table of these and checks the probabilities;
-`build_mdp` adds the rewards, which the format lays out over that table, and checks them.
+A file describes transitions as loose entries (row, next state, bounds of the probability), and the
+start as a distribution. `build_transitions` makes the successor table of these, and `check_rows`
+checks the probabilities. With rewards, which the format lays out over that table, this is the
+`Content` of a file: `to_mdp` makes a model to learn on of it, `to_intervals` one to plan with.
 
 What must hold is what `ucfh.validation` asks of arrays too; here errors name the entry at fault
 by its labels.
@@ -10,17 +11,41 @@ by its labels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from ucfh import validation
+from ucfh import files, validation
 from ucfh.errors import InputError
 from ucfh.models.header import Header
+from ucfh.models.intervals import IntervalMDP
 from ucfh.problem import MDP, Problem
-from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
+from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Rewards, Table, build
 
 REMEDY = "divide all of them, and epsilon, by the same number"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file says of a model; when it was read, all but the rewards has been checked.
+
+    Attributes:
+        head: its header.
+        table: the successors of each row.
+        lo, hi: (entries,) bounds of the probabilities; one array where these are known.
+        initial: (S,) the start distribution.
+        rewards: over the table.
+
+    """
+
+    head: Header
+    table: Table
+    lo: Floats
+    hi: Floats
+    initial: Floats
+    rewards: Rewards
 
 
 def check_size(head: Header, pairs: int) -> None:
@@ -39,10 +64,11 @@ def build_transitions(
     available: Bools,
     rows: Ints,
     indices: Ints,
-    given: Floats,
+    low: Floats,
+    high: Floats,
     initial: Floats,
 ) -> tuple[Table, Ints, Floats, Floats]:
-    """Make the table of a model, and the probabilities over it.
+    """Make the table of a model, and the bounds over it, which are not checked yet.
 
     Args:
         head: the header of the file.
@@ -50,12 +76,12 @@ def build_transitions(
         available: (S, A) which actions a state has.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry given.
         indices: (E,) its next state.
-        given: (E,) its probability.
+        low, high: (E,) bounds of its probability.
         initial: (S,) the start distribution.
 
     Returns:
-        The table; (entries,) the source of each of its entries among those given, or -1; p
-        (entries,); and initial (S,), where p and initial are divided out if they are off.
+        The table; (entries,) the source of each of its entries among those given, or -1; and lo
+        and hi (entries,), one array where all bounds agree.
 
     """
     start = np.flatnonzero(initial)
@@ -64,40 +90,130 @@ def build_transitions(
     table, source = build(
         head.states.count, available, stages, rows, indices, start, [*head.terminal]
     )
-    p = np.ones(table.entries)
-    p[source >= 0] = given[source[source >= 0]]
     at = table.entries_of(table.start)
-    p[at] = initial[start]
-    p = validation.check_probabilities(table, p, head.states.words, partial(head.after, table))
+
+    def spread(given: Floats) -> Floats:
+        p = np.ones(table.entries)
+        p[source >= 0] = given[source[source >= 0]]
+        p[at] = initial[start]
+        return p
+
+    lo = spread(low)
+    known = np.array_equal(low, high, equal_nan=True)
+    return table, source, lo, lo if known else spread(high)
+
+
+def check_rows(
+    head: Header, table: Table, lo: Floats, hi: Floats, after: Callable[[int], str] | None = None
+) -> tuple[Floats, Floats]:
+    """(lo, hi) if every row allows a distribution; known probabilities are divided out if off.
+
+    Messages call what follows a row by ``after(row)``: by its labels, unless a format knows more.
+    """
+    after = after or partial(head.after, table)
+    if lo is hi:
+        p = validation.check_probabilities(table, lo, head.states.words, after)
+        return p, p
+    wrong = np.flatnonzero(~((lo >= 0) & (lo <= hi) & (hi <= 1 + MAX_ROUNDING)))
+    if wrong.size:
+        e = int(wrong[0])
+        row = int(np.searchsorted(table.indptr, e, side="right")) - 1
+        raise InputError(
+            f"the bounds of {head.states.words(int(table.indices[e]))} {after(row)} are "
+            f"[{lo[e]}, {hi[e]}]: they must satisfy 0 <= lo <= hi <= 1"
+        )
+    least, most = (np.add.reduceat(bound, table.indptr[:-1]) for bound in (lo, hi))
+    off = np.flatnonzero((least > 1 + MAX_ROUNDING) | (most < 1 - MAX_ROUNDING))
+    if off.size:
+        row = int(off[0])
+        raise InputError(
+            f"no distribution lies between the bounds {after(row)}: lo sums to {least[row]:.12g} "
+            f"and hi to {most[row]:.12g}, and 1 must lie between"
+        )
+    return lo, hi
+
+
+def start_of(table: Table, p: Floats) -> Floats:
+    """(S,) the start distribution, of probabilities (entries,)."""
+    at = table.entries_of(table.start)
     initial = np.zeros(table.states)
-    initial[start] = p[at]
-    return table, source, p, initial
+    initial[table.indices[at]] = p[at]
+    return initial
 
 
-def build_mdp(head: Header, table: Table, p: Floats, initial: Floats, rewards: Rewards) -> MDP:
-    """The model, of what `build_transitions` returned and of rewards, which are checked here."""
-    _check_rewards(head, table, rewards)
-    problem = Problem._of(
-        table=table,
-        horizon=head.horizon,
-        rewards=rewards,
-        initial=initial,
-        terminal=tuple(sorted(head.terminal)),
-        state_names=head.states.names,
-        action_names=head.actions.names,
+def content_of(model: MDP | IntervalMDP) -> Content:
+    """What a file says of a model."""
+    problem, noise = model.problem, None
+    if isinstance(model, MDP):
+        noise, lo, hi = model.noise, model.p, model.p
+    else:
+        lo, hi = model.lo, model.hi
+    states, actions = files.labels_of(problem)
+    terminal = frozenset(problem.terminal)
+    head = Header(problem.horizon, states, actions, noise, model.note, terminal)
+    return Content(head, model.table, lo, hi, model.initial, model.rewards)
+
+
+def to_mdp(content: Content) -> MDP:
+    """A model to learn on: known probabilities, and rewards in [0, 1]."""
+    if content.lo is not content.hi:
+        raise InputError(
+            "its probabilities are intervals, and a learner is tried on known ones: plan with it "
+            "(ucfh plan), or give each probability as one number"
+        )
+    _check_rewards(content, lambda r, name: validation.check_range(r, name, REMEDY))
+    problem = _problem(content, content.rewards)
+    return MDP._of(problem, content.lo, content.head.noise, content.head.note)
+
+
+def to_intervals(content: Content) -> IntervalMDP:
+    """A model to plan with: probabilities or intervals, and rewards of at least 0."""
+    most = float(np.finfo(np.float64).max) / (2 * content.head.horizon)  # so that values are finite
+
+    def check(r: Floats, name: Callable[[int, int], str]) -> None:
+        wrong = np.argwhere(~((r >= 0) & (r <= most)))
+        if wrong.size:
+            i, j = wrong[0].tolist()
+            raise InputError(
+                f"the reward {name(i, j)} is {r[i, j]}: rewards must be numbers of at least 0; "
+                "add the same number to all of them, if some are negative"
+            )
+
+    _check_rewards(content, check)
+    return IntervalMDP(
+        _problem(content, None),
+        content.rewards,
+        content.initial,
+        content.lo,
+        content.hi,
+        content.head.note,
     )
-    return MDP._of(problem, p, head.noise, head.note)
 
 
-def _check_rewards(head: Header, table: Table, rewards: Rewards) -> None:
-    """Each part, and the sum of both, is in [0, 1]."""
-    reward, after = rewards.pair, rewards.successor
+def _problem(content: Content, rewards: Rewards | None) -> Problem:
+    return Problem._of(
+        table=content.table,
+        horizon=content.head.horizon,
+        rewards=rewards,
+        initial=content.initial,
+        terminal=tuple(sorted(content.head.terminal)),
+        state_names=content.head.states.names,
+        action_names=content.head.actions.names,
+    )
+
+
+def _check_rewards(
+    content: Content, check: Callable[[Floats, Callable[[int, int], str]], None]
+) -> None:
+    """Each part, and the sum of both, is in a range; ``check`` says which, given names."""
+    head, table = content.head, content.table
+    reward, after = content.rewards.pair, content.rewards.successor
 
     def name_pair(t: int, k: int) -> str:
         time = t if len(reward) > 1 else None
         return f"of {head.pair(int(table.state[k]), int(table.action[k]), time)}"
 
-    validation.check_range(reward, name_pair, REMEDY)
+    check(reward, name_pair)
     if after is None:
         return
     after = after[:, : table.indptr[table.start]]
@@ -110,5 +226,5 @@ def _check_rewards(head: Header, table: Table, rewards: Rewards) -> None:
         time = f", t={t}" if len(total) > 1 else ""
         return f"in {head.states.words(int(table.indices[e]))} {where}{time}"
 
-    # the part of the pair is in [0, 1] by now, so the other is at most 1 if the sum is
-    validation.check_range(np.where(after < 0, after, total), name_entry, REMEDY)
+    # the part of the pair is in range by now, so the other is small enough if the sum is
+    check(np.where(after < 0, after, total), name_entry)

@@ -13,7 +13,6 @@ from typing import Any
 from ucfh import files, validation
 from ucfh.errors import InputError, unknown
 from ucfh.files import Labels, Object, naming
-from ucfh.problem import MDP
 from ucfh.table import Table
 
 FORMAT, VERSION = "ucfh-model", 1
@@ -23,7 +22,7 @@ OPTIONAL_KEYS = ("noise", "note", "terminal")
 
 @dataclass(frozen=True)
 class Header:
-    """A header that has been read, and how messages call what its labels stand for."""
+    """What a header says, and how messages call what its labels stand for."""
 
     horizon: int
     states: Labels
@@ -45,17 +44,16 @@ class Header:
         return f"after {self.pair(s, a, t if table.stages > 1 else None)}"
 
 
-def write_header(mdp: MDP) -> dict[str, Any]:
-    """The header of a model, its keys in the order in which they are written."""
-    labels = states, _ = files.labels_of(mdp.problem)
-    S, A = (list(x.names) if x.names else x.count for x in labels)
-    header: dict[str, Any] = dict(zip(KEYS, (FORMAT, VERSION, mdp.horizon, S, A), strict=True))
-    if mdp.noise is not None:
-        header["noise"] = mdp.noise
-    if mdp.note:
-        header["note"] = mdp.note
-    if mdp.problem.terminal:
-        header["terminal"] = [states.label(s) for s in mdp.problem.terminal]
+def write_header(head: Header) -> dict[str, Any]:
+    """The header as a JSON object, its keys in the order in which they are written."""
+    S, A = (list(x.names) if x.names else x.count for x in (head.states, head.actions))
+    header: dict[str, Any] = dict(zip(KEYS, (FORMAT, VERSION, head.horizon, S, A), strict=True))
+    if head.noise is not None:
+        header["noise"] = head.noise
+    if head.note:
+        header["note"] = head.note
+    if head.terminal:
+        header["terminal"] = [head.states.label(s) for s in sorted(head.terminal)]
     return header
 
 

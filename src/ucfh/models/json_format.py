@@ -5,9 +5,10 @@ Besides the header a text has ``initial``, a state or an object of probabilities
 
     {"state": "home", "action": "go", "next": {"work": 0.8, "home": 0.2}, "reward": 0.1}
 
-``next`` is a state or an object of probabilities. ``reward``, 0 if left out, is a number, a list of
-H, or an object of these by next state. ``t`` is in every row, or in none: with it, a row and its
-reward are for that time step alone, and every pair is listed for every time step.
+``next`` is a state or an object of probabilities, each of them a number or an interval [lo, hi].
+``reward``, 0 if left out, is a number, a list of H, or an object of these by next state. ``t`` is
+in every row, or in none: with it, a row and its reward are for that time step alone, and every
+pair is listed for every time step.
 
 The same can be said in two ways, so rows are read into the shorter: rewards that are the same at
 every time step are kept once. A row has rewards of one kind; a model may have both a part on the
@@ -17,7 +18,7 @@ pair and a part on the next state, which are then added up.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,40 +27,49 @@ import numpy as np
 from ucfh import files
 from ucfh.errors import InputError
 from ucfh.files import Labels, Object, naming
-from ucfh.models.building import build_mdp, build_transitions, check_size
+from ucfh.models.building import (
+    Content,
+    build_transitions,
+    check_rows,
+    check_size,
+    start_of,
+)
 from ucfh.models.header import Header, read_header, write_header
-from ucfh.problem import MDP
 from ucfh.table import Floats, Ints, Rewards, Table
 
+Bounds = tuple[float, float]
+"""Of a probability; both are the same where it is known."""
 
-def to_json(mdp: MDP) -> str:
+
+def to_json(content: Content) -> str:
     """The text that describes a model."""
 
     def text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
 
-    table, (states, _) = mdp.table, files.labels_of(mdp.problem)
-    header = write_header(mdp)
+    table, states = content.table, content.head.states
+    header = write_header(content.head)
     start = table.indices[table.entries_of(table.start)].tolist()
-    header["initial"] = _write_distribution(states, start, mdp.initial[start].tolist())
+    known = content.initial[start].tolist()
+    header["initial"] = _write_distribution(states, start, known, known)
     lines = "".join(f"  {text(key)}: {text(value)},\n" for key, value in header.items())
-    rows = ",\n".join(f"    {text(row)}" for row in _write_rows(mdp))
+    rows = ",\n".join(f"    {text(row)}" for row in _write_rows(content))
     return f'{{\n{lines}  "transitions": [\n{rows}\n  ]\n}}\n'
 
 
-def _write_rows(mdp: MDP) -> Iterator[dict[str, Any]]:
-    table, rewards = mdp.table, mdp.rewards
-    states, actions = files.labels_of(mdp.problem)
-    ends = set(mdp.problem.terminal)
+def _write_rows(content: Content) -> Iterator[dict[str, Any]]:
+    table, rewards = content.table, content.rewards
+    states, actions = content.head.states, content.head.actions
     for row in range(table.start):
         t, s, a = table.pair_of(row)
-        if s in ends:
+        if s in content.head.terminal:
             continue
         at = table.entries_of(row)
         following = table.indices[at].tolist()
         line: dict[str, Any] = {"t": t} if table.stages > 1 else {}
         line |= {"state": states.label(s), "action": actions.label(a)}
-        line["next"] = _write_distribution(states, following, mdp.p[at].tolist())
+        bounds = content.lo[at].tolist(), content.hi[at].tolist()
+        line["next"] = _write_distribution(states, following, *bounds)
         reward = _lines_at(table, rewards.pair, t)[:, row % table.pairs]
         line["reward"] = _write_reward(reward)
         if rewards.successor is not None:
@@ -83,17 +93,38 @@ def _write_reward(r: Floats) -> Any:
     return float(r[0]) if len(r) == 1 else r.tolist()
 
 
-def _write_distribution(states: Labels, following: list[int], p: list[float]) -> Any:
-    """The label of a state that is certain, else an object of probabilities."""
-    if p == [1.0]:
+def _write_distribution(
+    states: Labels, following: list[int], lo: list[float], hi: list[float]
+) -> Any:
+    """The label of a state that is certain, else an object of probabilities and intervals."""
+    if lo == hi == [1.0]:
         return states.label(following[0])
-    return {str(states.label(s)): x for s, x in zip(following, p, strict=True)}
+    entries = zip(following, lo, hi, strict=True)
+    return {str(states.label(s)): x if x == y else [x, y] for s, x, y in entries}
 
 
-def _read_distribution(states: Labels, given: Any) -> dict[int, float]:
+def _read_distribution(
+    states: Labels, given: Any, read: Callable[[Any], Bounds]
+) -> dict[int, Bounds]:
     if not isinstance(given, Object):
-        return {states.find(given): 1.0}
-    return states.read_object(given, files.check_number)
+        return {states.find(given): (1.0, 1.0)}
+    return states.read_object(given, read)
+
+
+def _read_probability(given: Any) -> Bounds:
+    x = files.check_number(given)
+    return x, x
+
+
+def _read_bounds(given: Any) -> Bounds:
+    if not isinstance(given, list):
+        return _read_probability(given)
+    if len(given) != 2:
+        raise InputError(f"a list of {len(given)}: give a probability, or an interval [lo, hi]")
+    lo, hi = map(files.check_number, given)
+    if not 0 <= lo <= hi <= 1:
+        raise InputError(f"[{lo}, {hi}] is no interval: it must satisfy 0 <= lo <= hi <= 1")
+    return lo, hi
 
 
 @dataclass(frozen=True)
@@ -103,16 +134,16 @@ class _Row:
     t: int
     s: int
     a: int
-    next: dict[int, float]
+    next: dict[int, Bounds]
     reward: list[float]
     reward_next: dict[int, list[float]] | None
 
 
-def from_json(document: Any) -> MDP:
-    """The model that a parsed text describes."""
+def from_json(document: Any) -> Content:
+    """What a parsed text says of a model."""
     head = read_header(document, "initial", "transitions")
     with naming("initial"):
-        begin = _read_distribution(head.states, document["initial"])
+        begin = _read_distribution(head.states, document["initial"], _read_probability)
     rows, stages = _read_rows(head, document["transitions"])
     S, A = head.states.count, head.actions.count
     check_size(head, len(rows))
@@ -121,19 +152,22 @@ def from_json(document: Any) -> MDP:
     available = np.zeros((S, A), bool)
     available.flat[pair] = True
     initial = np.zeros(S)
-    initial[list(begin)] = list(begin.values())
-    table, source, p, initial = build_transitions(
+    initial[list(begin)] = [p for p, _ in begin.values()]
+    bounds = np.array([x for row in rows for x in row.next.values()], np.float64).reshape(-1, 2)
+    table, source, lo, hi = build_transitions(
         head,
         stages,
         available,
         np.repeat(stage * (S * A) + pair, [len(row.next) for row in rows]),
         np.array([s for row in rows for s in row.next], np.int64),
-        np.array([x for row in rows for x in row.next.values()], np.float64),
+        bounds[:, 0],
+        bounds[:, 1],
         initial,
     )
+    lo, hi = check_rows(head, table, lo, hi)
     reward = _pair_rewards(rows, np.searchsorted(table.state * A + table.action, pair), table)
     after = _successor_rewards(rows, source) if any(row.reward_next for row in rows) else None
-    return build_mdp(head, table, p, initial, Rewards(reward, after))
+    return Content(head, table, lo, hi, start_of(table, lo), Rewards(reward, after))
 
 
 def _read_rows(head: Header, listed: Any) -> tuple[list[_Row], int]:
@@ -165,7 +199,7 @@ def _read_row(head: Header, item: Any, staged: bool) -> _Row:
         if s in head.terminal:
             raise InputError("its state is terminal: leave out the row, or take it off terminal")
         with naming("next"):
-            following = _read_distribution(head.states, row["next"])
+            following = _read_distribution(head.states, row["next"], _read_bounds)
         with naming("reward"):
             given = row.get("reward", 0.0)
             if not isinstance(given, Object):

@@ -2,64 +2,89 @@
 
     header                      uint8, the header as a JSON text
     first, action               the pairs (s, a), R in number; see `ucfh.table`
-    indptr, indices, p          the entries of each row; the last row is the start
+    indptr, indices             the entries of each row; the last row is the start
+    p                           their probabilities; or lo and hi, where these are intervals
     initial                     (S,) the start distribution, whose nonzero states are that row
     reward                      (1 or H, R) the reward of each pair
     reward_next                 (0, 1 or H, entries) added to it, by next state
 
 All arrays are always there: an archive that lost one must not pass for a model without it. A
-reader builds the table anew from the entries, as for any other model; where the arrays in the file
-differ from it, the file is refused. The start is in the file twice, as the last row of p and as
-initial: the two must agree up to rounding, and each is kept as it is.
+reader takes them as they are, without another copy, once it has seen that they are such a table.
+The start is in the file twice, as the last row of p and as initial: the two must agree up to
+rounding, and each is kept as it is.
 """
 
 from __future__ import annotations
 
 import json
+import zipfile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh import files
+from ucfh import files, validation
 from ucfh.errors import InputError
 from ucfh.files import AnyPath, Object, naming
-from ucfh.models.building import build_mdp, build_transitions, check_size
+from ucfh.models.building import Content, check_rows, check_size
 from ucfh.models.header import Header, read_header, write_header
-from ucfh.problem import MDP
+from ucfh.models.memory import check_memory
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
 
-ARRAYS = (
-    *("header", "first", "action", "indptr", "indices", "p", "initial"),
-    *("reward", "reward_next"),
-)
+ARRAYS = ("header", "first", "action", "indptr", "indices", "initial", "reward", "reward_next")
+KNOWN, BOUNDS = ("p",), ("lo", "hi")
 
 
-def to_arrays(mdp: MDP) -> dict[str, Any]:
+def to_arrays(content: Content) -> dict[str, Any]:
     """The arrays that describe a model, by name."""
-    table = mdp.table
-    header = np.frombuffer(json.dumps(write_header(mdp)).encode(), np.uint8)
-    after = mdp.rewards.successor
+    table = content.table
+    header = np.frombuffer(json.dumps(write_header(content.head)).encode(), np.uint8)
+    after = content.rewards.successor
     after = np.zeros((0, table.entries)) if after is None else after
-    numbers = (table.first, table.action, table.indptr, table.indices, mdp.p, mdp.initial)
-    return dict(zip(ARRAYS, (header, *numbers, mdp.rewards.pair, after), strict=True))
+    numbers = (table.first, table.action, table.indptr, table.indices, content.initial)
+    arrays = dict(zip(ARRAYS, (header, *numbers, content.rewards.pair, after), strict=True))
+    if content.lo is content.hi:
+        return arrays | {"p": content.lo}
+    return arrays | {"lo": content.lo, "hi": content.hi}
 
 
 def load_arrays(path: AnyPath) -> Object:
     """All arrays in a file, whatever they are; pickled objects are refused."""
-    with files.open_bytes(path) as file:
+    with files.open_bytes(path) as file, naming(path):
         try:
-            archive = np.load(file, allow_pickle=False)
-            return Object((name, np.asarray(archive[name])) for name in archive.files)
+            with zipfile.ZipFile(file) as archive:
+                check_memory("what it holds", sum(member.file_size for member in archive.filelist))
+            file.seek(0)
+            members = np.load(file, allow_pickle=False)
+            return Object((name, np.asarray(members[name])) for name in members.files)
+        except (InputError, MemoryError):
+            raise
         except Exception as error:  # a damaged archive raises whatever its layers raise
-            raise InputError(f"{path}: damaged, or not an .npz file: write it again") from error
+            raise InputError("damaged, or not an .npz file: write it again") from error
 
 
-def from_arrays(arrays: Object) -> MDP:
-    """The model that arrays describe."""
-    files.check_keys(arrays, ARRAYS)
+def from_arrays(arrays: Object) -> Content:
+    """What arrays say of a model."""
+    probabilities = BOUNDS if "p" not in arrays and ("lo" in arrays or "hi" in arrays) else KNOWN
+    files.check_keys(arrays, (*ARRAYS, *probabilities))
     with naming("header"):
         head = read_header(files.parse_json(_array(arrays, "header", np.uint8, None).tobytes()))
+    table = _read_table(arrays, head)
+    initial = _read_start(arrays, table)
+    given = [_array(arrays, name, np.float64, table.entries) for name in probabilities]
+    lo, hi = check_rows(head, table, given[0], given[-1])
+    start = table.entries_of(table.start)
+    for name, bound in zip(probabilities, given, strict=True):
+        if not np.abs(bound[start] - initial[table.indices[start]]).max() <= 2 * MAX_ROUNDING:
+            raise InputError(f'the start in "{name}" disagrees with "initial"')
+        if not (bound[_ending(table, head)] == 1).all():
+            raise InputError(f'"{name}" must be 1 where the state is terminal')
+    lo[start], hi[start] = given[0][start], given[-1][start]
+    return Content(head, table, lo, hi, initial, _read_rewards(arrays, head, table))
+
+
+def _read_table(arrays: Object, head: Header) -> Table:
+    """The successor table, if the arrays are one."""
     S, A, H = head.states.count, head.actions.count, head.horizon
     action = _array(arrays, "action", np.int64, None)
     R = len(action)
@@ -77,38 +102,65 @@ def from_arrays(arrays: Object) -> MDP:
             "one for the start"
         )
     check_size(head, R)
-    pair = np.repeat(np.arange(S), np.diff(first)) * A + action
-    available = np.zeros((S, A), bool)
-    available.flat[pair] = True
-    body = int(indptr[-2])
-    stage, k = np.divmod(np.repeat(np.arange(rows), np.diff(indptr[:-1])), R)
-    given = _array(arrays, "p", np.float64, len(indices))
-    table, _, p, initial = build_transitions(
-        head,
-        rows // R,
-        available,
-        stage * (S * A) + pair[k],
-        indices[:body].astype(np.int64),
-        given[:body],
-        _array(arrays, "initial", np.float64, S),
-    )
-    for name in ("first", "action", "indptr", "indices"):
-        if not np.array_equal(getattr(table, name), arrays[name]):
-            raise InputError(
-                f'"{name}" is out of order, or disagrees with "initial" or with terminal states'
-            )
-    if not np.abs(p - given).max() <= 2 * MAX_ROUNDING:
-        raise InputError('"p" disagrees with "initial" or with terminal states')
-    p[body:] = given[body:]
-    return build_mdp(head, table, p, initial, _read_rewards(arrays, head, table))
+    table = Table(S, A, rows // R, first, action, indptr, indices)
+    if not _ascends(action, first):
+        raise InputError('"action" is out of order: it must ascend within each state')
+    empty = np.flatnonzero(table.lengths == 0)
+    if empty.size:
+        raise InputError(f"there is no successor {head.after(table, int(empty[0]))}: give one")
+    outside = np.flatnonzero((indices < 0) | (indices >= S))
+    if outside.size:
+        row = int(np.searchsorted(indptr, outside[0], side="right")) - 1
+        raise InputError(
+            f"successor {indices[outside[0]]} {head.after(table, row)} is not a state: states "
+            f"are 0 to {S - 1}"
+        )
+    if not _ascends(indices, indptr):
+        raise InputError('"indices" is out of order: it must ascend within each row')
+    ends = [*head.terminal]
+    loops = _ending(table, head)
+    if not (
+        (np.diff(first)[ends] == 1).all()
+        and (action[first[ends]] == 0).all()
+        and np.array_equal(table.lengths[_ending_rows(table, head)], np.ones(len(loops)))
+        and np.array_equal(indices[loops], np.tile(ends, table.stages))
+    ):
+        raise InputError("a terminal state must have one pair, action 0, that stays there")
+    return table
+
+
+def _ending_rows(table: Table, head: Header) -> Ints:
+    """The row of each terminal state, at every stage."""
+    rows = np.arange(table.stages)[:, None] * table.pairs + table.first[[*head.terminal]]
+    return np.asarray(rows.ravel(), np.int64)
+
+
+def _ending(table: Table, head: Header) -> Ints:
+    """The first entry of each of these rows; it has no other."""
+    return table.indptr[_ending_rows(table, head)]
+
+
+def _ascends(values: NDArray[Any], offsets: Ints) -> bool:
+    """Whether values rise strictly between one offset and the next."""
+    rises = np.diff(values) > 0
+    rises[offsets[1:-1] - 1] = True
+    return bool(rises.all())
+
+
+def _read_start(arrays: Object, table: Table) -> Floats:
+    given = _array(arrays, "initial", np.float64, table.states)
+    initial = validation.check_initial(given, table.states)
+    at = table.entries_of(table.start)
+    if not np.array_equal(np.flatnonzero(initial), table.indices[at]):
+        raise InputError('the last row of "indices" disagrees with "initial"')
+    return initial
 
 
 def _read_rewards(arrays: Object, head: Header, table: Table) -> Rewards:
     reward = _lines(arrays, "reward", table.pairs, 1, head.horizon)
     after = _lines(arrays, "reward_next", table.entries, 0, 1, head.horizon)
-    ends = np.isin(table.state, [*head.terminal])
-    pair = table.row_of_entry[: table.indptr[table.start]] % table.pairs
-    if reward[:, ends].any() or after[:, : len(pair)][:, ends[pair]].any():
+    pair = table.first[[*head.terminal]]
+    if reward[:, pair].any() or after[:, _ending(table, head)].any():
         raise InputError('"reward" and "reward_next" must be 0 where the state is terminal')
     return Rewards(reward, after if len(after) else None)
 

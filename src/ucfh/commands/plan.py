@@ -1,0 +1,145 @@
+"""``ucfh plan``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as jsonlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucfh import __version__, files, policies
+from ucfh.commands.show import print_json
+from ucfh.errors import check_count
+from ucfh.files import AnyPath
+from ucfh.models import IntervalMDP, read_intervals
+from ucfh.table import Floats
+
+if TYPE_CHECKING:
+    from ucfh.planning import Plan
+
+MOST_SHOWN = 10
+"""How many states a person is shown."""
+LARGE = 20_000_000
+"""A file of so many bytes takes a moment: say so."""
+
+KINDS = {
+    "exact": "exactly, for the probabilities given",
+    "optimistic": "optimistically, for the best model in the intervals (--robust: the worst)",
+    "robust": "robustly, for the worst model in the intervals",
+}
+
+
+def run_plan(
+    model: str,
+    *,
+    robust: bool,
+    horizon: int | None,
+    others: Mapping[str, str | None],
+    policy: str | None,
+    values: str | None,
+    threads: int | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Plan with a model, print what came of it, write what was asked for."""
+    if threads is not None:
+        check_count("threads", threads)
+    inputs = [path for path in (model, *others.values()) if path is not None]
+    files.check_outputs([(path, policies.ENDINGS) for path in (policy, values)], inputs, force)
+    begin = time.perf_counter()
+    size = os.path.getsize(model) if os.path.isfile(model) else 0
+    _tell(size, f"reading {model}, {size / 1e6:.0f} MB")
+    mdp = read_intervals(model, horizon, **others)
+    middle = time.perf_counter()
+    _tell(size, f"planning {mdp.horizon} steps in {mdp.table.states} states")
+    plan = mdp.plan(optimistic=not robust, threads=threads)
+    end = time.perf_counter()
+    kind = "exact" if mdp.exact else "robust" if robust else "optimistic"
+    if json:
+        print_json(summary(model, kind, mdp, plan.values) | {"seconds": end - begin})
+    else:
+        took = f"{middle - begin:.2f} s to read, {end - middle:.2f} s to plan"
+        print_summary(model, kind, mdp, plan, took)
+    if policy is not None:
+        policies.write_policy(plan.policy, mdp.problem, policy, force)
+    if values is not None:
+        write_values(plan.values, mdp, values, force)
+
+
+def _tell(size: int, what: str) -> None:
+    """Say what takes long, if anybody watches."""
+    if size >= LARGE and sys.stderr is not None and sys.stderr.isatty():
+        print(f"ucfh: {what} ...", file=sys.stderr)
+
+
+def summary(model: str, kind: str, mdp: IntervalMDP, values: Floats) -> dict[str, Any]:
+    """A plan in a few numbers, for programs; values (H+1, S)."""
+    return {
+        "model": model,
+        "kind": kind,
+        "states": mdp.table.states,
+        "actions": mdp.table.actions,
+        "horizon": mdp.horizon,
+        "successors": int(mdp.table.lengths[:-1].max()),
+        "stage_dependent": mdp.table.stages > 1,
+        "value": mdp.at_start(values),
+        "note": mdp.note or None,
+        "version": __version__,
+    }
+
+
+def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str) -> None:
+    """A plan for a person."""
+    S = mdp.table.states
+    states, actions = files.labels_of(mdp.problem)
+    lines = {
+        "model": f"{model}: {S} states, {mdp.table.actions} actions, {mdp.horizon} steps",
+        "planned": KINDS[kind],
+        "value": f"{mdp.at_start(plan.values):.6g} is earned from the start",
+        "took": took,
+    }
+    if mdp.note:
+        lines["note"] = mdp.note
+    for key, text in lines.items():
+        print(f"{key:>12}  {text}")
+    # the likeliest starts, then states in order
+    shown = np.argsort(-mdp.initial, kind="stable")[:MOST_SHOWN].tolist()
+    width = max(5, *(len(str(states.label(s))) for s in shown))
+    print(f"\n{'value':>12}  {'state':<{width}}  action at the first step")
+    for s in shown:
+        label, action = states.label(s), actions.label(int(plan.policy[0, s]))
+        print(f"{plan.values[0, s]:>12.6g}  {label!s:<{width}}  {action}")
+    if len(shown) < S:
+        print(f"{'...':>12}  and {S - len(shown)} more: --policy and --values write all")
+
+
+def write_values(values: Floats, mdp: IntervalMDP, path: AnyPath, force: bool = False) -> None:
+    """Write values (H+1, S), without the last line, to a file, by its ending .csv or .json."""
+    states, _ = files.labels_of(mdp.problem)
+    labels = [states.label(s) for s in range(mdp.table.states)]
+    steps = values[:-1].tolist()
+    if files.check_ending(path, policies.ENDINGS) == ".json":
+        named = [{str(s): v for s, v in zip(labels, step, strict=True)} for step in steps]
+        lines = ",\n".join(f"    {jsonlib.dumps(step, ensure_ascii=False)}" for step in named)
+        text = (
+            f'{{\n  "format": "ucfh-values",\n  "version": 1,\n  "horizon": {mdp.horizon},\n'
+            f'  "values": [\n{lines}\n  ]\n}}\n'
+        )
+    else:
+        out = io.StringIO()
+        # a lone carriage return in a name would end the line, and csv does not quote it by itself
+        odd = any("\r" in str(label) for label in labels)
+        writer = csv.writer(
+            out, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+        )
+        writer.writerow(("t", "state", "value"))
+        for t, step in enumerate(steps):
+            writer.writerows((t, s, v) for s, v in zip(labels, step, strict=True))
+        text = out.getvalue()
+    files.write_text(path, text, force)
