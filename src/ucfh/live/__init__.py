@@ -1,0 +1,1 @@
+"""Learning from what really happened: so far, from logs."""

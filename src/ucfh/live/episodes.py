@@ -1,0 +1,236 @@
+"""The checks of a log, episode by episode; `ucfh.live.logs` says why they are these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from operator import ne
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh.live.faults import MOST_LINES, Faults, Kind
+from ucfh.live.labels import MISSING, UNKNOWN, Flags, Numbers, Seen, Times, text_of
+from ucfh.live.rows import CUT, Batch
+from ucfh.live.tally import Shown, Told
+from ucfh.table import Bools, Floats, Ints
+
+End = tuple[bool, int, int]
+MOST_SHOWN = 60
+"""Letters of a value in a message."""
+
+
+@dataclass(eq=False)
+class _Steps:
+    """Rows as numbers, each (n,): negative where a value is not there, or means nothing here.
+
+    Attributes:
+        rows: the rows themselves.
+        new: whether it is the first of its episode.
+        t, s, a, following, done, reward: the columns; t counts from 0.
+        due: what t should be.
+        row, entry: where it is counted.
+        start: where its state is counted, if it is the first of its episode.
+        fault: its `Kind`.
+
+    """
+
+    rows: Batch
+    new: Bools
+    t: Ints
+    s: Ints
+    a: Ints
+    following: Ints
+    done: Ints
+    reward: Floats
+    due: Ints
+    row: Ints
+    entry: Ints
+    start: Ints
+    fault: NDArray[np.int8]
+
+
+class Episodes:
+    """Reads rows, counts those that are right, and notes what is wrong with the others.
+
+    Args:
+        tally: where to count.
+        faults: where to note.
+        first: the number of the first step, 0 or 1.
+
+    Attributes:
+        rows, episodes: how many there were.
+        counted: how many of the rows are counted.
+        longest: the number of steps of the longest episode, as far as it is counted.
+        ends: how episodes ended that were not left at a fault: by (done, number of steps, last
+            state), how many, and the first lines.
+        unfinished: such a key and the line, if the log ends in an episode that is not done.
+
+    """
+
+    def __init__(self, tally: Told | Shown, faults: Faults, first: int) -> None:
+        self.tally, self.faults, self.first = tally, faults, first
+        self.rows = self.episodes = self.counted = self.longest = 0
+        self.ends: dict[End, tuple[int, list[int]]] = {}
+        self.unfinished: tuple[End, int] | None = None
+        self._times, self._numbers, self._flags, self._seen = Times(), Numbers(), Flags(), Seen()
+        # The last row waits for the next one, which shows whether its next_state is right. Of
+        # it are kept: what is wrong so far, when it was due, its episode, whether it is the
+        # first there, and whether the episode was left before it.
+        self._held: Batch | None = None
+        self._fault, self._due, self._is_new, self._was_left = 0, 0, True, False
+        self._id: Any = None
+
+    def read(self, batch: Batch) -> None:
+        """Check some rows, and count them but for the last, which waits."""
+        steps = self._check(batch if self._held is None else self._held.then(batch))
+        left = self._settle(steps, len(steps.new) - 1)
+        self._held, self._id = steps.rows.last(), steps.rows.values["episode"][-1]
+        self._fault, self._due = int(steps.fault[-1]), int(steps.due[-1])
+        self._is_new = bool(steps.new[-1])
+        self._was_left = not self._is_new and left
+
+    def finish(self) -> None:
+        """Count the last row of all."""
+        if self._held is None:
+            return
+        steps = self._check(self._held)
+        left = self._settle(steps, 1)
+        if not left and not steps.done[0]:
+            end = (False, int(steps.t[0]) + 1, int(steps.following[0]))
+            self.unfinished = end, int(steps.rows.lines[0])
+
+    def _check(self, rows: Batch) -> _Steps:
+        """What is wrong with each row, by itself and against the one before and after it."""
+        values, n, held = rows.values, len(rows), int(self._held is not None)
+        unsaid, new, again = self._episodes(values["episode"])
+        t = self._times.of(values["t"]) - self.first
+        s, following = (self.tally.states.of(values[name]) for name in ("state", "next_state"))
+        a = self.tally.actions.of(values["action"])
+        done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
+        reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
+        due = np.where(new, 0, np.append(0, t[:-1] + 1))
+        due[:held] = self._due
+        late = np.zeros(n, bool) if self.tally.horizon is None else t >= self.tally.horizon
+        row, entry = self.tally.locate(np.where((t == due) & ~late, t, -1), s, a, following)
+        start = self.tally.locate_start(s)
+        over = (done == 1) | self.tally.is_terminal(following)
+
+        # from the last kind to the first, which counts
+        fault = np.zeros(n, np.int8)
+        fault[entry < 0] = Kind.NEXT_STATE
+        fault[~((reward >= 0) & (reward <= 1))] = Kind.REWARD
+        fault[row < 0] = Kind.ACTION
+        fault[new & (start < 0)] = Kind.START
+        fault[s < 0] = Kind.STATE
+        fault[late] = Kind.LONG
+        fault[t != due] = Kind.T
+        fault[self.tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = Kind.AFTER
+        fault[again] = Kind.REPEAT
+        fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = Kind.LINE
+        for i, why in rows.broken.items():
+            fault[i] = Kind.CUT if why == CUT else Kind.LINE
+        fault[:held] = self._fault
+        differs = (s[1:] != following[:-1]) & (s[1:] != MISSING) & (t[1:] == t[:-1] + 1)
+        fault[:-1][differs & ~new[1:] & ~over[:-1] & (fault[:-1] == 0)] = Kind.MISMATCH
+        return _Steps(rows, new, t, s, a, following, done, reward, due, row, entry, start, fault)
+
+    def _episodes(self, ids: list[Any]) -> tuple[Bools, Bools, Bools]:
+        """(n,) whether a row does not say its episode, is the first of one, of one met before.
+
+        A row that does not say is taken for one of the same episode; the ids are completed.
+        """
+        n, held = len(ids), int(self._held is not None)
+        unsaid, again = np.zeros(n, bool), np.zeros(n, bool)
+        if None in ids or "" in ids:
+            before = self._id
+            for i, value in enumerate(ids):
+                unsaid[i] = value is None or value == ""
+                before = ids[i] = before if unsaid[i] else value
+        new = np.append(self._is_new, np.fromiter(map(ne, ids[1:], ids), bool, n - 1))
+        begins = held + np.flatnonzero(new[held:])
+        again[begins] = self._seen.add([ids[i] for i in begins])
+        return unsaid, new, again
+
+    def _settle(self, steps: _Steps, n: int) -> bool:
+        """Count the first n rows or note their faults; whether the last one's episode is left."""
+        fault, new = steps.fault[:n], steps.new[:n]
+        bad = fault > 0
+        # faults of the episode up to each row
+        total = np.cumsum(bad)
+        begin = np.maximum.accumulate(np.where(new, np.arange(n), 0))
+        faults = total - total[begin] + bad[begin] + (self._was_left & (begin == 0))
+        # a line that cannot be read may belong to any episode
+        noted = bad & ((faults == 1) | (fault <= Kind.CUT))
+        for kind in np.unique(fault[noted]).tolist():
+            at = np.flatnonzero(noted & (fault == kind))
+            lines = steps.rows.lines[at].tolist()
+            self.faults.note(Kind(kind), lines, partial(self._tell, steps, int(at[0])))
+
+        good = faults == 0
+        begins = new & (~bad | (fault >= Kind.ACTION))
+        self.tally.add(
+            steps.row[:n][good],
+            steps.entry[:n][good],
+            steps.reward[:n][good],
+            steps.start[:n][begins],
+        )
+        self.rows += n
+        self.episodes += int(new.sum())
+        self.counted += int(good.sum())
+        self.longest = max(self.longest, int(steps.t[:n][good].max(initial=-1)) + 1)
+        is_last = np.append(steps.new[1:], False)[:n]
+        self._add_ends(steps, np.flatnonzero(good & (is_last | (steps.done[:n] == 1))))
+        return bool(faults[-1] if n else self._was_left)
+
+    def _add_ends(self, steps: _Steps, at: Ints) -> None:
+        """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""
+        at = at[steps.t[at] + 1 != self.tally.horizon]
+        keys = ((steps.t[at] + 1) * 2 + steps.done[at]) * 2**31 + steps.following[at]
+        for key in np.unique(keys).tolist():
+            lines = steps.rows.lines[at[keys == key]].tolist()
+            end = bool(key >> 31 & 1), key >> 32, key & (2**31 - 1)
+            count, before = self.ends.get(end, (0, []))
+            self.ends[end] = count + len(lines), (before + lines)[:MOST_LINES]
+
+    def _tell(self, steps: _Steps, i: int) -> str:
+        """What is wrong with a row, in words."""
+        rows, kind, tally = steps.rows, steps.fault[i], self.tally
+
+        def show(name: str, at: int = i) -> str:
+            value = rows.values[name][at]
+            text = (
+                repr(value) if len(repr(value)) <= MOST_SHOWN else f"{repr(value)[:MOST_SHOWN]}..."
+            )
+            return f"{name} {text}"
+
+        if i in rows.broken:
+            return rows.broken[i]
+        columns = {Kind.STATE: "state", Kind.REWARD: "reward", Kind.NEXT_STATE: "next_state"}
+        if kind in columns and not text_of(rows.values[columns[kind]][i]):
+            return f"its {columns[kind]} is missing"
+        if kind == Kind.LINE:
+            if steps.a[i] == MISSING:
+                return "its action is missing"
+            if steps.done[i] == UNKNOWN:
+                return f"{show('done')} is neither true nor false"
+            return "its episode is missing"
+        every = f"the {len(tally.states.index)} states"
+        if kind == Kind.NEXT_STATE and steps.following[i] >= 0:
+            return f"{show('next_state')} cannot follow {show('state')} and {show('action')}"
+        if kind == Kind.ACTION and steps.a[i] >= 0:
+            return f"{show('state')} has no {show('action')}"
+        if kind == Kind.MISMATCH:
+            return f"{show('next_state')}, and then {show('state', i + 1)}"
+        return {
+            Kind.REPEAT: f"{show('episode')} was there before, with others in between",
+            Kind.AFTER: f"{show('t')} comes after the end",
+            Kind.T: f"{show('t')} where {steps.due[i] + self.first} is due",
+            Kind.LONG: f"{show('t')} in a horizon of {tally.horizon}",
+            Kind.STATE: f"{show('state')} is none of {every}",
+            Kind.START: f"{show('state')} is none of those where the problem begins",
+            Kind.ACTION: f"{show('action')} is none of the {len(tally.actions.index)} actions",
+            Kind.REWARD: show("reward") if "reward" in rows.values else "",
+            Kind.NEXT_STATE: f"{show('next_state')} is none of {every}",
+        }[Kind(kind)]

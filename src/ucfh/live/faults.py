@@ -1,0 +1,138 @@
+"""What can be wrong with a log, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+MOST_LINES = 3
+"""How many of the lines at fault are kept."""
+
+
+class Kind(IntEnum):
+    """What can be wrong with a row; where several things are, the first of these counts."""
+
+    NONE = 0
+    LINE = 1
+    CUT = 2
+    REPEAT = 3
+    AFTER = 4
+    T = 5
+    LONG = 6
+    STATE = 7
+    START = 8
+    ACTION = 9
+    REWARD = 10
+    NEXT_STATE = 11
+    MISMATCH = 12
+    SHORT = 13
+    DONE = 14
+
+
+HARMLESS = (Kind.CUT, Kind.LONG, Kind.ACTION)
+"""Rows are left out by what is known before their outcome, or at the end of the log."""
+
+_TEXTS = {
+    Kind.LINE: ("a row cannot be read", "write a value in every column"),
+    Kind.CUT: (
+        "the log ends within an episode or a line",
+        "if that is all, end the last line with a line break and declare the horizon that it has",
+    ),
+    Kind.REPEAT: (
+        "an episode comes up again after others",
+        "sort by episode and t, and give every episode an id of its own",
+    ),
+    Kind.AFTER: ("a step after the end of an episode", "begin another episode there"),
+    Kind.T: (
+        "t does not count the steps",
+        "sort by episode and t, and count every step from 0, or all from 1",
+    ),
+    Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
+    Kind.STATE: ("an unknown state", "declare it, or correct it"),
+    Kind.START: ("an episode cannot begin there", "correct the log, or the problem"),
+    Kind.ACTION: ("an unknown action", "declare it, or correct it"),
+    Kind.REWARD: (
+        "a reward is not a number in [0, 1]",
+        "rescale all of them, by the least and the largest that are possible",
+    ),
+    Kind.NEXT_STATE: ("a next_state cannot be", "declare it, or correct it"),
+    Kind.MISMATCH: (
+        "a next_state is not the state of the next step",
+        "sort by episode and t, and correct one of the two",
+    ),
+    Kind.SHORT: (
+        "an episode is shorter than the horizon",
+        "log every step, and say done where the task was over",
+    ),
+    Kind.DONE: (
+        "done in a state from which other episodes go on",
+        "call the end by a next_state of its own",
+    ),
+}
+
+
+@dataclass
+class Fault:
+    """A kind of fault in a log.
+
+    Attributes:
+        kind: its name, such as "reward".
+        count: how often. An episode is left at its first fault: what follows in it is not looked
+            at, but for lines that cannot be read.
+        lines: the first of the lines; in Parquet, rows.
+        unit: "line", or "row" in Parquet.
+        what: the fault in words.
+        example: what is wrong in the first of them.
+        remedy: what can be done about it.
+        harmless: whether bounds from the counts hold in spite of it.
+
+    """
+
+    kind: str
+    unit: str
+    what: str
+    example: str
+    remedy: str
+    harmless: bool
+    count: int = 0
+    lines: tuple[int, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """The first of them, in a line that says what to do."""
+        return f"{self.unit} {self.lines[0]}: {self.example}; {self.remedy}"
+
+    def __str__(self) -> str:
+        others = ", ".join(map(str, self.lines[1:]))
+        more = ", ..." if self.count > len(self.lines) else ""
+        also = f" (also {self.unit} {others}{more})" if others else ""
+        return f"{self.count} x {self.what}: {self.first}{also}"
+
+
+class Faults(dict[Kind, Fault]):
+    """The faults of a log by kind; ``unit`` is that of its lines."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    @property
+    def first(self) -> str:
+        """The first of them all, in a line that says what to do."""
+        return min(self.values(), key=lambda fault: fault.lines[0]).first
+
+    def note(
+        self, kind: Kind, lines: Sequence[int], example: Callable[[], str], count: int | None = None
+    ) -> None:
+        """Add faults of a kind; ``example`` tells what is wrong in the first of the lines.
+
+        ``count`` is how many there are, if only the first lines are given.
+        """
+        if kind not in self:
+            what, remedy = _TEXTS[kind]
+            name, harmless = kind.name.lower(), kind in HARMLESS
+            self[kind] = Fault(name, self.unit, what, example(), remedy, harmless)
+        fault = self[kind]
+        fault.count += len(lines) if count is None else count
+        fault.lines = tuple(sorted([*fault.lines, *lines])[:MOST_LINES])

@@ -1,0 +1,248 @@
+"""Logs of what happened, by whatever policy, as counts over a problem's table.
+
+Which rows may be counted? Bounds from counts rest on this: given all that happened before, and
+that a pair (s, a) is counted once more, its next state is drawn from p(.|s, a). It holds for any
+choice of what to count that does not look at the outcome, nor at anything after it. So
+
+- the policy that chose the actions may be anything that does not know the future, and the log may
+  end whenever it likes, even because of what it shows: bounds that hold at all times hold then;
+- an episode is counted up to its first fault and left there. To leave out whole episodes because
+  of what is wrong later in them would be a choice by outcome; to count them up to there is not;
+- if the fault is one of when and where a step is, or the step is one that the problem does not
+  have, the step is left out before its outcome is seen. Nothing is lost but data (`harmless`);
+- if the outcome itself cannot be used, or steps are missing, whoever leaves them out may be
+  choosing by outcome: perhaps lines broke because of what happened. No reader can know. The bounds
+  then hold only if it was not so, and `Log.assumptions` says it;
+- where an episode stops short, what was seen is counted, and the same assumption made of what was
+  not. "done" says that the task was over: then the last state is terminal. A state in which some
+  episodes are done and from which others go on is not taken to be terminal.
+
+States, actions and the horizon may be declared. What is not, is what the log shows, in any line
+that can be read, counted or not: a state too many costs data, one too few costs validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from ucfh import validation
+from ucfh.counts import Counts
+from ucfh.errors import InputError, check_count, unknown
+from ucfh.files import AnyPath, labels_of, naming, open_bytes
+from ucfh.live.episodes import Episodes
+from ucfh.live.faults import Fault, Faults, Kind
+from ucfh.live.labels import Times
+from ucfh.live.rows import COLUMNS, Batch, kind_of, read_batches
+from ucfh.live.tally import Shown, Told
+from ucfh.problem import MDP, Problem
+
+PEEK = 1000
+"""In how many rows is looked for a step 0."""
+MOST_NAMED = 5
+"""How many terminal states are named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What a log shows.
+
+    Attributes:
+        problem: the one given, or the one that the log shows; its names label the states.
+        counts: over the problem's table; its last row is the start. Sums of rewards where the
+            problem does not tell them.
+        rows, episodes: how many there are in the log.
+        counted: how many of the rows are in the counts.
+        faults: what is wrong with it, by kind.
+        assumptions: what bounds from these counts rest on, a sentence each.
+
+    """
+
+    problem: Problem
+    counts: Counts
+    rows: int
+    episodes: int
+    counted: int
+    faults: tuple[Fault, ...]
+    assumptions: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.episodes} episodes, {self.counted} of {self.rows} rows counted, "
+            f"{len(self.faults)} kinds of faults, {self.problem})"
+        )
+
+
+def read_log(
+    path: AnyPath,
+    problem: Problem | MDP | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    states: Sequence[str] | int | None = None,
+    actions: Sequence[str] | int | None = None,
+    horizon: int | None = None,
+    stage_dependent: bool = False,
+    strict: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Log:
+    """Count what a log shows; the module says which rows count, docs/logs.md the format.
+
+    Args:
+        path: a .csv, .jsonl or .parquet file; the first two also zipped, as .csv.gz.
+        problem: what is known of the task. Without it, a problem with unknown rewards and
+            start, in which any state may follow any other, made of what the log shows and
+            what is declared below.
+        columns: names of columns where they differ, such as {"state": "s"}.
+        states, actions: their names, or how many there are, if they are called 0, 1, ...
+        horizon: H; without it, the length of the longest episode.
+        stage_dependent: whether transitions and rewards may depend on t.
+        strict: whether to raise at the first fault.
+        progress: called now and then with the share of the file that was read.
+
+    """
+    told = problem.problem if isinstance(problem, MDP) else problem
+    names = _check_columns(columns or {})
+    tally: Told | Shown
+    if told is None:
+        H = None if horizon is None else check_count("horizon", horizon)
+        tally = Shown(_declared("state", states), _declared("action", actions), H, stage_dependent)
+    elif states is None and actions is None and horizon is None and not stage_dependent:
+        tally = Told(told)
+        if told.rewards is not None:
+            del names["reward"]
+    else:
+        raise InputError("the problem tells states, actions, horizon and stages: leave them out")
+    faults = Faults("row" if kind_of(path) == ".parquet" else "line")
+    with open_bytes(path) as file, naming(path):
+        batches = read_batches(file, path, names)
+        begin = next(batches, None)
+        while begin is not None and len(begin) < PEEK and (more := next(batches, None)):
+            begin = begin.then(more)
+        reader = Episodes(tally, faults, _first_step(begin))
+        for batch in chain([] if begin is None else [begin], batches):
+            reader.read(batch)
+            if strict:
+                _refuse(faults)
+            if progress is not None:
+                progress(batch.share)
+        reader.finish()
+        H = tally.horizon or reader.longest
+        ending = _terminal(tally, reader, H)
+        _note_ends(reader, faults, H, ending)
+        if strict:
+            _refuse(faults)
+        if isinstance(tally, Told):
+            found, counts = tally.problem, tally.counts
+        else:
+            _check_shown(tally, H, faults)
+            found, counts = tally.problem(H, ending)
+    return Log(
+        found,
+        counts,
+        reader.rows,
+        reader.episodes,
+        reader.counted,
+        tuple(faults[kind] for kind in sorted(faults)),
+        tuple(_assumptions(tally, reader, found)),
+    )
+
+
+def _check_columns(given: Mapping[str, str]) -> dict[str, str]:
+    """The name in the file of each column."""
+    for column in given:
+        if column not in COLUMNS:
+            raise unknown("column of a log", column, COLUMNS)
+    return {column: given.get(column, column) for column in COLUMNS}
+
+
+def _declared(kind: str, given: Sequence[str] | int | None) -> Sequence[str] | int | None:
+    if given is None:
+        return None
+    if isinstance(given, int):
+        return check_count(f"{kind}s", given)
+    return validation.check_names(kind, given, check_count(f"{kind}s", len(given)))
+
+
+def _first_step(begin: Batch | None) -> int:
+    """1 if a log counts steps from 1, else 0; of a log that begins in an episode, too."""
+    steps = set() if begin is None else set(Times().of(begin.values["t"][:PEEK]).tolist())
+    return 1 if 1 in steps and 0 not in steps else 0
+
+
+def _refuse(faults: Faults) -> None:
+    if faults:
+        raise InputError(faults.first)
+
+
+def _terminal(tally: Told | Shown, reader: Episodes, horizon: int) -> list[int]:
+    """States that end the episode: as told; or those that did, where none went on."""
+    if isinstance(tally, Told):
+        return list(tally.problem.terminal)
+    early = {s for done, length, s in reader.ends if done and length < horizon}
+    return sorted(s for s in early if not tally.successors[:, s].any())
+
+
+def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> None:
+    """Note episodes that ended before the horizon, in a state that is not terminal."""
+    names = list(reader.tally.states.index)
+
+    def tell(length: int, done: bool, s: int) -> str:
+        where = f"the episode ends there after {length} of {horizon} steps, in state {names[s]!r}"
+        return f"{where}, {'which is not terminal' if done else 'and is not done'}"
+
+    early = [(end, found) for end, found in reader.ends.items() if end[1] < horizon]
+    for (done, length, s), (count, lines) in sorted(early, key=lambda item: item[1][1]):
+        if s not in terminal:
+            kind = Kind.DONE if done else Kind.SHORT
+            faults.note(kind, lines, partial(tell, length, done, s), count)
+    if reader.unfinished is not None:
+        (done, length, s), line = reader.unfinished
+        if length < horizon and s not in terminal:
+            faults.note(Kind.CUT, [line], partial(tell, length, done, s))
+
+
+def _check_shown(tally: Shown, horizon: int, faults: Faults) -> None:
+    """A problem can only be made of what is there."""
+    missing = {
+        "states": not tally.states.index,
+        "actions": not tally.actions.index,
+        "the horizon": not horizon,
+    }
+    if any(missing.values()):
+        what = " and ".join(name for name, lacks in missing.items() if lacks)
+        why = faults.first if faults else "it has no rows"
+        raise InputError(f"no row of it can be counted ({why}); to go on with none, declare {what}")
+
+
+def _assumptions(tally: Told | Shown, reader: Episodes, problem: Problem) -> Iterator[str]:
+    yield (
+        "no episode is in the log, or missing from it, because of what happened in it, and no "
+        "action was chosen by a look at the future"
+    )
+    states, _ = labels_of(problem)
+    if isinstance(tally, Told):
+        yield "the problem is as told"
+    else:
+        alone = "the step, the state and" if tally.stage_dependent else "the state and"
+        yield f"what follows, and its reward, depend on {alone} the action alone"
+        if tally.states.is_open:
+            yield f"there are no states but the {problem.states} that the log shows"
+        if tally.actions.is_open:
+            yield f"there are no actions but the {problem.actions} that the log shows"
+        if tally.horizon is None:
+            yield f"an episode lasts {problem.horizon} steps, as the longest of the log does"
+        if problem.terminal:
+            some = ", ".join(repr(states.label(s)) for s in problem.terminal[:MOST_NAMED])
+            more = ", ..." if len(problem.terminal) > MOST_NAMED else ""
+            yield f"the task is over, and pays no more, in these states: {some}{more}"
+    if reader.first:
+        yield "t counts from 1, as no early row has t = 0"
+    harmful = [fault for fault in reader.faults.values() if not fault.harmless]
+    if harmful:
+        left = reader.rows - reader.counted
+        yield (
+            f"what is wrong with the log ({', '.join(fault.kind for fault in harmful)}; {left} of "
+            f"{reader.rows} rows left out) has nothing to do with what happened in it"
+        )
