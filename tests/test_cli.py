@@ -31,27 +31,41 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err
 
 
+KEYS = """problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper lower
+certified final seconds version"""
+
+
 def test_learn_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(
-        capsys, "learn", "chain:n=3", "--epsilon", "0.5", "--delta", "0.1", "--json"
-    )
+    asked = ["chain:n=3", "--epsilon", "0.5", "--delta", "0.1", "--json"]
+    code, out, err = run(capsys, "learn", *asked, "--paper")
     assert (code, err) == (0, "")
     result = json.loads(out)
-    keys = "problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper"
-    assert set(keys.split()) | {"lower", "certified", "final", "seconds", "version"} <= set(result)
+    assert set(KEYS.split()) <= set(result)
     assert result["final"] is True
     assert result["episodes"] > 1e8
     assert result["upper"] is result["lower"] is result["certified"] is None
     assert result["optimal"] - result["value"] == pytest.approx(result["gap"])
+    code, out, err = run(capsys, "learn", *asked)
+    assert (code, err) == (0, "")
+    known = json.loads(out)
+    assert set(result) == set(known)
+    assert known["certified"] is True
+    assert known["episodes"] < 1000
+    assert known["lower"] <= known["value"] <= known["optimal"] <= known["upper"]
+    assert known["gap"] <= known["gap_bound"] <= 0.5
+    assert known["missing"][0].keys() == {"stage", "state", "action", "visits", "share"}
 
 
-def test_the_same_seed_gives_the_same_result(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", [["--paper"], []])
+def test_the_same_seed_gives_the_same_result(
+    capsys: pytest.CaptureFixture[str], kind: list[str]
+) -> None:
     results = []
     for seed in ("3", "3", "4"):
-        _, out, _ = run(capsys, "learn", "chain:n=3", "--json", "--seed", seed)
+        _, out, _ = run(capsys, "learn", "chain:n=3", "--json", "--seed", seed, *kind)
         results.append({k: v for k, v in json.loads(out).items() if k != "seconds"})
     assert results[0] == results[1]
-    assert results[0]["episodes"] != results[2]["episodes"]
+    assert results[0]["regret"] != results[2]["regret"]
 
 
 def test_learn_tells_a_person_what_came_out(
@@ -59,22 +73,41 @@ def test_learn_tells_a_person_what_came_out(
 ) -> None:
     plot, policy, save = (tmp_path / name for name in ("run.svg", "policy.csv", "run.npz"))
     files = ["--plot", str(plot), "--policy", str(policy), "--save", str(save)]
-    code, out, _ = run(capsys, "learn", "calls", "--episodes", "1000000", *files)
+    printed = ["learn", "calls", "--paper"]
+    code, out, _ = run(capsys, *printed, "--episodes", "1000000", *files)
     assert code == 0
     assert "capped; the learner was not done" in out
-    assert "An episode under the last policy" in out
+    assert "An episode under the policy" in out
     assert plot.read_text().startswith("<?xml")
     code, out, _ = run(capsys, "evaluate", str(policy), "calls", "--json")
     assert json.loads(out)["gap"] >= 0
-    error = fails(capsys, "learn", "calls", *files)
+    error = fails(capsys, *printed, *files)
     assert "run.svg exists: pass --force" in error
-    code, out, _ = run(capsys, "learn", "calls", "--episodes", "2000000", "--resume", str(save))
+    code, out, _ = run(capsys, *printed, "--episodes", "2000000", "--resume", str(save))
     assert code == 0
     assert " 2e+06 (capped" in out
-    error = fails(capsys, "learn", "calls", "--episodes", "5", "--resume", str(save))
+    error = fails(capsys, *printed, "--episodes", "5", "--resume", str(save))
     assert "has 1000000 episodes already: pass more than 5" in error
-    error = fails(capsys, "learn", "calls", "--seed", "1", "--resume", str(save))
+    error = fails(capsys, *printed, "--seed", "1", "--resume", str(save))
     assert "its seed is 0, and now it is 1" in error
+
+
+def test_certified_learning_tells_a_person_what_is_known(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    save, plot = str(tmp_path / "run.npz"), str(tmp_path / "run.png")
+    asked = ["learn", "chain:n=4", "--epsilon", "0.2"]
+    code, out, _ = run(capsys, *asked, "--episodes", "20", "--save", save, "--plot", plot)
+    assert code == 0
+    assert "20 (capped; the learner was not done)" in out
+    assert "with probability 0.9: V* <= " in out
+    assert "most is unknown about: " in out
+    assert Path(plot).read_bytes().startswith(b"\x89PNG")
+    _, on, _ = run(capsys, *asked, "--resume", save, "--json")
+    _, straight, _ = run(capsys, *asked, "--json")
+    one, other = (json.loads(x) for x in (on, straight))
+    assert one["certified"] is True
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
 def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +155,13 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--agent", "ucf"], "did you mean 'ucfh'?"),
         (["learn", "chain", "--variant", "papr"], "did you mean 'paper'?"),
         (["learn", "chain", "--confidence", "k"], "unknown confidence set 'k'"),
+        (["learn", "chain", "--confidence", "kt", "--paper"], "leave --paper out"),
+        (["learn", "chain", "--confidence", "kl", "--schedule", "growth"], "at doublings only"),
+        (["learn", "chain", "--schedule", "doubling", "--paper"], "leave --schedule out"),
+        (["learn", "chain", "--paper", "--log", "x.csv"], "leave --paper out"),
+        (["certify", "none.csv"], "none.csv does not exist"),
+        (["certify", "x.csv", "--columns", "s"], "--columns state=s"),
+        (["certify", "x.csv", "--unknown", "rewards"], "is about --problem"),
         (["learn", "chain", "--unknown", "reward"], "cannot hide 'reward'"),
         (["learn", "chain", "--paper", "--variant", "corrected"], "contradict each other"),
         (["learn", "chain", "--plot", "x.jpg"], "unknown ending '.jpg'"),
@@ -131,7 +171,7 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "tutoring", "--unknown", "rewards"], "rewards that depend on t"),
         (["learn", "chain", "--save", "x.npz", "--policy", "x.npz"], "unknown ending '.npz'"),
         (["learn", "x.json", "--policy", "x.json"], "x.json is named twice"),
-        (["learn", "chain:horizon=1000000"], "the problem is too large"),
+        (["learn", "chain:horizon=1000000", "--paper"], "the problem is too large"),
         (["lern"], "No such command 'lern'"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "MDP": "problem",
@@ -22,6 +22,12 @@ _HOME = {
     "confidence_set": "confidence",
     "kl_set": "confidence",
     "Counts": "counts",
+    "Certificate": "certificate",
+    "certify": "certificate",
+    "Log": "live.logs",
+    "read_log": "live.logs",
+    "IntervalMDP": "models",
+    "read_intervals": "models",
     "UCFH": "agents.ucfh",
     "Run": "simulation.run",
     "simulate": "simulation.simulate",
@@ -36,10 +42,16 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from ucfh.agents.ucfh import UCFH as UCFH
+    from ucfh.certificate import Certificate as Certificate
+    from ucfh.certificate import certify as certify
     from ucfh.confidence import confidence_set as confidence_set
     from ucfh.confidence import kl_set as kl_set
     from ucfh.counts import Counts as Counts
     from ucfh.errors import InputError as InputError
+    from ucfh.live.logs import Log as Log
+    from ucfh.live.logs import read_log as read_log
+    from ucfh.models import IntervalMDP as IntervalMDP
+    from ucfh.models import read_intervals as read_intervals
     from ucfh.models import read_model as read_model
     from ucfh.models import write_model as write_model
     from ucfh.planning import Plan as Plan

@@ -38,23 +38,36 @@ def learn(
     delta: Delta = 0.1,
     agent: Annotated[str, typer.Option(help="the learner: ucfh")] = "ucfh",
     paper: Annotated[
-        bool, typer.Option("--paper", help="the algorithm as printed: --variant paper")
+        bool, typer.Option("--paper", help="the algorithm as printed, which never says it is done")
     ] = False,
     variant: Annotated[
-        str, typer.Option(help="its constants: paper, or corrected (for which the theorem holds)")
-    ] = "paper",
-    confidence: Annotated[str, typer.Option(help="its confidence sets: paper or kl")] = "paper",
+        str | None,
+        typer.Option(help="the same with its constants: paper, or corrected (theorem proved)"),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(
+            help="confidence sets: best, kt, kt-ball, kl-ball, l1, kl, paper; default: best, or "
+            "with --paper paper (or kl)"
+        ),
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="when to plan anew: growth (2 % more episodes), doubling")
+    ] = None,
     unknown: Annotated[
         list[str] | None,
         typer.Option(help="do not tell the learner: rewards, successors or initial; repeatable"),
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="run at most so many; default: until the policy is final")
+        int | None, typer.Option(help="run at most so many; default: until it is done")
     ] = None,
     seed: Annotated[int, typer.Option(help="of the simulation")] = 0,
     step: Annotated[
         bool, typer.Option("--step", help="walk every episode, in place of exact bulk simulation")
     ] = False,
+    log: Annotated[
+        str | None, typer.Option(help="begin with what a log shows: .csv, .jsonl or .parquet")
+    ] = None,
     plot: Annotated[str | None, typer.Option(help="draw the run: a .png, .svg or .pdf")] = None,
     policy: Annotated[
         str | None, typer.Option(help="write the last policy: a .csv or .json")
@@ -68,36 +81,182 @@ def learn(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Let a learner loose on a problem and count its mistakes exactly.
+    """Learn a problem until the policy is certified to be within epsilon of optimal.
 
-    The learner never sees the transition probabilities. The run ends when its policy can never
-    change again, whole lifetimes of 1e15 episodes included, or at --episodes. Ctrl-C keeps what
-    was run.
+    The learner never sees the transition probabilities. With --paper it is the algorithm as
+    printed: its mistakes are counted exactly until its policy can never change again, whole
+    lifetimes of 1e15 episodes included. Ctrl-C keeps what was run.
 
     \b
     Examples:
-      ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper --plot tutoring.png
+      ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot tutoring.png
+      ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper
       ucfh learn chain:n=8 --variant corrected --confidence kl --json
-      ucfh learn calls --unknown rewards --episodes 1000000 --save calls.npz
+      ucfh learn calls --unknown rewards --save calls.npz
     """
     from ucfh.commands.learn import run_learn
 
-    if paper and variant != "paper":
+    if paper and variant not in (None, "paper"):
         raise InputError(f"--paper and --variant {variant} contradict each other: leave one out")
+    settings: dict[str, str | None]
+    if paper or variant is not None:
+        settings = {"variant": variant or "paper", "confidence": confidence or "paper"}
+        if settings["confidence"] not in ("paper", "kl"):
+            raise InputError(
+                f"--paper has the sets paper and kl, not {confidence}: leave --paper out"
+            )
+        if schedule is not None:
+            raise InputError("--paper has its own schedule: leave --schedule out")
+    else:
+        settings = {
+            "confidence": confidence or "best", "schedule": schedule, "stop": "certificate"
+        }  # fmt: skip
     run_learn(
         problem,
         agent=agent,
-        settings={"variant": variant, "confidence": confidence},
+        settings=settings,
         epsilon=epsilon,
         delta=delta,
         hidden=unknown or [],
         episodes=episodes,
         seed=seed,
         method="step" if step else "bulk",
+        log=log,
         plot=plot,
         policy=policy,
         save=save,
         resume=resume,
+        force=force,
+        json=json,
+    )
+
+
+@app.command()
+def certify(
+    log: Annotated[
+        str,
+        typer.Argument(metavar="LOG", help="a .csv, .jsonl or .parquet file", show_default=False),
+    ],
+    problem: Annotated[
+        str | None,
+        typer.Option(help="what is known: a model file or a named problem; default: what it shows"),
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option(help="states that exist: names with commas, or how many")
+    ] = None,
+    actions: Annotated[
+        str | None, typer.Option(help="actions that exist: names with commas, or how many")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="how long an episode lasts; default: the longest")
+    ] = None,
+    stage_dependent: Annotated[
+        bool, typer.Option("--stage-dependent", help="what follows may depend on t as well")
+    ] = False,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="another name of a column, such as state=s; repeatable"),
+    ] = None,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = 0.1,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(help="do not tell of the problem: rewards, successors, initial; repeatable"),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="fail at the first fault")] = False,
+    policy: Annotated[str | None, typer.Option(help="write the policy: a .csv or .json")] = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Tell what data that somebody has, by whatever policy, say of the best policy.
+
+    A bound of what can be earned, a policy, what it earns at least, and how far it may be from
+    optimal; exit code 3 if that is more than epsilon. A log that was selected by outcome voids it.
+
+    \b
+    Examples:
+      ucfh certify shop.csv --epsilon 0.2 --policy shop-policy.csv
+      ucfh certify shop.csv --states door,browsing,paid,left --horizon 4 --json
+      ucfh certify tutoring.csv --problem tutoring
+    """
+    from ucfh.commands.certify import run_certify
+
+    code = run_certify(
+        log,
+        problem=problem,
+        declared={"states": states, "actions": actions},
+        horizon=horizon,
+        stage_dependent=stage_dependent,
+        columns=columns or [],
+        epsilon=epsilon,
+        delta=delta,
+        hidden=unknown or [],
+        strict=strict,
+        policy=policy,
+        force=force,
+        json=json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def plan(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="a .json, .npz, or PRISM's .tra", show_default=False),
+    ],
+    robust: Annotated[
+        bool, typer.Option("--robust", help="for the worst model in the intervals, not the best")
+    ] = False,
+    horizon: Annotated[
+        int | None, typer.Option(help="the number of steps: for .tra files, which do not say it")
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option(help="names of states; default: the .sta file beside the .tra")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="the label init; default: the .lab file beside it")
+    ] = None,
+    state_rewards: Annotated[
+        str | None, typer.Option(help="rewards of states; default: the .srew file beside it")
+    ] = None,
+    transition_rewards: Annotated[
+        str | None, typer.Option(help="rewards of transitions; default: the .trew file beside it")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="write the policy: a .csv or .json")] = None,
+    values: Annotated[str | None, typer.Option(help="write the values: a .csv or .json")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="default: all cores, where that pays; same result")
+    ] = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Plan with a known model, or with one whose probabilities are known up to intervals.
+
+    Intervals are planned with optimistically, which is how UCFH plans, or with --robust for the
+    worst that they allow. Rewards may have any unit; values are in the same.
+
+    \b
+    Examples:
+      ucfh plan commute.json --policy best.csv
+      ucfh plan delivery.json --robust --values values.csv
+      ucfh plan robot.tra --horizon 20 --json
+    """
+    from ucfh.commands.plan import run_plan
+
+    run_plan(
+        model,
+        robust=robust,
+        horizon=horizon,
+        others={
+            "states": states,
+            "labels": labels,
+            "state_rewards": state_rewards,
+            "transition_rewards": transition_rewards,
+        },
+        policy=policy,
+        values=values,
+        threads=threads,
         force=force,
         json=json,
     )

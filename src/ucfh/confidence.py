@@ -23,6 +23,7 @@ event; unknown rewards are bounded by the same sets.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import log
 from typing import Any
 
@@ -33,6 +34,31 @@ from ucfh.table import Floats
 
 ULP = 2.0**-52
 ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Bounds that a learner believes.
+
+    Attributes:
+        lo, hi: (entries,) of transition probabilities.
+        reward_lo, reward_hi: (rows,) of mean rewards; 0 and 1 where those are told.
+
+    """
+
+    lo: Floats
+    hi: Floats
+    reward_lo: Floats
+    reward_hi: Floats
+
+    def holds(self, p: Floats, mean_rewards: Floats | None) -> bool:
+        """Whether the truth lies within: p (entries,), and mean rewards (rows - 1,) if given."""
+        slack = 1e-12  # the bounds are computed in double precision
+        inside = bool(((self.lo - slack <= p) & (p <= self.hi + slack)).all())
+        if mean_rewards is None:
+            return inside
+        r_lo, r_hi = self.reward_lo[:-1] - slack, self.reward_hi[:-1] + slack
+        return inside and bool(((r_lo <= mean_rewards) & (mean_rewards <= r_hi)).all())
 
 
 def _check(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ learner never knows which of them did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,12 +22,15 @@ class Counts:
         visits: (rows,) n(s, a), or n(t, s, a) where rows have stages; the last is the start.
         successors: (entries,) n(s, a, s').
         rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
+        scores: (k,) what single episodes scored, for a learner that asked (see
+            `ucfh.agents.base.Watch`).
 
     """
 
     visits: Ints
     successors: Ints
     rewards: Floats
+    scores: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def zero(cls, problem: Problem) -> Counts:
@@ -44,6 +47,7 @@ class Counts:
         self.visits += other.visits
         self.successors += other.successors
         self.rewards += other.rewards
+        self.scores = np.concatenate([self.scores, other.scores])
 
     def move_row(self, row: int, table: Table, to: Counts) -> None:
         """Add one row's counts to another's, and forget them here."""

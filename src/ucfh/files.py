@@ -65,6 +65,24 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
         raise InputError(f"cannot write {path}: the directory {directory} is not writable")
 
 
+def check_outputs(
+    outputs: Sequence[tuple[str | None, Sequence[str]]], inputs: Sequence[str], force: bool
+) -> None:
+    """Refuse before the work what could not be written after it, or would destroy its input.
+
+    ``outputs`` are paths, or None, each with the endings it may have.
+    """
+    taken = {os.path.abspath(path) for path in inputs}
+    for path, endings in outputs:
+        if path is None:
+            continue
+        check_ending(path, endings)
+        if os.path.abspath(path) in taken:
+            raise InputError(f"{path} is named twice: give every output a name of its own")
+        refuse_existing(path, force)
+        taken.add(os.path.abspath(path))
+
+
 @contextmanager
 def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
     """A temporary path to write to, which becomes ``path`` if all goes well.

@@ -159,6 +159,11 @@ class Table:
         offsets: Ints = np.arange(horizon)[:, None] * self.stride
         return np.asarray(rows + offsets, np.int64)
 
+    def policy_of(self, rows: Ints) -> NDArray[Any]:
+        """(H, S) the actions of the rows (H, S) that a policy takes: the converse of `rows_of`."""
+        pairs = rows - self.stride * np.arange(len(rows))[:, None]
+        return np.asarray(self.action[pairs], np.min_scalar_type(self.actions - 1))
+
     def rectangular(self) -> tuple[Ints, Ints]:
         """(t*S + s)*A + a and the successor of each entry, the start's left out."""
         body = int(self.indptr[self.start])

@@ -60,30 +60,42 @@ def walk(
     bonus: Floats | None,
     noisy: bool,
     sums: Floats | None,
+    watched: Ints | None,
+    leaving: Floats | None,
+    scores: Floats | None,
 ) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
 
     rows (H, S) what the policy takes; cumulative (entries,) of each row, infinite at its last
     possible entry; position (entries,) of nature's entries among the learner's; limit (rows,).
     Adds to visits (rows,), successors (learner's entries,) and, if given, sums (rows,) of
-    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). Returns how many were
-    walked and whether a limit was reached.
+    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). If rows are watched (H, S),
+    scores (episodes,) gets the reward of each episode while it takes those, and where it does
+    not, leaving (H+1, S) for the rest; rewards count as drawn if they are summed, else with their
+    mean. Returns how many were walked and whether a limit was reached.
     """
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
         reached = False
         s = 0
+        score, follows = 0.0, True
         for t in range(-1, H):
             row = start if t < 0 else rows[t, s]
+            if watched is not None and t >= 0 and follows and row != watched[t, s]:
+                follows = False
+                if leaving is not None:
+                    score += leaving[t, s]
             e = _draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
             s = indices[e]
             x = 0.0
-            if sums is not None and t >= 0:
+            if (sums is not None or watched is not None) and t >= 0:
                 x = r[min(t, len(r) - 1), row - t * stride]
                 if bonus is not None:
                     x += bonus[min(t, len(bonus) - 1), e]
-                if noisy:
+                if noisy and sums is not None:
                     x = 1.0 if rng.random() < x else 0.0
+            if follows:
+                score += x
             if not (drop_surplus and visits[row] >= limit[row]):
                 visits[row] += 1
                 successors[position[e]] += 1
@@ -91,6 +103,8 @@ def walk(
                     sums[row] += x
             if visits[row] >= limit[row]:
                 reached = True
+        if scores is not None:
+            scores[episode] = score
         if reached:
             return episode + 1, True
     return episodes, False

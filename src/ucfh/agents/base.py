@@ -9,17 +9,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh.certificate import Certificate
+from ucfh.confidence import Box
 from ucfh.counts import Counts
 from ucfh.problem import Problem
 from ucfh.table import Floats, Ints
 
 NEVER = np.iinfo(np.int64).max
 """More visits than can be counted: the row changes nothing any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What each episode is to be scored by: how much of its reward a policy would have earned.
+
+    An episode scores its reward while it follows the watched policy, and where it leaves it
+    ``leaving`` for the rest. Known rewards count with their mean.
+
+    Attributes:
+        rows: (H, S) the rows that the watched policy takes.
+        leaving: (H+1, S) what counts for the rest, by the step and state in which it is left.
+
+    """
+
+    rows: Ints
+    leaving: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,37 +53,14 @@ class Limits:
             episode: at least one runs between two calls.
         episodes: stop after so many episodes; None: no limit.
         drop_surplus: whether visits beyond a row's limit are not to be counted.
+        watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
 
     """
 
     visits: Ints
     episodes: int | None = None
     drop_surplus: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """Bounds that a learner believes.
-
-    Attributes:
-        lo, hi: (entries,) of transition probabilities.
-        reward_lo, reward_hi: (rows,) of mean rewards; 0 and 1 where those are told.
-
-    """
-
-    lo: Floats
-    hi: Floats
-    reward_lo: Floats
-    reward_hi: Floats
-
-    def holds(self, p: Floats, mean_rewards: Floats | None) -> bool:
-        """Whether the truth lies within: p (entries,), and mean rewards (rows - 1,) if given."""
-        slack = 1e-12  # the bounds are computed in double precision
-        inside = bool(((self.lo - slack <= p) & (p <= self.hi + slack)).all())
-        if mean_rewards is None:
-            return inside
-        r_lo, r_hi = self.reward_lo[:-1] - slack, self.reward_hi[:-1] + slack
-        return inside and bool(((r_lo <= mean_rewards) & (mean_rewards <= r_hi)).all())
+    watch: Watch | None = None
 
 
 class Agent(ABC):
@@ -79,6 +76,10 @@ class Agent(ABC):
         episode_bound: at most so many episodes are worse than epsilon, with probability
             1 - delta; None where no such theorem holds.
         update_bound: how many updates to expect at most, to show progress; None if unknown.
+        lower: what its best policy earns at least, if it keeps count of that; else NaN.
+        gap_bound: how far that one is from optimal at most; else NaN.
+        certificate: what it knows of its policy by now, if it keeps count of that.
+        done: whether it has stopped: the certificate says what it asked for.
 
     """
 
@@ -91,6 +92,10 @@ class Agent(ABC):
     delta: float
     episode_bound: float | None = None
     update_bound: float | None = None
+    lower: float = nan
+    gap_bound: float = nan
+    certificate: Certificate | None = None
+    done: bool = False
 
     def limits(self) -> Limits | None:
         """What may be seen before the policy can change; None if it may after any episode."""

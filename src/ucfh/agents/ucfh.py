@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.agents.base import NEVER, Agent, Box, Limits
-from ucfh.confidence import choose_set
+from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh.confidence import SETS, Box, choose_set
 from ucfh.counts import Counts
 from ucfh.errors import InputError
-from ucfh.planning import extended_value_iteration, start_value
+from ucfh.planning import PhasePlanner, start_value
 from ucfh.problem import Problem
 from ucfh.table import Rewards
 from ucfh.theory.constants import Variant, constants_of
@@ -42,7 +42,13 @@ class UCFH(Agent):
         variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
             random.
-        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee).
+        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee). Those
+            that hold at all times ("kt", "kl-ball", "kt-ball", "best") or at doublings ("l1"),
+            other schedules and a stop make it a `ucfh.agents.certified.CertifiedUCFH`, where
+            "best" is the default.
+        schedule: when to update: "paper" as above; "doubling" or "growth", see there. None: as
+            above, but with a stop or another set "growth" or, if the set needs it, "doubling".
+        stop: None to go on for ever, or "certificate".
         m: replaces the constant m, for tests and studies. No guarantee then: ``episode_bound``
             is None.
 
@@ -62,6 +68,16 @@ class UCFH(Agent):
 
     box: Box
 
+    def __new__(cls, *_: Any, **choices: Any) -> UCFH:
+        """Algorithm 1, or its certified kin if a choice asks for that."""
+        printed = choices.get("confidence", "paper") in SETS
+        printed &= choices.get("schedule") in (None, "paper") and choices.get("stop") is None
+        if cls is UCFH and not printed:
+            from ucfh.agents.certified import CertifiedUCFH
+
+            cls = CertifiedUCFH
+        return super().__new__(cls)
+
     def __init__(
         self,
         problem: Problem,
@@ -70,8 +86,11 @@ class UCFH(Agent):
         *,
         variant: Variant = "paper",
         confidence: str = "paper",
+        schedule: str | None = None,
+        stop: str | None = None,
         m: float | None = None,
     ) -> None:
+        del schedule, stop  # `__new__` has seen to them
         self.problem, self.epsilon, self.delta = problem, epsilon, delta
         self.confidence_set = choose_set(confidence)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
@@ -91,18 +110,22 @@ class UCFH(Agent):
         # the start is a row like the others, unless it is told
         self._learned = np.ones(problem.table.rows, bool)
         self._learned[problem.table.start] = problem.initial is None
+        self._planner = PhasePlanner(problem.table, problem.horizon)
         self._bound_all()
         self._plan()
 
-    def _plan(self) -> None:
-        """Optimistic planning: pi_k, and the value it has in the best MDP of M_k."""
+    def _plan(self, updated: int | None = None) -> None:
+        """Optimistic planning: pi_k, and the value it has in the best MDP of M_k.
+
+        ``updated`` is the only row in which M_k differs from M_{k-1}; None: any may.
+        """
         problem, box = self.problem, self.box
         rewards = problem.rewards
         if rewards is None:
             rewards = Rewards(box.reward_hi[:-1].reshape(-1, problem.table.pairs))
-        plan = extended_value_iteration(problem.table, box.lo, box.hi, rewards, problem.horizon)
-        self.policy = plan.policy
-        self.optimistic = start_value(problem.table, box.lo, box.hi, plan.values)
+        self._planner.plan(box.lo, box.hi, rewards, updated)
+        self.policy = self._planner.policy.copy()
+        self.optimistic = start_value(problem.table, box.lo, box.hi, self._planner.values)
 
     def limits(self) -> Limits:
         """v(s,a) may grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""
@@ -119,7 +142,7 @@ class UCFH(Agent):
         if not often.size:
             return False
         self._update(int(often[0]))
-        self._plan()
+        self._plan(self.updated)
         return True
 
     def _update(self, row: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from math import inf
@@ -12,11 +11,13 @@ import numpy as np
 
 from ucfh import __version__, policies
 from ucfh.agents.base import Agent
+from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.ucfh import UCFH
+from ucfh.certificate import Certificate
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError, unknown
-from ucfh.files import Labels, check_ending, refuse_existing
-from ucfh.problem import MDP
+from ucfh.files import Labels, check_outputs
+from ucfh.problem import MDP, Problem
 from ucfh.problems import make
 from ucfh.report import figures
 from ucfh.simulation import record
@@ -42,6 +43,7 @@ def run_learn(
     episodes: int | None,
     seed: int,
     method: str,
+    log: str | None,
     plot: str | None,
     policy: str | None,
     save: str | None,
@@ -57,18 +59,22 @@ def run_learn(
         ("policy", policy, policies.ENDINGS),
         ("run", save, record.ENDINGS),
     ]
-    _check_outputs(outputs, [problem], force)
+    inputs = [path for path in (problem, log, resume) if path is not None]
+    check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
-    learner = AGENTS[agent](mdp.problem.hiding(*cast(Any, hidden)), epsilon, delta, **settings)
+    told = mdp.problem.hiding(*cast(Any, hidden))
+    learner = AGENTS[agent](told, epsilon, delta, **settings)
+    if log is not None:
+        _begin_with(learner, log)
     old = None if resume is None else Run.load(resume)
     with _progress(learner, episodes, method) as report:
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
     if json:
-        print_json(summary(problem, agent, delta, seed, run))
+        print_json(summary(problem, mdp, agent, delta, seed, run))
     else:
         print_summary(problem, mdp, learner, hidden, run)
     # told first, so that a full disk costs no more than the files
-    title = f"{problem}: {agent.upper()}, {settings['variant']} constants"
+    title = f"{problem}: {agent.upper()}, {_method(learner)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
         "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),
@@ -92,24 +98,32 @@ def run_learn(
         sys.exit(INTERRUPTED)
 
 
-def _check_outputs(
-    outputs: list[tuple[str, str | None, tuple[str, ...]]], inputs: list[str], force: bool
-) -> None:
-    """Refuse before the work what could not be written after it, or would destroy its input."""
-    taken = {os.path.abspath(path) for path in inputs}
-    for _, path, endings in outputs:
-        if path is None:
-            continue
-        check_ending(path, endings)
-        if os.path.abspath(path) in taken:
-            raise InputError(f"{path} is named twice: give every output a name of its own")
-        refuse_existing(path, force)
-        taken.add(os.path.abspath(path))
+def _begin_with(learner: Agent, log: str) -> None:
+    """Let the learner start with what a log shows."""
+    from ucfh.live.logs import read_log
+
+    if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":
+        raise InputError("--log needs a learner whose sets hold at all times: leave --paper out")
+    found = read_log(log, learner.problem)
+    for fault in found.faults:
+        print(f"ucfh: {log}: {fault}", file=sys.stderr)
+    learner.observe(found.counts)
 
 
-def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict[str, Any]:
+def _method(agent: Agent) -> str:
+    """How a learner learns, in a few words."""
+    settings = agent.settings()
+    if isinstance(agent, CertifiedUCFH):
+        return f"{settings['confidence']} sets, {settings['schedule']} schedule, to a certificate"
+    return f"{settings['variant']} constants, {settings['confidence']} sets"
+
+
+def summary(
+    problem: str, mdp: MDP, agent: str, delta: float, seed: int, run: Run
+) -> dict[str, Any]:
     """A run in a few numbers, for programs."""
-    mistakes = run.mistakes()
+    mistakes, value = run.mistakes(), mdp.value(run.policy)
+    known = run.certificate
     return {
         "problem": problem,
         "agent": agent,
@@ -122,13 +136,15 @@ def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict
         "bound": run.episode_bound,
         "updates": run.updates,
         "update_bound": run.update_bound,
-        "value": run.value,
+        "value": value,
         "optimal": run.optimal,
-        "gap": run.gap,
+        "gap": run.optimal - value,
         "regret": run.regret,
-        "upper": None,
-        "lower": None,
-        "certified": None,
+        "upper": None if known is None else known.upper,
+        "lower": None if known is None else known.lower,
+        "gap_bound": None if known is None else known.gap,
+        "certified": None if known is None else known.certified,
+        "missing": None if known is None else [vars(pair) for pair in known.missing],
         "final": run.final,
         "interrupted": run.interrupted,
         "settings": run.about,
@@ -139,11 +155,11 @@ def summary(problem: str, agent: str, delta: float, seed: int, run: Run) -> dict
 
 def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
     """A run for a person."""
-    settings = agent.settings()
-    mistakes, bound = run.mistakes(), run.episode_bound
-    theorem = {"paper": "as printed", "corrected": "corrected"}[settings["variant"]]
+    mistakes, bound, known = run.mistakes(), run.episode_bound, run.certificate
     why = (
-        "the policy can never change again"
+        "certified"
+        if known is not None and known.certified
+        else "the policy can never change again"
         if run.final
         else "interrupted"
         if run.interrupted
@@ -151,23 +167,31 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     )
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
-        "learner": f"{settings['agent']}, {settings['variant']} constants, "
-        f"{settings['confidence']} sets; epsilon {run.epsilon:g}, delta {agent.delta:g}"
-        + (f"; not told: {', '.join(hidden)}" if hidden else ""),
-        "episodes": f"{run.episodes:.4g} ({why})",
-        "mistakes": f"{mistakes:.4g} episodes were worse than epsilon"
-        + ("" if bound is None else f"; Theorem 1, {theorem}, allows {bound:.3g}"),
-        "updates": f"{run.updates} of the model"
-        + ("" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"),
-        "value": f"{run.value:.6g} is what the last policy earns, of an optimal "
-        f"{run.optimal:.6g} (gap {run.gap:.3g})",
+        "learner": f"{agent.settings()['agent']}, {_method(agent)}; epsilon {run.epsilon:g}, "
+        f"delta {agent.delta:g}" + (f"; not told: {', '.join(hidden)}" if hidden else ""),
+        "episodes": f"{_count(run.episodes)} ({why})",
+    }
+    if known is None:
+        theorem = {"paper": "as printed", "corrected": "corrected"}[agent.settings()["variant"]]
+        lines["mistakes"] = f"{mistakes:.4g} episodes were worse than epsilon" + (
+            "" if bound is None else f"; Theorem 1, {theorem}, allows {bound:.3g}"
+        )
+        lines["updates"] = f"{run.updates} of the model" + (
+            "" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"
+        )
+    else:
+        lines |= certificate_lines(known, mdp.problem)
+    value = mdp.value(run.policy)
+    lines |= {
+        "value": f"{value:.6g} is what the policy really earns, of an optimal "
+        f"{run.optimal:.6g} (gap {run.optimal - value:.3g})",
         "took": f"{run.seconds:.2f} s",
     }
     if mdp.note:
         lines["note"] = mdp.note
     for key, text in lines.items():
         print(f"{key:>12}  {text}")
-    print("\nAn episode under the last policy, as it may go:")
+    print("\nAn episode under the policy, as it may go:")
     states = Labels("state", mdp.problem.state_names, mdp.states)
     actions = Labels("action", mdp.problem.action_names, mdp.actions)
     course = example_episode(mdp, run.policy)
@@ -179,6 +203,33 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if len(course) <= 20 or t < 10 or t >= len(course) - 10:
             print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
     print()
+
+
+def _count(episodes: int) -> str:
+    """A number of episodes: all digits while they are few."""
+    return str(episodes) if episodes < 1e6 else f"{episodes:.4g}"
+
+
+def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
+    """A certificate for a person: what is known, with what probability, what is missing."""
+    sure = f"with probability {1 - known.delta:g}"
+    lines = {
+        "known": f"{sure}: V* <= {known.upper:.4g}, this policy earns >= {known.lower:.4g} and is "
+        f"within {known.gap:.4g} of optimal"
+    }
+    if not known.certified and known.missing:
+        states = Labels("state", problem.state_names, problem.states)
+        actions = Labels("action", problem.action_names, problem.actions)
+        pairs = [
+            f"{actions.label(x.action)} in {states.label(x.state)}"
+            + (f" at step {x.stage + 1}" if problem.table.stages > 1 else "")
+            + f" ({x.visits} visits, {x.share:.0%})"
+            if x.state >= 0
+            else f"where episodes start ({x.visits} seen, {x.share:.0%})"
+            for x in known.missing[:5]
+        ]
+        lines["missing"] = "most is unknown about: " + "; ".join(pairs)
+    return lines
 
 
 def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
@@ -227,6 +278,14 @@ class _progress:
         if self.most is not None and (self.method == "step" or run.episodes < self.most):
             done = max(done, run.episodes / self.most)
         text = f"phase {len(run.rows)}, {run.episodes:.3g} episodes, gap {run.gap:.3g}"
+        if self.agent.gap_bound == self.agent.gap_bound:
+            # the gap falls about like a power of the episodes: so much of the way is done
+            epsilon, now = self.agent.epsilon, max(self.agent.gap_bound, self.agent.epsilon)
+            done = max(done, (epsilon / now) ** 1.5)
+            text = (
+                f"{run.episodes:.3g} episodes: V* <= {self.agent.optimistic:.3f}, "
+                f"V^pi >= {self.agent.lower:.3f}, gap <= {now:.3f} of {epsilon:g}"
+            )
         self.bar.update(self.task, completed=min(done, 1.0), description=text)
 
     def __exit__(self, *_: object) -> None:

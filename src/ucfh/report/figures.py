@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,6 +94,77 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_title(fill(title, 70), parse_math=False)
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    _save(figure, path, force)
+
+
+def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
+    """Draw how what is known closes in on the truth, and save it.
+
+    Above, over the number of episodes: the bound of V* from above and that of what the policy
+    earns from below, around V*. Below: how far the policy may be from optimal, until it is
+    epsilon.
+    """
+    check_ending(path, ENDINGS)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    phases = run.phases
+    x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(8, 5.6), layout="constrained", sharex=True, height_ratios=(3, 2)
+    )
+    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="$V^*$ is at most this")
+    above.plot(x, phases.lower, color=GAP, lw=2, label="the policy earns at least this")
+    above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
+    above.axhline(run.optimal, color=LIMIT, ls="--", lw=1)
+    above.annotate(
+        f"$V^*$ = {run.optimal:.3g}, which the learner does not know",
+        (0.01, run.optimal),
+        xycoords=("axes fraction", "data"),
+        va="bottom",
+        color=LIMIT,
+    )
+    above.set_ylabel("reward in an episode")
+    above.set_title(fill(title, 70), parse_math=False)
+    below.plot(
+        x, phases.gap_bound, color="black", lw=2, label="the policy is this close to optimal"
+    )
+    below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
+    below.annotate(
+        f"epsilon = {run.epsilon:g}",
+        (0.01, run.epsilon),
+        xycoords=("axes fraction", "data"),
+        va="bottom",
+        color=LIMIT,
+    )
+    if run.certificate is not None and run.certificate.certified:
+        for axes in (above, below):
+            axes.axvline(x[-1], color=LIMIT, ls=":", lw=1.5)
+        below.annotate(
+            f"certified after {run.episodes} episodes ",
+            (x[-1], 0.92),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            va="top",
+            color=LIMIT,
+        )
+    below.set_xscale("log")
+    below.set_yscale("log")
+    below.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
+    below.set_xlabel("episodes")
+    below.set_ylabel("distance")
+    for axes in (above, below):
+        axes.grid(alpha=0.2)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    _save(figure, path, force)
+
+
+def _save(figure: Any, path: AnyPath, force: bool) -> None:
+    """Save a figure, and forget it."""
+    from matplotlib import pyplot as plt
+
     try:
         with replacing(path, force) as temporary, warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks

@@ -10,6 +10,7 @@ import numpy as np
 
 from ucfh import __version__
 from ucfh.agents.base import Agent
+from ucfh.certificate import Certificate
 from ucfh.errors import InputError
 from ucfh.files import AnyPath, check_ending, open_bytes, replacing
 from ucfh.problem import MDP, Problem
@@ -72,7 +73,11 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
         "seconds": run.seconds,
         "generator": None if run.checkpoint is None else run.checkpoint.generator,
     }
-    arrays: dict[str, Any] = {"head": np.array(json.dumps(head)), "policy": run.policy}
+    arrays: dict[str, Any] = {"policy": run.policy}
+    if run.certificate is not None:
+        arrays["certified_policy"] = run.certificate.policy
+        head["certificate"] = run.certificate.as_dict()
+    arrays["head"] = np.array(json.dumps(head))
     for name, kind in COLUMNS:
         column = [getattr(row, name) for row in run.rows]
         # Python integers of any size are kept as text
@@ -122,4 +127,7 @@ def _run_of(arrays: dict[str, Any]) -> Run:
         seconds=head["seconds"],
         rows=rows,
         checkpoint=checkpoint,
+        certificate=Certificate.of_dict(head["certificate"], arrays["certified_policy"])
+        if "certificate" in head
+        else None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh.certificate import Certificate
 from ucfh.errors import InputError
 from ucfh.files import AnyPath
 
@@ -26,6 +27,8 @@ COLUMNS = [
     ("gap", np.float64),
     ("captured", np.float64),
     ("stage", np.int64),
+    ("lower", np.float64),
+    ("gap_bound", np.float64),
 ]
 
 
@@ -41,6 +44,8 @@ class Phase:
         n: the pair's visits after the update.
         value: V^pi, exactly. optimistic: V~. gap: V* - V^pi.
         captured: 1 if the true transitions lie in the confidence sets, 0 if not, NaN without.
+        lower, gap_bound: what the learner knows: what its best policy earns at least, and how far
+            that one is from optimal at most; NaN where it does not keep count.
 
     """
 
@@ -54,6 +59,8 @@ class Phase:
     state: int = -1
     action: int = -1
     n: int = 0
+    lower: float = nan
+    gap_bound: float = nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +81,12 @@ class Run:
         optimal: V*, the value of the best policy.
         episode_bound: how many episodes the learner's theorem lets be worse than epsilon.
         update_bound: how many updates it expects at most (U_max).
-        policy: (H, S) the last policy.
+        policy: (H, S) the last policy or, where there is a certificate, the one that it is about.
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the run was cut short by the user.
         seconds: how long it took.
+        certificate: what the learner knows at the end, if it keeps count of that.
         checkpoint: where the last phase began: the learner's and the generator's state, from
             which `simulate` goes on to the same result as if it had never stopped.
 
@@ -94,6 +102,7 @@ class Run:
     seconds: float = 0.0
     rows: list[Phase] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
+    certificate: Certificate | None = None
 
     @property
     def epsilon(self) -> float:
@@ -147,10 +156,11 @@ class Run:
         return sum(row.episodes * row.gap for row in self.rows)
 
     def plot(self, path: AnyPath, title: str = "", force: bool = False) -> None:
-        """Draw what was lost and promised over the episodes: a .png, .svg or .pdf."""
-        from ucfh.report.figures import plot_run
+        """Draw what was lost, promised and known over the episodes: a .png, .svg or .pdf."""
+        from ucfh.report.figures import plot_certificate, plot_run
 
-        plot_run(self, title or self.about["agent"].upper(), path, force)
+        plot = plot_run if self.certificate is None else plot_certificate
+        plot(self, title or self.about["agent"].upper(), path, force)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""
@@ -186,7 +196,16 @@ class Run:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        end = "final" if self.final else "interrupted" if self.interrupted else "capped"
+        certified = self.certificate is not None and self.certificate.certified
+        end = (
+            "certified"
+            if certified
+            else "final"
+            if self.final
+            else "interrupted"
+            if self.interrupted
+            else "capped"
+        )
         return (
             f"Run({self.episodes:.4g} episodes, {self.updates} updates, gap {self.gap:.4g}, {end})"
         )

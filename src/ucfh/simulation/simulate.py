@@ -41,7 +41,8 @@ def simulate(
     Args:
         mdp: the world. The learner sees counts from it, never its probabilities.
         agent: the learner; it goes on from where it is.
-        episodes: how many to run at most; None: until the policy can never change again.
+        episodes: how many to run at most; None: until the policy can never change again, or the
+            learner has the certificate that it was asked for.
         seed: of NumPy's default generator. The same seed and method give the same run.
         method: "bulk" runs any number of episodes at once, exactly (see
             `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
@@ -79,6 +80,12 @@ def simulate(
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
         _run_phase(run, world, agent, rng, most, method, progress)
+        if agent.done:
+            _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon))
+            run.final, run.checkpoint = True, None
+    run.certificate = agent.certificate
+    if run.certificate is not None:
+        run.policy = run.certificate.policy
     run.seconds = spent + perf_counter() - started
     return run
 
@@ -130,7 +137,8 @@ def _run_phase(
 
         room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
         try:
-            if method == "step" or (limits.visits <= 0).any() or limits.episodes == 1:
+            one_by_one = method == "step" or limits.watch is not None or limits.episodes == 1
+            if one_by_one or (limits.visits <= 0).any():
                 _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
             else:
                 bulk = BulkPhase(world, rng, rows, limits, min(room, default=None), stretch)
@@ -171,6 +179,15 @@ def _begin_phase(run: Run, world: World, agent: Agent, rows: Ints) -> Phase:
     if agent.box is not None:
         captured = float(agent.box.holds(world.p, world.mean_rewards))
     run.policy = agent.policy
-    phase = Phase(run.episodes, 0, value, agent.optimistic, run.optimal - value, captured)
+    phase = Phase(
+        run.episodes,
+        0,
+        value,
+        agent.optimistic,
+        run.optimal - value,
+        captured,
+        lower=agent.lower,
+        gap_bound=agent.gap_bound,
+    )
     run.rows.append(phase)
     return phase

@@ -34,7 +34,7 @@ class Stretch:
     def copy_counts(self) -> Counts:
         """What was seen so far, to come back to."""
         seen = self.seen
-        return Counts(seen.visits.copy(), seen.successors.copy(), seen.rewards.copy())
+        return Counts(seen.visits.copy(), seen.successors.copy(), seen.rewards.copy(), seen.scores)
 
 
 class World:
@@ -107,6 +107,8 @@ class World:
         """Walk at most so many more episodes, taking rows (H, S), until a limit is reached."""
         mdp, table, seen = self.mdp, self.mdp.table, stretch.seen
         waiting = bool((limits.visits <= 0).any())
+        watch = limits.watch
+        scores = None if watch is None else np.zeros(1 if waiting else episodes)
         walked, reached = kernels.walk(
             rng,
             1 if waiting else episodes,
@@ -124,7 +126,12 @@ class World:
             mdp.rewards.successor,
             mdp.noise == "bernoulli",
             None if self.mean_rewards is None else seen.rewards,
+            None if watch is None else watch.rows,
+            None if watch is None else watch.leaving,
+            scores,
         )
+        if scores is not None:
+            seen.scores = np.concatenate([seen.scores, scores[:walked]])
         stretch.episodes += int(walked)
         stretch.ended = bool(reached) or waiting
 

@@ -1,0 +1,240 @@
+"""UCFH with sets that hold at all times, or at doublings: it says when it is done.
+
+    loop
+        plan over the sets: V* <= upper, V^pi >= lower for a policy pi
+        stop if upper - lower <= epsilon (or if the difference is bounded by that directly)
+        follow the optimistic policy until the schedule says so, and count
+
+Schedules: "growth" plans anew after 2 % more episodes, with all that was counted; "doubling" when
+the visits of some row have doubled, with those of that row; "paper" likewise, but for the first
+time after m w_min visits. Sets that hold at doublings only (`ucfh.sets`) need one of the latter.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ucfh.agents.base import Limits
+from ucfh.agents.directed import Directed
+from ucfh.agents.ucfh import UCFH
+from ucfh.best import Best
+from ucfh.certificate import Certificate, assumptions, what_is_missing
+from ucfh.counts import Counts
+from ucfh.errors import InputError, check_unit, unknown
+from ucfh.problem import Problem
+from ucfh.sets import ALWAYS, AT_DOUBLINGS, Sets
+from ucfh.table import Ints
+from ucfh.theory.constants import Variant, constants_of
+
+GROWTH = 0.02
+"""More episodes after which the "growth" schedule plans anew."""
+
+MOST = 2**62
+"""A limit on visits that is never reached, but counted towards."""
+
+
+class Plain:
+    """What `CertifiedUCFH` believes and follows with a confidence set: optimism."""
+
+    watch = None
+
+    def __init__(self, problem: Problem, delta: float, kind: str) -> None:
+        self.problem = problem
+        self.sets = Sets(problem, delta, kind)
+        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+
+    def learn(self, n: Counts, updates: Ints) -> None:
+        """Bound everything anew, and plan."""
+        self.sets.learn(n, updates)
+        self.policy, self.upper = self.sets.plan(n, optimistic=True)
+        self._certified, self.lower = self.sets.plan(n, optimistic=False)
+        self.gap = self.upper - self.lower
+
+    @property
+    def certified(self) -> Ints:
+        """(H, S) the rows of the policy that earns at least ``lower``."""
+        return self.problem.table.rows_of(self._certified, self.problem.horizon)
+
+    def score(self, scores: Any) -> None:
+        """Nothing is scored."""
+
+    def state(self) -> dict[str, Any]:
+        """All follows from the counts."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """All follows from the counts."""
+
+
+class CertifiedUCFH(UCFH):
+    """A policy, and a certificate that it is epsilon-optimal, with probability 1 - delta.
+
+    Args:
+        problem: what the learner is told.
+        epsilon, delta: accuracy and failure probability, both in (0, 1].
+        confidence: "best" (`ucfh.best`), or a kind of `ucfh.sets`.
+        schedule: "growth", "doubling" or "paper"; None: growth, if the sets allow it.
+        variant, m: of the constants m and w_min, for schedule "paper".
+        stop: "certificate", or None to go on for ever.
+        without: ideas of "best" that are switched off, to measure their worth.
+
+    >>> from ucfh import make, simulate
+    >>> mdp = make("chain:n=5")
+    >>> run = simulate(mdp, CertifiedUCFH(mdp.problem, epsilon=0.5, delta=0.1))
+    >>> run.certificate.certified, run.gap <= 0.5
+    (True, True)
+
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        *,
+        variant: Variant = "paper",
+        confidence: str = "best",
+        schedule: str | None = None,
+        stop: str | None = "certificate",
+        m: float | None = None,
+        without: tuple[str, ...] = (),
+    ) -> None:
+        self.problem = problem
+        self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
+        always = confidence == "best" or confidence in ALWAYS
+        if not always and confidence not in AT_DOUBLINGS:
+            raise unknown("confidence set", confidence, (*AT_DOUBLINGS, *ALWAYS, "best"))
+        schedule = schedule or ("growth" if always else "doubling")
+        if schedule not in ("growth", "doubling", "paper"):
+            raise unknown("schedule", schedule, ("growth", "doubling", "paper"))
+        if schedule != "paper" and (m is not None or variant != "paper"):
+            raise InputError("m and variant belong to schedule='paper': leave them out")
+        if schedule == "growth" and not always:
+            raise InputError(
+                f"the set {confidence!r} holds at doublings only: pass schedule='doubling', or a "
+                f"set that holds always ({', '.join(ALWAYS)}, best)"
+            )
+        if stop not in (None, "certificate"):
+            raise unknown("stop", stop, ("certificate",))
+        if without and confidence != "best":
+            raise InputError("only confidence='best' has ideas to do without")
+        self.confidence, self.schedule, self.stop = confidence, schedule, stop
+        self.without = tuple(without)
+        self.constants = constants_of(problem, epsilon, delta, variant, m)
+        self._enough = 1
+        if schedule == "paper":
+            self._enough = ceil(self.constants.m * self.constants.w_min)
+        self.n, self.v = Counts.zero(problem), Counts.zero(problem)
+        self.updates = np.zeros(problem.table.rows, np.int64)
+        self.updated = problem.table.start
+        if confidence == "best":
+            self.beliefs: Directed | Plain = Directed(problem, epsilon, delta, self.without)
+        else:
+            self.beliefs = Plain(problem, delta, confidence)
+        self._take_stock()
+
+    @property
+    def episodes(self) -> int:
+        """How many were seen."""
+        return int(self.n.visits[-1] + self.v.visits[-1])
+
+    def limits(self) -> Limits:
+        """2 % more episodes; or as many visits of some row as it has already."""
+        visits = np.full(self.problem.table.rows, MOST)
+        if self.schedule == "growth":
+            room = max(1, int(GROWTH * self.n.visits[-1])) - int(self.v.visits[-1])
+            return Limits(visits, episodes=max(1, room), watch=self.beliefs.watch)
+        learned = self.problem.table.lengths > 1
+        learned[-1] &= self.problem.initial is None
+        room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
+        return Limits(
+            np.where(learned, room_of, visits), drop_surplus=True, watch=self.beliefs.watch
+        )
+
+    def observe(self, seen: Counts) -> bool:
+        """Count; learn from it if the schedule says so."""
+        self.beliefs.score(seen.scores)
+        seen.scores = np.zeros(0)
+        self.v.add(seen)
+        if self.schedule == "growth":
+            if self.v.visits[-1] < max(1, int(GROWTH * self.n.visits[-1])):
+                return False
+            due = np.flatnonzero(self.v.visits)
+        else:
+            due = np.flatnonzero(self.limits().visits == 0)
+            if not due.size:
+                return False
+        if len(due) == int((self.v.visits > 0).sum()):
+            self.n.add(self.v)
+            self.v = Counts.zero(self.problem)
+        else:
+            for row in due:
+                self.v.move_row(int(row), self.problem.table, to=self.n)
+        self.updates[due] += 1
+        self.beliefs.learn(self.n, self.updates)
+        self._take_stock()
+        return True
+
+    def _take_stock(self) -> None:
+        """What is known by now, and whether it is enough."""
+        beliefs = self.beliefs
+        self.policy, self.optimistic = beliefs.policy, beliefs.upper
+        self.lower, self.gap_bound = beliefs.lower, beliefs.gap
+        self.done = self.stop is not None and beliefs.gap <= self.epsilon
+        if self.done:
+            self.policy = self.problem.table.policy_of(beliefs.certified)
+
+    @property
+    def certificate(self) -> Certificate:  # type: ignore[override]
+        """What is known by now: the policy, the bounds, and what holds the gap open."""
+        beliefs, problem = self.beliefs, self.problem
+        best = Best(problem, self.delta)
+        b = best.bounds(self.n)
+        by_difference = beliefs.by_difference if isinstance(beliefs, Directed) else False
+        return Certificate(
+            beliefs.upper,
+            beliefs.lower,
+            beliefs.gap,
+            problem.table.policy_of(beliefs.certified),
+            self.epsilon,
+            self.delta,
+            self.episodes,
+            f"{self.confidence} sets, {self.schedule} schedule",
+            assumptions(problem),
+            what_is_missing(problem, self.n, best.blame(self.n, b, by_difference)),
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments it was made with."""
+        return {
+            "agent": "ucfh",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "schedule": self.schedule,
+            "stop": self.stop,
+            "variant": self.constants.variant,
+            "m": self.constants.m_given,
+            "without": list(self.without),
+        }
+
+    def visits_of(self, row: int) -> int:
+        """n of a row."""
+        return int(self.n.visits[row])
+
+    def state(self) -> dict[str, Any]:
+        """Counts, updates, and what the beliefs keep besides."""
+        own = {**self.n.state("n"), **self.v.state("v"), "updates": self.updates.copy()}
+        return {**own, **self.beliefs.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave, and plan."""
+        self.n.restore("n", state)
+        self.v.restore("v", state)
+        self.updates[:] = state["updates"]
+        self.beliefs.restore(state)
+        self.beliefs.learn(self.n, self.updates)
+        self._take_stock()

@@ -1,0 +1,193 @@
+"""Sampling for the best certificate: which policy to follow next, and which to freeze and score.
+
+Sampling never affects validity, so all here is judged by how few episodes it takes. Two routes
+lead to a certificate for epsilon:
+
+- the difference D of `ucfh.best`, which falls about like episodes^(-2/3) in what was measured;
+- U - V^pi, where U falls like episodes^(-1/2), and V^pi is bounded by scoring a frozen policy:
+  2 Var ln(.../delta)/x^2 episodes for a margin x.
+
+At each planning the shorter route by these rules is taken. What it depends on most is sampled:
+the derivative of the gap by the visits of each row (`Best.blame`) is the reward of an episode, and
+the policy that collects most of it in the empirical model is followed. On the second route, once
+more episodes spent on U save fewer scored ones, the greedy policy is frozen and followed instead.
+"""
+
+from __future__ import annotations
+
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from ucfh._kernels import balls
+from ucfh.agents.base import Watch
+from ucfh.best import Best, Bounds
+from ucfh.counts import Counts
+from ucfh.problem import Problem
+from ucfh.table import Floats, Ints
+
+BINS = 1000
+"""Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
+
+GOOD_ENOUGH = 0.25
+"""A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
+
+FEW_LEAVE = 0.1
+"""Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
+
+
+class Directed:
+    """What `CertifiedUCFH` believes and follows with ``confidence="best"``.
+
+    Attributes:
+        policy: (H, S) what to follow.
+        upper, lower, gap: of the certificate, for the policy ``certified`` (H, S).
+        watch: how to score the next episodes, or None.
+
+    """
+
+    def __init__(self, problem: Problem, epsilon: float, delta: float, without: Any = ()) -> None:
+        self.problem, self.epsilon = problem, epsilon
+        self.best = Best(problem, delta, tuple(without))
+        self.frozen: Ints | None = None
+        self.number = 0
+        self.scores: dict[float, int] = {}
+        self.watch: Watch | None = None
+        self.upper, self.lower, self.gap = inf, 0.0, inf
+        self.certified: Ints = np.zeros((0, 0), np.int64)
+        self.by_difference = True
+        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+
+    def score(self, scores: Floats) -> None:
+        """Take the scores (k,) of episodes that were watched."""
+        width = self.epsilon / BINS
+        for x, times in zip(*np.unique(np.floor(scores / width), return_counts=True), strict=True):
+            x = float(x) * width
+            self.scores[x] = self.scores.get(x, 0) + int(times)
+
+    def learn(self, n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """Bound everything anew, and choose what to do next."""
+        table, best = self.problem.table, self.best
+        self.bounds = b = best.bounds(n)
+        self.upper = min(self.upper, b.upper)
+        self.gap = min(self.gap, self.upper - self.lower)
+        self._consider(b.greedy, b.lower, b.difference, by_difference=True)
+        if self.frozen is not None:
+            by_scores = best.by_scores(self.scores, self.number)
+            self._consider(self.frozen, by_scores, inf, by_difference=False)
+        if self.gap <= self.epsilon:
+            self.watch = None
+            self.policy = table.policy_of(self.certified)
+            return
+        rows = self._choose(n, b)
+        self.policy = table.policy_of(rows)
+        self._decide_on_scoring(n, rows)
+
+    def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
+        """Keep a policy that takes rows (H, S) if it is known to be closer to optimal."""
+        gap = min(gap, self.upper - lower)
+        if gap < self.gap:
+            self.certified, self.lower, self.gap = rows.copy(), lower, gap
+            self.by_difference = by_difference
+
+    def _choose(self, n: Counts, b: Bounds) -> Ints:
+        """The rows (H, S) to take next."""
+        episodes = max(1, int(n.visits[-1]))
+        estimate, ahead = b.estimate, max(b.upper - b.estimate, 1e-12)
+        variance = max(0.0, b.second - estimate**2)
+        tail = 2 * variance * (log((self.number + 1) * (self.number + 2)) + self._price)
+        margins = self.epsilon * np.arange(1, 100) / 100
+        spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
+        second_route = float((spent + tail / margins**2).min()) if self.best.on["scores"] else inf
+        first_route = episodes * (b.difference / self.epsilon) ** 1.5
+        by_difference = first_route < second_route
+        margin = self.epsilon - ahead
+        if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
+            self._freeze(n, b, margin)
+            assert self.frozen is not None
+            return self.frozen
+        if not self.best.on["directed"]:
+            return b.up
+        return self._explore(n, self.best.blame(n, b, by_difference))
+
+    @property
+    def _price(self) -> float:
+        """About the budget of a bound by scores, in nats."""
+        return self.best.log_price("scores") + 3.0
+
+    def _freeze(self, n: Counts, b: Bounds, margin: float) -> None:
+        """Freeze the greedy policy, unless the frozen one is about as good."""
+        if self.frozen is not None:
+            old = self.best.mean_values(n, self.frozen)
+            if (
+                b.estimate - self.best.at_start(old, n, 0.0, self.best.eta_up)
+                < GOOD_ENOUGH * margin
+            ):
+                return
+        self.frozen = b.greedy.copy()
+        self.number += 1
+        self.scores = {}
+
+    def _explore(self, n: Counts, blame: Floats) -> Ints:
+        """The rows (H, S) of the policy that does most about the gap."""
+        table, H = self.problem.table, self.problem.horizon
+        policy = np.zeros((H, table.states), np.int64)
+        balls.explore(
+            table.first,
+            table.action,
+            table.indptr,
+            table.indices,
+            table.stride,
+            n.successors,
+            n.visits,
+            blame / np.maximum(n.visits, 1),
+            policy,
+        )
+        return table.rows_of(policy, H)
+
+    def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
+        """Score the next episodes if they follow the frozen policy closely."""
+        self.watch = None
+        if self.frozen is None:
+            return
+        table = self.problem.table
+        leaving = self.best.lower_values(n, self.frozen)
+        worth = self.best.mean_values(n, self.frozen)
+        loss = balls.loss_by_leaving(
+            table.indptr,
+            table.indices,
+            n.successors,
+            n.visits,
+            rows,
+            self.frozen,
+            worth,
+            leaving,
+            self.best.start(n),
+        )
+        if loss <= FEW_LEAVE * self.epsilon:
+            self.watch = Watch(self.frozen, leaving)
+
+    def state(self) -> dict[str, Any]:
+        """The frozen policy and its scores."""
+        return {
+            "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
+            "number": self.number,
+            "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
+            "certified": self.certified.copy(),
+            "U": self.best.U.copy(),
+            "L": self.best.L.copy(),
+            "scores": np.array([*self.scores], float),
+            "times": np.array([*self.scores.values()], np.int64),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave."""
+        frozen = np.asarray(state["frozen"], np.int64)
+        self.frozen = frozen if frozen.size else None
+        self.number = int(state["number"])
+        self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
+        self.by_difference = bool(state["known"][3])
+        self.certified = np.asarray(state["certified"], np.int64)
+        self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
+        self.scores = dict(zip(state["scores"].tolist(), state["times"].tolist(), strict=True))

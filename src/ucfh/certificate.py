@@ -1,0 +1,219 @@
+"""A certificate: an epsilon-optimal policy, and why one may believe it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh.best import Best
+from ucfh.counts import Counts
+from ucfh.errors import InputError, check_unit
+from ucfh.problem import Problem
+
+SHOWN = 10
+"""How many of the pairs that hold a gap open are named."""
+
+
+TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
+
+
+@dataclass(frozen=True)
+class Open:
+    """A pair that holds the gap open.
+
+    Attributes:
+        stage, state, action: the pair; the stage is 0 where transitions do not depend on it, and
+            state and action are -1 for the start.
+        visits: how often it was seen.
+        share: which part of what is unknown it accounts for; all shares sum to 1.
+
+    """
+
+    stage: int
+    state: int
+    action: int
+    visits: int
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """With probability 1 - delta: V* <= upper, V^policy >= lower, and V* - V^policy <= gap.
+
+    Attributes:
+        upper: a bound of V* from above. lower: of what the policy earns, from below.
+        gap: how far the policy may be from optimal: at most upper - lower, often less, since what
+            is unknown about both may cancel.
+        policy: (H, S).
+        epsilon, delta: what was asked for; epsilon is None where nothing was.
+        episodes: how many were seen.
+        method: how it was obtained.
+        assumed: what was taken for granted, as sentences.
+        missing: the pairs that hold the gap open, worst first.
+
+    """
+
+    upper: float
+    lower: float
+    gap: float
+    policy: NDArray[Any]
+    epsilon: float | None
+    delta: float
+    episodes: int
+    method: str
+    assumed: tuple[str, ...] = ()
+    missing: tuple[Open, ...] = field(default=())
+
+    @property
+    def certified(self) -> bool:
+        """Whether the policy is epsilon-optimal, with probability 1 - delta."""
+        return self.epsilon is not None and self.gap <= self.epsilon
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the policy, as numbers and texts."""
+        out = {name: getattr(self, name) for name in TEXTS}
+        return {**out, "assumed": list(self.assumed), "missing": [vars(x) for x in self.missing]}
+
+    @classmethod
+    def of_dict(cls, saved: dict[str, Any], policy: NDArray[Any]) -> Certificate:
+        """The converse of `as_dict`."""
+        missing = tuple(Open(**x) for x in saved["missing"])
+        texts = {name: saved[name] for name in TEXTS}
+        return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
+
+    def __repr__(self) -> str:
+        what = "certified" if self.certified else "not certified"
+        return (
+            f"Certificate({what}: {self.lower:.4g} <= V^pi, V* <= {self.upper:.4g}, "
+            f"V* - V^pi <= {self.gap:.4g}, delta {self.delta:g}, {self.episodes} episodes)"
+        )
+
+
+def assumptions(problem: Problem) -> tuple[str, ...]:
+    """What a learner takes for granted, by what it was told."""
+    steps = "step, state and action" if problem.table.stages > 1 else "state and action"
+    out = [f"what follows depends on {steps} only", f"an episode lasts {problem.horizon} steps"]
+    out.append(
+        "rewards lie in [0, 1] and are learned"
+        if problem.rewards is None
+        else "rewards are as told"
+    )
+    out.append("the start is learned" if problem.initial is None else "the start is as told")
+    if int(problem.table.lengths[:-1].min()) < problem.states:
+        out.append("only the successors that were told can follow")
+    return tuple(out)
+
+
+def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[Open, ...]:
+    """The rows with the largest blame (rows,), by name."""
+    total = float(blame.sum())
+    worst = np.argsort(-blame, kind="stable")[:SHOWN]
+    return tuple(
+        Open(*problem.table.pair_of(int(row)), int(counts.visits[row]), float(blame[row] / total))
+        for row in worst
+        if blame[row] > 0
+    )
+
+
+def certify(
+    data: Any, problem: Problem | None = None, delta: float = 0.05, epsilon: float | None = None
+) -> Certificate:
+    """What can be said of V*, and of the best policy found, from data somebody has.
+
+    Args:
+        data: `ucfh.Counts` over the problem's table, or arrays of counts of s' after (s, a), with
+            shape (S, A, S) or (H, S, A, S); or the path of a log (see `ucfh.read_log`).
+        problem: what is known; with a log it may be left out.
+        delta: the probability with which the certificate may be wrong.
+        epsilon: the accuracy to hold the gap against, if any.
+
+    The data may come from any policies, changed at will while they were collected, as long as
+    nobody looked into the future: a log selected by outcome voids the certificate.
+
+    >>> import numpy as np
+    >>> from ucfh import make
+    >>> mdp = make("chain:n=3,horizon=3")
+    >>> counts = np.round(1000 * mdp.problem.table.dense(mdp.p)).astype(int)
+    >>> certificate = certify(counts, mdp.problem, delta=0.05)
+    >>> certificate.lower <= mdp.value(certificate.policy) <= certificate.upper
+    True
+
+    """
+    if isinstance(data, (str, PathLike)):
+        from ucfh.live.logs import read_log
+
+        log = read_log(data, problem)
+        return certificate_of(
+            log.counts, log.problem, delta, epsilon, log.episodes, log.assumptions
+        )
+    if problem is None:
+        raise InputError("counts need a problem to be counts of: pass problem=ucfh.Problem(...)")
+    counts = data if isinstance(data, Counts) else counts_of(data, problem)
+    return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
+
+
+def counts_of(array: Any, problem: Problem) -> Counts:
+    """Counts from how often each state followed each pair: (S, A, S) or (H, S, A, S)."""
+    table = problem.table
+    shape: tuple[int, ...] = (table.states, table.actions, table.states)
+    shape = shape if table.stages == 1 else (table.stages, *shape)
+    given = np.asarray(array)
+    if given.shape != shape:
+        raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")
+    if given.dtype.kind not in "iu" and not np.array_equal(given, np.floor(given)):
+        raise InputError("counts must be whole numbers")
+    if (given < 0).any():
+        raise InputError(f"counts must be at least 0: {given[given < 0][0]} is not")
+    if problem.rewards is None:
+        raise InputError(
+            "arrays of counts say nothing of rewards: tell them to the problem, or pass ucfh.Counts"
+        )
+    counts = Counts.zero(problem)
+    rows, indices = table.rectangular()
+    flat = given.reshape(-1, table.states).astype(np.int64)
+    outside = flat.sum() - flat[rows, indices].sum()
+    if outside:
+        raise InputError(
+            f"{outside} counts are of successors that the problem was told cannot follow: leave "
+            "its successors out"
+        )
+    counts.successors[: len(rows)] = flat[rows, indices]
+    counts.visits[:-1] = np.add.reduceat(counts.successors, table.indptr[:-1])[:-1]
+    return counts
+
+
+def certificate_of(
+    counts: Counts,
+    problem: Problem,
+    delta: float,
+    epsilon: float | None,
+    episodes: int,
+    assumed: tuple[str, ...] = (),
+) -> Certificate:
+    """The best certificate that counts alone allow.
+
+    Two policies compete: the one that is certain to earn most, and the greedy one of the
+    empirical model, whose distance from the optimum can be bounded directly.
+    """
+    best = Best(problem, check_unit("delta", delta), without=("scores",))
+    b = best.bounds(counts)
+    policy, lower = best.robust(counts)
+    gap, by_difference = b.upper - lower, b.difference < b.upper - lower
+    if by_difference:
+        policy, lower, gap = problem.table.policy_of(b.greedy), b.lower, b.difference
+    return Certificate(
+        b.upper,
+        lower,
+        gap,
+        policy,
+        epsilon,
+        delta,
+        episodes,
+        "counts",
+        (*assumptions(problem), *assumed),
+        what_is_missing(problem, counts, best.blame(counts, b, by_difference)),
+    )

@@ -1,0 +1,161 @@
+"""``ucfh certify``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+from ucfh import __version__, policies
+from ucfh.certificate import Certificate, certificate_of
+from ucfh.commands.learn import certificate_lines
+from ucfh.commands.show import print_json
+from ucfh.errors import InputError
+from ucfh.files import check_outputs
+from ucfh.live.logs import Log, read_log
+from ucfh.problems import make
+
+NOT_CERTIFIED = 3
+"""The exit code of a certificate that does not reach epsilon."""
+
+
+def run_certify(
+    log: str,
+    *,
+    problem: str | None,
+    declared: dict[str, str | None],
+    horizon: int | None,
+    stage_dependent: bool,
+    columns: list[str],
+    epsilon: float,
+    delta: float,
+    hidden: list[str],
+    strict: bool,
+    policy: str | None,
+    force: bool,
+    json: bool,
+) -> int:
+    """Certify what a log shows, print it, and return the exit code."""
+    inputs = [path for path in (log, problem) if path is not None]
+    check_outputs([(policy, policies.ENDINGS)], inputs, force)
+    told = None
+    if problem is not None:
+        told = make(problem).problem.hiding(*cast(Any, hidden))
+    elif hidden:
+        raise InputError("--unknown is about --problem: without one nothing is told")
+    with _progress(log) as report:
+        found = read_log(
+            log,
+            told,
+            columns=_columns(columns),
+            states=_names(declared["states"]),
+            actions=_names(declared["actions"]),
+            horizon=horizon,
+            stage_dependent=stage_dependent,
+            strict=strict,
+            progress=report,
+        )
+    known = certificate_of(
+        found.counts, found.problem, delta, epsilon, found.episodes, found.assumptions
+    )
+    more = more_episodes(known)
+    if json:
+        print_json(summary(log, found, known, more))
+    else:
+        print_certificate(log, found, known, more)
+    if policy is not None:
+        policies.write_policy(known.policy, found.problem, policy, force)
+        if not json:
+            print(f"{'policy':>12}  {policy}")
+    return 0 if known.certified else NOT_CERTIFIED
+
+
+def _columns(given: list[str]) -> dict[str, str]:
+    """{column: its name in the file}, from texts such as state=s."""
+    out = {}
+    for text in given:
+        column, equals, name = text.partition("=")
+        if not equals:
+            raise InputError(f"--columns {text} must say which: --columns state={text}")
+        out[column] = name
+    return out
+
+
+def _names(given: str | None) -> list[str] | int | None:
+    """Names with commas between them, or a number."""
+    if given is None:
+        return None
+    return int(given) if given.isdecimal() else given.split(",")
+
+
+def more_episodes(known: Certificate) -> float | None:
+    """About how many more episodes of the same kind it takes; None: no number of them will do.
+
+    The bounds narrow like one over the root of the visits, if every pair that matters is visited.
+    """
+    if known.certified:
+        return 0.0
+    if known.episodes == 0 or any(x.visits == 0 and x.share > 0.05 for x in known.missing):
+        return None
+    assert known.epsilon is not None
+    return known.episodes * ((known.gap / known.epsilon) ** 2 - 1)
+
+
+def summary(log: str, found: Log, known: Certificate, more: float | None) -> dict[str, Any]:
+    """A certificate in a few numbers, for programs."""
+    return {
+        "log": log,
+        "rows": found.rows,
+        "counted": found.counted,
+        **known.as_dict(),
+        "certified": known.certified,
+        "more_episodes": more,
+        "states": found.problem.states,
+        "actions": found.problem.actions,
+        "horizon": found.problem.horizon,
+        "faults": [str(fault) for fault in found.faults],
+        "version": __version__,
+    }
+
+
+def print_certificate(log: str, found: Log, known: Certificate, more: float | None) -> None:
+    """A certificate for a person."""
+    problem = found.problem
+    lines = {
+        "log": f"{log}: {found.episodes} episodes, {found.counted} of {found.rows} rows counted",
+        "problem": f"{problem.states} states, {problem.actions} actions, {problem.horizon} steps",
+        **certificate_lines(known, problem),
+    }
+    if not known.certified:
+        lines["more"] = (
+            "no number of episodes of this kind will do: some pairs are never visited"
+            if more is None
+            else f"about {more:.2g} more episodes of this kind for epsilon {known.epsilon:g}"
+        )
+    for fault in found.faults:
+        lines[f"fault {len(lines)}"] = str(fault)
+    for key, text in lines.items():
+        print(f"{key.split()[0]:>12}  {text}")
+    print(f"{'if':>12}  " + f"\n{'':>12}  ".join(known.assumed))
+
+
+class _progress:
+    """A progress bar on stderr while a log is read, if anybody watches."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+        self.bar: Any = None
+
+    def __enter__(self) -> Any:
+        if sys.stderr is None or not sys.stderr.isatty():
+            return None
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self.bar = Progress(console=Console(stderr=True), transient=True)
+        self.bar.start()
+        self.task = self.bar.add_task(f"reading {self.log}", total=1.0)
+        return lambda share: self.bar.update(self.task, completed=share)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
