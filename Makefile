@@ -1,4 +1,4 @@
-# make run    install into .venv, learn the tutoring problem, save a figure
+# make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
 # make verify long statistical checks (about half an hour)
 # make bench  benchmarks, printed
@@ -20,6 +20,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
 
 run: $(VENV)/.installed
 	mkdir -p out
+	@echo "== until the policy is certified"
+	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot out/certified.png --force
+	@echo "== the algorithm as printed"
 	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper --plot out/tutoring.png --force
 
 lint: $(VENV)/.installed-dev

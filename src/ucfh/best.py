@@ -162,7 +162,7 @@ class Best:
             share["all"] += share.pop("above") + share.pop("below", 0.0)
         self._log = {part: log(events.get(part, 1) / share[part]) for part in share}
         if problem.rewards is None:
-            self._log["rewards"] += log(problem.table.start)
+            self._log["rewards"] += log(max(1, int(problem.pays_unknown.sum())))
         H, S = problem.horizon, problem.states
         self.U, self.L = np.full((H + 1, S), np.inf), np.zeros((H + 1, S))
         self.U[H] = 0.0
@@ -197,6 +197,7 @@ class Best:
             c = (self._log["rewards"] + portfolio_regret(n[:-1])) / n[:-1] * round_up
             seen = counts.visits[:-1] > 0
             high = np.where(seen, mean + kl_reach(mean, 1 - mean, c), 1.0)
+            high = np.where(self.problem.pays_unknown, high, 0.0)
             low = np.where(seen, mean - kl_reach(1 - mean, mean, c), 0.0)
             shape = (table.stages, table.pairs)
             self.r_up = np.minimum(high + 1e-15, 1.0).reshape(shape)
@@ -272,7 +273,9 @@ class Best:
     def blame(self, counts: Counts, b: Bounds, by_difference: bool) -> Floats:
         """(rows,) how much of the gap each row accounts for; see the kernel."""
         table = self.problem.table
-        out = np.zeros(table.rows)
+        out, pays = np.zeros(table.rows), np.zeros(table.rows)
+        if self.problem.rewards is None:
+            pays[:-1] = (self.r_up - self.r_low).ravel()
         balls.blame(
             table.indptr,
             table.indices,
@@ -281,6 +284,7 @@ class Best:
             self.eta_up,
             self.eta_low,
             self.eta_all,
+            pays,
             self.bonus,
             b.U,
             b.L,
@@ -315,9 +319,9 @@ class Best:
         )
         return W
 
-    def log_price(self, part: str) -> float:
-        """ln(1/delta) for one part, or what its union bound makes of it."""
-        return self._log[part]
+    def price_of_scores(self, j: int) -> float:
+        """The budget of a bound of the j-th frozen policy by scores, but for the regret."""
+        return self._log["scores"] + log(j * (j + 1))
 
     def mean_values(self, counts: Counts, rows: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
@@ -344,7 +348,7 @@ class Best:
         x = np.array([0.0, *scores])
         times = np.array([0, *scores.values()])
         m = int(times.sum())
-        eta = (self._log["scores"] + log(j * (j + 1)) + float(portfolio_regret(m))) / m
+        eta = (self.price_of_scores(j) + float(portfolio_regret(m))) / m
         every = np.arange(len(x), dtype=np.int32)
         low = balls.reach(0, len(x), every, times, m, x, -1.0, eta * (1 + 1e-12))
         return max(0.0, float(low))

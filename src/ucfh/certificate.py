@@ -214,6 +214,6 @@ def certificate_of(
         delta,
         episodes,
         "counts",
-        (*assumptions(problem), *assumed),
+        assumed or assumptions(problem),
         what_is_missing(problem, counts, best.blame(counts, b, by_difference)),
     )

@@ -19,7 +19,7 @@ import numpy as np
 
 from ucfh import validation
 from ucfh.errors import InputError, check_count
-from ucfh.table import Floats, Ints, Rewards, Table, build
+from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan
@@ -113,6 +113,13 @@ class Problem:
     def actions(self) -> int:
         """A, the largest number of actions of a state."""
         return self.table.actions
+
+    @property
+    def pays_unknown(self) -> Bools:
+        """(rows - 1,) whose mean rewards have to be learned; those of terminal states are zero."""
+        table = self.table
+        ends = np.isin(table.state, self.terminal)
+        return np.tile(~ends & (self.rewards is None), table.stages)
 
     def hiding(self, *what: Hidden) -> Problem:
         """The same problem, told less: any of "rewards", "successors", "initial".

@@ -61,7 +61,7 @@ class Sets:
             C[-1] = 1  # told, so there is nothing to bound
         self._C = C
         self._told = C <= 1
-        rewards = table.start if problem.rewards is None else 0
+        rewards = int(problem.pays_unknown.sum())
         self._intervals = max(1, int(np.where(C > 2, C, C - 1).sum()) + rewards)
         self._rows = max(1, int((C > 1).sum()) + rewards)
         self.box: Box | None = None
@@ -133,7 +133,8 @@ class Sets:
         if self.kind in ALWAYS:
             budget = -np.log(delta_1[:-1]) + portfolio_regret(few)
         lo, hi = _kl_interval(mean, few, budget)
-        return np.where(seen, lo, 0.0), np.where(seen, hi, 1.0)
+        hi = np.where(self.problem.pays_unknown, np.where(seen, hi, 1.0), 0.0)
+        return np.where(seen, lo, 0.0), hi
 
     def plan(self, n: Counts, optimistic: bool) -> tuple[Any, float]:
         """The best policy (H, S) over the sets, and its value at the start: best, or worst."""

@@ -427,14 +427,18 @@ def _charge(
     sign: float,
     eta: Floats,
     weight: float,
+    pays: float,
     to: Floats,
     out: Floats,
 ) -> None:
-    """Charge a row with eta d bound / d eta, and pass the weight on to its successors."""
+    """Charge a row with eta d bound / d eta, and pass the weight on to its successors.
+
+    ``pays`` is how much of its reward is unknown: as if that, too, fell like the root of eta.
+    """
     if weight > 0.0:
         begin, end = indptr[row], indptr[row + 1]
         slack = _tilt(begin, end, indices, c, n[row], V, bonus, sign, eta[row], weight, to)
-        out[row] += weight * slack * (eta[row] if n[row] > 0 else 1.0)
+        out[row] += weight * (slack * (eta[row] if n[row] > 0 else 1.0) + 0.5 * pays)
 
 
 @njit(cache=True, nogil=True)
@@ -446,6 +450,7 @@ def blame(
     eta_up: Floats,
     eta_low: Floats,
     eta_all: Floats,
+    pays: Floats,
     bonus: Floats | None,
     U: Floats,
     L: Floats,
@@ -462,7 +467,8 @@ def blame(
 ) -> None:
     """How much of a gap each row accounts for: out (rows,) = eta d gap / d eta, summed over t.
 
-    The gap is the mean over start (S,) of D if ``by_difference``, else of U. Its derivative is
+    The gap is the mean over start (S,) of D if ``by_difference``, else of U; pays (rows,) is the
+    width of the bounds on rewards. Its derivative is
     carried forward in time through the rows that decided each bound, with the distributions that
     attain them.
     """
@@ -481,22 +487,82 @@ def blame(
         U1, L1, W1, D1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1]
         for s in range(S):
             row = up[t, s]
-            _charge(row, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, in_U[s], to_U, out)
+            _charge(
+                row, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, in_U[s], pays[row], to_U, out
+            )
             row = low[t, s]
-            _charge(row, indptr, indices, c, n, L1, bonus_t, -1.0, eta_low, in_L[s], to_L, out)
+            _charge(
+                row,
+                indptr,
+                indices,
+                c,
+                n,
+                L1,
+                bonus_t,
+                -1.0,
+                eta_low,
+                in_L[s],
+                pays[row],
+                to_L,
+                out,
+            )
             mine, other, how, x = greedy[t, s], rival[t, s], branch[t, s], in_D[s]
-            _charge(mine, indptr, indices, c, n, W1, bonus_t, -1.0, eta_all, in_W[s], to_W, out)
+            _charge(
+                mine,
+                indptr,
+                indices,
+                c,
+                n,
+                W1,
+                bonus_t,
+                -1.0,
+                eta_all,
+                in_W[s],
+                pays[mine],
+                to_W,
+                out,
+            )
             if x <= 0.0:
                 continue
             if how < 2:
-                _charge(mine, indptr, indices, c, n, D1, None, 1.0, eta_all, x, to_D, out)
+                _charge(mine, indptr, indices, c, n, D1, None, 1.0, eta_all, x, 0.0, to_D, out)
             if how == 0:
                 continue
-            _charge(other, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, x, above, out)
+            _charge(
+                other, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, x, pays[other], above, out
+            )
             if how == 1:
-                _charge(mine, indptr, indices, c, n, L1, bonus_t, -1.0, eta_low, x, below, out)
+                _charge(
+                    mine,
+                    indptr,
+                    indices,
+                    c,
+                    n,
+                    L1,
+                    bonus_t,
+                    -1.0,
+                    eta_low,
+                    x,
+                    pays[mine],
+                    below,
+                    out,
+                )
             else:
-                _charge(mine, indptr, indices, c, n, W1, bonus_t, -1.0, eta_all, x, below, out)
+                _charge(
+                    mine,
+                    indptr,
+                    indices,
+                    c,
+                    n,
+                    W1,
+                    bonus_t,
+                    -1.0,
+                    eta_all,
+                    x,
+                    pays[mine],
+                    below,
+                    out,
+                )
             # as far as both rows lead to the same state, what is unknown there cancels
             for e in range(indptr[other], indptr[other + 1]):
                 j = indices[e]

@@ -15,7 +15,7 @@ more episodes spent on U save fewer scored ones, the greedy policy is frozen and
 
 from __future__ import annotations
 
-from math import inf, log
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ from ucfh.table import Floats, Ints
 
 BINS = 1000
 """Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
+
+TYPICAL_REGRET = 3.0
+"""Of a portfolio over some hundred scores, in nats: to tell how many it will take."""
 
 GOOD_ENOUGH = 0.25
 """A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
@@ -94,40 +97,36 @@ class Directed:
     def _choose(self, n: Counts, b: Bounds) -> Ints:
         """The rows (H, S) to take next."""
         episodes = max(1, int(n.visits[-1]))
-        estimate, ahead = b.estimate, max(b.upper - b.estimate, 1e-12)
-        variance = max(0.0, b.second - estimate**2)
-        tail = 2 * variance * (log((self.number + 1) * (self.number + 2)) + self._price)
-        margins = self.epsilon * np.arange(1, 100) / 100
-        spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
-        second_route = float((spent + tail / margins**2).min()) if self.best.on["scores"] else inf
-        first_route = episodes * (b.difference / self.epsilon) ** 1.5
-        by_difference = first_route < second_route
-        margin = self.epsilon - ahead
-        if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
-            self._freeze(n, b, margin)
-            assert self.frozen is not None
-            return self.frozen
+        ahead = max(b.upper - b.estimate, 1e-12)
+        by_difference = True
+        if self.best.on["scores"]:
+            variance = max(0.0, b.second - b.estimate**2)
+            tail = 2 * variance * (self.best.price_of_scores(self.number + 1) + TYPICAL_REGRET)
+            margins = self.epsilon * np.arange(1, 100) / 100
+            spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
+            second_route = float((spent + tail / margins**2).min())
+            first_route = episodes * (b.difference / self.epsilon) ** 1.5
+            by_difference = first_route < second_route
+            margin = self.epsilon - ahead
+            if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
+                return self._freeze(n, b, margin)
         if not self.best.on["directed"]:
             return b.up
         return self._explore(n, self.best.blame(n, b, by_difference))
 
-    @property
-    def _price(self) -> float:
-        """About the budget of a bound by scores, in nats."""
-        return self.best.log_price("scores") + 3.0
-
-    def _freeze(self, n: Counts, b: Bounds, margin: float) -> None:
-        """Freeze the greedy policy, unless the frozen one is about as good."""
+    def _freeze(self, n: Counts, b: Bounds, margin: float) -> Ints:
+        """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
         if self.frozen is not None:
             old = self.best.mean_values(n, self.frozen)
             if (
                 b.estimate - self.best.at_start(old, n, 0.0, self.best.eta_up)
                 < GOOD_ENOUGH * margin
             ):
-                return
+                return self.frozen
         self.frozen = b.greedy.copy()
         self.number += 1
         self.scores = {}
+        return self.frozen
 
     def _explore(self, n: Counts, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that does most about the gap."""

@@ -108,6 +108,7 @@ def _begin_with(learner: Agent, log: str) -> None:
     for fault in found.faults:
         print(f"ucfh: {log}: {fault}", file=sys.stderr)
     learner.observe(found.counts)
+    print(f"ucfh: beginning with {found.episodes} episodes of {log}", file=sys.stderr)
 
 
 def _method(agent: Agent) -> str:

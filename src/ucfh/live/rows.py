@@ -174,8 +174,7 @@ def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] 
         inside = np.bitwise_xor.accumulate(quote.view(np.uint8)).view(bool)
         marks = np.flatnonzero(quote)
         around = np.append(letters[marks[::2] - 1], letters[marks[1::2] + 1])
-        at_edges = (around == ord(",")) | (around == ord("\n"))
-        if (inside & (letters == ord("\n"))).any() or not at_edges.all():
+        if not ((around == ord(",")) | (around == ord("\n"))).all():
             return None
         letters = letters.copy()
         letters[inside & (letters == ord(","))] = HIDDEN[0]
@@ -265,20 +264,18 @@ def _collect(
 
 
 def _read_jsonl(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
-    # the first object names the columns; of "done" it may be silent where it is false
-    rows = _parse_jsonl(file)
-    begin = []
-    for line, row in rows:
-        begin.append((line, row))
-        if isinstance(row, dict):
-            pick(list(row), names)
-            break
-    keys = list(names.values())
-    values = (
-        (line, [row.get(key) for key in keys] if isinstance(row, dict) else row)
-        for line, row in chain(begin, rows)
-    )
-    yield from _collect(values, names)
+    def rows() -> Iterator[tuple[int, Sequence[Any] | str]]:
+        is_first, keys = True, list(names.values())
+        for line, row in _parse_jsonl(file):
+            if isinstance(row, str):
+                yield line, row
+                continue
+            if is_first:
+                pick(list(row), names)
+                is_first = False
+            yield line, [row.get(key) for key in keys]
+
+    return _collect(rows(), names)
 
 
 def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -288,7 +285,7 @@ def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
         if line.isspace():
             continue
         try:
-            row = decode(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
+            row = decode(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             yield number, row if isinstance(row, dict) else "it is not a JSON object"
         except (ValueError, RecursionError) as error:
             whole = line.endswith(b"\n")
