@@ -21,14 +21,14 @@ HORIZON = 5
 COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 READ = """
 import resource, sys
-from time import perf_counter
+from time import perf_counter, process_time
 from ucfh.live.logs import read_log
 started = perf_counter()
 log = read_log(sys.argv[1])
 seconds = perf_counter() - started
 assert log.counted == log.rows, log
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-print(f"{log.rows} rows in {seconds:.1f} s, {log.rows / seconds:.2g} rows/s, {memory:.0f} MiB")
+print(f"{log.rows} rows in {seconds:.1f} s (processor {process_time():.1f} s), {memory:.0f} MiB")
 """
 
 

@@ -100,7 +100,8 @@ class Directed:
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:
-            variance = max(0.0, b.second - b.estimate**2)
+            # few episodes may happen to agree: the second term keeps them from being believed
+            variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
             tail = 2 * variance * (self.best.price_of_scores(self.number + 1) + TYPICAL_REGRET)
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)

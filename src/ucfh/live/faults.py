@@ -31,7 +31,7 @@ class Kind(IntEnum):
 
 
 HARMLESS = (Kind.CUT, Kind.LONG, Kind.ACTION)
-"""Rows are left out by what is known before their outcome, or at the end of the log."""
+"""Rows are left out by what is known before their outcome, or are the last of the log."""
 
 _TEXTS = {
     Kind.LINE: ("a row cannot be read", "write a value in every column"),

@@ -4,20 +4,23 @@ Which rows may be counted? Bounds from counts rest on this: given all that happe
 that a pair (s, a) is counted once more, its next state is drawn from p(.|s, a). It holds for any
 choice of what to count that does not look at the outcome, nor at anything after it. So
 
-- the policy that chose the actions may be anything that does not know the future, and the log may
-  end whenever it likes, even because of what it shows: bounds that hold at all times hold then;
-- an episode is counted up to its first fault and left there. To leave out whole episodes because
-  of what is wrong later in them would be a choice by outcome; to count them up to there is not;
-- if the fault is one of when and where a step is, or the step is one that the problem does not
-  have, the step is left out before its outcome is seen. Nothing is lost but data (`harmless`);
-- if the outcome itself cannot be used, or steps are missing, whoever leaves them out may be
-  choosing by outcome: perhaps lines broke because of what happened. No reader can know. The bounds
-  then hold only if it was not so, and `Log.assumptions` says it;
-- where an episode stops short, what was seen is counted, and the same assumption made of what was
-  not. "done" says that the task was over: then the last state is terminal. A state in which some
-  episodes are done and from which others go on is not taken to be terminal.
+- the policy that chose the actions may be anything that does not know the future;
+- the log may end whenever it likes, even because of what it shows, and lose its last line: the
+  outcomes of each pair are then a beginning of all its outcomes, and bounds that hold at all times
+  hold for every beginning;
+- an episode is counted up to its first fault and left there. To leave out all of it because of
+  what is wrong later in it would be a choice by outcome; to count it up to there is not;
+- a step that is none of the problem's (an unknown action, or after the horizon) is left out
+  before its outcome is seen, and the rest of the episode with it: nothing is lost but data
+  (`Fault.harmless`);
+- where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
+  it may be because of what happened. No reader can know. The bounds then hold only if it is not
+  so, and `Log.assumptions` says it;
+- where an episode stops short, what was seen is counted, and the same assumed of what was not.
+  "done" says that the task was over, so the last state is terminal; but a state in which some
+  episodes are done and from which others go on is not taken to be.
 
-States, actions and the horizon may be declared. What is not, is what the log shows, in any line
+States, actions and the horizon may be declared. What is not is what the log shows, in any row
 that can be read, counted or not: a state too many costs data, one too few costs validity.
 """
 
