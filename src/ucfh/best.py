@@ -23,8 +23,11 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
 3. What a policy earns, from episodes. Freeze a policy, the j-th; let later episodes follow it, and
    score each by its reward or, if it leaves the policy, by its reward until then plus a bound from
    below (by 1) on what the policy would still have earned. Scores have conditional mean at most
-   V^pi and lie in [0, H], so V^pi >= min { q X : KL(scores, q) <= [ln(j(j+1)/delta) + reg(m)]/m }.
-   Which episodes are scored is decided before they begin. There is no union over states.
+   V^pi and are at least 0, so betting that they are larger than v is a losing game for v >= V^pi.
+   Which episodes are scored is decided before they begin. There is no union over states. As all
+   scores are at hand, the wealth of bets on them, sum_k w_k prod_i (1 + 2^-k (X_i/v - 1)) with
+   weights w_k = 1/((k+1)(k+2)), is computed and not bounded by its regret: V^pi >= the largest v
+   at which it reaches j(j+1)/delta.
 
 4. The difference. With D = V* - V^pi, for pi greedy in the empirical model, and b any action,
 
@@ -35,14 +38,16 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
    smaller of the two, with p D bounded by 1, p_b V* and p_pi V* by 2, p_pi V^pi by 1. And
    V^pi = V* - D >= L - D.
 
-5. Overlap. Both lines are of the form F_b(V*) - G_pi(Y) with Y = V* or V^pi: F a bound from above,
-   convex in its values, G one from below, concave, both monotone. With f, g their least slopes,
-   F(V*) <= F(U) - f (U - V*) and G(Y) >= G(Y_low) + g (Y - Y_low), so the difference is at most
+5. Overlap. Both lines are of the form F_b(V*) - G_pi(Y) with Y = V* or V^pi, where F bounds from
+   above at fixed nu = x + B, F(V) = nu - e^-eta prod (nu - V_j)^p_j, and G likewise from below. So
 
-       F(U) - G(Y_low) - sum_j min(f_j, g_j) (U - Y_low - (V* - Y))_j
+       F(U) - F(V*) = c [prod (1 + z_j)^p_j - 1] >= sum_j c [(1 + z_j)^p_j - 1]
 
-   where V* - Y is 0, or at most D. What is unknown about a state cancels as far as both rows lead
-   there.
+   with c = nu - F(U) and z_j = (U - V*)_j / (nu - U_j): a sum of functions of (U - V*)_j that are
+   concave and 0 at 0; and so for G, of (Y - Y_low)_j. The two arguments of a state sum to at least
+   w_j = (U - Y_low - D)_j (or without D, for Y = V*), so that F(U) - G(Y_low) is too large by at
+   least the smaller of the two functions at w_j, for each state to which both rows lead: what is
+   unknown about it cancels.
 
 6. Sampling never affects validity; `ucfh.agents.directed` samples what the gap depends on most.
 
@@ -59,7 +64,7 @@ import numpy as np
 
 from ucfh._kernels import balls
 from ucfh._kernels.kl import kl_reach
-from ucfh._kernels.mixtures import excess, portfolio_regret
+from ucfh._kernels.mixtures import excess, lower_mean, portfolio_regret
 from ucfh.counts import Counts
 from ucfh.errors import unknown
 from ucfh.problem import Problem
@@ -68,7 +73,7 @@ from ucfh.table import Bools, Floats, Ints, Table
 IDEAS = ("sparse", "fixed", "scores", "difference", "overlap", "directed")
 """What can be switched off, to measure its worth: 1 to 6 above."""
 
-SHARES = {"above": 0.4, "below": 0.2, "all": 0.15, "scores": 0.25, "rewards": 0.1}
+SHARES = {"above": 0.5, "below": 0.1, "all": 0.25, "scores": 0.15, "rewards": 0.1}
 """How delta is split; what is not needed is shared out among the others."""
 
 
@@ -129,7 +134,7 @@ def count_events(problem: Problem) -> tuple[int, int, int]:
     steps = problem.horizon - (told is None or told.successor is None)
     uncertain = table.lengths[:-1].reshape(table.stages, table.pairs) > 1
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
-    here = possible(problem)[:steps] * by_state
+    here = possible(problem)[:steps] * (by_state[:steps] if table.stages > 1 else by_state)
     start = int(problem.initial is None)
     above, below = int((here > 0).sum()) + start, int(here.sum()) + start
     return max(1, above), max(1, below), max(1, int(uncertain.sum()) + start)
@@ -190,6 +195,9 @@ class Best:
             self.eta_up = (self._log["above"] + regret) / n * round_up
             below = self._log.get("below", self._log["above"])
             self.eta_low = (below + regret) / n * round_up
+            # all events hold at once, so the smaller of two budgets is right too
+            self.eta_up = np.minimum(self.eta_up, self.eta_all)
+            self.eta_low = np.minimum(self.eta_low, self.eta_all)
         else:
             self.eta_up = self.eta_low = self.eta_all
         if self.problem.rewards is None:
@@ -320,7 +328,7 @@ class Best:
         return W
 
     def price_of_scores(self, j: int) -> float:
-        """The budget of a bound of the j-th frozen policy by scores, but for the regret."""
+        """ln(j(j+1)/delta): what bets on the scores of the j-th frozen policy have to win."""
         return self._log["scores"] + log(j * (j + 1))
 
     def mean_values(self, counts: Counts, rows: Ints) -> Floats:
@@ -345,13 +353,8 @@ class Best:
         """What the j-th frozen policy earns at least, by how often each score was seen."""
         if not scores:
             return 0.0
-        x = np.array([0.0, *scores])
-        times = np.array([0, *scores.values()])
-        m = int(times.sum())
-        eta = (self.price_of_scores(j) + float(portfolio_regret(m))) / m
-        every = np.arange(len(x), dtype=np.int32)
-        low = balls.reach(0, len(x), every, times, m, x, -1.0, eta * (1 + 1e-12))
-        return max(0.0, float(low))
+        x, times = np.array([*scores]), np.array([*scores.values()])
+        return float(lower_mean(x, times, self.price_of_scores(j)))
 
     def robust(self, counts: Counts) -> tuple[Any, float]:
         """The policy (H, S) that is certain to earn most, by 1, and how much at the start."""

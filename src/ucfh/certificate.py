@@ -153,6 +153,10 @@ def certify(
     if problem is None:
         raise InputError("counts need a problem to be counts of: pass problem=ucfh.Problem(...)")
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
+    seen = np.add.reduceat(counts.successors, problem.table.indptr[:-1])
+    if not np.array_equal(seen, counts.visits):
+        row = problem.table.name_of(int(np.flatnonzero(seen != counts.visits)[0]))
+        raise InputError(f"the counts of what followed {row} do not add up to its visits")
     return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
 
 

@@ -30,7 +30,6 @@ STEPS = 12  # of Newton's method at most; two or three are the rule
 NEAR_ZERO = 1e-7  # of the range of values: as good as x = 0
 CLOSE = 0.02  # relative error of KL at which it stops; the bound's goes with its square
 ROUNDING = 1e-14  # of a mean of values, relative: added outward
-FLATTER = 0.1  # how far `_tangent` moves x towards flatter bounds
 TIE = 1e-13  # times H: a difference that rounding may make
 
 
@@ -219,47 +218,13 @@ def evaluate(
 
 
 @njit(cache=True, nogil=True)
-def _tangent(
-    begin: int,
-    end: int,
-    indices: Index,
-    c: Ints,
-    n: int,
-    at: Floats,
-    far: Floats,
-    bonus: Floats | None,
-    sign: float,
-    eta: float,
-    x: float,
-    B: float,
-    slopes: Floats,
-) -> float:
-    """A bound of one row at values ``at``, and least slopes between ``at`` and ``far``.
+def _growth(weight: float, p: float, distance: float, w: float) -> float:
+    """How much a row's bound moves at least when one of its values moves by w >= 0.
 
-    As a function of the values, the bound is monotone and, times the sign, convex; its slope in
-    V_j is exp(sum p^ ln(x + d) - eta) p^_j / (x + d_j), at least what comes out with d_j taken at
-    ``far`` and all else at ``at``. A larger x makes the bound worse and the slopes steeper; the
-    one taken here, from the best x, serves their use in `certify`. Writes to slopes (S,) where
-    the row has visits.
+    At fixed x + B the bound is B + x - slack prod_j (1 + z_j)^p_j with z_j = w_j / (x + d_j), and
+    (1 + z)^p - 1 >= p z / (1 + (1-p) z/2). ``weight`` is the slack, ``distance`` x + d_j.
     """
-    if n == 0:
-        return sign * B
-    spread = 0.0
-    for e in range(begin, end):
-        if c[e] > 0:
-            spread += c[e] / n * (at[indices[e]] - far[indices[e]]) ** 2
-    x = sqrt(x * x + FLATTER * spread / eta)
-    if x == 0.0:
-        return sign * B
-    a = 0.0
-    for e in range(begin, end):
-        if c[e] > 0:
-            a += c[e] / n * log1p((B - _value(e, indices, at, bonus, sign)) / x)
-    slack = x * exp(a - eta)
-    for e in range(begin, end):
-        if c[e] > 0:
-            slopes[indices[e]] = slack * (c[e] / n) / (x + B - _value(e, indices, far, bonus, sign))
-    return sign * (B - x * expm1(a - eta) + ROUNDING * (abs(B) + 1.0))
+    return weight * p * w / (distance + 0.5 * (1.0 - p) * w)
 
 
 @njit(cache=True, nogil=True)
@@ -309,8 +274,9 @@ def certify(
     q_up, q_low = np.empty(most), np.empty(most)
     x_up, x_low = np.zeros(len(r_up[0])), np.zeros(len(r_up[0]))  # where x was last, by pair
     x_pi, x_ahead = np.zeros(S), np.zeros(S)
-    top, bottom = np.empty(most), np.empty(most)
-    in_L, in_W, in_U = np.zeros(S), np.zeros(S), np.zeros(S)
+    top, slack = np.empty(most), np.empty(most)
+    bottom, give = np.empty(most), np.empty(most)
+    in_L, in_W, share = np.zeros(S), np.zeros(S), np.zeros(S)  # x + d and p of pi's successors
     for t in range(H - 1, -1, -1):
         line = min(t, len(r) - 1)
         bonus_t = None
@@ -323,14 +289,14 @@ def certify(
             for k in range(first[s], first[s + 1]):
                 row, i = t * stride + k, k - first[s]
                 begin, end = indptr[row], indptr[row + 1]
-                x, x_up[k], top[i], _ = _reach(
+                x, x_up[k], top[i], slack[i] = _reach(
                     begin, end, indices, c, n[row], U1, bonus_t, 1.0, eta_up[row], x_up[k]
                 )
                 q_up[i] = r_up[line, k] + x
                 if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
                 if difference:
-                    x, x_low[k], bottom[i], _ = _reach(
+                    x, x_low[k], bottom[i], give[i] = _reach(
                         begin, end, indices, c, n[row], L1, bonus_t, -1.0, eta_low[row], x_low[k]
                     )
                     q_low[i] = r_low[line, k] + x
@@ -365,7 +331,7 @@ def certify(
             i = k - first[s]
             begin, end = indptr[mine], indptr[mine + 1]
             visits, eta = n[mine], eta_all[mine]
-            x, x_pi[s], least, _ = _reach(
+            x, x_pi[s], least, give_pi = _reach(
                 begin, end, indices, c, visits, W1, bonus_t, -1.0, eta, x_pi[s]
             )
             W[t, s] = r_low[line, k] + x
@@ -373,44 +339,44 @@ def certify(
                 begin, end, indices, c, visits, D1, None, 1.0, eta, x_ahead[s]
             )
             D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
-            f_low = f_all = 0.0
-            if overlap:
-                f_low = r_low[line, k] + _tangent(
-                    begin, end, indices, c, visits, L1, U1, bonus_t, -1.0, eta_low[mine],
-                    x_low[k], bottom[i], in_L,
-                )  # fmt: skip
-                f_all = r_low[line, k] + _tangent(
-                    begin, end, indices, c, visits, W1, U1, bonus_t, -1.0, eta, x_pi[s], least,
-                    in_W,
-                )  # fmt: skip
+            for e in range(begin, end):
+                if overlap and c[e] > 0:
+                    j = indices[e]
+                    share[j] = c[e] / visits
+                    in_L[j] = x_low[k] + bottom[i] - _value(e, indices, L1, bonus_t, -1.0)
+                    in_W[j] = x_pi[s] + least - _value(e, indices, W1, bonus_t, -1.0)
             for other in range(first[s], first[s + 1]):
                 if other == k:
                     continue
-                row = t * stride + other
-                over = q_up[other - first[s]]
-                through_V, through_pi = over - q_low[i], over - W[t, s]
+                row, o = t * stride + other, other - first[s]
+                through_V, through_pi = q_up[o] - q_low[i], q_up[o] - W[t, s]
                 if overlap and through_pi > 0.0:
-                    b, stop = indptr[row], indptr[row + 1]
-                    f_up = r_up[line, other] + _tangent(
-                        b, stop, indices, c, n[row], U1, L1, bonus_t, 1.0, eta_up[row],
-                        x_up[other], top[other - first[s]], in_U,
-                    )  # fmt: skip
-                    less_V, less_pi = 0.0, 0.0
-                    for e in range(b, stop):
+                    for e in range(indptr[row], indptr[row + 1]):
                         j = indices[e]
-                        both = U1[j] - L1[j]
-                        less_V += min(in_U[j], in_L[j]) * max(0.0, both)
-                        less_pi += min(in_U[j], in_W[j]) * max(0.0, U1[j] - W1[j] - D1[j])
-                        in_U[j] = 0.0
-                    through_V = min(through_V, f_up - f_low - less_V)
-                    through_pi = min(through_pi, f_up - f_all - less_pi)
+                        if c[e] == 0 or share[j] == 0.0:
+                            continue
+                        p = c[e] / n[row]
+                        away = x_up[other] + top[o] - _value(e, indices, U1, bonus_t, 1.0)
+                        w = max(0.0, U1[j] - L1[j])
+                        if w > 0.0 and away > 0.0 and in_L[j] > 0.0:
+                            through_V -= min(
+                                _growth(slack[o], p, away, w),
+                                _growth(give[i], share[j], in_L[j], w),
+                            )
+                        w = max(0.0, U1[j] - W1[j] - D1[j])
+                        if w > 0.0 and away > 0.0 and in_W[j] > 0.0:
+                            through_pi -= min(
+                                _growth(slack[o], p, away, w),
+                                _growth(give_pi, share[j], in_W[j], w),
+                            )
                 through_V = max(through_V, 0.0) + ahead
                 x = min(through_V, through_pi)
                 if x > D[t, s]:
                     D[t, s], rival[t, s] = x, row
                     branch[t, s] = 1 if through_V < through_pi else 2
             for e in range(begin, end):
-                in_L[indices[e]] = in_W[indices[e]] = 0.0
+                share[indices[e]] = 0.0
+            D[t, s] = min(D[t, s], U[t, s] - W[t, s])
             # what is known of V* and of the difference bounds V^pi as well
             W[t, s] = max(W[t, s], L[t, s] - D[t, s])
 

@@ -15,7 +15,7 @@ some ten nats; so they are paired here by Stirling's series, and right for n up 
 
 from __future__ import annotations
 
-from math import exp, lgamma, log, log1p, pi
+from math import exp, inf, lgamma, log, log1p, pi
 
 import numpy as np
 from numba import njit, vectorize
@@ -101,3 +101,49 @@ def excess(indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats) -> None:
             if term < NEGLIGIBLE * total:
                 break
         out[row] = base - first - log(total)
+
+
+@njit(cache=True)
+def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
+    """ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)); bets (K,) is scratch."""
+    most = -inf
+    for k in range(len(bets)):
+        stake = 0.5**k
+        total = -log((k + 1.0) * (k + 2.0))
+        for i in range(len(x)):
+            gain = stake * (x[i] / v - 1.0)
+            total += times[i] * log1p(gain) if gain > -1.0 else -inf
+        bets[k] = total
+        most = max(most, total)
+    if most == -inf:
+        return -inf
+    out = 0.0
+    for k in range(len(bets)):
+        out += exp(bets[k] - most)
+    return most + log(out)
+
+
+@njit(cache=True)
+def lower_mean(x: Floats, times: Ints, goal: float) -> float:
+    """The largest v at which bets on x (k,) >= 0, each seen so many times, have won e^goal.
+
+    With probability 1 - e^-goal it never exceeds the mean of x, whenever that is asked. The wealth
+    falls in v, and is below one where v is the mean of what was seen; rounded down.
+    """
+    n, total = 0, 0.0
+    for i in range(len(x)):
+        n += times[i]
+        total += times[i] * x[i]
+    if total <= 0.0:
+        return 0.0
+    bets = np.empty(2 + int(log(n + 1.0) / log(2.0)))
+    low, high = 0.0, total / n
+    for _ in range(60):
+        v = 0.5 * (low + high)
+        if _log_wealth(x, times, v, bets) >= goal * (1.0 + 1e-12):
+            low = v
+        else:
+            high = v
+        if high - low < 1e-9 * high:
+            break
+    return low

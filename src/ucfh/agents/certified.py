@@ -148,6 +148,7 @@ class CertifiedUCFH(UCFH):
             room = max(1, int(GROWTH * self.n.visits[-1])) - int(self.v.visits[-1])
             return Limits(visits, episodes=max(1, room), watch=self.beliefs.watch)
         learned = self.problem.table.lengths > 1
+        learned[:-1] |= self.problem.pays_unknown
         learned[-1] &= self.problem.initial is None
         room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
         return Limits(

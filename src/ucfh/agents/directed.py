@@ -30,8 +30,8 @@ from ucfh.table import Floats, Ints
 BINS = 1000
 """Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
 
-TYPICAL_REGRET = 3.0
-"""Of a portfolio over some hundred scores, in nats: to tell how many it will take."""
+TYPICAL_REGRET = 2.0
+"""What bets on some hundred scores win less than the best one, in nats: to tell how many."""
 
 GOOD_ENOUGH = 0.25
 """A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
@@ -102,7 +102,7 @@ class Directed:
         if self.best.on["scores"]:
             # few episodes may happen to agree: the second term keeps them from being believed
             variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
-            tail = 2 * variance * (self.best.price_of_scores(self.number + 1) + TYPICAL_REGRET)
+            tail = 2 * variance * (self.best.price_of_scores(max(1, self.number)) + TYPICAL_REGRET)
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
             second_route = float((spent + tail / margins**2).min())
