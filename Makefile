@@ -1,10 +1,11 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
 # make verify long statistical checks (about half an hour)
-# make bench  benchmarks, printed
+# make bench  benchmarks, printed; those of the planner and its peers go to BENCHMARKS.md
 
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 
 .PHONY: run test lint format verify bench clean
 
@@ -40,8 +41,13 @@ format: $(VENV)/.installed-dev
 verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP verify
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/run.py
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	python3 -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+bench: $(VENV)/.installed-dev $(PEERS)/.installed
+	PYTHONPATH=tests $(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

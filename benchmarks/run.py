@@ -1,23 +1,34 @@
-"""All benchmarks, one after the other; figures are for one machine, ratios travel better."""
+"""All benchmarks, one after the other; figures are for one machine, ratios travel better.
+
+Those of the planner go to BENCHMARKS.md too.
+"""
 
 from __future__ import annotations
 
-import platform
+from pathlib import Path
 
 import bench_commands
+import bench_planning
+import bench_replanning
 import bench_sampling
 import bench_simulation
+import bench_start
+from report import Report, machine
 
 
 def main() -> None:
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
-    for title, module in (
-        ("commands", bench_commands),
-        ("sampling", bench_sampling),
-        ("simulation", bench_simulation),
+    report = Report()
+    report.say("# Benchmarks", "", f"By `make bench` on {machine()}.", "")
+    for module in (bench_planning, bench_replanning, bench_start):
+        module.main(report)
+    report.write(Path(__file__).parents[1] / "BENCHMARKS.md")
+    for title, other in (
+        ("commands", bench_commands.main),
+        ("sampling", lambda: bench_sampling.main(1_000_000)),
+        ("simulation", bench_simulation.main),
     ):
         print(f"\n== {title}")
-        module.main()
+        other()
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err
 
 
-KEYS = """problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper lower
-certified final seconds version"""
+KEYS = """problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper
+lower certified final seconds version"""
 
 
 def test_learn_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -372,6 +372,16 @@ def test_bad_bounds(call: dict[str, Any], names: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_too_large_for_memory() -> None:
+    """Refused before anything is allocated, with the bytes that it would need."""
+    one = np.ones((1, 1, 1))
+    with pytest.raises(InputError, match=r"a plan needs 9000000000008 bytes \(9e\+03 GB\)"):
+        fixed_horizon_evi(one, one, [[0.0]], 10**12)
+    many = np.ones((1, 1000, 1))
+    with pytest.raises(InputError, match=r"p~ needs 800000000000000 bytes"):
+        fixed_horizon_evi(many, many, [[0.0]], 10**11, return_model=True)
+
+
 def test_bad_stage_is_named() -> None:
     lo, hi = np.zeros((2, 3, 2, 3)), np.ones((2, 3, 2, 3))
     lo[1, 2, 0, 1] = 1.5

@@ -18,6 +18,8 @@ from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
 
 def as_numbers(name: str, values: Any) -> Floats:
     """``values`` as floats, or an error that says they are not numbers."""
+    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+        return values
     try:
         given = np.asarray(values)
         if np.iscomplexobj(given):

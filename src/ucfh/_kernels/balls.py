@@ -302,25 +302,16 @@ def certify(
                     q_low[i] = r_low[line, k] + x
                     if q_low[i] > best_low:
                         best_low, low[t, s] = q_low[i], row
-                x, square = 0.0, 0.0
-                if n[row] > 0:
+                x, square = r[line, k], r[line, k] ** 2
+                if n[row] > 0 or end == begin + 1:  # a row with one successor is known
+                    x, square = 0.0, 0.0
                     for e in range(begin, end):
-                        if c[e] > 0:
-                            v = r[line, k] + E1[indices[e]]
-                            extra = r[line, k]
-                            if bonus_t is not None:
-                                v += bonus_t[e]
-                                extra += bonus_t[e]
-                            x += c[e] / n[row] * v
-                            old = E1[indices[e]]
-                            square += (
-                                c[e]
-                                / n[row]
-                                * (extra * extra + 2.0 * extra * old + M[t + 1, indices[e]])
-                            )
-                else:
-                    x = r[line, k]
-                    square = x * x
+                        p = c[e] / n[row] if n[row] > 0 else 1.0
+                        paid, old = r[line, k], E1[indices[e]]
+                        if bonus_t is not None:
+                            paid += bonus_t[e]
+                        x += p * (paid + old)
+                        square += p * (paid * paid + 2.0 * paid * old + M[t + 1, indices[e]])
                 if x > E[t, s] + TIE * H:
                     E[t, s], M[t, s], greedy[t, s] = x, square, row
             U[t, s], L[t, s] = min(U[t, s], best_up), max(L[t, s], best_low)

@@ -1,14 +1,17 @@
 """FixedHorizonEVI: dynamic programming over transition probabilities between bounds.
 
+A model is a tuple of
+
     first (S+1,), indptr (rows+1,)   the table (`ucfh.table`)
-    action (R,)            the action of each row; empty if every state has all of them
-    indices (entries,)     successors; empty if every row lists all states in order
-    stride                 the row of (t, s, i) is t*stride + first[s] + i
-    lo, hi (entries,)      bounds of the probabilities, 0 <= lo <= hi; if hi is empty, lo are they
-    r (1 or H, R)          rewards of pairs; the last line serves on
-    bonus (1 or H, entries) rewards on the next state; empty if there are none
-    sign                   1 for the best model between the bounds, -1 for the worst
-    V (H+1, S), policy (H, S)   values, V[H] = 0 on entry, and actions
+    action (R,)              the action of each row; empty if every state has all of them
+    indices (entries,)       successors; empty if every row lists all states in order
+    stride                   the row of (t, s, i) is t*stride + first[s] + i
+    lo, hi (entries,)        bounds of the probabilities, 0 <= lo <= hi; if hi is empty, lo are they
+    r (1 or H, R)            rewards of pairs; the last line serves on
+    bonus (1 or H, entries)  rewards on the next state; (1, 0) if there are none
+    sign                     1 for the best model between the bounds, -1 for the worst
+
+and is planned for in V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
 The inner problem, over one row with values z_j = sign (V_{t+1}(s'_j) + bonus_j), is
 
@@ -44,15 +47,20 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
+# first, indptr, action, indices, stride, lo, hi, r, bonus, sign
+Model = tuple[Ints, Ints, Ints, Index, int, Floats, Floats, Floats, Floats, float]
+# likely, upper, rival, Z, growth, claims: see `sweep`
+Shared = tuple[Index, Floats, Floats, Floats, Floats, Ints]
 
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
 EDGE = 1e-15  # times the length of a row: the same for its sum of probabilities
-AHEAD = 8
-SHORT = 64  # in longer rows a lost pivot is looked for by halving the range of values,
-HALVINGS = 10  # so many times; in shorter ones
-WALK = 8  # so many values up or down
+WALK = 8  # a lost pivot is looked for so many values up or down, or 2 in rows longer than
+SHORT = 64  # this; then by halving the range of values
 MANY = 6  # where more than one state in so many is due, all are planned again
+APART = 8  # numbers so far from each other lie in different lines of a cache
+PATIENCE = 1000  # times the states of a block: how often to look before giving up on others
+AHEAD = 8  # so many states ahead, rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 # without numba's reference counts, which would cost more than a short row does
@@ -61,8 +69,16 @@ inline: dict[str, Any] = {**apart, "forceinline": True}
 
 
 class Step(NamedTuple):
-    """The rows as one time step sees them: offset = t*stride, z (S,) = sign V[t+1]."""
+    """The model as one time step sees it.
 
+    ended: whether nothing can be earned after it. r (R,); offset = t*stride; bonus (entries,);
+    z (S,) = sign V[t+1].
+    """
+
+    ended: bool
+    first: Ints
+    action: Ints
+    r: Floats
     offset: int
     indptr: Ints
     indices: Index
@@ -104,6 +120,16 @@ def _atomic_add(_: Any, array: Any, at: Any, value: Any) -> Any:
     return types.int64(array, at, value), generate
 
 
+def _atomic_read(_: Any, array: Any, at: Any) -> Any:
+    """array[at], after all that other threads did before they last added to it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _address(context, builder, signature, arguments)
+        return builder.load_atomic(place, "acquire", 8)
+
+    return types.int64(array, at), generate
+
+
 def _fetch(_: Any, array: Any, at: Any) -> Any:
     """Have array[at] on its way from memory, without waiting for it."""
 
@@ -119,6 +145,7 @@ def _fetch(_: Any, array: Any, at: Any) -> Any:
 
 
 _add: Any = intrinsic(_atomic_add)
+_read: Any = intrinsic(_atomic_read)
 _prefetch: Any = intrinsic(_fetch)
 
 
@@ -194,100 +221,77 @@ def _average(step: Step, begin: int, end: int) -> float:
 
 
 @njit(**apart)
-def _between(step: Step, begin: int, end: int, floor: float, ceiling: float) -> int:
-    """The middle one of the entries whose value lies strictly between, or -1."""
-    candidates = 0
-    for e in range(begin, end):
-        candidates += floor < _value(step, begin, e) < ceiling
-    skip = candidates // 2
-    for e in range(begin, end):
-        if floor < _value(step, begin, e) < ceiling:
-            if skip == 0:
-                return e
-            skip -= 1
-    return -1
+def _look(
+    step: Step, begin: int, end: int, x: float
+) -> tuple[float, float, float, float, float, float]:
+    """Around a value x, of one row: (room, below, least, above, missing, best).
+
+    room: hi - lo of the entries with that value. below, least, above: the highest value below x,
+    the lowest that is at least x and the lowest above x, or infinities. missing: what all at hi
+    fall short of one. best: the highest value that may have a probability.
+    """
+    room, below, least, above, missing, best = 0.0, -np.inf, np.inf, np.inf, 1.0, -np.inf
+    for e in range(np.uint64(begin), np.uint64(end)):
+        y, low, high = _value(step, begin, e), step.lo[e], step.hi[e]
+        room += high - low if y == x else 0.0
+        below = max(below, y if y < x else -np.inf)
+        least = min(least, y if y >= x else np.inf)
+        above = min(above, y if y > x else np.inf)
+        missing -= high
+        best = max(best, y if high > 0.0 else -np.inf)
+    return room, below, least, above, missing, best
 
 
 @njit(**apart)
-def _search(step: Step, begin: int, end: int, pivot: int, mass: float) -> tuple[float, int]:
-    """(the maximum over one row, its pivot entry), from any entry and its M."""
-    x = _value(step, begin, pivot)
-    floor, ceiling = (-np.inf, x) if mass <= 1.0 else (x, np.inf)
-    if end - begin > SHORT:
-        # halve the range of values first, which needs nothing but M
-        lowest, highest = x, x
-        for e in range(np.uint64(begin), np.uint64(end)):
-            y = _value(step, begin, e)
-            lowest, highest = min(lowest, y), max(highest, y)
-        for _ in range(HALVINGS):
-            x = (max(floor, lowest) + min(ceiling, highest)) / 2.0
-            mass, _ = _weigh(step, begin, end, x)
-            if mass <= 1.0:
-                ceiling = np.nextafter(x, np.inf)
-            else:
-                floor = x
-    while True:
-        other = _between(step, begin, end, floor, ceiling)
-        if other < 0:
-            break
-        x = _value(step, begin, other)
-        mass, _ = _weigh(step, begin, end, x)
+def _search(step: Step, begin: int, end: int) -> float:
+    """The pivot's value, by halving the range of values: O(n log n) for a row of n, as a rule."""
+    high, low = _look(step, begin, end, np.inf)[1], _look(step, begin, end, -np.inf)[2]
+    while low < high:
+        x = low + (high - low) / 2.0
+        _, below, least, _, _, _ = _look(step, begin, end, x if x > low else high)
+        mass, _ = _weigh(step, begin, end, below)
         if mass <= 1.0:
-            ceiling, pivot = x, other
+            high = below
         else:
-            floor = x
-            if ceiling == np.inf:
-                pivot = other  # the highest value, if not even that leaves M at one
-    x = _value(step, begin, pivot)
-    _, total = _weigh(step, begin, end, x)
-    total += x
-    if floor == -np.inf:
-        # all at hi may fall short of one by rounding: what is missing goes to the best successor
-        missing, best = 1.0, -np.inf
-        for e in range(np.uint64(begin), np.uint64(end)):
-            missing -= step.hi[e]
-            if step.hi[e] > 0.0:
-                best = max(best, _value(step, begin, e))
-        total += max(missing, 0.0) * (best - x)
-    return total, pivot
+            low = least
+    return float(low)
 
 
-@njit(inline="always")
-def _walk(step: Step, begin: int, end: int, pivot: int, mass: float) -> int:
-    """A better pivot than one whose M is known, a few values up or down: right up to rounding."""
-    x, rest = _value(step, begin, pivot), 1.0 - mass
-    up = rest < 0.0
-    for i in range(WALK if end - begin <= SHORT else 2):
-        width, above, below = 0.0, np.inf, -np.inf
-        for e in range(begin, end):
-            y, room = _value(step, begin, e), step.hi[np.uint64(e)] - step.lo[np.uint64(e)]
-            width += room if y == x else 0.0
-            above = min(above, y if y > x else np.inf)
-            below = max(below, y if y < x else -np.inf)
-        if up:
-            rest += width if i > 0 else 0.0
-            if rest >= 0.0 or above == np.inf:
+@njit(**apart)
+def _solve_anew(
+    step: Step, begin: int, end: int, pivot: int, mass: float, total: float
+) -> tuple[float, int]:
+    """`_solve`, where what a first look at ``pivot`` found does not prove that it is the pivot."""
+    x, left = _value(step, begin, pivot), WALK if end - begin <= SHORT else 2
+    while True:
+        room, below, _, above, missing, best = _look(step, begin, end, x)
+        if mass > 1.0:
+            if above == np.inf:
                 break
             x = above
-        else:
-            rest -= width
-            if rest < 0.0 or below == -np.inf:
+            mass, total = _weigh(step, begin, end, x)
+            total += x
+            if mass <= 1.0:
                 break
-            x = below
-    for e in range(begin, end):
-        pivot = e if _value(step, begin, e) == x else pivot
-    return pivot
-
-
-@njit(**apart)
-def _solve_anew(step: Step, begin: int, end: int, pivot: int, mass: float) -> tuple[float, int]:
-    """`_solve`, when ``pivot`` with its M did not prove to be the pivot."""
-    pivot = _walk(step, begin, end, pivot, mass)
-    x = _value(step, begin, pivot)
-    mass, total = _weigh(step, begin, end, x)
-    total += x
-    if not 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin):
-        total, pivot = _search(step, begin, end, pivot, mass)
+        elif below == -np.inf:
+            # what is missing by rounding goes to the best successor
+            total += max(missing, 0.0) * (best - x)
+            break
+        elif 1.0 - mass <= room - EDGE * (end - begin):
+            break
+        else:
+            mass, lower = _weigh(step, begin, end, below)
+            if mass > 1.0:
+                break
+            x, total = below, lower + below
+        left -= 1
+        if left == 0:
+            x = _search(step, begin, end)
+            mass, total = _weigh(step, begin, end, x)
+            total += x
+    pivot = begin
+    while _value(step, begin, pivot) != x:
+        pivot += 1
     return total, pivot
 
 
@@ -299,7 +303,7 @@ def _solve(step: Step, begin: int, end: int, pivot: int) -> tuple[float, int]:
     total += x
     # with the pivot itself at hi, and so for any lower x, M(x) is above one for sure
     if not 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin):
-        total, pivot = _solve_anew(step, begin, end, pivot, mass)
+        total, pivot = _solve_anew(step, begin, end, pivot, mass, total)
     return total, pivot
 
 
@@ -320,10 +324,6 @@ def _mean(step: Step, k: int, memory: Memory) -> float:
 def _plan_states(
     begin: int,
     end: int,
-    ended: bool,
-    first: Ints,
-    action: Ints,
-    r: Floats,
     tie: float,
     far: float,
     grown: float,
@@ -335,11 +335,11 @@ def _plan_states(
 ) -> float:
     """One time step for some states: V[t] into v (S,), its actions into policy (S,).
 
-    ended: whether nothing can be earned after this step. Bounds are believed where they decide
-    by more than ``far``. Actions whose values differ by no more than ``tie`` are equal, and the
-    lowest is taken. sign V[t] goes into z (S,). Returns how far V[t] is above V[t+1] at most.
+    Bounds are believed where they decide by more than ``far``. Actions whose values differ by no
+    more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
+    far V[t] is above V[t+1] at most.
     """
-    growth, q = -np.inf, memory.q
+    growth, q, first, r = -np.inf, memory.q, step.first, step.r
     for s in range(begin, end):
         if s + AHEAD < end:
             e = step.indptr[step.offset + first[s + AHEAD] + memory.likely[s + AHEAD]]
@@ -351,7 +351,7 @@ def _plan_states(
             _prefetch(step.indices, e + 9)
         likely = memory.likely[s]
         best = r[first[s] + likely]
-        if not ended:
+        if not step.ended:
             best += _mean(step, first[s] + likely, memory)
         if not memory.rival[s] + grown < best - far:
             actions, rival = first[s + 1] - first[s], -np.inf
@@ -363,7 +363,7 @@ def _plan_states(
                         q[i] = -np.inf
                         continue
                     q[i] = r[k]
-                    if not ended:
+                    if not step.ended:
                         q[i] += _mean(step, k, memory)
                 memory.upper[k] = q[i] - grown
                 best = max(best, q[i])
@@ -375,7 +375,7 @@ def _plan_states(
                     rival = max(rival, memory.upper[first[s] + i])
             memory.likely[s], memory.rival[s] = likely, rival
         v[s], z[s] = best, step.sign * best
-        policy[s] = action[first[s] + likely] if action.size else likely
+        policy[s] = step.action[first[s] + likely] if step.action.size else likely
         growth = max(growth, best - step.sign * step.z[s])
     return growth
 
@@ -406,75 +406,76 @@ def _infinite(size: int) -> Floats:
     return out
 
 
-@njit(**apart)
-def _most_actions(first: Ints) -> int:
-    """A, the largest number of actions."""
+@njit(cache=True, nogil=True)
+def _a_line(first: Ints) -> Floats:
+    """(A,) for scratch."""
     most = 0
     for s in range(first.size - 1):
         most = max(most, first[s + 1] - first[s])
-    return most
+    return np.empty(most)
+
+
+@njit(inline="always")
+def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
+    """The model as step t sees it; z (S,) = sign V[t+1]."""
+    first, indptr, action, indices, stride, lo, hi, r, bonus, sign = model
+    ended, r_t = t == horizon - 1 and not bonus.size, r[min(t, len(r) - 1)]
+    extra = bonus[min(t, len(bonus) - 1)]
+    return Step(ended, first, action, r_t, t * stride, indptr, indices, lo, hi, extra, sign, z)
 
 
 @njit(cache=True, nogil=True)
 def sweep(
     t: int,
-    first: Ints,
-    action: Ints,
-    indptr: Ints,
-    indices: Index,
-    stride: int,
-    lo: Floats,
-    hi: Floats,
-    r: Floats,
-    bonus: Floats,
-    sign: float,
+    helps: bool,
+    model: Model,
     V: Floats,
     policy: NDArray[Any],
     pivot: Index,
-    likely: Index,
-    upper: Floats,
-    rival: Floats,
-    Z: Floats,
-    growth: Floats,
-    claims: Ints,
+    shared: Shared,
 ) -> None:
     """Fill V[: t+1] and policy[: t+1], given V[t+1]; by all threads that call with these arrays.
 
-    The states of a step are shared out in blocks: claims[t] counts those that some thread has
-    taken, claims[H + t] those that are done. Nobody waits for a thread that has taken none, so it
-    does not matter how many threads there are, nor when they come.
+    The states of a step are shared out in blocks: two of the claims (2*APART*H + 1,) count for
+    each step those that some thread has taken, and those that are done. Nobody waits for a thread
+    that has taken none, so it does not matter how many threads there are, nor when they come. The
+    one that does not help but leads sets the last claim if it has to wait too long, as on a
+    machine with other things to do; it goes on alone.
 
-    On entry likely (S,) and claims (2H,) hold zero, upper (R,) and rival (S,) infinity, and
-    Z[(t+1) % 2] of Z (2, S) sign V[t+1]. pivot (R,) may hold anything; growth (H, blocks) is
-    scratch. A caller that is alone may leave all but pivot empty.
+    On entry likely (S,) and claims hold zero, upper (R,) and rival (S,) infinity, and Z[(t+1) % 2]
+    of Z (2, S) sign V[t+1]; growth (H, blocks) may hold anything, as may pivot (R,). A thread that
+    is alone may leave all but pivot empty.
     """
+    first, _, _, _, stride, _, _, r, bonus, sign = model
+    likely, upper, rival, Z, growth, claims = shared
     H, S = policy.shape
     if not claims.size:
         likely, upper, rival = np.zeros(S, np.int32), _infinite(len(pivot)), _infinite(S)
-        Z, growth, claims = np.empty((2, S)), np.empty((H, 1)), np.zeros(2 * H, np.int64)
+        Z, growth = np.empty((2, S)), np.empty((H, 1))
+        claims = np.zeros(2 * APART * H + 1, np.int64)
         _signed(V[t + 1], sign, Z[(t + 1) % 2])
-    blocks = growth.shape[1]
-    q = np.empty(_most_actions(first))
-    memory = Memory(pivot, likely, upper, rival, q)
+    blocks, memory = growth.shape[1], Memory(pivot, likely, upper, rival, _a_line(first))
     # what a row held at one step bounds the next step only if it does not change in between
     steady = stride == 0 and len(bonus) == 1
     far, grown = FAR * H if steady else np.inf, 0.0
     for i in range(t, -1, -1):
-        bonus_t = bonus[min(i, len(bonus) - 1)]
-        step = Step(i * stride, indptr, indices, lo, hi, bonus_t, sign, Z[(i + 1) % 2])
-        ended = i == H - 1 and not bonus.size
-        r_t = r[min(i, len(r) - 1)]
+        step = _see(i, H, model, Z[(i + 1) % 2])
         while True:
-            b = _add(claims, i, 1)
+            if helps and _read(claims, 2 * APART * H):
+                return
+            b = _add(claims, 2 * APART * i, 1)
             if b >= blocks:
                 break
             growth[i, b] = _plan_states(
-                b * S // blocks, (b + 1) * S // blocks, ended, first, action, r_t, TIE * H, far,
-                grown, step, memory, V[i], policy[i], Z[i % 2],
+                b * S // blocks, (b + 1) * S // blocks, TIE * H, far, grown, step, memory, V[i],
+                policy[i], Z[i % 2],
             )  # fmt: skip
-            _add(claims, H + i, 1)
-        while _add(claims, H + i, 0) < blocks:
-            pass
+            _add(claims, 2 * APART * i + APART, 1)
+        patience = PATIENCE * (S // blocks + 1)
+        while _read(claims, 2 * APART * i + APART) < blocks:
+            patience -= 1
+            if patience == 0 and not helps:
+                _add(claims, 2 * APART * H, 1)
         most = growth[i, 0]
         for b in range(1, blocks):
             most = max(most, growth[i, b])
@@ -487,32 +488,25 @@ def resweep(
     row: int,
     preceding: Ints,
     before: Index,
-    first: Ints,
-    action: Ints,
-    indptr: Ints,
-    indices: Index,
-    stride: int,
-    lo: Floats,
-    hi: Floats,
-    r: Floats,
-    bonus: Floats,
-    sign: float,
+    model: Model,
     V: Floats,
     policy: NDArray[Any],
     pivot: Index,
+    alone: Shared,
 ) -> None:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
     before[preceding[s] : preceding[s + 1]] are the states that s may follow. A state is planned
     again if it has the row, or if V[t+1] changed in a state that may follow it; from the step on
-    in which those are many, all are.
+    in which those are many, all are, by a `sweep` that shares nothing.
     """
+    first, stride, sign = model[0], model[4], model[9]
     H, S = policy.shape
     pairs, owner = len(pivot), 0
     while first[owner + 1] <= row % pairs:
         owner += 1
-    q = np.empty(_most_actions(first))
-    memory = Memory(pivot, np.zeros(S, np.int32), _infinite(pairs), _infinite(S), q)
+    unknown, likely = _infinite(pairs), np.zeros(S, np.int32)
+    memory = Memory(pivot, likely, unknown, _infinite(S), _a_line(first))
     due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
     worst, ignored, altered = np.empty(S), np.empty(S), 0
     for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):
@@ -526,28 +520,17 @@ def resweep(
                     due[many], marked[s] = s, H - t
                     many += 1
         if many * MANY > S:
-            nothing = np.empty(0)
-            sweep(
-                t, first, action, indptr, indices, stride, lo, hi, r, bonus, sign, V, policy,
-                pivot, np.empty(0, np.int32), nothing, nothing, np.empty((0, 0)),
-                np.empty((0, 0)), np.empty(0, np.int64),
-            )  # fmt: skip
+            sweep(t, False, model, V, policy, pivot, alone)
             return
         z = V[t + 1]
         if sign < 0.0:
             _signed(z, sign, worst)
             z = worst
-        bonus_t, r_t = bonus[min(t, len(bonus) - 1)], r[min(t, len(r) - 1)]
-        step = Step(t * stride, indptr, indices, lo, hi, bonus_t, sign, z)
-        ended = t == H - 1 and not bonus.size
-        altered = 0
+        step, altered = _see(t, H, model, z), 0
         for i in range(many):
             s = due[i]
             old = V[t, s]
-            _plan_states(
-                s, s + 1, ended, first, action, r_t, TIE * H, np.inf, 0.0, step, memory, V[t],
-                policy[t], ignored,
-            )  # fmt: skip
+            _plan_states(s, s + 1, TIE * H, np.inf, 0.0, step, memory, V[t], policy[t], ignored)
             if V[t, s] != old:
                 changed[altered] = s
                 altered += 1
@@ -558,46 +541,38 @@ def expectation(
     begin: int, end: int, indices: Index, lo: Floats, hi: Floats, v: Floats, sign: float
 ) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of v (S,) over the box of one row."""
-    nothing, indptr, z = np.empty(0), np.empty(0, np.int64), np.empty(v.size)
+    z = np.empty(v.size)
     _signed(v, sign, z)
-    step = Step(0, indptr, indices, lo, hi, nothing, sign, z)
+    none, zero = np.empty(0, np.int64), np.empty(0)
+    step = Step(False, none, none, zero, 0, none, indices, lo, hi, zero, sign, z)
     total, _ = _solve(step, begin, end, begin)
     return float(sign * total)
 
 
 @njit(cache=True, nogil=True)
-def write_model(
-    indptr: Ints,
-    indices: Index,
-    stride: int,
-    pairs: int,
-    lo: Floats,
-    hi: Floats,
-    bonus: Floats,
-    sign: float,
-    V: Floats,
-    model: Floats,
-) -> None:
-    """The probabilities that attain V, into model (H, entries), or (1, entries) with stages."""
+def write_model(model: Model, V: Floats, out: Floats) -> None:
+    """The probabilities that attain V, into out (H, entries), or (1, entries) with stages."""
+    first, indptr, stride, lo, hi, sign = (
+        model[0], model[1], model[4], model[5], model[6], model[9],
+    )  # fmt: skip
     z = np.empty(V.shape[1])
     for t in range(len(V) - 1):
-        out, bonus_t = model[min(t, len(model) - 1)], bonus[min(t, len(bonus) - 1)]
         _signed(V[t + 1], sign, z)
-        step = Step(t * stride, indptr, indices, lo, hi, bonus_t, sign, z)
-        for row in range(t * stride, t * stride + pairs):
+        p, step = out[min(t, len(out) - 1)], _see(t, len(V) - 1, model, z)
+        for row in range(t * stride, t * stride + first[-1]):
             begin, end = indptr[row], indptr[row + 1]
             _, pivot = _solve(step, begin, end, begin)
             x = _value(step, begin, pivot)
             rest, best = 1.0, -1
             for e in range(begin, end):
                 y = _value(step, begin, e)
-                out[e] = hi[e] if y > x else lo[e]
-                rest -= out[e]
+                p[e] = hi[e] if y > x else lo[e]
+                rest -= p[e]
                 if hi[e] > 0.0 and (best < 0 or y > _value(step, begin, best)):
                     best = e
             for e in range(begin, end):
                 if _value(step, begin, e) == x:
                     share = max(0.0, min(rest, hi[e] - lo[e]))
-                    out[e] += share
+                    p[e] += share
                     rest -= share
-            out[best] += rest
+            p[best] += rest

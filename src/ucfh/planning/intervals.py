@@ -101,19 +101,18 @@ def fixed_horizon_evi(
     if return_model:
         check_memory("p~", 8 * lines * rows.lo.size)
     V, policy = blank(rows.states, rows.actions, H)
-    first = np.arange(0, pairs + 1, rows.actions)
-    entries, sign = (rows.indptr, rows.indices, stride), 1.0 if optimistic else -1.0
-    run(
-        threads, first, ALL_ACTIONS, *entries, rows.lo, rows.hi, pair, bonus, sign, V, policy,
-        np.zeros(pairs, np.int32),
+    model = (
+        np.arange(0, pairs + 1, rows.actions), rows.indptr, ALL_ACTIONS, rows.indices, stride,
+        rows.lo, rows.hi, pair, bonus, 1.0 if optimistic else -1.0,
     )  # fmt: skip
+    run(model, V, policy, np.zeros(pairs, np.int32), threads)
     if not return_model:
         return Plan(policy, V)
-    model = np.zeros((lines, rows.lo.size))
-    evi.write_model(*entries, pairs, rows.lo, rows.hi, bonus, sign, V, model)
+    p = np.zeros((lines, rows.lo.size))
+    evi.write_model(model, V, p)
     if indptr is None:
-        return Plan(policy, V, _as_dense(model, rows, H))
-    return Plan(policy, V, model if rows.stages == 1 else model[0])
+        return Plan(policy, V, _as_dense(p, rows, H))
+    return Plan(policy, V, p if rows.stages == 1 else p[0])
 
 
 def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
@@ -220,12 +219,12 @@ def _row_of_entry(rows: _Rows) -> tuple[Ints, NDArray[Any]]:
     return row, rows.indices
 
 
-def _as_dense(model: Floats, rows: _Rows, horizon: int) -> Floats:
+def _as_dense(p: Floats, rows: _Rows, horizon: int) -> Floats:
     """p~ (1 or H, entries) of a dense input as (H, S, A, S)."""
     shape = (horizon, rows.states, rows.actions, rows.states)
     if not rows.indices.size:
-        return model.reshape(shape)
+        return p.reshape(shape)
     row, following = _row_of_entry(rows)
-    out = np.zeros((len(model), len(rows.indptr) - 1, rows.states))
-    out[:, row, following] = model
+    out = np.zeros((len(p), len(rows.indptr) - 1, rows.states))
+    out[:, row, following] = p
     return out.reshape(shape)

@@ -15,7 +15,7 @@ from ucfh.table import Floats, Ints, Rewards, Table
 
 WORTH_SHARING = 2_000_000
 """With fewer entries times steps, to start threads takes longer than to plan."""
-BLOCKS = 16
+BLOCKS = 4
 """Into so many blocks a thread the states of a step are divided."""
 ALL_IN_ORDER = np.zeros(0, np.int32)
 """The indices of rows that list all states in order."""
@@ -23,9 +23,11 @@ NO_BONUS = np.zeros((1, 0))
 """Rewards on the next state where there are none."""
 ALL_ACTIONS = np.zeros(0, np.int64)
 """The actions of rows where every state has all of them."""
-_ALONE: Any = (
-    np.zeros(0, np.int32), *[np.zeros(0)] * 2, *[np.zeros((0, 0))] * 2, np.zeros(0, np.int64),
+ALONE = (
+    np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)),
+    np.zeros(0, np.int64),
 )  # fmt: skip
+"""What a thread shares that is alone."""
 
 
 def extended_value_iteration(
@@ -37,21 +39,21 @@ def extended_value_iteration(
     optimistic: bool = True,
     threads: int | None = 1,
 ) -> Plan:
-    """FixedHorizonEVI over a table; lo, hi (entries,)."""
+    """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    run(threads, *as_arguments(table, lo, hi, rewards, optimistic), V, policy, pivot)
+    run(as_model(table, lo, hi, rewards, optimistic), V, policy, pivot, threads)
     return Plan(policy, V)
 
 
-def as_arguments(
+def as_model(
     table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
-) -> tuple[Any, ...]:
+) -> evi.Model:
     """What is planned for, as the kernels take it."""
     return (
         table.first,
-        ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
         table.indptr,
+        ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
         ALL_IN_ORDER if table.is_dense else table.indices,
         table.stride,
         lo,
@@ -62,28 +64,34 @@ def as_arguments(
     )
 
 
-def run(threads: int | None, *arguments: Any) -> None:
+def run(
+    model: evi.Model,
+    V: Floats,
+    policy: NDArray[Any],
+    pivot: NDArray[np.int32],
+    threads: int | None = 1,
+) -> None:
     """`evi.sweep` over all steps, by several threads where they have enough to do."""
-    policy, pivot = arguments[-2:]
     H, S = policy.shape
     workers = threads if threads is not None else os.cpu_count() or 1
-    if workers == 1 or arguments[5].size * H < WORTH_SHARING:
-        evi.sweep(H - 1, *arguments, *_ALONE)
+    if workers == 1 or model[5].size * H < WORTH_SHARING:
+        evi.sweep(H - 1, False, model, V, policy, pivot, ALONE)
         return
     shared = (
-        H - 1,
-        *arguments,
         np.zeros(S, np.int32),
         np.full(len(pivot), np.inf),
         np.full(S, np.inf),
         np.zeros((2, S)),
         np.empty((H, min(S, BLOCKS * workers))),
-        np.zeros(2 * H, np.int64),
+        np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    helpers = [threading.Thread(target=evi.sweep, args=shared) for _ in range(workers - 1)]
+    task = (model, V, policy, pivot, shared)
+    helpers = [
+        threading.Thread(target=evi.sweep, args=(H - 1, True, *task)) for _ in range(workers - 1)
+    ]
     for helper in helpers:
         helper.start()
-    evi.sweep(*shared)
+    evi.sweep(H - 1, False, *task)
     for helper in helpers:
         helper.join()
 
@@ -128,14 +136,15 @@ class PhasePlanner:
         ``changed`` is the only row whose bounds or rewards differ from those of the last call;
         None: any may.
         """
-        model = as_arguments(self._table, lo, hi, rewards, self._optimistic)
-        arguments = (*model, self.values, self.policy, self._pivot)
+        model = as_model(self._table, lo, hi, rewards, self._optimistic)
+        plan: Any = (model, self.values, self.policy, self._pivot)
         if changed is None:
-            run(1, *arguments)
+            run(*plan)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            evi.resweep(changed, *self._before, *arguments)
+            resweep: Any = evi.resweep
+            resweep(changed, *self._before, *plan, ALONE)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:

@@ -1,0 +1,185 @@
+"""Certificates from counts that somebody has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from certified_cases import Case, cases, draw_case
+from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make
+from ucfh.best import Best
+from ucfh.certificate import SHOWN, Open
+
+
+def expected_counts(mdp: MDP, times: int) -> Any:
+    """Counts as they are on average, (S, A, S) or (H, S, A, S)."""
+    return np.round(times * mdp.table.dense(mdp.p)).astype(np.int64)
+
+
+def staged() -> MDP:
+    rng = np.random.default_rng(0)
+    return MDP(rng.dirichlet(np.ones(3), (4, 3, 2)), rng.random((4, 3, 2)), 4)
+
+
+CHAIN = make("chain:n=4,horizon=4")
+STAGED = staged()
+
+
+@pytest.mark.parametrize("mdp", [CHAIN, STAGED], ids=["(S, A, S)", "(H, S, A, S)"])
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, float])
+def test_counts_as_arrays(mdp: MDP, kind: Any) -> None:
+    found = certify(expected_counts(mdp, 200).astype(kind), mdp.problem, delta=0.01, epsilon=0.5)
+    value, optimum = mdp.value(found.policy), mdp.at_start(mdp.optimal().values)
+    assert found.lower <= value
+    assert optimum <= found.upper
+    assert optimum - value - 1e-12 <= found.gap <= found.upper - found.lower
+    assert (found.delta, found.epsilon) == (0.01, 0.5)
+    assert found.certified == (found.gap <= 0.5)
+
+
+def test_more_data_says_more() -> None:
+    gaps, widths = [], []
+    for times in (0, 10, 100, 10**4, 10**6, 10**9):
+        found = certify(expected_counts(STAGED, times), STAGED.problem, delta=0.05)
+        gaps.append(found.gap)
+        widths.append(found.upper - found.lower)
+    assert gaps == sorted(gaps, reverse=True)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.01
+    assert gaps[-1] < 1e-3
+
+
+def test_too_little_data_says_so() -> None:
+    """With nothing known at all, V* lies between 0 and H."""
+    problem = Problem(3, 2, 4)
+    found = certify(Counts.zero(problem), problem, delta=0.05, epsilon=0.5)
+    assert (found.lower, found.upper, found.gap) == (0, 4, 4)
+    assert not found.certified
+    assert found.policy.shape == (4, 3)
+    assert found.episodes == 0
+    with_rewards = Problem(3, 2, 4, rewards=np.full((3, 2), 0.25), initial=0)
+    found = certify(np.zeros((3, 2, 3), int), with_rewards, delta=0.05)
+    assert (found.lower, found.upper) == pytest.approx((1, 1))
+    assert found.gap == pytest.approx(0)
+    assert not found.certified  # nothing was asked
+
+
+@settings(max_examples=80, deadline=None)
+@given(cases(honest=True, visits=(0, 2, 20, 500)))
+def test_any_counts_give_a_consistent_certificate(case: Case) -> None:
+    """With delta = 1e-9 a bound that does not hold would be a fault."""
+    if case.problem.rewards is None:
+        table = case.problem.table
+        r = np.broadcast_to(case.mean_rewards, (table.stages, table.pairs)).ravel()
+        case.counts.rewards[:-1] = r * case.counts.visits[:-1]
+    found = certify(case.counts, case.problem, delta=1e-9, epsilon=0.3)
+    mdp, H = case.mdp, case.problem.horizon
+    value, optimum, tiny = mdp.value(found.policy), mdp.at_start(mdp.optimal().values), 1e-12 * H
+    assert 0 <= found.lower <= value + tiny
+    assert optimum <= found.upper + tiny
+    assert found.upper <= H + tiny
+    assert optimum - value <= found.gap + tiny
+    assert found.gap <= found.upper - found.lower + tiny
+    assert found.episodes == case.counts.visits[-1]
+    assert len(found.missing) <= SHOWN
+    assert sum(x.share for x in found.missing) <= 1 + 1e-9
+    shares = [x.share for x in found.missing]
+    assert shares == sorted(shares, reverse=True)
+    assert min(shares, default=1) > 0
+    assert Certificate.of_dict(found.as_dict(), found.policy).as_dict() == found.as_dict()
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases(hide=(), visits=(0, 3, 40)))
+def test_arrays_are_the_same_counts(case: Case) -> None:
+    """Also with stages, states with fewer actions, states that end the episode."""
+    dense = case.problem.table.dense(case.counts.successors.astype(float))
+    case.counts.successors[case.problem.table.entries_of(case.problem.table.start)] = 0
+    case.counts.visits[-1] = 0
+    one, other = (certify(x, case.problem, delta=0.1) for x in (dense, case.counts))
+    assert one.as_dict() == other.as_dict()
+    np.testing.assert_array_equal(one.policy, other.policy)
+
+
+def test_the_better_of_two_policies_is_certified() -> None:
+    """Never worse than the robust policy, nor than the difference of the greedy one."""
+    for seed in range(30):
+        case = draw_case(seed, honest=True, visits=(5, 60))
+        found = certify(case.counts, case.problem, delta=0.1)
+        best = Best(case.problem, 0.1, ("scores",))
+        b = best.bounds(case.counts)
+        _, robust = best.robust(case.counts)
+        assert found.gap <= min(b.upper - robust, b.difference) + 1e-12
+
+
+def test_what_is_missing_is_named() -> None:
+    """All data but for one action: that is what the gap waits for."""
+    counts = expected_counts(CHAIN, 10**5)
+    counts[0, 1] = 0
+    counts[0, 1, :2] = 1, 4
+    found = certify(counts, CHAIN.problem, delta=0.05)
+    worst = found.missing[0]
+    assert (worst.stage, worst.state, worst.action, worst.visits) == (0, 0, 1, 5)
+    assert worst.share > 0.8
+    staged = expected_counts(STAGED, 10**5)
+    staged[0, 0] //= 2**15
+    found = certify(staged, STAGED.problem, delta=0.05)
+    assert {(x.stage, x.state) for x in found.missing[:1]} == {(0, 0)}
+
+
+def test_what_was_assumed_is_said() -> None:
+    problem = CHAIN.problem
+    known = certify(expected_counts(CHAIN, 5), problem).assumed
+    assert "rewards are as told" in known
+    assert "the start is as told" in known
+    assert "only the successors that were told can follow" in known
+    assert any("4 steps" in x for x in known)
+    told_less = problem.hiding("rewards", "successors", "initial")
+    known = certify(Counts.zero(told_less), told_less).assumed
+    assert "rewards lie in [0, 1] and are learned" in known
+    assert "the start is learned" in known
+    assert not any("successors" in x for x in known)
+
+
+def test_it_prints_itself() -> None:
+    found = certify(expected_counts(CHAIN, 10**4), CHAIN.problem, delta=0.05, epsilon=0.5)
+    assert repr(found).startswith("Certificate(certified: ")
+    assert "delta 0.05" in repr(found)
+    assert Open(0, 1, 0, 7, 0.5) == Open(stage=0, state=1, action=0, visits=7, share=0.5)
+
+
+GOOD = expected_counts(CHAIN, 10)
+OUTSIDE = GOOD.copy()
+OUTSIDE[0, 0, 3] = 2
+HALF = GOOD * 1.0
+HALF[0, 0, 0] = 0.5
+INFINITE = GOOD * 1.0
+INFINITE[0, 0, 0] = np.inf
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (GOOD[None], {}, r"counts have shape \(1, 4, 2, 4\): this problem needs \(4, 2, 4\)"),
+        (GOOD - 20, {}, "counts must be at least 0: -12"),
+        (HALF, {}, "counts must be whole numbers"),
+        (HALF * np.nan, {}, "counts must be whole numbers"),
+        (INFINITE, {}, "counts"),
+        (OUTSIDE, {}, "2 counts are of successors that the problem was told cannot follow"),
+        (GOOD, {"problem": None}, "counts need a problem"),
+        (GOOD, {"problem": CHAIN.problem.hiding("rewards")}, "counts say nothing of rewards"),
+        (GOOD, {"delta": 0}, r"delta = 0 is outside \(0, 1\]"),
+        (GOOD, {"delta": 2}, r"delta = 2 is outside \(0, 1\]"),
+        (GOOD, {"epsilon": -1}, "epsilon = -1"),
+        (Counts.zero(STAGED.problem), {}, "counts"),
+        ("no such file.csv", {}, "no such file"),
+    ],
+)
+def test_wrong_arguments(data: Any, options: dict[str, Any], message: str) -> None:
+    given = {"problem": CHAIN.problem, **options}
+    with pytest.raises(InputError, match=message) as caught:
+        certify(data, **given)
+    assert "\n" not in str(caught.value)
