@@ -2,9 +2,9 @@
 
 V* <= upper, lower <= V^policy and V* - V^policy <= gap, at every planning of a run, with
 probability 1 - delta; so has every part of the proof its own share of delta. Bounds are
-conservative, so delta is also taken as large as 1/2 or 1 (where only the shares say anything), problems are small and
-runs go on after they could have stopped. The last tests break the bounds on purpose, and have to
-be seen.
+conservative, so delta is also taken as large as 1/2 or 1 (where only the shares say anything),
+problems are small and runs go on after they could have stopped. The last tests break the bounds
+on purpose, and have to be seen.
 """
 
 from __future__ import annotations

@@ -220,78 +220,89 @@ def _average(step: Step, begin: int, end: int) -> float:
     return total
 
 
-@njit(**apart)
-def _look(
-    step: Step, begin: int, end: int, x: float
-) -> tuple[float, float, float, float, float, float]:
-    """Around a value x, of one row: (room, below, least, above, missing, best).
+@njit(inline="always")
+def _look(step: Step, begin: int, end: int, x: float) -> tuple[float, float, float, float, float]:
+    """Around a value x, of one row: (room, below, above, missing, best).
 
-    room: hi - lo of the entries with that value. below, least, above: the highest value below x,
-    the lowest that is at least x and the lowest above x, or infinities. missing: what all at hi
-    fall short of one. best: the highest value that may have a probability.
+    room: hi - lo of the entries with that value. below, above: the next lower and the next higher
+    value, or infinities. missing: what all at hi fall short of one. best: the highest value that
+    may have a probability.
     """
-    room, below, least, above, missing, best = 0.0, -np.inf, np.inf, np.inf, 1.0, -np.inf
+    room, below, above, missing, best = 0.0, -np.inf, np.inf, 1.0, -np.inf
     for e in range(np.uint64(begin), np.uint64(end)):
         y, low, high = _value(step, begin, e), step.lo[e], step.hi[e]
         room += high - low if y == x else 0.0
         below = max(below, y if y < x else -np.inf)
-        least = min(least, y if y >= x else np.inf)
         above = min(above, y if y > x else np.inf)
         missing -= high
         best = max(best, y if high > 0.0 else -np.inf)
-    return room, below, least, above, missing, best
+    return room, below, above, missing, best
+
+
+@njit(**apart)
+def _split(step: Step, begin: int, end: int, x: float) -> tuple[float, float]:
+    """(the highest of a row's values below x, the lowest that is at least x), or infinities."""
+    below, above = -np.inf, np.inf
+    for e in range(begin, end):
+        y = _value(step, begin, e)
+        below = max(below, y if y < x else -np.inf)
+        above = min(above, y if y >= x else np.inf)
+    return below, above
 
 
 @njit(**apart)
 def _search(step: Step, begin: int, end: int) -> float:
     """The pivot's value, by halving the range of values: O(n log n) for a row of n, as a rule."""
-    high, low = _look(step, begin, end, np.inf)[1], _look(step, begin, end, -np.inf)[2]
+    high, low = _split(step, begin, end, np.inf)[0], _split(step, begin, end, -np.inf)[1]
     while low < high:
         x = low + (high - low) / 2.0
-        _, below, least, _, _, _ = _look(step, begin, end, x if x > low else high)
+        below, above = _split(step, begin, end, x if x > low else high)
         mass, _ = _weigh(step, begin, end, below)
         if mass <= 1.0:
             high = below
         else:
-            low = least
-    return float(low)
+            low = above
+    return low
 
 
 @njit(**apart)
 def _solve_anew(
     step: Step, begin: int, end: int, pivot: int, mass: float, total: float
 ) -> tuple[float, int]:
-    """`_solve`, where what a first look at ``pivot`` found does not prove that it is the pivot."""
-    x, left = _value(step, begin, pivot), WALK if end - begin <= SHORT else 2
-    while True:
-        room, below, _, above, missing, best = _look(step, begin, end, x)
-        if mass > 1.0:
-            if above == np.inf:
+    """`_solve`, where what a first look at ``pivot`` found does not prove that it is the pivot.
+
+    Walks a few values up or down, as what is left suggests, and weighs again where that ends.
+    """
+    edge = EDGE * (end - begin)
+    x, rest, up, down = _value(step, begin, pivot), 1.0 - mass, False, False
+    at, room, below, above, missing, best = x, 0.0, 0.0, 0.0, 0.0, 0.0
+    for _ in range(WALK if end - begin <= SHORT else 2):
+        at = x
+        room, below, above, missing, best = _look(step, begin, end, x)
+        rest += room if up else 0.0
+        if rest >= 0.0:
+            if up or rest <= room - edge or below == -np.inf:
                 break
-            x = above
-            mass, total = _weigh(step, begin, end, x)
-            total += x
-            if mass <= 1.0:
-                break
-        elif below == -np.inf:
-            # what is missing by rounding goes to the best successor
-            total += max(missing, 0.0) * (best - x)
-            break
-        elif 1.0 - mass <= room - EDGE * (end - begin):
-            break
+            x, rest, down = below, rest - room, True
         else:
-            mass, lower = _weigh(step, begin, end, below)
-            if mass > 1.0:
+            if down or above == np.inf:
                 break
-            x, total = below, lower + below
-        left -= 1
-        if left == 0:
-            x = _search(step, begin, end)
-            mass, total = _weigh(step, begin, end, x)
-            total += x
-    pivot = begin
-    while _value(step, begin, pivot) != x:
-        pivot += 1
+            x, up = above, True
+    if up or down:
+        mass, total = _weigh(step, begin, end, x)
+        total += x
+    highest, lowest = mass > 1.0 and above == np.inf, mass <= 1.0 and below == -np.inf
+    if x != at or not (highest or lowest or 0.0 <= 1.0 - mass <= room - edge):
+        x = _search(step, begin, end)
+        _, total = _weigh(step, begin, end, x)
+        total += x
+        lowest = _split(step, begin, end, x)[0] == -np.inf
+    if lowest:
+        total += max(missing, 0.0) * (best - x)  # rounding goes to the best successor
+    if _value(step, begin, pivot) != x:
+        pivot = begin
+        while _value(step, begin, pivot) != x:
+            pivot += 1
     return total, pivot
 
 
@@ -301,9 +312,15 @@ def _solve(step: Step, begin: int, end: int, pivot: int) -> tuple[float, int]:
     x = _value(step, begin, pivot)
     mass, total = _weigh_here(step, begin, end, x)
     total += x
-    # with the pivot itself at hi, and so for any lower x, M(x) is above one for sure
-    if not 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin):
-        total, pivot = _solve_anew(step, begin, end, pivot, mass, total)
+    rest, room = 1.0 - mass, step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin)
+    if not 0.0 <= rest <= room:
+        if rest >= 0.0:
+            for e in range(np.uint64(begin), np.uint64(end)):
+                tied = _value(step, begin, e) == x and e != np.uint64(pivot)
+                room += step.hi[e] - step.lo[e] if tied else 0.0
+        # with all entries of the pivot's value at hi, and so for any lower x, M(x) is above one
+        if not 0.0 <= rest <= room:
+            total, pivot = _solve_anew(step, begin, end, pivot, mass, total)
     return total, pivot
 
 
