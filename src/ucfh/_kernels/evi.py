@@ -262,7 +262,7 @@ def _search(step: Step, begin: int, end: int) -> float:
             high = below
         else:
             low = above
-    return low
+    return float(low)
 
 
 @njit(**apart)
