@@ -207,7 +207,7 @@ def test_resuming_gives_the_same_run(cap: int, method: str, tmp_path: Path) -> N
     assert again.episodes == whole.episodes
     np.testing.assert_array_equal(again.policy, whole.policy)
     for name in whole.phases.dtype.names:
-        assert list(again.phases[name]) == list(whole.phases[name]), name
+        np.testing.assert_array_equal(again.phases[name], whole.phases[name], err_msg=name)
 
 
 def test_an_interrupted_run_resumes_to_the_same_result() -> None:

@@ -23,6 +23,7 @@ from ucfh.simulation.world import Stretch, World
 simulation = importlib.import_module("ucfh.simulation.simulate")
 COUNTED, MEASURED = ("state", "action", "n"), ("value", "optimistic", "gap", "captured")
 COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED, "stage")
+KNOWN = ("lower", "gap_bound")  # NaN for a learner that does not keep count
 UNLIKELY = 1e-6  # how often a chi-square test with a fresh seed would fail by chance
 
 
@@ -48,7 +49,9 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
 def check_record(mdp: MDP, run: Run) -> None:
     """What holds of every record."""
     phases = run.phases
-    assert phases.dtype.names == COLUMNS
+    assert phases.dtype.names == COLUMNS + KNOWN
+    assert np.isnan(phases.lower).all()
+    assert np.isnan(phases.gap_bound).all()
     assert sum(phases.episodes) == run.episodes
     assert phases.first_episode.tolist() == [0, *np.cumsum(phases.episodes[:-1]).tolist()]
     assert all(isinstance(x, int) for x in [*phases.episodes, *phases.first_episode])

@@ -153,6 +153,8 @@ def certify(
     if problem is None:
         raise InputError("counts need a problem to be counts of: pass problem=ucfh.Problem(...)")
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
+    if len(counts.successors) != problem.table.entries:
+        raise InputError("the counts are those of another problem: pass the one they belong to")
     seen = np.add.reduceat(counts.successors, problem.table.indptr[:-1])
     if not np.array_equal(seen, counts.visits):
         row = problem.table.name_of(int(np.flatnonzero(seen != counts.visits)[0]))
@@ -168,7 +170,8 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     given = np.asarray(array)
     if given.shape != shape:
         raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")
-    if given.dtype.kind not in "iu" and not np.array_equal(given, np.floor(given)):
+    whole = given.dtype.kind in "iu" or np.array_equal(given, np.floor(given))
+    if not whole or not np.isfinite(given).all():
         raise InputError("counts must be whole numbers")
     if (given < 0).any():
         raise InputError(f"counts must be at least 0: {given[given < 0][0]} is not")
@@ -203,6 +206,8 @@ def certificate_of(
     Two policies compete: the one that is certain to earn most, and the greedy one of the
     empirical model, whose distance from the optimum can be bounded directly.
     """
+    if epsilon is not None:
+        check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b = best.bounds(counts)
     policy, lower = best.robust(counts)

@@ -65,8 +65,9 @@ class Plain:
         """All follows from the counts."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
         """All follows from the counts."""
+        self.learn(n, updates)
 
 
 class CertifiedUCFH(UCFH):
@@ -236,6 +237,5 @@ class CertifiedUCFH(UCFH):
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updates[:] = state["updates"]
-        self.beliefs.restore(state)
-        self.beliefs.learn(self.n, self.updates)
+        self.beliefs.restore(state, self.n, self.updates)
         self._take_stock()

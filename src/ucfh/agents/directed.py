@@ -57,7 +57,7 @@ class Directed:
         self.number = 0
         self.scores: dict[float, int] = {}
         self.watch: Watch | None = None
-        self.upper, self.lower, self.gap = inf, 0.0, inf
+        self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((0, 0), np.int64)
         self.by_difference = True
         self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
@@ -175,14 +175,16 @@ class Directed:
             "number": self.number,
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
             "certified": self.certified.copy(),
+            "following": self.problem.table.rows_of(self.policy, self.problem.horizon),
+            "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
             "scores": np.array([*self.scores], float),
             "times": np.array([*self.scores.values()], np.int64),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """Take back what `state` gave: also what to do next, which was decided with less frozen."""
         frozen = np.asarray(state["frozen"], np.int64)
         self.frozen = frozen if frozen.size else None
         self.number = int(state["number"])
@@ -190,4 +192,9 @@ class Directed:
         self.by_difference = bool(state["known"][3])
         self.certified = np.asarray(state["certified"], np.int64)
         self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
+        self.bounds = self.best.bounds(n)
+        self.policy = self.problem.table.policy_of(np.asarray(state["following"], np.int64))
+        self.watch = None
+        if state["leaving"].size and self.frozen is not None:
+            self.watch = Watch(self.frozen, state["leaving"].copy())
         self.scores = dict(zip(state["scores"].tolist(), state["times"].tolist(), strict=True))

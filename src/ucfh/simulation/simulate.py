@@ -79,7 +79,8 @@ def simulate(
         run = _continue(resume, about, agent, rng, most)
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
-        _run_phase(run, world, agent, rng, most, method, progress)
+        if not agent.done:
+            _run_phase(run, world, agent, rng, most, method, progress)
         if agent.done:
             _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon))
             run.final, run.checkpoint = True, None
