@@ -116,7 +116,8 @@ def test_what_held_before_is_kept() -> None:
         assert (after.L >= before.L).all()
         before = after
     fresh = Best(case.problem, 0.1).bounds(case.counts)
-    assert (before.U <= fresh.U).all()
+    # both stop short of the minimum over x, by what goes with the square of CLOSE
+    assert (before.U <= fresh.U + balls.CLOSE**2 * case.problem.horizon).all()
     assert (before.U < fresh.U - 1e-9).any()  # some bound of the past was better
 
 
@@ -357,17 +358,16 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
     rng = np.random.default_rng(seed)
     gain = np.ones(table.rows) if equal else rng.random(table.rows)
     H, S = problem.horizon, problem.states
-    policy = np.zeros((H, S), np.int64)
+    taken = np.zeros((H, S), np.int64)
     balls.explore(
         table.first,
-        table.action,
         table.indptr,
         table.indices,
         table.stride,
         counts.successors,
         counts.visits,
         gain,
-        policy,
+        taken,
     )
 
     def collected(rows: Any) -> Any:
@@ -386,13 +386,12 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
         return X
 
     most = np.max([collected(rows) for rows in oracle.every_policy(problem)], axis=0)
-    rows = table.rows_of(policy, H)
-    np.testing.assert_allclose(collected(rows), most, rtol=1e-8)
+    np.testing.assert_allclose(collected(taken), most, rtol=1e-8)
     for s in range(S):  # in the last step a tie is between equal gains
         last = oracle.rows_at(problem, H - 1, s)
         if equal:
             fewest = min(int(counts.visits[row.number]) for row in last)
-            assert counts.visits[rows[H - 1, s]] == fewest
+            assert counts.visits[taken[H - 1, s]] == fewest
 
 
 def paths_of(case: Case, rows: Any) -> list[tuple[float, list[int]]]:

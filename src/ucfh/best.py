@@ -88,6 +88,7 @@ class Bounds:
         E, M: (H+1, S) mean and second moment of pi's reward in that model.
         up, low, greedy: (H, S) the rows that U and L take, and pi.
         rival, branch: (H, S) the row that decided D, and how.
+        x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
 
     """
@@ -103,6 +104,10 @@ class Bounds:
     greedy: Ints
     rival: Ints
     branch: Ints
+    x_up: Floats
+    x_low: Floats
+    x_pi: Floats
+    x_ahead: Floats
     upper: float = 0.0
     lower: float = 0.0
     difference: float = 0.0
@@ -171,6 +176,8 @@ class Best:
         H, S = problem.horizon, problem.states
         self.U, self.L = np.full((H + 1, S), np.inf), np.zeros((H + 1, S))
         self.U[H] = 0.0
+        pairs = problem.table.pairs
+        self.found = [np.zeros((H + 1, k)) for k in (pairs, pairs, S, S)]
         self._zero_eta()
 
     def _zero_eta(self) -> None:
@@ -237,8 +244,9 @@ class Best:
             self.on["overlap"],
             *values,
             *rows,
+            *self.found,
         )
-        b = Bounds(*values, *rows)
+        b = Bounds(*values, *rows, *self.found)
         self.U, self.L = b.U, b.L
         b.upper = self.at_start(b.U, counts, 1.0, self.eta_up)
         b.estimate = self.at_start(b.E, counts, 0.0, self.eta_up)
@@ -303,6 +311,11 @@ class Best:
             b.greedy,
             b.rival,
             b.branch,
+            b.x_up,
+            b.x_low,
+            b.x_pi,
+            b.x_ahead,
+            table.stride,
             self.start(counts),
             by_difference,
             out,

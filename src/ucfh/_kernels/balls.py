@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 STEPS = 12  # of Newton's method at most; two or three are the rule
 NEAR_ZERO = 1e-7  # of the range of values: as good as x = 0
-CLOSE = 0.02  # relative error of KL at which it stops; the bound's goes with its square
+CLOSE = 0.03  # relative error of KL at which it stops; the bound's goes with its square
 ROUNDING = 1e-14  # of a mean of values, relative: added outward
 TIE = 1e-13  # times H: a difference that rounding may make
 
@@ -92,9 +92,9 @@ def _reach(
                 a += p * log1p(y)
                 w1 += p * w
                 w2 += p * w * w
-        here = B - x * expm1(a - eta)
-        if here < bound:
-            bound, slack, best = here, x * exp(a - eta), x
+        more = x * expm1(a - eta)
+        if B - more < bound:
+            bound, slack, best = B - more, x + more, x
         variance = w2 - w1 * w1
         kl = a + log1p(-w1) if w1 < 1.0 else inf
         if x <= NEAR_ZERO * span or kl == inf:
@@ -102,9 +102,9 @@ def _reach(
         if variance <= 1e-13 * w2 or kl <= 1e-14 * a:  # one value was seen: x = 0 is best
             x = NEAR_ZERO * span
             continue
-        off, here = log(kl / eta), log(x)
-        if abs(off) < CLOSE:
+        if abs(kl - eta) < CLOSE * eta:
             break
+        off, here = log(kl / eta), log(x)
         if off > 0.0:
             least = here
         else:
@@ -113,6 +113,17 @@ def _reach(
         x = exp(step if least < step < most else 0.5 * (least + most))
     bound = min(B, bound + ROUNDING * (abs(B) + span))
     return sign * bound, best, B, slack
+
+
+@njit(cache=True, nogil=True)
+def _mean(
+    begin: int, end: int, indices: Index, c: Ints, n: int, V: Floats, bonus: Floats | None
+) -> float:
+    """The mean of V over what one row has shown; infinity if that is nothing."""
+    total = 0.0
+    for e in range(begin, end):
+        total += c[e] * _value(e, indices, V, bonus, 1.0)
+    return total / n if n > 0 else inf
 
 
 @njit(cache=True, nogil=True)
@@ -134,11 +145,12 @@ def _tilt(
     bonus: Floats | None,
     sign: float,
     eta: float,
+    guess: float,
     weight: float,
     out: Floats,
 ) -> float:
     """Add weight times the distribution that attains the bound to out (S,); return the slack."""
-    _, x, B, slack = _reach(begin, end, indices, c, n, V, bonus, sign, eta, 0.0)
+    _, x, B, slack = _reach(begin, end, indices, c, n, V, bonus, sign, eta, guess)
     left, best = 1.0, begin
     for e in range(begin, end):
         d = B - _value(e, indices, V, bonus, sign)
@@ -255,6 +267,10 @@ def certify(
     greedy: Ints,
     rival: Ints,
     branch: Ints,
+    x_up: Floats,
+    x_low: Floats,
+    x_pi: Floats,
+    x_ahead: Floats,
 ) -> None:
     """All bounds that `ucfh.best` rests on, in one sweep back in time; see there for the proofs.
 
@@ -264,18 +280,15 @@ def certify(
     all (H+1, S) and 0 on entry: W <= V^pi and D >= V* - V^pi for pi the greedy policy of the
     empirical model; E and M, the mean and second moment of its
     reward in that model. And (H, S): the rows taken for U, L and by pi, the rival row that
-    decided D, and how (0: no rival, 1: through V*, 2: through V^pi). D is left alone unless
-    ``difference``.
+    decided D, and how (0: no rival, 1: through V*, 2: through V^pi). And x of the bounds,
+    where it was when there were less data, or 0: x_up, x_low (H+1, R) of the rows, x_pi, x_ahead
+    (H+1, S) of W and of p D. D is left alone unless ``difference``.
     """
     H, S = greedy.shape
     most = 0
     for s in range(S):
         most = max(most, first[s + 1] - first[s])
-    q_up, q_low = np.empty(most), np.empty(most)
-    x_up, x_low = np.zeros(len(r_up[0])), np.zeros(len(r_up[0]))  # where x was last, by pair
-    x_pi, x_ahead = np.zeros(S), np.zeros(S)
-    top, slack = np.empty(most), np.empty(most)
-    bottom, give = np.empty(most), np.empty(most)
+    q_up, top, slack = np.empty(most), np.empty(most), np.empty(most)
     in_L, in_W, share = np.zeros(S), np.zeros(S), np.zeros(S)  # x + d and p of pi's successors
     for t in range(H - 1, -1, -1):
         line = min(t, len(r) - 1)
@@ -284,24 +297,18 @@ def certify(
             bonus_t = bonus[min(t, len(bonus) - 1)]
         U1, L1, W1, D1, E1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1], E[t + 1]
         for s in range(S):
-            best_up, best_low = -inf, -inf
+            best_up = -inf
             E[t, s] = -inf
             for k in range(first[s], first[s + 1]):
                 row, i = t * stride + k, k - first[s]
                 begin, end = indptr[row], indptr[row + 1]
-                x, x_up[k], top[i], slack[i] = _reach(
-                    begin, end, indices, c, n[row], U1, bonus_t, 1.0, eta_up[row], x_up[k]
+                guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
+                x, x_up[t, k], top[i], slack[i] = _reach(
+                    begin, end, indices, c, n[row], U1, bonus_t, 1.0, eta_up[row], guess
                 )
                 q_up[i] = r_up[line, k] + x
                 if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
-                if difference:
-                    x, x_low[k], bottom[i], give[i] = _reach(
-                        begin, end, indices, c, n[row], L1, bonus_t, -1.0, eta_low[row], x_low[k]
-                    )
-                    q_low[i] = r_low[line, k] + x
-                    if q_low[i] > best_low:
-                        best_low, low[t, s] = q_low[i], row
                 x, square = r[line, k], r[line, k] ** 2
                 if n[row] > 0 or end == begin + 1:  # a row with one successor is known
                     x, square = 0.0, 0.0
@@ -314,45 +321,66 @@ def certify(
                         square += p * (paid * paid + 2.0 * paid * old + M[t + 1, indices[e]])
                 if x > E[t, s] + TIE * H:
                     E[t, s], M[t, s], greedy[t, s] = x, square, row
-            U[t, s], L[t, s] = min(U[t, s], best_up), max(L[t, s], best_low)
+            U[t, s] = min(U[t, s], best_up)
             if not difference:
                 continue
             mine = greedy[t, s]
             k = mine - t * stride
-            i = k - first[s]
             begin, end = indptr[mine], indptr[mine + 1]
             visits, eta = n[mine], eta_all[mine]
-            x, x_pi[s], least, give_pi = _reach(
-                begin, end, indices, c, visits, W1, bonus_t, -1.0, eta, x_pi[s]
+            guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
+            x, x_low[t, k], bottom, give = _reach(
+                begin, end, indices, c, visits, L1, bonus_t, -1.0, eta_low[mine], guess
+            )
+            certain = r_low[line, k] + x
+            best_low, low[t, s] = certain, mine
+            for other in range(first[s], first[s + 1]):
+                row = t * stride + other
+                x = _mean(indptr[row], indptr[row + 1], indices, c, n[row], L1, bonus_t)
+                # no bound from below is above the mean that was seen
+                if other == k or r_low[line, other] + x <= best_low:
+                    continue
+                guess = x_low[t if x_low[t, other] > 0.0 else t + 1, other]
+                begin_o, end_o = indptr[row], indptr[row + 1]
+                x, x_low[t, other], _, _ = _reach(
+                    begin_o, end_o, indices, c, n[row], L1, bonus_t, -1.0, eta_low[row], guess
+                )
+                if r_low[line, other] + x > best_low:
+                    best_low, low[t, s] = r_low[line, other] + x, row
+            L[t, s] = max(L[t, s], best_low)
+            guess = x_pi[t if x_pi[t, s] > 0.0 else t + 1, s]
+            x, x_pi[t, s], least, give_pi = _reach(
+                begin, end, indices, c, visits, W1, bonus_t, -1.0, eta, guess
             )
             W[t, s] = r_low[line, k] + x
-            ahead, x_ahead[s], _, _ = _reach(
-                begin, end, indices, c, visits, D1, None, 1.0, eta, x_ahead[s]
+            guess = x_ahead[t if x_ahead[t, s] > 0.0 else t + 1, s]
+            ahead, x_ahead[t, s], _, _ = _reach(
+                begin, end, indices, c, visits, D1, None, 1.0, eta, guess
             )
             D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
             for e in range(begin, end):
                 if overlap and c[e] > 0:
                     j = indices[e]
                     share[j] = c[e] / visits
-                    in_L[j] = x_low[k] + bottom[i] - _value(e, indices, L1, bonus_t, -1.0)
-                    in_W[j] = x_pi[s] + least - _value(e, indices, W1, bonus_t, -1.0)
+                    in_L[j] = x_low[t, k] + bottom - _value(e, indices, L1, bonus_t, -1.0)
+                    in_W[j] = x_pi[t, s] + least - _value(e, indices, W1, bonus_t, -1.0)
             for other in range(first[s], first[s + 1]):
                 if other == k:
                     continue
                 row, o = t * stride + other, other - first[s]
-                through_V, through_pi = q_up[o] - q_low[i], q_up[o] - W[t, s]
+                through_V, through_pi = q_up[o] - certain, q_up[o] - W[t, s]
                 if overlap and through_pi > 0.0:
                     for e in range(indptr[row], indptr[row + 1]):
                         j = indices[e]
                         if c[e] == 0 or share[j] == 0.0:
                             continue
                         p = c[e] / n[row]
-                        away = x_up[other] + top[o] - _value(e, indices, U1, bonus_t, 1.0)
+                        away = x_up[t, other] + top[o] - _value(e, indices, U1, bonus_t, 1.0)
                         w = max(0.0, U1[j] - L1[j])
                         if w > 0.0 and away > 0.0 and in_L[j] > 0.0:
                             through_V -= min(
                                 _growth(slack[o], p, away, w),
-                                _growth(give[i], share[j], in_L[j], w),
+                                _growth(give, share[j], in_L[j], w),
                             )
                         w = max(0.0, U1[j] - W1[j] - D1[j])
                         if w > 0.0 and away > 0.0 and in_W[j] > 0.0:
@@ -383,6 +411,7 @@ def _charge(
     bonus: Floats | None,
     sign: float,
     eta: Floats,
+    guess: float,
     weight: float,
     pays: float,
     to: Floats,
@@ -394,7 +423,7 @@ def _charge(
     """
     if weight > 0.0:
         begin, end = indptr[row], indptr[row + 1]
-        slack = _tilt(begin, end, indices, c, n[row], V, bonus, sign, eta[row], weight, to)
+        slack = _tilt(begin, end, indices, c, n[row], V, bonus, sign, eta[row], guess, weight, to)
         out[row] += weight * (slack * (eta[row] if n[row] > 0 else 1.0) + 0.5 * pays)
 
 
@@ -418,6 +447,11 @@ def blame(
     greedy: Ints,
     rival: Ints,
     branch: Ints,
+    x_up: Floats,
+    x_low: Floats,
+    x_pi: Floats,
+    x_ahead: Floats,
+    stride: int,
     start: Floats,
     by_difference: bool,
     out: Floats,
@@ -443,11 +477,13 @@ def blame(
             bonus_t = bonus[min(t, len(bonus) - 1)]
         U1, L1, W1, D1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1]
         for s in range(S):
-            row = up[t, s]
+            row, x = up[t, s], in_U[s]
+            guess = x_up[t, row - t * stride]
             _charge(
-                row, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, in_U[s], pays[row], to_U, out
+                row, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, guess, x, pays[row], to_U, out
             )
-            row = low[t, s]
+            row, x = low[t, s], in_L[s]
+            guess = x_low[t, row - t * stride]
             _charge(
                 row,
                 indptr,
@@ -458,37 +494,46 @@ def blame(
                 bonus_t,
                 -1.0,
                 eta_low,
-                in_L[s],
+                guess,
+                x,
                 pays[row],
                 to_L,
                 out,
             )
-            mine, other, how, x = greedy[t, s], rival[t, s], branch[t, s], in_D[s]
+            mine, x = greedy[t, s], in_W[s]
+            pay, guess = pays[mine], x_pi[t, s]
             _charge(
-                mine,
+                mine, indptr, indices, c, n, W1, bonus_t, -1.0, eta_all, guess, x, pay, to_W, out
+            )
+            other, how, x = rival[t, s], branch[t, s], in_D[s]
+            if x <= 0.0:
+                continue
+            if how < 2:
+                ahead = x_ahead[t, s]
+                _charge(
+                    mine, indptr, indices, c, n, D1, None, 1.0, eta_all, ahead, x, 0.0, to_D, out
+                )
+            if how == 0:
+                continue
+            known = x_up[t, other - t * stride]
+            _charge(
+                other,
                 indptr,
                 indices,
                 c,
                 n,
-                W1,
+                U1,
                 bonus_t,
-                -1.0,
-                eta_all,
-                in_W[s],
-                pays[mine],
-                to_W,
+                1.0,
+                eta_up,
+                known,
+                x,
+                pays[other],
+                above,
                 out,
             )
-            if x <= 0.0:
-                continue
-            if how < 2:
-                _charge(mine, indptr, indices, c, n, D1, None, 1.0, eta_all, x, 0.0, to_D, out)
-            if how == 0:
-                continue
-            _charge(
-                other, indptr, indices, c, n, U1, bonus_t, 1.0, eta_up, x, pays[other], above, out
-            )
             if how == 1:
+                guess = x_low[t, mine - t * stride]
                 _charge(
                     mine,
                     indptr,
@@ -499,8 +544,9 @@ def blame(
                     bonus_t,
                     -1.0,
                     eta_low,
+                    guess,
                     x,
-                    pays[mine],
+                    pay,
                     below,
                     out,
                 )
@@ -515,8 +561,9 @@ def blame(
                     bonus_t,
                     -1.0,
                     eta_all,
+                    guess,
                     x,
-                    pays[mine],
+                    pay,
                     below,
                     out,
                 )
@@ -545,20 +592,19 @@ def blame(
 @njit(cache=True, nogil=True)
 def explore(
     first: Ints,
-    action: Ints,
     indptr: Ints,
     indices: Index,
     stride: int,
     c: Ints,
     n: Ints,
     gain: Floats,
-    policy: Ints,
+    rows: Ints,
 ) -> None:
-    """The policy (H, S) that collects most of gain (rows,) in the empirical model.
+    """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
 
     A row without visits leads to the best of its successors; ties go to the least visited row.
     """
-    H, S = policy.shape
+    H, S = rows.shape
     X = np.zeros(S)
     for t in range(H - 1, -1, -1):
         now = np.zeros(S)
@@ -577,7 +623,7 @@ def explore(
                 if taken < 0 or x > (1.0 + 1e-9) * best or tied:
                     best, taken = x, row
             now[s] = best
-            policy[t, s] = action[taken - t * stride]
+            rows[t, s] = taken
         X = now
 
 

@@ -23,10 +23,11 @@ solution has a pivot: the lowest of the row's values x with M(x) <= 1, which tak
     x + sum_j p_j (z_j - x),   p_j = hi_j if z_j > x else lo_j.
 
 Given the pivot, one pass without branches solves the row: no sorting. The pivot of the last time
-step is nearly always right again; where it is not, the same pass tells in which direction to look.
-M is a sum of doubles in one fixed order, and rounding is monotone, so M never falls as x does; the
-pivot is then a function of the row's data alone. Whatever pivot a search starts from, the result
-is the same to the bit.
+step is nearly always right again. The pass proves it: x is the pivot if M(x) <= 1 and M > 1 just
+below x, with the successors of value x at hi too; where not, it tells in which direction to look.
+M is a sum of doubles in one fixed order, and rounding is monotone, so M never falls as x does, and
+the pivot is a function of the row's data alone. Whatever pivot a search starts from, the result is
+the same to the bit.
 
 Most rows need no pass at all. If V_{t+1} <= V_{t+2} + g in every state, then the value of an
 action grew by at most g since the last step; an action that was worse than the best by more than
@@ -52,14 +53,14 @@ Model = tuple[Ints, Ints, Ints, Index, int, Floats, Floats, Floats, Floats, floa
 # likely, upper, rival, Z, growth, claims: see `sweep`
 Shared = tuple[Index, Floats, Floats, Floats, Floats, Ints]
 
+EDGE = 1e-15  # times the length of a row: more than rounding makes of a sum of probabilities
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
-EDGE = 1e-15  # times the length of a row: the same for its sum of probabilities
 WALK = 8  # a lost pivot is looked for so many values up or down, or 2 in rows longer than
 SHORT = 64  # this; then by halving the range of values
 MANY = 6  # where more than one state in so many is due, all are planned again
 APART = 8  # numbers so far from each other lie in different lines of a cache
-PATIENCE = 1000  # times the states of a block: how often to look before giving up on others
+PATIENCE = 50  # times the entries of a block: how often to look before giving up on others
 AHEAD = 8  # so many states ahead, rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
@@ -92,9 +93,9 @@ class Step(NamedTuple):
 class Memory(NamedTuple):
     """What was found before, to look there first.
 
-    pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
-    upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the likely
-    one. q (A,) is scratch.
+    pivot (R,): where in its row each pivot is, as `_search` says. likely (S,): which of its
+    actions each state took. upper (R,) + grown bounds the values of actions, rival (S,) + grown
+    those of all but the likely one. q (A,) is scratch.
     """
 
     pivot: Index
@@ -159,44 +160,47 @@ def _value(step: Step, begin: int, e: int) -> float:
 
 
 @njit(**apart, fastmath=REORDER)
-def _weigh_all(low: Floats, high: Floats, z: Floats, x: float) -> tuple[float, float]:
+def _weigh_all(low: Floats, high: Floats, z: Floats, x: float) -> tuple[float, float, float]:
     """`_weigh` of a row that lists all states in order: low, high, z (S,)."""
-    mass, total = 0.0, 0.0
+    mass, reach, total = 0.0, 0.0, 0.0
     for j in range(low.size):
         y, least, most = z[j] - x, low[j], high[j]
         p = most if y > 0.0 else least
         mass += p
+        reach += most if y >= 0.0 else least
         total += p * y
-    return mass, total
+    return mass, reach, total
 
 
-@njit(**apart)
-def _weigh(step: Step, begin: int, end: int, x: float) -> tuple[float, float]:
-    """(M(x), sum_j p_j (z_j - x)) of one row."""
-    mass, total = 0.0, 0.0
-    if step.bonus.size:
+@njit(inline="always")
+def _weigh(step: Step, begin: int, end: int, x: float) -> tuple[float, float, float]:
+    """(M(x), M just below x, sum_j p_j (z_j - x)) of one row."""
+    mass, reach, total = 0.0, 0.0, 0.0
+    if step.indices.size or step.bonus.size:
         for e in range(np.uint64(begin), np.uint64(end)):
-            y = _value(step, begin, e) - x
-            low, high = step.lo[e], step.hi[e]
-            above = high if y > 0.0 else 0.0
-            p = above if above > low else low
-            mass += p
-            total += p * y
-    elif step.indices.size:
-        for e in range(np.uint64(begin), np.uint64(end)):
-            y = step.z[np.uint64(step.indices[e])] - x
-            low, high = step.lo[e], step.hi[e]
+            y, low, high = _value(step, begin, e) - x, step.lo[e], step.hi[e]
             # high or low, in a form that is not compiled to a jump: nobody can predict which
-            above = high if y > 0.0 else 0.0
+            above, least = high if y > 0.0 else 0.0, high if y >= 0.0 else 0.0
             p = above if above > low else low
             mass += p
+            reach += least if least > low else low
             total += p * y
     else:
-        mass, total = _weigh_all(step.lo[begin:end], step.hi[begin:end], step.z, x)
+        mass, reach, total = _weigh_all(step.lo[begin:end], step.hi[begin:end], step.z, x)
+    return mass, reach, total
+
+
+@njit(inline="always")
+def _weigh_listed(step: Step, begin: int, end: int, x: float) -> tuple[float, float]:
+    """M(x) and the sum, as `_weigh`, of a row that lists its successors, without bonus."""
+    mass, total = 0.0, 0.0
+    for e in range(np.uint64(begin), np.uint64(end)):
+        y, low, high = step.z[np.uint64(step.indices[e])] - x, step.lo[e], step.hi[e]
+        above = high if y > 0.0 else 0.0
+        p = above if above > low else low
+        mass += p
+        total += p * y
     return mass, total
-
-
-_weigh_here = njit(inline="always")(_weigh.py_func)
 
 
 @njit(**apart, fastmath=REORDER)
@@ -221,107 +225,81 @@ def _average(step: Step, begin: int, end: int) -> float:
 
 
 @njit(inline="always")
-def _look(step: Step, begin: int, end: int, x: float) -> tuple[float, float, float, float, float]:
-    """Around a value x, of one row: (room, below, above, missing, best).
-
-    room: hi - lo of the entries with that value. below, above: the next lower and the next higher
-    value, or infinities. missing: what all at hi fall short of one. best: the highest value that
-    may have a probability.
-    """
-    room, below, above, missing, best = 0.0, -np.inf, np.inf, 1.0, -np.inf
+def _look(step: Step, begin: int, end: int, x: float) -> tuple[float, float, float]:
+    """(hi - lo of a row's entries of value x, the next lower value, the next higher one)."""
+    room, below, above = 0.0, -np.inf, np.inf
     for e in range(np.uint64(begin), np.uint64(end)):
-        y, low, high = _value(step, begin, e), step.lo[e], step.hi[e]
-        room += high - low if y == x else 0.0
+        y = _value(step, begin, e)
+        room += step.hi[e] - step.lo[e] if y == x else 0.0
         below = max(below, y if y < x else -np.inf)
         above = min(above, y if y > x else np.inf)
-        missing -= high
-        best = max(best, y if high > 0.0 else -np.inf)
-    return room, below, above, missing, best
+    return room, below, above
 
 
 @njit(**apart)
-def _split(step: Step, begin: int, end: int, x: float) -> tuple[float, float]:
-    """(the highest of a row's values below x, the lowest that is at least x), or infinities."""
-    below, above = -np.inf, np.inf
+def _halve(step: Step, begin: int, end: int, low: float, high: float) -> float:
+    """A value of a row about halfway between two, or infinity if none lies between them."""
+    bottom, top = np.inf, -np.inf
     for e in range(begin, end):
         y = _value(step, begin, e)
-        below = max(below, y if y < x else -np.inf)
-        above = min(above, y if y >= x else np.inf)
-    return below, above
+        bottom, top = min(bottom, y if y > low else np.inf), max(top, y if y < high else -np.inf)
+    middle, nearest = bottom + (top - bottom) / 2.0, bottom
+    for e in range(begin, end):
+        y = _value(step, begin, e)
+        nearest = max(nearest, y if y <= middle and y < high else bottom)
+    return nearest if nearest < high else np.inf
 
 
 @njit(**apart)
-def _search(step: Step, begin: int, end: int) -> float:
-    """The pivot's value, by halving the range of values: O(n log n) for a row of n, as a rule."""
-    high, low = _split(step, begin, end, np.inf)[0], _split(step, begin, end, -np.inf)[1]
-    while low < high:
-        x = low + (high - low) / 2.0
-        below, above = _split(step, begin, end, x if x > low else high)
-        mass, _ = _weigh(step, begin, end, below)
-        if mass <= 1.0:
-            high = below
-        else:
-            low = above
-    return float(low)
-
-
-@njit(**apart)
-def _solve_anew(
+def _search(
     step: Step, begin: int, end: int, pivot: int, mass: float, total: float
 ) -> tuple[float, int]:
-    """`_solve`, where what a first look at ``pivot`` found does not prove that it is the pivot.
+    """(the maximum over one row, where in it its pivot is), looking first at entry ``pivot``.
 
-    Walks a few values up or down, as what is left suggests, and weighs again where that ends.
+    M and the sum of that entry's value may be known; if not, mass is 0. Where it is not the
+    pivot: a few values up or down, as room suggests, and then by halving the range of values. The
+    place is negative, ~place, if the room of that entry alone does not prove it, as with ties.
     """
-    edge = EDGE * (end - begin)
-    x, rest, up, down = _value(step, begin, pivot), 1.0 - mass, False, False
-    at, room, below, above, missing, best = x, 0.0, 0.0, 0.0, 0.0, 0.0
-    for _ in range(WALK if end - begin <= SHORT else 2):
-        at = x
-        room, below, above, missing, best = _look(step, begin, end, x)
-        rest += room if up else 0.0
-        if rest >= 0.0:
-            if up or rest <= room - edge or below == -np.inf:
+    x, reach = _value(step, begin, pivot), np.inf
+    low, high, left = -np.inf, np.inf, WALK if end - begin <= SHORT else 2
+    known = mass > 1.0
+    while True:
+        if not known:
+            mass, reach, total = _weigh(step, begin, end, x)
+        known = False
+        if mass <= 1.0 < reach:
+            break
+        # the pivot is above low and below high; M just below a value is M at the next one
+        up, y = mass > 1.0, x
+        low, high, m = (x, high, mass) if up else (low, x, reach)
+        while left > 0:
+            room, below, above = _look(step, begin, end, y)
+            if y != x:
+                m += -room if up else room
+                if up == (m <= 1.0):
+                    break
+            following = above if up else below
+            if not low < following < high:
                 break
-            x, rest, down = below, rest - room, True
-        else:
-            if down or above == np.inf:
-                break
-            x, up = above, True
-    if up or down:
-        mass, total = _weigh(step, begin, end, x)
-        total += x
-    highest, lowest = mass > 1.0 and above == np.inf, mass <= 1.0 and below == -np.inf
-    if x != at or not (highest or lowest or 0.0 <= 1.0 - mass <= room - edge):
-        x = _search(step, begin, end)
-        _, total = _weigh(step, begin, end, x)
-        total += x
-        lowest = _split(step, begin, end, x)[0] == -np.inf
-    if lowest:
-        total += max(missing, 0.0) * (best - x)  # rounding goes to the best successor
+            y, left = following, left - 1
+        if left == 0 and y == x:
+            y = _halve(step, begin, end, low, high)
+        if y == x or y == np.inf:
+            break
+        x = y
+    total += x
+    if reach <= 1.0:
+        # all at hi fall short of one by rounding: what is missing goes to the best successor
+        best = x
+        for e in range(begin, end):
+            best = max(best, _value(step, begin, e) if step.hi[e] > 0.0 else x)
+        total += (1.0 - reach) * (best - x)
     if _value(step, begin, pivot) != x:
         pivot = begin
         while _value(step, begin, pivot) != x:
             pivot += 1
-    return total, pivot
-
-
-@njit(inline="always")
-def _solve(step: Step, begin: int, end: int, pivot: int) -> tuple[float, int]:
-    """(the maximum over one row, its pivot entry), looking first at ``pivot``."""
-    x = _value(step, begin, pivot)
-    mass, total = _weigh_here(step, begin, end, x)
-    total += x
-    rest, room = 1.0 - mass, step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin)
-    if not 0.0 <= rest <= room:
-        if rest >= 0.0:
-            for e in range(np.uint64(begin), np.uint64(end)):
-                tied = _value(step, begin, e) == x and e != np.uint64(pivot)
-                room += step.hi[e] - step.lo[e] if tied else 0.0
-        # with all entries of the pivot's value at hi, and so for any lower x, M(x) is above one
-        if not 0.0 <= rest <= room:
-            total, pivot = _solve_anew(step, begin, end, pivot, mass, total)
-    return total, pivot
+    alone = 0.0 <= 1.0 - mass <= step.hi[pivot] - step.lo[pivot] - EDGE * (end - begin)
+    return total, pivot - begin if alone else begin - pivot - 1
 
 
 @njit(inline="always")
@@ -329,9 +307,23 @@ def _mean(step: Step, k: int, memory: Memory) -> float:
     """The best or worst mean of V[t+1] over the box of the step's k-th row."""
     begin, end = step.indptr[step.offset + k], step.indptr[step.offset + k + 1]
     if step.hi.size:
-        at = begin + min(memory.pivot[k], end - begin - 1)
-        total, found = _solve(step, begin, end, at)
-        memory.pivot[k] = found - begin
+        place, settled, mass, total = memory.pivot[k], False, 0.0, 0.0
+        at = begin + min(max(place, -1 - place), end - begin - 1)
+        x = _value(step, begin, at)
+        if place < 0 or step.bonus.size:
+            pass
+        elif step.indices.size:
+            mass, total = _weigh_listed(step, begin, end, x)
+            # with the pivot itself at hi, and so for any lower x, M(x) is above one for sure
+            room = step.hi[np.uint64(at)] - step.lo[np.uint64(at)]
+            settled = 0.0 <= 1.0 - mass <= room - EDGE * (end - begin)
+        else:
+            mass, reach, total = _weigh_all(step.lo[begin:end], step.hi[begin:end], step.z, x)
+            settled = mass <= 1.0 < reach
+        if settled:
+            total += x
+        else:
+            total, memory.pivot[k] = _search(step, begin, end, at, mass, total)
     else:
         total = _average(step, begin, end)
     return step.sign * total
@@ -463,7 +455,7 @@ def sweep(
     of Z (2, S) sign V[t+1]; growth (H, blocks) may hold anything, as may pivot (R,). A thread that
     is alone may leave all but pivot empty.
     """
-    first, _, _, _, stride, _, _, r, bonus, sign = model
+    first, _, _, _, stride, lo, _, r, bonus, sign = model
     likely, upper, rival, Z, growth, claims = shared
     H, S = policy.shape
     if not claims.size:
@@ -488,7 +480,7 @@ def sweep(
                 policy[i], Z[i % 2],
             )  # fmt: skip
             _add(claims, 2 * APART * i + APART, 1)
-        patience = PATIENCE * (S // blocks + 1)
+        patience = PATIENCE * (S + lo.size // (H if stride else 1)) // blocks + 1
         while _read(claims, 2 * APART * i + APART) < blocks:
             patience -= 1
             if patience == 0 and not helps:
@@ -562,7 +554,7 @@ def expectation(
     _signed(v, sign, z)
     none, zero = np.empty(0, np.int64), np.empty(0)
     step = Step(False, none, none, zero, 0, none, indices, lo, hi, zero, sign, z)
-    total, _ = _solve(step, begin, end, begin)
+    total, _ = _search(step, begin, end, begin, 0.0, 0.0)
     return float(sign * total)
 
 
@@ -578,8 +570,8 @@ def write_model(model: Model, V: Floats, out: Floats) -> None:
         p, step = out[min(t, len(out) - 1)], _see(t, len(V) - 1, model, z)
         for row in range(t * stride, t * stride + first[-1]):
             begin, end = indptr[row], indptr[row + 1]
-            _, pivot = _solve(step, begin, end, begin)
-            x = _value(step, begin, pivot)
+            _, place = _search(step, begin, end, begin, 0.0, 0.0)
+            x = _value(step, begin, begin + max(place, -1 - place))
             rest, best = 1.0, -1
             for e in range(begin, end):
                 y = _value(step, begin, e)

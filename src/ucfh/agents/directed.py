@@ -131,20 +131,19 @@ class Directed:
 
     def _explore(self, n: Counts, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that does most about the gap."""
-        table, H = self.problem.table, self.problem.horizon
-        policy = np.zeros((H, table.states), np.int64)
+        table = self.problem.table
+        rows = np.zeros((self.problem.horizon, table.states), np.int64)
         balls.explore(
             table.first,
-            table.action,
             table.indptr,
             table.indices,
             table.stride,
             n.successors,
             n.visits,
             blame / np.maximum(n.visits, 1),
-            policy,
+            rows,
         )
-        return table.rows_of(policy, H)
+        return rows
 
     def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
         """Score the next episodes if they follow the frozen policy closely."""
@@ -179,6 +178,7 @@ class Directed:
             "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
+            "found": np.hstack(self.best.found),
             "scores": np.array([*self.scores], float),
             "times": np.array([*self.scores.values()], np.int64),
         }
@@ -192,7 +192,8 @@ class Directed:
         self.by_difference = bool(state["known"][3])
         self.certified = np.asarray(state["certified"], np.int64)
         self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
-        self.bounds = self.best.bounds(n)
+        at = np.cumsum([x.shape[1] for x in self.best.found])[:-1]
+        self.best.found = [x.copy() for x in np.hsplit(state["found"], at)]
         self.policy = self.problem.table.policy_of(np.asarray(state["following"], np.int64))
         self.watch = None
         if state["leaving"].size and self.frozen is not None:

@@ -128,9 +128,10 @@ def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
             f"lo and hi have {shape[0]} stages and the horizon is {horizon}: they must agree"
         )
     S, A = shape[-1], shape[-2]
-    flat_lo, flat_hi = lo.reshape(-1), hi.reshape(-1)
-    begin = np.arange(0, flat_lo.size + 1, S)
-    return _Rows(S, A, shape[0] if len(shape) == 4 else 1, begin, ALL_IN_ORDER, flat_lo, flat_hi)
+    begin = np.arange(0, lo.size + 1, S)
+    return _Rows(
+        S, A, shape[0] if len(shape) == 4 else 1, begin, ALL_IN_ORDER, lo.ravel(), hi.ravel()
+    )
 
 
 def _compressed(
@@ -188,9 +189,8 @@ def _without_zeros(rows: _Rows) -> _Rows:
 def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
     """Rewards (1 or H, S, A) or (1 or H, S, A, S) over the rows or their entries."""
     S, A = rows.states, rows.actions
-    pairs = np.zeros((1, S * A))
     if r.ndim == 3:
-        pairs = flat = np.ascontiguousarray(r.reshape(len(r), S * A))
+        flat = np.ascontiguousarray(r.reshape(len(r), S * A))
     else:
         by_row = np.broadcast_to(r, (max(rows.stages, len(r)), S, A, S)).reshape(-1, S * A, S)
         if rows.stages > 1:
@@ -199,7 +199,7 @@ def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
         flat = by_row[:, row, following]
     if not bounds.all_between(flat, 0.0, 1.0):
         validation.check_range(flat, lambda line, i: _place(line, i, r.ndim, rows))
-    return pairs, NO_BONUS if r.ndim == 3 else flat
+    return (flat, NO_BONUS) if r.ndim == 3 else (np.zeros((1, S * A)), flat)
 
 
 def _place(line: int, i: int, axes: int, rows: _Rows) -> str:
