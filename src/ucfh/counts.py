@@ -24,6 +24,7 @@ class Counts:
         rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
         scores: (k,) what single episodes scored, for a learner that asked (see
             `ucfh.agents.base.Watch`).
+        steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
 
     """
 
@@ -31,6 +32,7 @@ class Counts:
     successors: Ints
     rewards: Floats
     scores: Floats = field(default_factory=lambda: np.zeros(0))
+    steps: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     @classmethod
     def zero(cls, problem: Problem) -> Counts:

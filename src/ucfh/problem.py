@@ -155,6 +155,13 @@ class Problem:
             rewards = Rewards(rewards.pair, spread)
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards, "initial": p0})
 
+    def by_stage(self) -> Problem:
+        """The same problem for a learner that counts each step of an episode on its own."""
+        table, rewards = self.table.by_stage(self.horizon), self.rewards
+        if rewards is not None and rewards.successor is not None and self.table.stages == 1:
+            rewards = Rewards(rewards.pair, _spread(rewards.successor, self.table, self.horizon))
+        return Problem._of(**{**vars(self), "table": table, "rewards": rewards})
+
     def __repr__(self) -> str:
         told = {"rewards": self.rewards, "initial": self.initial}
         missing = [name for name, value in told.items() if value is None]
@@ -245,6 +252,13 @@ class MDP:
         vars(mdp).update(rewards=problem.rewards, initial=problem.initial)
         return mdp
 
+    def by_stage(self) -> MDP:
+        """The same MDP with rows for each step of an episode."""
+        p = self.p
+        if self.table.stages == 1:
+            p = _spread(p[None], self.table, self.horizon)[0]
+        return MDP._of(self.problem.by_stage(), p, self.noise, self.note)
+
     @property
     def table(self) -> Table:
         """The successors of each row; the last row is the start."""
@@ -326,6 +340,13 @@ class MDP:
 def _start_states(p0: Floats | None, states: int) -> Ints:
     """The states in which an episode may begin; all of them where the start is unknown."""
     return np.asarray(np.arange(states) if p0 is None else np.flatnonzero(p0), np.int64)
+
+
+def _spread(lines: Floats, table: Table, horizon: int) -> Floats:
+    """What is given for the entries of a table, in lines (1 or H, entries), by stage: (1, ...)."""
+    body = int(table.indptr[table.start])
+    by_stage = np.broadcast_to(lines[:, :body], (horizon, body))
+    return np.concatenate([by_stage.ravel(), lines[0, body:]])[None]
 
 
 def _every_entry(stages: int, states: int, actions: int) -> tuple[Ints, Ints]:

@@ -15,7 +15,7 @@ is counted, bounded and planned like any other row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -206,6 +206,16 @@ class Table:
                 "cannot: add it to the successors, or leave them out"
             )
         return np.asarray(at, np.int64)
+
+    def by_stage(self, horizon: int) -> Table:
+        """The same rows, told apart by the time step."""
+        if self.stages > 1:
+            return self
+        body = self.indptr[self.start]
+        begin = self.indptr[: self.start] + body * np.arange(horizon)[:, None]
+        indptr = np.concatenate([begin.ravel(), self.indptr[-2:] + body * (horizon - 1)])
+        indices = np.concatenate([np.tile(self.indices[:body], horizon), self.indices[body:]])
+        return replace(self, stages=horizon, indptr=indptr, indices=indices)
 
     def __repr__(self) -> str:
         stages = f", stages={self.stages}" if self.stages > 1 else ""

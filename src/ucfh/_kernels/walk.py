@@ -63,6 +63,7 @@ def walk(
     watched: Ints | None,
     leaving: Floats | None,
     scores: Floats | None,
+    steps: Ints | None,
 ) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
 
@@ -72,7 +73,8 @@ def walk(
     rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). If rows are watched (H, S),
     scores (episodes,) gets the reward of each episode while it takes those, and where it does
     not, leaving (H+1, S) for the rest; rewards count as drawn if they are summed, else with their
-    mean. Returns how many were walked and whether a limit was reached.
+    mean. steps (episodes, H), if given, gets the learner's entries of each step. Returns how many
+    were walked and whether a limit was reached.
     """
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
@@ -87,6 +89,8 @@ def walk(
                     score += leaving[t, s]
             e = _draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
             s = indices[e]
+            if steps is not None and t >= 0:
+                steps[episode, t] = position[e]
             x = 0.0
             if (sums is not None or watched is not None) and t >= 0:
                 x = r[min(t, len(r) - 1), row - t * stride]

@@ -54,6 +54,7 @@ class Limits:
         episodes: stop after so many episodes; None: no limit.
         drop_surplus: whether visits beyond a row's limit are not to be counted.
         watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
+        steps: whether to hand over every single step (`Counts.steps`); walked one by one too.
 
     """
 
@@ -61,6 +62,7 @@ class Limits:
     episodes: int | None = None
     drop_surplus: bool = False
     watch: Watch | None = None
+    steps: bool = False
 
 
 class Agent(ABC):
@@ -80,6 +82,12 @@ class Agent(ABC):
         gap_bound: how far that one is from optimal at most; else NaN.
         certificate: what it knows of its policy by now, if it keeps count of that.
         done: whether it has stopped: the certificate says what it asked for.
+        scale: what its bonuses, radii or numbers of samples are multiplied by; 1 as published.
+        samples: how often it has asked a generative model for a successor.
+        planning_seconds: spent on planning, as far as it keeps count of that; in the compiled
+            loops of learners that plan after every episode, acting is in it.
+        name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
+            made for, and how that was carried to fixed horizons. guarantee: what its theorem says.
 
     """
 
@@ -96,6 +104,13 @@ class Agent(ABC):
     gap_bound: float = nan
     certificate: Certificate | None = None
     done: bool = False
+    scale: float = 1.0
+    samples: int = 0
+    planning_seconds: float = 0.0
+    name: str
+    reference: str
+    setting: str
+    guarantee: str
 
     def limits(self) -> Limits | None:
         """What may be seen before the policy can change; None if it may after any episode."""

@@ -72,6 +72,7 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
         "interrupted": run.interrupted,
         "seconds": run.seconds,
         "generator": None if run.checkpoint is None else run.checkpoint.generator,
+        "kept": 0 if run.checkpoint is None else run.checkpoint.rows,
     }
     arrays: dict[str, Any] = {"policy": run.policy}
     if run.certificate is not None:
@@ -115,7 +116,7 @@ def _run_of(arrays: dict[str, Any]) -> Run:
     checkpoint = None
     if head["generator"] is not None:
         state = {k.removeprefix("agent_"): v for k, v in arrays.items() if k[:6] == "agent_"}
-        checkpoint = Checkpoint(state, head["generator"])
+        checkpoint = Checkpoint(state, head["generator"], head["kept"])
     return Run(
         about=head["about"],
         optimal=head["optimal"],

@@ -65,10 +65,14 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The state of a learner (arrays by name) and of a NumPy generator, where a phase began."""
+    """The state of a learner (arrays by name) and of a NumPy generator, and where that was.
+
+    rows: how many phases were over by then.
+    """
 
     agent: dict[str, Any]
     generator: dict[str, Any]
+    rows: int
 
 
 @dataclass(eq=False)

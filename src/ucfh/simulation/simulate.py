@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh.agents.online import Online
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.problem import MDP
@@ -67,6 +68,8 @@ def simulate(
     if method not in ("bulk", "step"):
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
+    if agent.problem.table.stages > 1:
+        mdp = mdp.by_stage()
     world = World(mdp, agent.problem)
     if method == "bulk" and agent.limits() is None:
         warnings.warn("the learner does not say when it changes: walking episodes", stacklevel=2)
@@ -77,9 +80,13 @@ def simulate(
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
     else:
         run = _continue(resume, about, agent, rng, most)
+    if isinstance(agent, Online) and most is None:
+        raise InputError(f"{agent.name} learns for ever: pass episodes, how many to run")
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
-        if not agent.done:
+        if method == "bulk" and isinstance(agent, Online) and most is not None:
+            _run_online(run, world, agent, rng, most, progress)
+        elif not agent.done:
             _run_phase(run, world, agent, rng, most, method, progress)
         if agent.done:
             _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon))
@@ -107,7 +114,47 @@ def _continue(
         rng.bit_generator.state = old.checkpoint.generator
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the saved run is damaged ({error}): start anew") from None
-    return replace(old, rows=old.rows[:-1], checkpoint=None, interrupted=False)
+    rows = old.rows[: old.checkpoint.rows]
+    return replace(old, rows=rows, checkpoint=None, interrupted=False)
+
+
+def _run_online(
+    run: Run,
+    world: World,
+    agent: Online,
+    rng: np.random.Generator,
+    most: int,
+    progress: Progress | None,
+) -> None:
+    """Let a learner that plans after every episode run some, and add its policies to the record."""
+    before = run.episodes
+    checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
+    try:
+        asked = min(max(1, CHUNK_STEPS // (64 * world.mdp.horizon)), most - before)
+        walked, record = agent.follow(rng, world.as_nature(), asked)
+    except KeyboardInterrupt:
+        agent.restore(checkpoint.agent)
+        run.interrupted, run.checkpoint = True, checkpoint
+        return
+    begins = [*record.first_episode.tolist(), walked]
+    if run.rows:
+        run.rows[-1].episodes += begins[0]
+    for i, (value, promised) in enumerate(zip(record.value, record.promised, strict=True)):
+        phase = Phase(
+            before + begins[i],
+            begins[i + 1] - begins[i],
+            float(value),
+            float(promised),
+            run.optimal - float(value),
+            nan,
+        )
+        run.rows.append(phase)
+    run.policy = agent.policy
+    run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
+    if walked < asked:
+        run.final, run.checkpoint = True, None
+    if progress is not None:
+        progress(run)
 
 
 def _run_phase(
@@ -122,7 +169,7 @@ def _run_phase(
     """Follow one policy until the learner changes it, and add its row to the record."""
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows)
-    run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state))
+    run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
     while not run.interrupted and run.episodes != most:
         limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
         if world.is_final(rows, limits):
@@ -138,7 +185,8 @@ def _run_phase(
 
         room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
         try:
-            one_by_one = method == "step" or limits.watch is not None or limits.episodes == 1
+            one_by_one = method == "step" or limits.watch is not None or limits.steps
+            one_by_one |= limits.episodes == 1
             if one_by_one or (limits.visits <= 0).any():
                 _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
             else:

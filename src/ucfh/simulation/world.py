@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ucfh._kernels import walk as kernels
+from ucfh._kernels.online import Nature
 from ucfh.agents.base import NEVER, Limits
 from ucfh.counts import Counts
 from ucfh.errors import InputError
@@ -91,6 +92,14 @@ class World:
                 "the learner was told another start than the MDP's: build it from mdp.problem"
             )
 
+    def as_nature(self) -> Nature:
+        """The world as the compiled loops of learners take it."""
+        mdp, table = self.mdp, self.mdp.table
+        return Nature(
+            table.indptr, table.indices, self._cumulative, mdp.p, self.position,
+            mdp.mean_rewards, table.stride,
+        )  # fmt: skip
+
     def value(self, rows: Ints) -> float:
         """What the policy that takes rows (H, S) earns in an episode, exactly."""
         mdp = self.mdp
@@ -109,6 +118,7 @@ class World:
         waiting = bool((limits.visits <= 0).any())
         watch = limits.watch
         scores = None if watch is None else np.zeros(1 if waiting else episodes)
+        steps = np.zeros((episodes, mdp.horizon), np.int64) if limits.steps else None
         walked, reached = kernels.walk(
             rng,
             1 if waiting else episodes,
@@ -129,7 +139,10 @@ class World:
             None if watch is None else watch.rows,
             None if watch is None else watch.leaving,
             scores,
+            steps,
         )
+        if steps is not None:
+            seen.steps = np.concatenate([seen.steps.reshape(-1, mdp.horizon), steps[:walked]])
         if scores is not None:
             seen.scores = np.concatenate([seen.scores, scores[:walked]])
         stretch.episodes += int(walked)

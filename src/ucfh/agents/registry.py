@@ -1,0 +1,85 @@
+"""Every learner by name, and how to make one.
+
+A learner's class says in its attributes ``reference``, ``setting`` and ``guarantee`` where it comes
+from, what it was made for and what is proved; its constructor takes
+
+    (problem, epsilon, delta, episodes, scale=1.0, ...)
+
+and refuses, by an `InputError` with the reason, a problem that does not fit its setting.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from ucfh.agents.base import Agent
+from ucfh.errors import InputError, unknown
+from ucfh.problem import MDP
+
+AGENTS = {
+    "ucbvi-ch": "ucbvi:UCBVI",
+    "ucbvi-bf": "ucbvi:UCBVIBernstein",
+}
+"""Where each class is: module of this package, and its name there."""
+
+COMMON = ("problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
+
+
+def agent_class(name: str) -> type[Agent]:
+    """The class of a learner; an error that suggests the nearest name."""
+    if name not in AGENTS:
+        raise unknown("agent", name, AGENTS)
+    module, _, attribute = AGENTS[name].partition(":")
+    found: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
+    return found
+
+
+def parameters_of(cls: type[Agent]) -> dict[str, Any]:
+    """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
+    given = signature(cls).parameters
+    return {name: x.default for name, x in given.items() if name not in COMMON}
+
+
+def make_agent(
+    name: str,
+    mdp: MDP,
+    epsilon: float,
+    delta: float,
+    episodes: int,
+    seed: int = 0,
+    scale: float = 1.0,
+) -> Agent:
+    """A learner by its name, which may carry parameters: "psrl:prior=1".
+
+    ``seed`` is that of its own randomness, if it has any. ``mdp`` is what it will run on; it is
+    told ``mdp.problem``, and shown the MDP only if its setting says so.
+    """
+    name, _, given = name.partition(":")
+    cls = agent_class(name)
+    known = parameters_of(cls)
+    accepted = signature(cls).parameters
+    choices: dict[str, Any] = {}
+    for part in filter(None, given.split(",")):
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise unknown(f"parameter of {name}", key, known)
+        choices[key] = _as_kind(name, key, value, known[key])
+    common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
+    if scale != 1.0 and "scale" not in accepted:
+        raise InputError(f"{name} has nothing to scale: leave scale at 1")
+    choices |= {key: value for key, value in common.items() if key in accepted}
+    make: Any = cls
+    agent: Agent = make(mdp.problem, epsilon, delta, **choices)
+    return agent
+
+
+def _as_kind(name: str, key: str, value: str, default: Any) -> Any:
+    """A parameter's text as what its default is."""
+    kind = float if default is None else type(default)
+    try:
+        return kind(value)
+    except ValueError:
+        what = {int: "a whole number", float: "a number"}.get(kind, "a text")
+        raise InputError(f"{key} of {name} is {value!r}: it must be {what}") from None
