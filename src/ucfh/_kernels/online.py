@@ -318,7 +318,10 @@ def learn(
             s = nature.indices[path[t + 1]]
             if N.size:
                 N[t + 1, s] += 1
-                G[t + 1, s] = crowding[min(N[t + 1, s], len(crowding) - 1)]
+                if N[t + 1, s] < crowding.size:
+                    G[t + 1, s] = crowding[N[t + 1, s]]
+                else:
+                    full = True
             if n[row] >= rule.most:
                 continue
             n[row] += 1

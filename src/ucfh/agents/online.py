@@ -1,4 +1,4 @@
-"""Learners that plan anew after every episode, by optimism in the form of a bonus.
+"""Learners that may change their policy after every episode, and those that do so by a bonus:
 
     loop
         p^ = n(s,a,s') / n(s,a)
@@ -78,8 +78,8 @@ def sheet_of(problem: Problem, rewards: Rewards) -> kernels.Sheet:
     )
 
 
-class Online(Agent):
-    """A learner that plans with a bonus after every episode.
+class EveryEpisode(Agent):
+    """A learner whose policy may change after every episode; its loop is compiled.
 
     Args:
         problem: what it is told: the rewards, and which states may follow.
@@ -89,13 +89,12 @@ class Online(Agent):
 
     Attributes:
         counts: n(s, a) and n(s, a, s').
-        V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
+        rows: (H, S) the rows that its policy takes. followed: those of the policy recorded last.
+        kept: the names of the arrays that it has learned, besides the counts.
 
     """
 
-    rule = Rule()
-    enough = -np.inf
-    """It stops planning when it promises itself no more than this."""
+    kept: tuple[str, ...] = ("rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -107,80 +106,56 @@ class Online(Agent):
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.sheet = sheet_of(problem, self.planned_rewards(rewards))
         self.counts = Counts.zero(problem)
-        self.terms = np.zeros((len(LINES), problem.table.rows))
-        self.which = np.array([LINES[x] for x in self.coefficients(np.ones(1))], np.int64)
-        self.tables = np.zeros((len(self.which), 0))
-        self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
-        self.G = np.zeros(self.N.shape)
-        self.Q = np.full((self.H, problem.table.pairs), float(self.H))
-        self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
         self.rows = np.zeros((self.H, self.S), np.int64)
         self.followed = np.full((self.H, self.S), -1)
-        self._tabulate(FIRST_TABLE)
-        self._look_up()
+        self._prepare()
         self._plan()
-
-    @abstractmethod
-    def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of the bonus after n (k,) visits, n >= 1, by their names in `LINES`; scaled."""
-
-    def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
-        """G after so many visits (k,) of a state at a step, at least 1; empty: none."""
-        return np.zeros(0)
 
     def planned_rewards(self, rewards: Rewards) -> Rewards:
         """What it plans for."""
         return rewards
 
-    def _tabulate(self, size: int) -> None:
-        """Tables of coefficients for fewer than ``size`` visits; 0 visits count as 1."""
-        n = np.maximum(np.arange(size), 1.0)
-        self.tables = np.array([*self.coefficients(n).values()], float).reshape(-1, size)
-        self.crowd_table = self.crowding(n)
-        if self.crowd_table.size:
-            self.crowd_table[0] = self.crowding(np.zeros(1))[0]
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make what it keeps besides the counts; called once, before the first planning."""
+
+    @abstractmethod
+    def _plan(self) -> None:
+        """Choose the next policy: fill ``rows``, and `_promise` what it is hoped to earn."""
+
+    @abstractmethod
+    def _learn(
+        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+    ) -> tuple[int, int]:
+        """Call the compiled loop: episodes walked, and policies put into the record."""
+
+    def _count(self, steps: Ints) -> None:
+        """Learn from the entries (H,) of one episode."""
+        np.add.at(self.counts.successors, steps, 1)
+        np.add.at(self.counts.visits, self.problem.table.row_of_entry[steps], 1)
 
     def _look_up(self) -> None:
-        """Coefficients of all rows, from their counts."""
-        n = self.counts.visits
-        while n.max() >= self.tables.shape[1]:
-            self._tabulate(2 * self.tables.shape[1])
-        self.terms[self.which] = self.tables[:, n]
-        if self.N.size:
-            self.G[:] = self.crowd_table[np.minimum(self.N, len(self.crowd_table) - 1)]
+        """Bring what follows from the counts up to date."""
 
-    def _plan(self) -> None:
-        """Optimistic planning, from the counts."""
-        started = perf_counter()
-        kernels.plan(
-            self.sheet, self.rule, self.terms, self.counts.successors, self.counts.visits,
-            self.G, self.Q, self.V, self.L, self.rows,
-        )  # fmt: skip
-        self.planning_seconds += perf_counter() - started
-        self._take_stock()
-
-    def _take_stock(self) -> None:
+    def _promise(self, V: Floats) -> None:
+        """Take the policy of ``rows``, which is hoped to earn V (S,) from each state."""
         self.policy = self.problem.table.policy_of(self.rows)
         start = self.problem.initial
-        self.optimistic = float(self.V[0].max() if start is None else start @ self.V[0])
+        self.optimistic = float(V.max() if start is None else start @ V)
 
     def limits(self) -> Limits:
         """One episode, step by step."""
         return Limits(np.full(self.problem.table.rows, NEVER), episodes=1, steps=True)
 
     def observe(self, seen: Counts) -> bool:
-        """Count an episode, and plan."""
-        counts, table = self.counts, self.problem.table
-        row = table.row_of_entry[seen.steps]
-        for i, t in np.ndindex(seen.steps.shape):
-            if self.N.size:
-                self.N[t + 1, table.indices[seen.steps[i, t]]] += 1
-            if counts.visits[row[i, t]] < self.rule.most:
-                counts.visits[row[i, t]] += 1
-                counts.successors[seen.steps[i, t]] += 1
+        """Count, and plan."""
         before = self.rows.copy()
+        for steps in seen.steps:
+            self._count(steps)
         self._look_up()
+        started = perf_counter()
         self._plan()
+        self.planning_seconds += perf_counter() - started
         return not np.array_equal(before, self.rows)
 
     def follow(
@@ -189,15 +164,10 @@ class Online(Agent):
         """Run so many episodes in one go: how many were run before it settled, and a record."""
         started, parts, walked = perf_counter(), [], 0
         while walked < episodes:
-            first, value, promised = np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM)
-            more, recorded = kernels.learn(
-                rng, episodes - walked, self.enough, nature, self.sheet, self.rule, self.which,
-                self.tables, self.terms, self.crowd_table, self.counts.successors,
-                self.counts.visits, self.N, self.G, self.Q, self.V, self.L, self.rows,
-                self.followed, first, value, promised,
-            )  # fmt: skip
-            at = slice(0, recorded)
-            parts.append(Record(first[at] + walked, value[at], promised[at]))
+            record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
+            more, recorded = self._learn(rng, nature, episodes - walked, record)
+            first, *rest = (column[:recorded] for column in record)
+            parts.append(Record(first + walked, *rest))
             walked += more
             self._look_up()
             if more == 0 and recorded < ROOM:
@@ -221,14 +191,86 @@ class Online(Agent):
         return int(self.counts.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, and what the last planning found."""
-        kept = {x: getattr(self, x).copy() for x in ("N", "Q", "V", "L", "rows", "followed")}
-        return {**self.counts.state("n"), **kept}
+        """Counts, and what else was learned."""
+        return {**self.counts.state("n"), **{x: getattr(self, x).copy() for x in self.kept}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take back what `state` gave."""
         self.counts.restore("n", state)
-        for x in ("N", "Q", "V", "L", "rows", "followed"):
+        for x in self.kept:
             getattr(self, x)[:] = state[x]
         self._look_up()
-        self._take_stock()
+        self._plan()
+
+
+class Online(EveryEpisode):
+    """A learner that plans with a bonus.
+
+    Attributes:
+        V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
+        enough: it stops when it promises itself no more than this.
+
+    """
+
+    rule = Rule()
+    enough = -np.inf
+    kept = ("N", "Q", "V", "L", "rows", "followed")
+
+    @abstractmethod
+    def coefficients(self, n: Floats) -> dict[str, Floats]:
+        """Those of the bonus after n (k,) visits, n >= 1, by their names in `LINES`; scaled."""
+
+    def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
+        """G after so many visits (k,) of a state at a step; empty: none."""
+        return np.zeros(0)
+
+    def _prepare(self) -> None:
+        table = self.problem.table
+        self.terms = np.zeros((len(LINES), table.rows))
+        self.which = np.array([LINES[x] for x in self.coefficients(np.ones(1))], np.int64)
+        self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
+        self.G = np.zeros(self.N.shape)
+        self.Q = np.full((self.H, table.pairs), float(self.H))
+        self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
+        self._tabulate(FIRST_TABLE)
+        self._look_up()
+
+    def _tabulate(self, size: int) -> None:
+        """Tables of coefficients for fewer than ``size`` visits; 0 visits count as 1."""
+        n = np.maximum(np.arange(size), 1.0)
+        self.tables = np.array([*self.coefficients(n).values()], float).reshape(-1, size)
+        self.crowd_table = self.crowding(np.arange(size, dtype=float))
+
+    def _look_up(self) -> None:
+        most = max(self.counts.visits.max(), self.N.max(initial=0))
+        while most >= self.tables.shape[1]:
+            self._tabulate(2 * self.tables.shape[1])
+        self.terms[self.which] = self.tables[:, self.counts.visits]
+        if self.N.size:
+            self.G[:] = self.crowd_table[self.N]
+
+    def _plan(self) -> None:
+        kernels.plan(
+            self.sheet, self.rule, self.terms, self.counts.successors, self.counts.visits,
+            self.G, self.Q, self.V, self.L, self.rows,
+        )  # fmt: skip
+        self._promise(self.V[0])
+
+    def _count(self, steps: Ints) -> None:
+        table, counts = self.problem.table, self.counts
+        for t, e in enumerate(steps):
+            row = table.row_of_entry[e]
+            if self.N.size:
+                self.N[t + 1, table.indices[e]] += 1
+            if counts.visits[row] < self.rule.most:
+                counts.visits[row] += 1
+                counts.successors[e] += 1
+
+    def _learn(
+        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+    ) -> tuple[int, int]:
+        return kernels.learn(
+            rng, episodes, self.enough, nature, self.sheet, self.rule, self.which, self.tables,
+            self.terms, self.crowd_table, self.counts.successors, self.counts.visits, self.N,
+            self.G, self.Q, self.V, self.L, self.rows, self.followed, *record,
+        )  # fmt: skip
