@@ -31,6 +31,8 @@ _HOME = {
     "UCFH": "agents.ucfh",
     "Run": "simulation.run",
     "simulate": "simulation.simulate",
+    "check_agent": "simulation.check",
+    "make_agent": "agents.registry",
     "make": "problems",
     "read_model": "models",
     "write_model": "models",
@@ -41,6 +43,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from ucfh.agents.registry import make_agent as make_agent
     from ucfh.agents.ucfh import UCFH as UCFH
     from ucfh.certificate import Certificate as Certificate
     from ucfh.certificate import certify as certify
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from ucfh.problem import MDP as MDP
     from ucfh.problem import Problem as Problem
     from ucfh.problems import make as make
+    from ucfh.simulation.check import check_agent as check_agent
     from ucfh.simulation.run import Run as Run
     from ucfh.simulation.simulate import simulate as simulate
     from ucfh.theory.bounds import bounds as bounds

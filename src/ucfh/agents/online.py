@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucfh._kernels import online as kernels
-from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, RADIUS, SPREAD, Rule
+from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, check_unit
@@ -89,12 +89,14 @@ class EveryEpisode(Agent):
 
     Attributes:
         counts: n(s, a) and n(s, a, s').
+        V: (H+1, S) what it hopes to earn.
         rows: (H, S) the rows that its policy takes. followed: those of the policy recorded last.
         kept: the names of the arrays that it has learned, besides the counts.
 
     """
 
-    kept: tuple[str, ...] = ("rows", "followed")
+    V: Floats
+    kept: tuple[str, ...] = ("V", "rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -104,6 +106,7 @@ class EveryEpisode(Agent):
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
+        self.start = np.zeros(0) if problem.initial is None else problem.initial
         self.sheet = sheet_of(problem, self.planned_rewards(rewards))
         self.counts = Counts.zero(problem)
         self.rows = np.zeros((self.H, self.S), np.int64)
@@ -137,11 +140,14 @@ class EveryEpisode(Agent):
     def _look_up(self) -> None:
         """Bring what follows from the counts up to date."""
 
+    def _catch_up(self) -> None:
+        """Take the policy that the compiled loop has left, or a state that was restored."""
+        self._promise(self.V[0])
+
     def _promise(self, V: Floats) -> None:
         """Take the policy of ``rows``, which is hoped to earn V (S,) from each state."""
         self.policy = self.problem.table.policy_of(self.rows)
-        start = self.problem.initial
-        self.optimistic = float(V.max() if start is None else start @ V)
+        self.optimistic = kernels.promise(self.start, V)
 
     def limits(self) -> Limits:
         """One episode, step by step."""
@@ -156,24 +162,26 @@ class EveryEpisode(Agent):
         started = perf_counter()
         self._plan()
         self.planning_seconds += perf_counter() - started
-        return not np.array_equal(before, self.rows)
+        return self.done or not np.array_equal(before, self.rows)
 
     def follow(
         self, rng: np.random.Generator, nature: kernels.Nature, episodes: int
     ) -> tuple[int, Record]:
         """Run so many episodes in one go: how many were run before it settled, and a record."""
-        started, parts, walked = perf_counter(), [], 0
-        while walked < episodes:
+        started, walked = perf_counter(), 0
+        parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+        while walked < episodes and not self.done:
             record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
             more, recorded = self._learn(rng, nature, episodes - walked, record)
-            first, *rest = (column[:recorded] for column in record)
-            parts.append(Record(first + walked, *rest))
+            first, value, promised = record
+            at = slice(0, recorded)
+            parts.append(Record(first[at] + walked, value[at], promised[at]))
             walked += more
             self._look_up()
             if more == 0 and recorded < ROOM:
                 break
         self.planning_seconds += perf_counter() - started
-        self._plan()
+        self._catch_up()
         return walked, Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
     def settings(self) -> dict[str, Any]:
@@ -200,7 +208,7 @@ class EveryEpisode(Agent):
         for x in self.kept:
             getattr(self, x)[:] = state[x]
         self._look_up()
-        self._plan()
+        self._catch_up()
 
 
 class Online(EveryEpisode):
@@ -214,11 +222,18 @@ class Online(EveryEpisode):
 
     rule = Rule()
     enough = -np.inf
-    kept = ("N", "Q", "V", "L", "rows", "followed")
+    kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
 
     @abstractmethod
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of the bonus after n (k,) visits, n >= 1, by their names in `LINES`; scaled."""
+        """Those of the bonus after n (k,) visits, by their names in `LINES`; scaled.
+
+        n >= 1, or n >= 0 where there is no cap that rows without visits get instead.
+        """
+
+    def most(self) -> int:
+        """Visits of a row beyond so many are not counted."""
+        return self.rule.most
 
     def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
         """G after so many visits (k,) of a state at a step; empty: none."""
@@ -226,6 +241,7 @@ class Online(EveryEpisode):
 
     def _prepare(self) -> None:
         table = self.problem.table
+        self.rule = self.rule._replace(most=self.most())
         self.terms = np.zeros((len(LINES), table.rows))
         self.which = np.array([LINES[x] for x in self.coefficients(np.ones(1))], np.int64)
         self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
@@ -236,8 +252,8 @@ class Online(EveryEpisode):
         self._look_up()
 
     def _tabulate(self, size: int) -> None:
-        """Tables of coefficients for fewer than ``size`` visits; 0 visits count as 1."""
-        n = np.maximum(np.arange(size), 1.0)
+        """Tables of coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
+        n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
         self.tables = np.array([*self.coefficients(n).values()], float).reshape(-1, size)
         self.crowd_table = self.crowding(np.arange(size, dtype=float))
 
@@ -256,6 +272,9 @@ class Online(EveryEpisode):
         )  # fmt: skip
         self._promise(self.V[0])
 
+    def _catch_up(self) -> None:
+        self._plan()
+
     def _count(self, steps: Ints) -> None:
         table, counts = self.problem.table, self.counts
         for t, e in enumerate(steps):
@@ -270,7 +289,8 @@ class Online(EveryEpisode):
         self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn(
-            rng, episodes, self.enough, nature, self.sheet, self.rule, self.which, self.tables,
-            self.terms, self.crowd_table, self.counts.successors, self.counts.visits, self.N,
-            self.G, self.Q, self.V, self.L, self.rows, self.followed, *record,
+            rng, episodes, self.enough, self.start, nature, self.sheet, self.rule, self.which,
+            self.tables, self.terms, self.crowd_table, self.counts.successors,
+            self.counts.visits, self.N, self.G, self.Q, self.V, self.L, self.rows,
+            self.followed, *record,
         )  # fmt: skip

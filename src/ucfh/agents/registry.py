@@ -19,8 +19,13 @@ from ucfh.errors import InputError, unknown
 from ucfh.problem import MDP
 
 AGENTS = {
+    "ucfh": "ucfh:UCFH",
     "ucbvi-ch": "ucbvi:UCBVI",
     "ucbvi-bf": "ucbvi:UCBVIBernstein",
+    "ucb-h": "qlearning:UCBH",
+    "ucb-b": "qlearning:UCBB",
+    "psrl": "posterior:PSRL",
+    "opsrl": "posterior:OPSRL",
 }
 """Where each class is: module of this package, and its name there."""
 
@@ -53,6 +58,7 @@ def make_agent(
 ) -> Agent:
     """A learner by its name, which may carry parameters: "psrl:prior=1".
 
+    ``scale`` goes to those that have something to scale (see `Agent.scale` of what is returned).
     ``seed`` is that of its own randomness, if it has any. ``mdp`` is what it will run on; it is
     told ``mdp.problem``, and shown the MDP only if its setting says so.
     """
@@ -67,8 +73,6 @@ def make_agent(
             raise unknown(f"parameter of {name}", key, known)
         choices[key] = _as_kind(name, key, value, known[key])
     common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
-    if scale != 1.0 and "scale" not in accepted:
-        raise InputError(f"{name} has nothing to scale: leave scale at 1")
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
     agent: Agent = make(mdp.problem, epsilon, delta, **choices)
@@ -77,9 +81,11 @@ def make_agent(
 
 def _as_kind(name: str, key: str, value: str, default: Any) -> Any:
     """A parameter's text as what its default is."""
-    kind = float if default is None else type(default)
+    kind = str if default is None else type(default)
     try:
-        return kind(value)
+        return float(value) if default is None else kind(value)
     except ValueError:
-        what = {int: "a whole number", float: "a number"}.get(kind, "a text")
+        if kind is str:
+            return value
+        what = "a whole number" if kind is int else "a number"
         raise InputError(f"{key} of {name} is {value!r}: it must be {what}") from None

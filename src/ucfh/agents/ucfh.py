@@ -66,6 +66,10 @@ class UCFH(Agent):
 
     """
 
+    name = "ucfh"
+    reference = "Dann, Brunskill 2015, Algorithm 1"
+    setting = "as here: episodic, stationary or stage-dependent; rewards known or not"
+    guarantee = "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps"
     box: Box
 
     def __new__(cls, *_: Any, **choices: Any) -> UCFH:

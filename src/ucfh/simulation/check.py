@@ -1,0 +1,148 @@
+"""A checker for those who write a learner: what is wrong with it, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ucfh.agents.base import Agent, Limits
+from ucfh.problem import MDP, Problem
+from ucfh.simulation.run import Run
+from ucfh.simulation.simulate import simulate
+
+EPISODES = 60
+"""So many are run for a check."""
+
+
+class AgentError(AssertionError):
+    """A learner breaks the rules of `ucfh.agents.base.Agent`; the message lists how."""
+
+
+def small_world() -> MDP:
+    """Three states, of which one has a single action, and four steps."""
+    p = np.array([[[0.1, 0.9, 0], [0.5, 0, 0.5]], [[0, 0.3, 0.7], [1, 0, 0]], [[0, 0, 1]] * 2])
+    available = np.array([[True, True], [True, True], [True, False]])
+    return MDP(p, [[0.1, 0.0], [0.2, 0.0], [1.0, 1.0]], 4, available=available)
+
+
+def check_agent(make: Callable[[Problem], Agent], mdp: MDP | None = None) -> None:
+    """Run a learner on a small MDP and raise an `AgentError` that lists what is wrong with it.
+
+    Args:
+        make: makes a new learner for a problem; it is called several times.
+        mdp: to run on, instead of a small one with states of one and two actions.
+
+    >>> from ucfh import UCFH, check_agent
+    >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
+
+    """
+    mdp = mdp or small_world()
+    faults: list[str] = []
+    agent = make(mdp.problem)
+    faults += _of_attributes(agent, mdp)
+    if not faults:
+        faults += _of_limits(agent)
+        faults += _of_settings(agent)
+    if not faults:
+        faults += _of_runs(make, mdp)
+    if faults:
+        raise AgentError(
+            f"{type(agent).__name__} has {len(faults)} fault(s):\n- " + "\n- ".join(faults)
+        )
+
+
+def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
+    """What it shows before the first episode."""
+    if not isinstance(agent, Agent):
+        yield f"it is a {type(agent).__name__}: derive it from ucfh.agents.base.Agent"
+        return
+    for name in ("problem", "policy", "optimistic", "epsilon", "delta"):
+        if not hasattr(agent, name):
+            yield f"it has no {name}: set it in __init__"
+    if hasattr(agent, "policy"):
+        yield from _of_policy(agent, mdp)
+    if hasattr(agent, "optimistic") and not np.isfinite(agent.optimistic):
+        yield f"optimistic = {agent.optimistic}: it must be a number (V~ from the start)"
+
+
+def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
+    policy = np.asarray(agent.policy)
+    shape = (mdp.horizon, mdp.states)
+    if policy.shape != shape or policy.dtype.kind not in "iu":
+        yield f"policy has shape {policy.shape} and type {policy.dtype}: whole numbers {shape}"
+        return
+    outside = (policy < 0) | (policy >= mdp.actions)
+    outside |= ~mdp.table.available[np.arange(mdp.states), np.where(outside, 0, policy)]
+    for t, s in np.argwhere(outside)[:1]:
+        yield f"policy[{t}, {s}] = {policy[t, s]}: the state has no such action"
+
+
+def _of_limits(agent: Agent) -> Iterator[str]:
+    limits = agent.limits()
+    if limits is None:
+        return
+    rows = agent.problem.table.rows
+    if not isinstance(limits, Limits):
+        yield f"limits() returns a {type(limits).__name__}: return a Limits, or None"
+    elif limits.visits.shape != (rows,) or limits.visits.dtype != np.int64:
+        yield (
+            f"limits().visits has shape {limits.visits.shape} and type {limits.visits.dtype}: "
+            + (f"int64, one for each of the {rows} rows of its problem's table")
+        )
+    elif (limits.visits < 0).any():
+        yield f"limits().visits has {limits.visits.min()}: 0 stops after one episode already"
+
+
+def _of_settings(agent: Agent) -> Iterator[str]:
+    try:
+        settings = agent.settings()
+        if json.loads(json.dumps(settings)) != settings:
+            yield "settings() changes when written as JSON: numbers, texts, lists and None only"
+        elif "agent" not in settings:
+            yield 'settings() has no "agent": its name, so that runs can be told apart'
+    except TypeError as error:
+        yield f"settings() cannot be written as JSON ({error})"
+    for name, array in agent.state().items():
+        if np.asarray(array).dtype == object:
+            yield f"state() has {name!r}, which is no array of numbers or texts"
+
+
+def _record(run: Run) -> list[tuple[Any, ...]]:
+    return [(row.first_episode, row.episodes, row.value, row.optimistic) for row in run.rows]
+
+
+def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
+    """What it does: valid policies, the same again with the same seed, and after a restart."""
+    policies: list[str] = []
+
+    def look(agent: Agent) -> Callable[[Run], None]:
+        return lambda _: policies.extend(_of_policy(agent, mdp))
+
+    first = make(mdp.problem)
+    whole = simulate(mdp, first, EPISODES, method="step", progress=look(first))
+    if policies:
+        yield f"in mid-run, {policies[0]}"
+        return
+    again = simulate(mdp, make(mdp.problem), EPISODES, method="step")
+    if _record(again) != _record(whole):
+        yield "two runs with one seed differ: all its randomness must come from its own seed"
+        return
+    part = simulate(mdp, make(mdp.problem), EPISODES // 2, method="step")
+    if part.checkpoint is not None:
+        part.checkpoint.agent.update({k: np.array(v) for k, v in part.checkpoint.agent.items()})
+        try:
+            rest = simulate(mdp, make(mdp.problem), EPISODES, method="step", resume=part)
+        except (KeyError, TypeError, ValueError) as error:
+            yield f"restore() does not take what state() gave: {error}"
+            return
+        if _record(rest) != _record(whole):
+            yield "restored from state() it goes on differently: state() must hold all it learned"
+    if first.limits() is not None or hasattr(first, "follow"):
+        bulk = simulate(mdp, make(mdp.problem), EPISODES)
+        if bulk.episodes != whole.episodes and not bulk.final:
+            yield f"in bulk it runs {bulk.episodes} of {EPISODES} episodes"
+        if hasattr(first, "follow") and _record(bulk) != _record(whole):
+            yield "follow() gives another run than observe(), episode by episode"
