@@ -27,8 +27,8 @@ from model_files import (
     mutate,
     read,
 )
-from ucfh import MDP, InputError, Problem, make
-from ucfh.models import IntervalMDP, memory, read_intervals, read_model, write_model
+from ucfh import MDP, InputError, Problem, make, memory
+from ucfh.models import IntervalMDP, read_intervals, read_model, write_model
 from ucfh.table import Floats, Rewards
 
 
@@ -315,6 +315,7 @@ def test_other_arguments_are_for_prism(tmp_path: Path) -> None:
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def leave(count: int) -> None:
+        monkeypatch.setattr(memory, "LITTLE", 0)
         monkeypatch.setattr(memory, "free_memory", lambda: count)
 
     return leave

@@ -26,8 +26,8 @@ from prism_files import (
     rooms,
     write,
 )
-from ucfh import InputError
-from ucfh.models import memory, prism_lines, read_intervals
+from ucfh import InputError, memory
+from ucfh.models import prism_lines, read_intervals
 
 
 def best_value(slow: Slow, horizon: int, optimistic: bool) -> float:

@@ -15,7 +15,8 @@ import pytest
 from model_files import example
 from prism_files import SREW, TRA
 from test_cli import fails, run
-from ucfh.models import memory, read_intervals, read_model
+from ucfh import memory
+from ucfh.models import read_intervals, read_model
 from ucfh.policies import read_policy
 
 Capture = pytest.CaptureFixture[str]

@@ -29,7 +29,7 @@ AGENTS = {
 }
 """Where each class is: module of this package, and its name there."""
 
-COMMON = ("problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
+COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
 def agent_class(name: str) -> type[Agent]:
@@ -43,7 +43,7 @@ def agent_class(name: str) -> type[Agent]:
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
     """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
-    given = signature(cls).parameters
+    given = signature(cls.__init__).parameters
     return {name: x.default for name, x in given.items() if name not in COMMON}
 
 
@@ -65,7 +65,7 @@ def make_agent(
     name, _, given = name.partition(":")
     cls = agent_class(name)
     known = parameters_of(cls)
-    accepted = signature(cls).parameters
+    accepted = signature(cls.__init__).parameters
     choices: dict[str, Any] = {}
     for part in filter(None, given.split(",")):
         key, _, value = part.partition("=")

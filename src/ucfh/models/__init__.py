@@ -18,10 +18,10 @@ import numpy as np
 from ucfh import files
 from ucfh.errors import InputError
 from ucfh.files import AnyPath, naming
+from ucfh.memory import check_memory
 from ucfh.models.building import Content, content_of, to_intervals, to_mdp
 from ucfh.models.intervals import IntervalMDP
 from ucfh.models.json_format import from_json, to_json
-from ucfh.models.memory import check_memory
 from ucfh.models.npz_format import from_arrays, load_arrays, to_arrays
 from ucfh.models.prism import from_prism
 from ucfh.problem import MDP

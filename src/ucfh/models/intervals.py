@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucfh.models.memory import check_memory
+from ucfh.memory import check_memory
 from ucfh.problem import MDP, Problem
 from ucfh.table import Floats, Rewards, Table
 

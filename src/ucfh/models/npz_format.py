@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from ucfh import files, validation
 from ucfh.errors import InputError
 from ucfh.files import AnyPath, Object, naming
+from ucfh.memory import check_memory
 from ucfh.models.building import Content, check_rows, check_size
 from ucfh.models.header import Header, read_header, write_header
-from ucfh.models.memory import check_memory
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
 
 ARRAYS = ("header", "first", "action", "indptr", "indices", "initial", "reward", "reward_next")

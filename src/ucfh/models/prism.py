@@ -22,9 +22,9 @@ import numpy as np
 from ucfh import files, validation
 from ucfh.errors import InputError, check_count
 from ucfh.files import AnyPath, Labels, naming
+from ucfh.memory import check_memory
 from ucfh.models.building import Content, build_transitions, check_rows
 from ucfh.models.header import Header
-from ucfh.models.memory import check_memory
 from ucfh.models.prism_lines import NO_ACTION, Entries, Form, line_of, read_entries, read_sizes
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from ucfh import validation
 from ucfh._kernels import bounds, evi
 from ucfh.errors import InputError, check_count
+from ucfh.memory import check_memory
 from ucfh.planning.optimistic import ALL_ACTIONS, ALL_IN_ORDER, NO_BONUS, run
-from ucfh.planning.plan import Plan, blank, check_memory
+from ucfh.planning.plan import Plan, blank
 from ucfh.table import MAX_ROUNDING, Floats, Ints
 
 SPARSE = 3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.errors import InputError
+from ucfh.memory import check_memory
 from ucfh.table import Floats
 
 
@@ -33,14 +32,3 @@ def blank(states: int, actions: int, horizon: int) -> tuple[Floats, NDArray[Any]
     kind = np.uint8 if actions <= 256 else np.min_scalar_type(actions - 1)
     check_memory("a plan", (8 * (horizon + 1) + np.dtype(kind).itemsize * horizon) * states)
     return np.zeros((horizon + 1, states)), np.zeros((horizon, states), kind)
-
-
-def check_memory(what: str, needed: int) -> None:
-    """An error if so many bytes are more than the machine has."""
-    if needed > 2**28:
-        has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > has:
-            raise InputError(
-                f"{what} needs {needed} bytes ({needed / 1e9:.3g} GB) and the machine has "
-                f"{has / 1e9:.3g} GB: make the model or the horizon smaller"
-            )

@@ -1,4 +1,4 @@
-"""Whether what a model needs fits into memory, asked before any of it is taken."""
+"""Whether what is needed fits into memory, asked before any of it is taken."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 
 from ucfh.errors import InputError
+
+LITTLE = 2**20
 
 
 def free_memory() -> int | None:
@@ -24,12 +26,12 @@ def free_memory() -> int | None:
 
 
 def check_memory(what: str, needed: int) -> None:
-    """Refuse what would need more bytes than there are."""
-    free = free_memory()
+    """Refuse what would need more bytes than there are; a little is not worth the question."""
+    free = free_memory() if needed > LITTLE else None
     if free is not None and needed > free:
         raise InputError(
             f"{what} needs about {needed} bytes of memory ({_size(needed)}), and {_size(free)} "
-            "are free: make the model smaller, or use a larger machine"
+            "are free: make the model or the horizon smaller, or use a larger machine"
         )
 
 
