@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ucfh import UCFH, check_agent, make
+from ucfh._kernels.online import Rule
 from ucfh.agents.base import Limits
 from ucfh.agents.registry import AGENTS, make_agent
 from ucfh.agents.ucbvi import UCBVI
@@ -69,7 +70,8 @@ FAULTS = [
     (broken(_plan=wrong_action), r"in mid-run, policy\[0, 2\] = 1: the state has no such action"),
     (broken(_plan=restless, scale=0.01), "two runs with one seed differ"),
     (broken(state=always({})), "restore.. does not take what state.. gave"),
-    (broken(state=forgetful, scale=1e-3), "restored from state.. it goes on differently"),
+    (broken(state=forgetful, rule=Rule(), scale=0.02),
+     "restored from state.. it goes on differently"),
     (broken(_count=other_steps, scale=1e-3), "follow.. gives another run than observe"),
 ]  # fmt: skip
 
