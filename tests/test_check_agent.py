@@ -70,7 +70,7 @@ FAULTS = [
     (broken(_plan=wrong_action), r"in mid-run, policy\[0, 2\] = 1: the state has no such action"),
     (broken(_plan=restless, scale=0.01), "two runs with one seed differ"),
     (broken(state=always({})), "restore.. does not take what state.. gave"),
-    (broken(state=forgetful, rule=Rule(), scale=0.02),
+    (broken(state=forgetful, rule=Rule(), scale=0.005),
      "restored from state.. it goes on differently"),
     (broken(_count=other_steps, scale=1e-3), "follow.. gives another run than observe"),
 ]  # fmt: skip

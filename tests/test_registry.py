@@ -1,0 +1,77 @@
+"""Learners by name: all can be made, say where they come from, and refuse what does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from ucfh import InputError, make, make_agent, simulate
+from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+
+NAMED = [
+    "rmax", "kakade", "mbie", "mbie-eb", "delayed-q", "ucrl2", "ucrl-gamma", "mormax", "beb",
+    "auer-ortner", "fiechter", "reveliotis", "phased-q", "indirect", "azar", "psrl", "ucbvi-ch",
+    "ucbvi-bf", "ubev", "orlc", "euler", "mvp", "ucb-h", "ucb-b", "bpi-ucbvi", "opsrl",
+    "epsilon-greedy", "uniform", "optimal", "ucfh",
+]  # fmt: skip
+
+
+def test_all_that_are_named_are_here() -> None:
+    assert sorted(AGENTS) == sorted(NAMED)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_each_says_what_it_is(name: str) -> None:
+    cls = agent_class(name)
+    assert cls.name == name
+    for text in (cls.reference, cls.setting, cls.guarantee):
+        assert text
+        assert "\n" not in text
+    assert cls.__doc__
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_each_runs(name: str) -> None:
+    """A few episodes, twice with the same seed: the same policies, worth at most the optimum."""
+    mdp = make("chain:n=3,horizon=3")
+
+    def values() -> list[tuple[int, float]]:
+        agent = make_agent(name, mdp, 0.5, 0.1, 50, seed=3)
+        run = simulate(mdp, agent, episodes=50, seed=1)
+        assert run.final or run.episodes == 50
+        assert all(-1e-12 <= row.gap <= mdp.horizon for row in run.rows)
+        return [(row.first_episode, row.value) for row in run.rows]
+
+    assert values() == values()
+
+
+def test_parameters_follow_a_colon() -> None:
+    mdp = make("chain:n=3")
+    assert make_agent("psrl:prior=2", mdp, 0.5, 0.1, 10).settings()["prior"] == 2.0
+    made = make_agent("opsrl:J=3,kappa=2", mdp, 0.5, 0.1, 10).settings()
+    assert (made["J"], made["kappa"]) == (3, 2.0)
+    made = make_agent("ucfh:confidence=kt,stop=certificate", mdp, 0.5, 0.1, 10).settings()
+    assert (made["confidence"], made["stop"]) == ("kt", "certificate")
+    assert parameters_of(agent_class("opsrl")) == {"J": 8, "kappa": 1.0, "n0": 1.0, "r0": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ucbv-ch", "unknown agent 'ucbv-ch': did you mean 'ucbvi-ch'"),
+        ("psrl:priors=1", "unknown parameter of psrl 'priors': did you mean 'prior'"),
+        ("opsrl:J=many", "J of opsrl is 'many': it must be a whole number"),
+        ("opsrl:kappa=x", "kappa of opsrl is 'x': it must be a number"),
+        ("psrl:prior", "prior of psrl is ''"),
+    ],
+)
+def test_bad_names(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_agent(name, make("chain:n=3"), 0.5, 0.1, 10)
+
+
+def test_scale_goes_to_those_that_have_one() -> None:
+    mdp = make("chain:n=3")
+    assert make_agent("ucbvi-ch", mdp, 0.5, 0.1, 10, scale=0.1).scale == 0.1
+    assert make_agent("psrl", mdp, 0.5, 0.1, 10, scale=0.1).scale == 1.0
+    with pytest.raises(InputError, match="scale = -1 must be a positive number"):
+        make_agent("ucbvi-ch", mdp, 0.5, 0.1, 10, scale=-1)
