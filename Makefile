@@ -1,11 +1,12 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
 # make verify long statistical checks (about half an hour)
-# make bench  benchmarks, printed; those of the planner and its peers go to BENCHMARKS.md
+# make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
 
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+RLBERRY := .venv-rlberry
 
 .PHONY: run test lint format verify bench clean
 
@@ -46,8 +47,16 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	touch $@
 
-bench: $(VENV)/.installed-dev $(PEERS)/.installed
+# 0.6.0 goes next to 0.7.3, which lacks some of its agents
+$(RLBERRY)/.installed: benchmarks/peers/requirements-rlberry.txt
+	python3 -m venv $(RLBERRY)
+	$(RLBERRY)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	$(RLBERRY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--upgrade --target $(RLBERRY)/older rlberry==0.6.0
+	touch $@
+
+bench: $(VENV)/.installed-dev $(PEERS)/.installed $(RLBERRY)/.installed
 	PYTHONPATH=tests $(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(RLBERRY) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,12 +1,13 @@
 """All benchmarks, one after the other; figures are for one machine, ratios travel better.
 
-Those of the planner go to BENCHMARKS.md too.
+Those of the planner, of agents and of starting go to BENCHMARKS.md too.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import bench_agents
 import bench_commands
 import bench_planning
 import bench_replanning
@@ -19,7 +20,7 @@ from report import Report, machine
 def main() -> None:
     report = Report()
     report.say("# Benchmarks", "", f"By `make bench` on {machine()}.", "")
-    for module in (bench_planning, bench_replanning, bench_start):
+    for module in (bench_planning, bench_replanning, bench_agents, bench_start):
         module.main(report)
     report.write(Path(__file__).parents[1] / "BENCHMARKS.md")
     for title, other in (
