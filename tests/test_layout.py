@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
 # Each layer may import from those before it, and within itself.
 LAYERS = [
     ["errors"],
+    ["memory"],
     ["_kernels"],
     ["table", "validation", "files"],
     ["planning", "confidence"],
@@ -21,7 +22,8 @@ LAYERS = [
     ["theory", "counts", "models", "policies", "live"],
     ["best", "sets", "certificate"],
     ["problems", "agents"],
-    ["simulation"],
+    ["simulation", "instruments"],
+    ["comparison", "verification"],
     ["report"],
     ["commands"],
     ["cli"],
@@ -75,7 +77,7 @@ def test_everything_has_a_layer() -> None:
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    heavy = ("numpy", "numba", "rich", "matplotlib")
+    heavy = ("numpy", "numba", "rich", "matplotlib", "joblib")
     code = f"import ucfh.cli, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -32,6 +32,8 @@ _HOME = {
     "Run": "simulation.run",
     "simulate": "simulation.simulate",
     "check_agent": "simulation.check",
+    "compare": "comparison.runner",
+    "verify": "verification",
     "make_agent": "agents.registry",
     "make": "problems",
     "read_model": "models",
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from ucfh.agents.ucfh import UCFH as UCFH
     from ucfh.certificate import Certificate as Certificate
     from ucfh.certificate import certify as certify
+    from ucfh.comparison.runner import compare as compare
     from ucfh.confidence import confidence_set as confidence_set
     from ucfh.confidence import kl_set as kl_set
     from ucfh.counts import Counts as Counts
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from ucfh.theory.bounds import bounds as bounds
     from ucfh.theory.constants import Constants as Constants
     from ucfh.theory.constants import constants as constants
+    from ucfh.verification import verify as verify
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ucfh.commands.compare_options import agents, compare
+from ucfh.commands.options import AsJson, Delta, Epsilon, Force, Problem
 from ucfh.errors import InputError
 
 app = typer.Typer(
@@ -16,19 +18,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-Problem = Annotated[
-    str,
-    typer.Argument(
-        metavar="PROBLEM",
-        help="a name (see: ucfh problems), such as chain:n=8, or a model file, .json or .npz",
-        show_default=False,
-    ),
-]
-Epsilon = Annotated[float, typer.Option(help="how much worse than the optimum is still good")]
-Delta = Annotated[float, typer.Option(help="the probability with which the guarantee may fail")]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
-Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]
 
 
 @app.command()
@@ -199,6 +188,9 @@ def certify(
     raise typer.Exit(code)
 
 
+app.command()(compare)
+
+
 @app.command()
 def plan(
     model: Annotated[
@@ -312,6 +304,9 @@ def problems(
         show_problems(json)
     else:
         show_problem(name, write, force, json)
+
+
+app.command()(agents)
 
 
 @app.command()

@@ -101,21 +101,27 @@ def weights_by_row(mdp: MDP, policy: Any) -> Floats:
     return np.bincount(rows.ravel(), occupancy(table, mdp.p, rows).ravel(), table.start)
 
 
-def local_variances(mdp: MDP, policy: Any) -> tuple[Floats, Floats]:
+def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Floats, Floats]:
     """(sigma^2_t(s), d_t(s)), both (H, S): local variances, and how likely each state is.
 
-    Of rewards and next states; the noise of rewards is not in it.
+    In the MDP, or with p (H, entries) in its place. The noise of rewards is not in it.
     """
     table, H = mdp.table, mdp.horizon
     rows = table.rows_of(policy, H)
-    V = mdp.values(policy)
-    sigma = np.zeros(rows.shape)
-    for t, s in np.ndindex(rows.shape):
+    model = np.broadcast_to(mdp.p, (H, table.entries)) if p is None else p
+    V, sigma, d = np.zeros((H + 1, table.states)), np.zeros(rows.shape), np.zeros(rows.shape)
+    for t in reversed(range(H)):
+        for s in range(table.states):
+            at = table.entries_of(int(rows[t, s]))
+            x = V[t + 1, table.indices[at]] + _paid(mdp, t, int(rows[t, s]))
+            V[t, s] = model[t, at] @ x
+            sigma[t, s] = model[t, at] @ (x - V[t, s]) ** 2
+    start = table.entries_of(table.start)
+    d[0, table.indices[start]] = mdp.p[start]
+    for t, s in np.ndindex(H - 1, table.states):
         at = table.entries_of(int(rows[t, s]))
-        x = V[t + 1, table.indices[at]] + _paid(mdp, t, int(rows[t, s]))
-        mean = mdp.p[at] @ x
-        sigma[t, s] = mdp.p[at] @ (x - mean) ** 2
-    return sigma, occupancy(table, mdp.p, rows)
+        np.add.at(d[t + 1], table.indices[at], d[t, s] * model[t, at])
+    return sigma, d
 
 
 def value_difference(mdp: MDP, p: Floats, policy: Any) -> tuple[float, float]:

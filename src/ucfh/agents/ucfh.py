@@ -26,7 +26,7 @@ from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.planning import PhasePlanner, start_value
 from ucfh.problem import Problem
-from ucfh.table import Rewards
+from ucfh.table import Floats, Rewards
 from ucfh.theory.constants import Variant, constants_of
 
 
@@ -130,6 +130,11 @@ class UCFH(Agent):
         self._planner.plan(box.lo, box.hi, rewards, updated)
         self.policy = self._planner.policy.copy()
         self.optimistic = start_value(problem.table, box.lo, box.hi, self._planner.values)
+
+    @property
+    def optimistic_values(self) -> Floats:
+        """(H+1, S) V~ of the last planning."""
+        return self._planner.values.copy()
 
     def limits(self) -> Limits:
         """v(s,a) may grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""

@@ -105,6 +105,19 @@ def start_value(
     return float(evi.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
 
 
+def optimistic_model(
+    table: Table, lo: Floats, hi: Floats, rewards: Rewards, values: Floats
+) -> Floats:
+    """p~, the model between the bounds that attains values (H+1, S) of a plan: (H, entries).
+
+    Where rows have stages, all lines are the same. The start is not in it.
+    """
+    H = len(values) - 1
+    p = np.zeros((1 if table.stages > 1 else H, table.entries))
+    evi.write_model(as_model(table, lo, hi, rewards), values, p)
+    return np.broadcast_to(p, (H, table.entries))
+
+
 class PhasePlanner:
     """FixedHorizonEVI(M_k), phase after phase.
 

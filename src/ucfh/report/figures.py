@@ -94,7 +94,7 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_title(fill(title, 70), parse_math=False)
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    _save(figure, path, force)
+    save(figure, path, force)
 
 
 def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
@@ -158,10 +158,10 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     for axes in (above, below):
         axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    _save(figure, path, force)
+    save(figure, path, force)
 
 
-def _save(figure: Any, path: AnyPath, force: bool) -> None:
+def save(figure: Any, path: AnyPath, force: bool) -> None:
     """Save a figure, and forget it."""
     from matplotlib import pyplot as plt
 

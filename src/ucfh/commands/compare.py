@@ -1,0 +1,302 @@
+"""``ucfh compare`` and ``ucfh agents``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from ucfh import __version__
+from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+from ucfh.commands.learn import INTERRUPTED
+from ucfh.commands.show import print_json
+from ucfh.comparison.runner import Comparison, Maker, Standing, compare, makers
+from ucfh.comparison.statistics import LEVEL, Interval, seeds_needed
+from ucfh.errors import InputError, check_count, check_unit
+from ucfh.files import check_outputs
+from ucfh.problem import MDP
+from ucfh.problems import make
+from ucfh.report.comparison import plot_comparison
+from ucfh.report.figures import ENDINGS
+
+INCOMPLETE = 1
+"""The exit code of a comparison in which some run came to nothing."""
+
+USUAL = (
+    "ucfh", "rmax", "mbie-eb", "ucrl2", "psrl", "ucbvi-ch", "ucbvi-bf", "ubev", "orlc", "euler",
+    "mvp", "ucb-h", "epsilon-greedy", "uniform",
+)  # fmt: skip
+"""The agents that are compared if none are named, as far as they fit the problem."""
+
+
+def run_compare(
+    problem: str,
+    *,
+    agents: str | None,
+    episodes: int,
+    seeds: int,
+    epsilon: float,
+    delta: float,
+    scale: float,
+    workers: int | None,
+    plot: str | None,
+    force: bool,
+    json: bool,
+) -> int:
+    """Compare learners, print how they did, draw it if asked to, and return the exit code."""
+    check_outputs([(plot, ENDINGS)], [problem], force)
+    for name, share in (("epsilon", epsilon), ("delta", delta)):
+        check_unit(name, share)
+    for name, count in (("episodes", episodes), ("seeds", seeds)):
+        check_count(name, count)
+    started = perf_counter()
+    mdp = make(problem)
+    settings = (epsilon, delta, episodes, scale)
+    named = None if agents is None else split_names(agents)
+    made = _usual(mdp, settings) if named is None else makers(mdp, named, *settings)
+    with _Progress(len(made) * seeds) as report:
+        result = compare(mdp, made, episodes, seeds, epsilon, workers=workers, progress=report)
+    if json:
+        about = {"problem": problem, "delta": delta, "scale": scale}
+        print_json(about | summary(result) | {"seconds": perf_counter() - started})
+    else:
+        print_summary(problem, mdp, result, delta)
+    standings = result.standings()
+    if plot is not None and standings:
+        plot_comparison(result, standings, f"{problem}, {_scaled(result)}", plot, force)
+        if not json:
+            print(f"{'figure':>12}  {plot}")
+    for failure in result.failures:
+        print(f"ucfh: {failure.agent}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
+    if result.interrupted:
+        print(
+            f"ucfh: interrupted; this is what was run until then: {result.complete} of {seeds} "
+            "seeds with all agents",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    return INCOMPLETE if result.failures else 0
+
+
+def split_names(text: str) -> list[str]:
+    """The agents in a list parted by commas; a parameter after a comma belongs to the last.
+
+    >>> split_names("psrl, ucfh:variant=corrected,confidence=kl,uniform")
+    ['psrl', 'ucfh:variant=corrected,confidence=kl', 'uniform']
+    """
+    names: list[str] = []
+    for part in text.split(","):
+        if names and "=" in part.partition(":")[0]:
+            names[-1] += "," + part.strip()
+        elif part.strip():
+            names.append(part.strip())
+    return names
+
+
+def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Maker]:
+    """The usual agents, without those that do not fit the problem."""
+    found: dict[str, Maker] = {}
+    for name in USUAL:
+        try:
+            found |= makers(mdp, [name], *settings)
+        except InputError as error:
+            print(f"ucfh: left out: {error}", file=sys.stderr)
+    return found
+
+
+def _scaled(result: Comparison) -> str:
+    """How many seeds, and which bonuses were not as published."""
+    scales = sorted({x.scale for x in result.outcomes} - {1.0})
+    said = "" if not scales else f", scale {', '.join(f'{x:g}' for x in scales)}"
+    return f"{result.seeds} seeds, epsilon {result.epsilon:g}{said}"
+
+
+def summary(result: Comparison) -> dict[str, Any]:
+    """A comparison for programs."""
+    return {
+        "agents": [_summary_of(standing) for standing in result.standings()],
+        "grid": result.grid.tolist(),
+        "episodes": result.episodes,
+        "seeds": result.seeds,
+        "complete_seeds": result.complete,
+        "epsilon": result.epsilon,
+        "optimal": result.optimal,
+        "failures": [failure._asdict() for failure in result.failures],
+        "interrupted": result.interrupted,
+        "version": __version__,
+    }
+
+
+NUMBERS = (
+    "regret", "mistakes", "last_mistake", "gap", "planning_seconds", "seconds", "samples"
+)  # fmt: skip
+
+
+def _summary_of(standing: Standing) -> dict[str, Any]:
+    place = standing.place
+    runs = [{name: getattr(x, name) for name in ("seed", *NUMBERS)} for x in standing.outcomes]
+    curves = {
+        name: dict(zip(("q1", "median", "q3"), standing.curve(curve).tolist(), strict=True))
+        for name, curve in (("regret", "regret_curve"), ("mistakes", "mistakes_curve"))
+    }
+    return {
+        "agent": place.agent,
+        "rank": [place.first, place.last],
+        "p": place.p,
+        "best": place.p is None or place.p > 1 - LEVEL,
+        "scale": standing.outcomes[0].scale,
+        **{name: standing.of(name)._asdict() for name in NUMBERS},
+        "curves": curves,
+        "runs": runs,
+    }
+
+
+def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> None:
+    """A comparison for a person."""
+    standings = result.standings()
+    lines = {
+        "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
+        "compared": f"{len(result.agents)} agents, {result.episodes} episodes, {result.seeds} "
+        f"seeds; epsilon {result.epsilon:g}, delta {delta:g}",
+        "optimum": f"{result.optimal:.6g} is earned in an episode by the best policy",
+    }
+    scaled = [f"{x.place.agent} {s:g}" for x in standings if (s := x.outcomes[0].scale) != 1]
+    if scaled:
+        lines["scale"] = f"bonuses are not as published, no theorem holds: {', '.join(scaled)}"
+    for key, text in lines.items():
+        print(f"{key:>12}  {text}")
+    print()
+    if not standings:
+        print("No run came through.")
+        return
+    _print_table(standings, result)
+    print()
+    _print_notes(standings, result.episodes)
+
+
+def _print_table(standings: list[Standing], result: Comparison) -> None:
+    columns: dict[str, Callable[[Standing], str]] = {
+        "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
+        "agent": lambda x: x.place.agent,
+        "regret": lambda x: _show(x.of("regret")),
+        "mistakes": lambda x: _show(x.of("mistakes")),
+        "last mistake": lambda x: _show(x.of("last_mistake"), most=result.episodes),
+        "planning": lambda x: f"{x.of('planning_seconds').median:.2f} s",
+        "p": lambda x: "best" if x.place.p is None else f"{x.place.p:.1g}",
+    }
+    if any(outcome.samples for outcome in result.outcomes):
+        columns["samples"] = lambda x: _number(x.of("samples").median)
+    if len(result.outcomes) < len(result.agents) * result.seeds:
+        columns["seeds"] = lambda x: str(len(x.outcomes))
+    table = [list(columns), *([cell(x) for cell in columns.values()] for x in standings)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = [
+            cell.ljust(width) if name == "agent" else cell.rjust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _print_notes(standings: list[Standing], episodes: int) -> None:
+    coverage = min(x.of("regret").coverage for x in standings)
+    few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
+    print(f"[ ]   hold the median over all seeds with probability {coverage:.1%}{few}")
+    if any(x.of("last_mistake").high >= episodes for x in standings):
+        print("+     the last episode was still a mistake")
+    best, *others = (x.place for x in standings)
+    if others:
+        print(
+            "p     of the difference in regret, paired by seed: exact signed-rank test, corrected"
+        )
+        print("      for all pairs (Holm); rank: those who are told apart by it at 5 %")
+        close = [place.agent for place in others if place.p is not None and place.p > 1 - LEVEL]
+        needed = seeds_needed(len(standings))
+        if max(len(x.outcomes) for x in standings) < needed:
+            print(f"So few seeds tell nobody apart: pass --seeds {needed} or more.")
+        elif close:
+            print(f"{best.agent} and these are not told apart: {', '.join(close)}")
+        else:
+            print(f"{best.agent} is told apart from all others")
+
+
+def _show(x: Interval, most: float | None = None) -> str:
+    """A median with its interval; + where it is as large as can be."""
+    median, low, high = (
+        _number(value) + "+" * (most is not None and value >= most) for value in x[:3]
+    )
+    return median if low == high else f"{median} [{low}, {high}]"
+
+
+def _number(value: float) -> str:
+    """Three digits, or all of a whole part of up to six; no zeros in exponents.
+
+    >>> [_number(x) for x in (0.0, 0.12345, 12.345, 123456.7, 2.5e15)]
+    ['0', '0.123', '12.3', '123457', '2.5e15']
+    """
+    if 100 <= value < 1e6:
+        return f"{value:.0f}"
+    return f"{value:.3g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+
+
+class _Progress:
+    """A progress bar on stderr, if anybody watches."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.bar: Any = None
+
+    def __enter__(self) -> Callable[[int, int], None] | None:
+        if sys.stderr is None or not sys.stderr.isatty():
+            return None
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.completed} of {task.total} runs"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.bar.start()
+        task = self.bar.add_task("", total=self.total)
+        return lambda done, _: self.bar.update(task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def show_agents(name: str | None, json: bool) -> None:
+    """The list of agents, or one of them in full."""
+    listed: list[dict[str, Any]] = []
+    for key in AGENTS if name is None else [name]:
+        found = agent_class(key)
+        facts = {what: getattr(found, what) for what in ("reference", "setting", "guarantee")}
+        listed.append({"name": key, **facts, "parameters": parameters_of(found)})
+    if json:
+        print_json({"agents": listed})
+        return
+    if name is not None:
+        parameters = listed[0].pop("parameters")
+        for key, text in listed[0].items():
+            print(f"{key:>12}  {text}")
+        for key, default in parameters.items():
+            print(f"{'parameter':>12}  {key}" + ("" if default is None else f" = {default}"))
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    table.add_column("agent", no_wrap=True)
+    for heading in ("reference", "setting", "guarantee"):
+        table.add_column(heading)
+    for row in listed:
+        table.add_row(*(row[key] for key in ("name", "reference", "setting", "guarantee")))
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    console.print("one with its parameters: ucfh agents NAME")

@@ -1,0 +1,349 @@
+"""Run learners on one problem with the same seeds, in parallel, and keep what matters of each run.
+
+Seeds come one after the other, each with all learners, so that what was run until an interruption
+is paired. A run is settled by its learner and seed alone: where and when it ran makes no
+difference. In the process that ran it, it is reduced to some numbers and two curves.
+
+A process that dies (killed, out of memory) takes the pool with it, and nobody can say which of
+the runs under way was at fault. Those are run again, one at a time in a process of their own:
+the second death is that run's, and is reported. The others go on in a new pool.
+"""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from threading import current_thread, main_thread
+from typing import NamedTuple
+
+import numpy as np
+
+from ucfh.agents.base import Agent
+from ucfh.comparison.statistics import Interval, Place, median_interval, ranking
+from ucfh.errors import InputError, check_count, check_unit
+from ucfh.problem import MDP
+from ucfh.simulation.run import TOLERANCE, Run
+from ucfh.simulation.simulate import simulate
+from ucfh.table import Floats
+
+POINTS = 200
+"""Points of a curve over the episodes, evenly spaced in their logarithm."""
+
+Maker = Callable[[MDP, int], Agent]
+"""Makes a learner for a problem and a seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of one learner and seed.
+
+    Attributes:
+        agent, seed: which.
+        mistakes: episodes whose policy was worse than epsilon.
+        last_mistake: the last of them, counted from 1; 0 if there was none. If it is the last
+            episode of all, there may be more to come.
+        regret: the reward lost against the optimum over all episodes, in expectation given the
+            policies followed.
+        gap: of the last policy.
+        scale: of the learner's bonuses.
+        samples: of a generative model that it asked for.
+        planning_seconds, seconds: spent on planning, and on all.
+        regret_curve, mistakes_curve: (points,) both after as many episodes as `grid_of` says.
+
+    """
+
+    agent: str
+    seed: int
+    mistakes: int
+    last_mistake: int
+    regret: float
+    gap: float
+    scale: float
+    samples: int
+    planning_seconds: float
+    seconds: float
+    regret_curve: Floats
+    mistakes_curve: Floats
+
+
+class Failure(NamedTuple):
+    """A run that came to nothing, and why."""
+
+    agent: str
+    seed: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """A learner's runs, over its seeds.
+
+    Attributes:
+        place: its rank, and how surely.
+        outcomes: one a seed, in their order.
+
+    """
+
+    place: Place
+    outcomes: list[Outcome]
+
+    def of(self, name: str) -> Interval:
+        """The median of an attribute of the outcomes, and its interval."""
+        return median_interval([getattr(outcome, name) for outcome in self.outcomes])
+
+    def curve(self, name: str) -> Floats:
+        """(3, points) quartiles of a curve of the outcomes."""
+        curves = np.array([getattr(outcome, name) for outcome in self.outcomes])
+        quartiles: Floats = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
+        return quartiles
+
+
+@dataclass(eq=False)
+class Comparison:
+    """Learners on one problem.
+
+    Attributes:
+        agents: their names, in the order given.
+        episodes, seeds: how many; seeds are numbered from 0.
+        epsilon: beyond which a policy is a mistake.
+        optimal: V*.
+        outcomes, failures: of the runs, by learner and seed.
+        interrupted: whether the user cut it short.
+
+    """
+
+    agents: list[str]
+    episodes: int
+    seeds: int
+    epsilon: float
+    optimal: float
+    outcomes: list[Outcome] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def grid(self) -> Floats:
+        """(points,) numbers of episodes after which the curves are known."""
+        return grid_of(self.episodes)
+
+    @property
+    def complete(self) -> int:
+        """How many seeds every learner came through with."""
+        done = {(x.agent, x.seed) for x in self.outcomes}
+        return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
+
+    def standings(self) -> list[Standing]:
+        """Learners that came through with any seed, least median regret first."""
+        by_agent: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            by_agent.setdefault(outcome.agent, []).append(outcome)
+        places = ranking(
+            {name: {x.seed: x.regret for x in found} for name, found in by_agent.items()}
+        )
+        return [Standing(place, by_agent[place.agent]) for place in places]
+
+
+def compare(
+    mdp: MDP,
+    agents: Sequence[str] | Mapping[str, Maker],
+    episodes: int,
+    seeds: int = 20,
+    epsilon: float = 0.1,
+    delta: float = 0.1,
+    scale: float = 1.0,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Run learners on a problem, every one with the same seeds, and evaluate them exactly.
+
+    Args:
+        mdp: the world.
+        agents: names (see ``ucfh agents``), with parameters after a colon where they differ from
+            their defaults; or learners of your own: a function of the MDP and a seed, by name,
+            which other processes can import.
+        episodes: of every run.
+        seeds: how many, from 0. A seed settles the world's randomness and the learner's own.
+        epsilon, delta: asked of learners by name; a mistake is a policy worse than epsilon.
+        scale: of the bonuses of learners by name; 1 as published.
+        workers: processes; None: one a core. The result is the same for any number.
+        progress: called with the number of runs done, and of all.
+
+    Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
+
+    """
+    check_unit("epsilon", epsilon)
+    check_unit("delta", delta)
+    check_count("episodes", episodes)
+    check_count("seeds", seeds)
+    if workers is not None:
+        check_count("workers", workers)
+    if not isinstance(agents, Mapping):
+        agents = makers(mdp, agents, epsilon, delta, episodes, scale)
+    if not agents:
+        raise InputError("no agents are given: name at least one")
+    result = Comparison(list(agents), episodes, seeds, epsilon, mdp.at_start(mdp.optimal().values))
+    jobs = [
+        Job(name, make, seed, mdp, episodes, epsilon)
+        for seed in range(seeds)
+        for name, make in agents.items()
+    ]
+    try:
+        for done, one in enumerate(_run_all(jobs, workers), 1):
+            if isinstance(one, Outcome):
+                result.outcomes.append(one)
+            else:
+                result.failures.append(one)
+            if progress is not None:
+                progress(done, len(jobs))
+    except KeyboardInterrupt:
+        result.interrupted = True
+    order = {name: k for k, name in enumerate(agents)}
+    result.outcomes.sort(key=lambda x: (order[x.agent], x.seed))
+    result.failures.sort(key=lambda x: (order[x.agent], x.seed))
+    return result
+
+
+def makers(
+    mdp: MDP, names: Sequence[str], epsilon: float, delta: float, episodes: int, scale: float
+) -> dict[str, Maker]:
+    """How to make each learner of a list of names; an error if one of them cannot be."""
+    found: dict[str, Maker] = {}
+    for name in names:
+        if name in found:
+            raise InputError(f"the agent {name} is given twice: leave one")
+        found[name] = partial(_make, (name, epsilon, delta, episodes, scale))
+        found[name](mdp, 0)  # said now, not after an hour
+    return found
+
+
+def _make(settings: tuple[str, float, float, int, float], mdp: MDP, seed: int) -> Agent:
+    from ucfh.agents.registry import make_agent
+
+    name, epsilon, delta, episodes, scale = settings
+    return make_agent(name, mdp, epsilon, delta, episodes, seed, scale)
+
+
+def grid_of(episodes: int) -> Floats:
+    """(points,) whole numbers from 1 to ``episodes``, about evenly spaced in their logarithm."""
+    grid: Floats = np.unique(np.geomspace(1, episodes, POINTS).round())
+    return grid
+
+
+class Job(NamedTuple):
+    """One run to do."""
+
+    agent: str
+    make: Maker
+    seed: int
+    mdp: MDP
+    episodes: int
+    epsilon: float
+
+
+def run_job(job: Job) -> Outcome | Failure:
+    """Do one run."""
+    try:
+        agent = job.make(job.mdp, job.seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the learner does not say when it changes")
+            run = simulate(job.mdp, agent, job.episodes, job.seed)
+    except Exception as error:  # whatever a learner raises, others' runs are kept
+        text = " ".join(str(error).split())
+        kind = "" if isinstance(error, InputError) else type(error).__name__ + ": "
+        return Failure(job.agent, job.seed, (kind + text).removesuffix(": "))
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return _reduce(job, agent, run)
+
+
+def _reduce(job: Job, agent: Agent, run: Run) -> Outcome:
+    """What is kept of a run."""
+    counts = [row.episodes for row in run.rows]
+    counts[-1] += job.episodes - run.episodes  # a policy that cannot change is followed on
+    gaps = np.maximum([row.gap for row in run.rows], 0.0)
+    bad = gaps > job.epsilon + TOLERANCE
+    times = np.array(counts, float)
+    ends = np.concatenate([[0.0], np.cumsum(times)])
+    # both grow evenly within a phase, so what lies between its ends is exact
+    regret = np.concatenate([[0.0], np.cumsum(times * gaps)])
+    mistakes = np.concatenate([[0.0], np.cumsum(times * bad)])
+    grid = grid_of(job.episodes)
+    last = max((k + 1 for k in np.flatnonzero(bad) if counts[k]), default=0)
+    return Outcome(
+        job.agent,
+        job.seed,
+        mistakes=sum(count for count, worse in zip(counts, bad, strict=True) if worse),
+        last_mistake=sum(counts[:last]),
+        regret=float(regret[-1]),
+        gap=float(gaps[-1]),
+        scale=agent.scale,
+        samples=agent.samples,
+        planning_seconds=agent.planning_seconds,
+        seconds=run.seconds,
+        regret_curve=np.interp(grid, ends, regret),
+        mistakes_curve=np.interp(grid, ends, mistakes),
+    )
+
+
+def _run_all(jobs: Sequence[Job], workers: int | None) -> Iterator[Outcome | Failure]:
+    """Do all runs, in whatever order they end."""
+    waiting = iter(jobs)
+    while True:
+        under_way: dict[tuple[str, int], Job] = {}
+        try:
+            for one in _in_pool(_noting(waiting, under_way), workers):
+                del under_way[one.agent, one.seed]
+                yield one
+            return
+        except BrokenProcessPool:
+            for job in under_way.values():
+                try:
+                    yield from _in_pool([job], 1)
+                except BrokenProcessPool:
+                    yield Failure(job.agent, job.seed, "its process died twice: out of memory?")
+
+
+def _noting(jobs: Iterator[Job], under_way: dict[tuple[str, int], Job]) -> Iterator[Job]:
+    for job in jobs:
+        under_way[job.agent, job.seed] = job
+        yield job
+
+
+def _in_pool(jobs: Iterable[Job], workers: int | None) -> Iterator[Outcome | Failure]:
+    """Do runs in processes, and tell what comes of each as it ends."""
+    from joblib import Parallel, cpu_count, delayed
+
+    count = workers or cpu_count()
+    # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
+    # arrays (max_nbytes): mapped from a file they would be compiled for anew.
+    pool = Parallel(
+        n_jobs=max(2, count),
+        pre_dispatch=count,
+        batch_size=1,
+        max_nbytes=None,
+        return_as="generator_unordered",
+    )
+    with _deaf():
+        outcomes = pool(delayed(run_job)(job) for job in jobs)
+    yield from outcomes
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C, which reaches all of a terminal's.
+
+    The one that started them hears it and ends them.
+    """
+    if current_thread() is not main_thread():
+        yield  # which has no say in signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,215 @@
+"""The paper's lemmas and theorem as measured checks: whole lifetimes of UCFH, phase by phase.
+
+In every phase of every run the instruments are read: the true weights of the policy, what is known
+of each pair, whether the phase is balanced, whether the true MDP is in the sets, V~, V* and V, the
+variances. Each claim becomes a line: what is predicted, what was measured, how much room is left.
+
+    Lemma 1     the true MDP is in the sets of all phases, with probability 1 - delta/2
+    Lemma 2     at most 6 N E_max unbalanced episodes (printed), 16 N E_max (corrected), N = SA m
+    Lemma 3     in a balanced phase with the true MDP in its sets, |V~ - V| <= epsilon
+    Lemma 4     local variances add up to that of an episode's reward, at most H^2; in M and in M~
+    planning    if the true MDP is in the sets, V~ >= V*
+    updates     at most U_max (printed: can be exceeded), or SA (ceil(log2(cut-off/(m w_min))) + 1)
+    identity    V - V~ is the sum of one-step differences
+    Theorem 1   at most so many episodes are worse than epsilon, with probability 1 - delta
+
+A claim with a probability is refuted if an exact binomial test says so at the level `SURE`; the
+others if a single phase contradicts them. Claims of the printed text that are known to be wrong, or
+not proved by it, are shown and not counted as failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil, comb, inf, log2
+from typing import Any
+
+from ucfh.agents.ucfh import UCFH
+from ucfh.errors import check_count
+from ucfh.instruments import knownness, local_variances, value_difference, weights_by_row
+from ucfh.planning.optimistic import optimistic_model
+from ucfh.problem import MDP
+from ucfh.simulation.run import TOLERANCE, Run
+from ucfh.simulation.simulate import simulate
+from ucfh.theory.constants import Variant
+
+SURE = 1e-4
+"""A claim that holds is called refuted in at most this share of verifications."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim: what is predicted (at most, unless it says so) and what was measured.
+
+    Attributes:
+        claim: which, and in words.
+        predicted, measured: numbers.
+        holds: whether what was measured agrees with it.
+        proved: whether it must hold; a claim that is only printed may fail.
+
+    """
+
+    claim: str
+    predicted: float
+    measured: float
+    holds: bool
+    proved: bool = True
+
+    @property
+    def margin(self) -> float:
+        """How many times as large the prediction is."""
+        return self.predicted / self.measured if self.measured else inf
+
+
+@dataclass
+class Reading:
+    """What the instruments show of one phase."""
+
+    balanced: bool
+    captured: bool
+    mismatch: float
+    optimism: float
+    variance: float
+    identity: float
+
+
+@dataclass
+class Life:
+    """One run, its phases, and what was seen in each."""
+
+    run: Run
+    readings: list[Reading] = field(default_factory=list)
+
+    def episodes(self, keep: Callable[[Reading], bool]) -> int:
+        """Episodes of the phases that are kept; the endless one does not count."""
+        pairs = zip(self.run.rows, self.readings, strict=True)
+        return sum(row.episodes for row, reading in pairs if keep(reading))
+
+
+def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Life:
+    """Run a learner, reading the instruments in every phase."""
+    readings = [read(mdp, agent)]
+    observe = agent.observe
+
+    def watch(seen: Any) -> bool:
+        changed = observe(seen)
+        if changed:
+            readings.append(read(mdp, agent))
+        return changed
+
+    agent.observe = watch  # type: ignore[method-assign]
+    run = simulate(mdp, agent, episodes, seed)
+    return Life(run, readings[: len(run.rows)])
+
+
+def read(mdp: MDP, agent: UCFH) -> Reading:
+    """The instruments, for the policy that a learner is about to follow."""
+    constants, box, policy = agent.constants, agent.box, agent.policy
+    w = weights_by_row(mdp, policy)
+    seen = knownness(w, agent.n.visits[:-1], constants.m, constants.w_min)
+    values = agent.optimistic_values
+    p = optimistic_model(mdp.table, box.lo, box.hi, mdp.rewards, values)
+    left, right = value_difference(mdp, p, policy)
+    spread = [
+        float((d * sigma).sum())
+        for sigma, d in (local_variances(mdp, policy), local_variances(mdp, policy, p))
+    ]
+    return Reading(
+        balanced=seen.balanced,
+        captured=box.holds(mdp.p, None),
+        mismatch=abs(agent.optimistic - mdp.value(policy)),
+        optimism=agent.optimistic - mdp.at_start(mdp.optimal().values),
+        variance=max(spread),
+        identity=abs(left - right),
+    )
+
+
+def refuted(failures: int, trials: int, chance: float) -> bool:
+    """Whether so many failures are too many for a chance, by the exact binomial tail."""
+    tail = sum(
+        comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
+        for k in range(failures, trials + 1)
+    )
+    return tail < SURE
+
+
+def verify(
+    mdp: MDP,
+    epsilon: float,
+    delta: float,
+    variant: Variant = "corrected",
+    confidence: str = "paper",
+    runs: int = 10,
+    seed: int = 0,
+    make: Callable[..., UCFH] = UCFH,
+    progress: Callable[[int], None] | None = None,
+) -> list[Line]:
+    """Every claim on one problem, from whole lifetimes.
+
+    Args:
+        mdp: the problem; the learner is told rewards, successors and start.
+        epsilon, delta: what it is asked for.
+        variant: "paper" or "corrected".
+        confidence: "paper" or "kl".
+        runs: lifetimes, with seeds that begin at ``seed``.
+        make: what makes the learner; another one shows what the checks find.
+        progress: called with the number of lifetimes done.
+
+    >>> from ucfh import make as problem
+    >>> lines = verify(problem("chain:n=3,horizon=3"), 0.5, 0.1, runs=2)
+    >>> all(line.holds for line in lines if line.proved)
+    True
+
+    """
+    lives = []
+    for k in range(check_count("runs", runs)):
+        agent = make(mdp.problem, epsilon, delta, variant=variant, confidence=confidence)
+        lives.append(live(mdp, agent, seed + k))
+        if progress is not None:
+            progress(k + 1)
+    return [*_phase_lines(lives, epsilon, mdp.horizon), *_life_lines(lives, agent)]
+
+
+def _phase_lines(lives: list[Life], epsilon: float, horizon: int) -> list[Line]:
+    """Claims about single phases."""
+    all_of = [reading for life in lives for reading in life.readings]
+    captured = [x for x in all_of if x.captured]
+    mismatch = max((x.mismatch for x in captured if x.balanced), default=0.0)
+    short = max((-x.optimism for x in captured), default=0.0)
+    variance, identity = max(x.variance for x in all_of), max(x.identity for x in all_of)
+    within = horizon**2 * (1 + TOLERANCE)
+    return [
+        Line("Lemma 3: |V~ - V| in balanced phases", epsilon, mismatch,
+             mismatch <= epsilon + TOLERANCE),
+        Line("Lemma 4: variance of an episode's reward", horizon**2, variance, variance <= within),
+        Line("planning: V* - V~ where the MDP is in the sets", 0.0, max(short, 0.0),
+             short <= TOLERANCE),
+        Line("identity of V - V~ and its one-step differences", 1e-10 * horizon, identity,
+             identity <= 1e-10 * horizon),
+    ]  # fmt: skip
+
+
+def _life_lines(lives: list[Life], agent: UCFH) -> list[Line]:
+    """Claims about whole lives, with a probability."""
+    c, delta, trials = agent.constants, agent.delta, len(lives)
+    printed = c.printed
+    lost = sum(not all(x.captured for x in life.readings) for life in lives)
+    unbalanced = [life.episodes(lambda x: not x.balanced) for life in lives]
+    allowed = (6 if printed else 16) * c.pairs * c.m * c.e_max
+    updates = max(life.run.updates for life in lives)
+    most = c.pairs * (ceil(log2(c.cutoff / (c.m * c.w_min))) + 1)
+    mistakes = [life.run.mistakes(agent.epsilon) for life in lives]
+    bound = c.episode_bound
+    worse = sum(x > bound for x in mistakes)
+    return [
+        Line("Lemma 1: share of lives in which the MDP leaves the sets", delta / 2, lost / trials,
+             not refuted(lost, trials, delta / 2)),
+        Line("Lemma 2: unbalanced episodes", allowed, max(unbalanced),
+             not refuted(sum(x > allowed for x in unbalanced), trials, delta / 2), not printed),
+        Line("updates, as corrected", most, updates, updates <= most),
+        Line("updates, as printed: U_max", c.pairs * log2(c.states * c.horizon / c.w_min), updates,
+             updates <= c.pairs * log2(c.states * c.horizon / c.w_min), proved=False),
+        Line("Theorem 1: episodes worse than epsilon", bound, max(mistakes),
+             not refuted(worse, trials, delta), not printed),
+    ]  # fmt: skip
