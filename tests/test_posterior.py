@@ -108,7 +108,7 @@ def test_the_loop_is_the_steps(cls: Any) -> None:
     runs, agents = [], []
     for method in ("bulk", "step"):
         agents.append(cls(mdp.problem, 0.1, 0.1, 300, seed=5))
-        runs.append(simulate(mdp, agents[-1], episodes=300, seed=2, method=method))  # type: ignore[arg-type]
+        runs.append(simulate(mdp, agents[-1], episodes=300, seed=2, method=method))
     assert [x.value for x in runs[0].rows] == [x.value for x in runs[1].rows]
     np.testing.assert_array_equal(agents[0].counts.successors, agents[1].counts.successors)
 

@@ -9,6 +9,7 @@ import typer
 
 from ucfh.commands.compare_options import agents, compare
 from ucfh.commands.options import AsJson, Delta, Epsilon, Force, Problem
+from ucfh.commands.verify_options import verify
 from ucfh.errors import InputError
 
 app = typer.Typer(
@@ -307,6 +308,7 @@ def problems(
 
 
 app.command()(agents)
+app.command()(verify)
 
 
 @app.command()

@@ -98,7 +98,8 @@ def weights_by_row(mdp: MDP, policy: Any) -> Floats:
     """(rows - 1,) w of each row of the table under a policy (H, S)."""
     table = mdp.table
     rows = table.rows_of(policy, mdp.horizon)
-    return np.bincount(rows.ravel(), occupancy(table, mdp.p, rows).ravel(), table.start)
+    w = np.bincount(rows.ravel(), occupancy(table, mdp.p, rows).ravel(), table.start)
+    return np.asarray(w, np.float64)
 
 
 def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Floats, Floats]:

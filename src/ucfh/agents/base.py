@@ -8,9 +8,10 @@ same learner runs on a simulator, a live environment or a log.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,12 @@ from ucfh.confidence import Box
 from ucfh.counts import Counts
 from ucfh.problem import Problem
 from ucfh.table import Floats, Ints
+
+if TYPE_CHECKING:
+    from ucfh._kernels.online import Nature
+    from ucfh.agents.online import Record
+
+    Follow = Callable[[np.random.Generator, Nature, int], tuple[int, Record]]
 
 NEVER = np.iinfo(np.int64).max
 """More visits than can be counted: the row changes nothing any more."""
@@ -83,7 +90,13 @@ class Agent(ABC):
         certificate: what it knows of its policy by now, if it keeps count of that.
         done: whether it has stopped: the certificate says what it asked for.
         scale: what its bonuses, radii or numbers of samples are multiplied by; 1 as published.
+        wants: (rows,) how many successors of each row it asks of a generative model before it
+            goes on; None if it asks for none, or has what it asked for.
         samples: how often it has asked a generative model for a successor.
+        follow: a loop of its own, for a learner whose policy may change in every episode: given a
+            generator, nature and a number of episodes, it runs so many, and tells how many it ran
+            before its policy was settled for ever, and what it followed. None: it has no such
+            loop, and is asked for `limits`.
         planning_seconds: spent on planning, as far as it keeps count of that; in the compiled
             loops of learners that plan after every episode, acting is in it.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
@@ -105,7 +118,9 @@ class Agent(ABC):
     certificate: Certificate | None = None
     done: bool = False
     scale: float = 1.0
+    wants: Ints | None = None
     samples: int = 0
+    follow: Follow | None = None
     planning_seconds: float = 0.0
     name: str
     reference: str
@@ -120,9 +135,18 @@ class Agent(ABC):
     def observe(self, seen: Counts) -> bool:
         """Take what was seen since the last call; True if a new phase begins."""
 
-    @abstractmethod
+    def study(self, seen: Counts) -> None:
+        """Take the successors that it asked a generative model for; ``wants`` them no more."""
+        raise NotImplementedError(f"{type(self).__name__} wants samples, and cannot study them")
+
     def settings(self) -> dict[str, Any]:
         """What it was made with, by name: numbers, texts and None."""
+        return {
+            "agent": self.name,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "scale": self.scale,
+        }
 
     @abstractmethod
     def visits_of(self, row: int) -> int:

@@ -217,11 +217,13 @@ class Online(EveryEpisode):
     Attributes:
         V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
         enough: it stops when it promises itself no more than this.
+        by_step: whether its formulas hold where transitions depend on the step.
 
     """
 
     rule = Rule()
     enough = -np.inf
+    by_step = False
     kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
 
     @abstractmethod
@@ -241,6 +243,10 @@ class Online(EveryEpisode):
 
     def _prepare(self) -> None:
         table = self.problem.table
+        if table.stages > 1 and not self.by_step:
+            raise InputError(
+                f"{self.name} is for transitions that do not depend on the step: take ubev or ucfh"
+            )
         self.rule = self.rule._replace(most=self.most())
         self.terms = np.zeros((len(LINES), table.rows))
         self.which = np.array([LINES[x] for x in self.coefficients(np.ones(1))], np.int64)

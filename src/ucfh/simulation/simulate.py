@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import nan
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
-from ucfh.agents.online import Online
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.problem import MDP
@@ -21,6 +20,9 @@ from ucfh.simulation.record import check_same, describe
 from ucfh.simulation.run import Checkpoint, Phase, Run
 from ucfh.simulation.world import Stretch, World
 from ucfh.table import Ints
+
+if TYPE_CHECKING:
+    from ucfh.agents.base import Follow
 
 CHUNK_STEPS = 2_000_000
 """Steps walked between two reports of progress: about a twentieth of a second."""
@@ -80,12 +82,14 @@ def simulate(
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
     else:
         run = _continue(resume, about, agent, rng, most)
-    if isinstance(agent, Online) and most is None:
+    if agent.follow is not None and most is None:
         raise InputError(f"{agent.name} learns for ever: pass episodes, how many to run")
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
-        if method == "bulk" and isinstance(agent, Online) and most is not None:
-            _run_online(run, world, agent, rng, most, progress)
+        if agent.wants is not None:
+            _ask(run, world, agent, rng)
+        elif method == "bulk" and agent.follow is not None and most is not None:
+            _run_loop(run, world, agent, agent.follow, rng, most, progress)
         elif not agent.done:
             _run_phase(run, world, agent, rng, most, method, progress)
         if agent.done:
@@ -118,20 +122,35 @@ def _continue(
     return replace(old, rows=rows, checkpoint=None, interrupted=False)
 
 
-def _run_online(
+def _ask(run: Run, world: World, agent: Agent, rng: np.random.Generator) -> None:
+    """Let a learner have the successors that it asks of a generative model."""
+    wants = agent.wants
+    assert wants is not None
+    checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
+    try:
+        agent.study(world.sample(rng, wants))
+    except KeyboardInterrupt:
+        agent.restore(checkpoint.agent)
+        run.interrupted, run.checkpoint = True, checkpoint
+        return
+    agent.samples += sum(wants.tolist())
+
+
+def _run_loop(
     run: Run,
     world: World,
-    agent: Online,
+    agent: Agent,
+    follow: Follow,
     rng: np.random.Generator,
     most: int,
     progress: Progress | None,
 ) -> None:
-    """Let a learner that plans after every episode run some, and add its policies to the record."""
+    """Let a learner run some episodes in its own loop, and add its policies to the record."""
     before = run.episodes
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     try:
         asked = min(max(1, CHUNK_STEPS // (64 * world.mdp.horizon)), most - before)
-        walked, record = agent.follow(rng, world.as_nature(), asked)
+        walked, record = follow(rng, world.as_nature(), asked)
     except KeyboardInterrupt:
         agent.restore(checkpoint.agent)
         run.interrupted, run.checkpoint = True, checkpoint

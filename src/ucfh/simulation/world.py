@@ -148,6 +148,20 @@ class World:
         stretch.episodes += int(walked)
         stretch.ended = bool(reached) or waiting
 
+    def sample(self, rng: np.random.Generator, wants: Ints) -> Counts:
+        """What a generative model answers: so many successors of each row (rows,), exactly."""
+        from ucfh._kernels.sampling import multinomial
+
+        mdp, seen = self.mdp, Counts.zero(self.problem)
+        drawn = np.zeros(mdp.table.entries, np.int64)
+        for row in np.flatnonzero(wants).tolist():
+            entries = mdp.table.entries_of(row)
+            multinomial(rng, wants[row], mdp.p[entries], drawn[entries])
+        seen.visits[:] = wants
+        seen.successors[self.position] = drawn
+        self.draw_rewards(rng, seen)
+        return seen
+
     def draw_rewards(self, rng: np.random.Generator, seen: Counts) -> None:
         """Add the rewards that came with counts which say nothing of them yet.
 

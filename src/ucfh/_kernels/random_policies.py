@@ -1,0 +1,150 @@
+"""Policies that take a random action now and then: planning, evaluation, and learning by them.
+
+In every step such a policy takes, with probability ``share``, an action that is drawn evenly from
+those of the state, and else the row that it prefers. Its value is exact: a mean over both.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+TIE = 1e-12  # times H: actions this close are equal, and the first is taken
+
+
+class Model(NamedTuple):
+    """Rows, what may follow them with which probability p (entries,), rewards, and the start.
+
+    first (S+1,): the first row of each state. r (1 or H, R) of pairs; extra (1 or H, entries) on
+    the next state, (1, 0) if there are none. start (S,), or (0,) if it is unknown.
+    """
+
+    first: Ints
+    indptr: Ints
+    indices: Index
+    stride: int
+    p: Floats
+    r: Floats
+    extra: Floats
+    start: Floats
+
+
+@njit(cache=True, nogil=True)
+def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> float:
+    """What the policy earns that prefers rows (H, S), which are the best ones if it may choose.
+
+    Fills V (H+1, S), 0 at H, and returns its mean over the start, or the most if that is unknown.
+    """
+    first, indptr, indices, stride, p, r, extra, start = model
+    H, S = rows.shape
+    for t in range(H - 1, -1, -1):
+        r_t, extra_t = r[min(t, len(r) - 1)], extra[min(t, len(extra) - 1)]
+        for s in range(S):
+            best, preferred, total = -inf, 0.0, 0.0
+            for k in range(first[s], first[s + 1]):
+                row = t * stride + k
+                q = r_t[k]
+                for e in range(indptr[row], indptr[row + 1]):
+                    q += p[e] * (V[t + 1, indices[e]] + (extra_t[e] if extra_t.size else 0.0))
+                total += q
+                if choose and q > best + TIE * H:
+                    best, rows[t, s] = q, row
+                if row == rows[t, s]:
+                    preferred = q
+            V[t, s] = (1.0 - share) * preferred + share * total / (first[s + 1] - first[s])
+    if start.size == 0:
+        return float(V[0].max())
+    x = 0.0
+    for s in range(S):
+        x += start[s] * V[0, s]
+    return x
+
+
+@njit(cache=True, nogil=True)
+def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
+    """The first entry whose cumulative probability exceeds u."""
+    while end - begin > 8:
+        middle = (begin + end) >> 1
+        if cumulative[middle - 1] > u:
+            end = middle
+        else:
+            begin = middle
+    while cumulative[begin] <= u:
+        begin += 1
+    return begin
+
+
+@njit(cache=True, nogil=True)
+def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
+    """p^ of a row into p (entries,): c/n, and all that may follow alike before the first visit."""
+    begin, end = indptr[row], indptr[row + 1]
+    for e in range(begin, end):
+        p[e] = c[e] / n[row] if n[row] > 0 else 1.0 / (end - begin)
+
+
+@njit(cache=True, nogil=True)
+def estimate(indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
+    """p^ of all rows into p (entries,)."""
+    for row in range(len(indptr) - 1):
+        _estimate(row, indptr, c, n, p)
+
+
+@njit(cache=True, nogil=True)
+def learn(
+    rng: np.random.Generator,
+    own: np.random.Generator,
+    episodes: int,
+    share: float,
+    nature: Model,
+    cumulative: Floats,
+    position: Ints,
+    learner: Model,
+    c: Ints,
+    n: Ints,
+    V: Floats,
+    rows: Ints,
+    followed: Ints,
+    first_episode: Ints,
+    value: Floats,
+    promised: Floats,
+) -> tuple[int, int]:
+    """Plan for p^, walk an episode, count, again and again: (episodes, policies recorded).
+
+    Stops early if there is no room for another record: the episode with which a policy began,
+    what it earns, and what it would without random actions if p^ were true. rng draws successors,
+    own the actions. c (entries,) and n (rows,) are counts, of which learner.p is p^; V (H+1, S)
+    what is promised; followed (H, S) the rows of the policy recorded last.
+    """
+    H, first, recorded, W = len(rows), learner.first, 0, np.zeros_like(V)
+    for episode in range(episodes):
+        promise = sweep(learner, 0.0, True, rows, V)
+        if not (rows == followed).all():
+            if recorded == len(value):
+                return episode, recorded
+            followed[:] = rows
+            first_episode[recorded] = episode
+            value[recorded] = sweep(nature, share, False, rows, W)
+            promised[recorded] = promise
+            recorded += 1
+        s, row = 0, len(nature.indptr) - 2
+        for t in range(-1, H):
+            if t >= 0:
+                row = rows[t, s]
+                if own.random() < share:
+                    some = int(own.random() * (first[s + 1] - first[s]))
+                    row = t * learner.stride + first[s] + some
+            e = _draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], cumulative)
+            s = nature.indices[e]
+            if t >= 0:
+                n[row] += 1
+                c[position[e]] += 1
+                _estimate(row, learner.indptr, c, n, learner.p)
+    return episodes, recorded

@@ -1,0 +1,100 @@
+"""``ucfh verify``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from math import isinf
+from typing import Any, Literal
+
+from ucfh import __version__
+from ucfh.commands.show import print_json
+from ucfh.errors import check_count, check_unit, unknown
+from ucfh.problems import make
+from ucfh.verification import Line, verify
+
+SMALL = ("chain:n=5", "riverswim:n=4,horizon=6", "hard:n=3,actions=2,horizon=5,gap=0.25")
+"""Problems that are verified if none are named."""
+
+VARIANTS: tuple[Literal["paper", "corrected"], ...] = ("paper", "corrected")
+REFUTED = 1
+"""The exit code if a claim fails that is proved."""
+
+
+def run_verify(
+    problems: list[str],
+    epsilon: float,
+    delta: float,
+    variant: str,
+    runs: int,
+    seed: int,
+    json: bool,
+) -> int:
+    """Verify, print what came out, and return the exit code."""
+    check_unit("epsilon", epsilon)
+    check_unit("delta", delta)
+    check_count("runs", runs)
+    if variant not in (*VARIANTS, "both"):
+        raise unknown("variant", variant, (*VARIANTS, "both"))
+    worlds = {name: make(name) for name in problems or SMALL}
+    chosen = [x for x in VARIANTS if variant in (x, "both")]
+    found: list[dict[str, Any]] = []
+    failed = False
+    for name, mdp in worlds.items():
+        for kind in chosen:
+            with _Progress(f"{name}, {kind}", runs) as progress:
+                lines = verify(
+                    mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=progress.report
+                )
+            failed |= any(line.proved and not line.holds for line in lines)
+            if not json:
+                _print(f"{name}, {kind} constants, {runs} lifetimes", lines)
+            found.append(
+                {"problem": name, "variant": kind, "lines": [_as_dict(line) for line in lines]}
+            )
+    if json:
+        about = {"epsilon": epsilon, "delta": delta, "runs": runs, "seed": seed}
+        print_json({**about, "verified": not failed, "results": found, "version": __version__})
+    return REFUTED if failed else 0
+
+
+def _as_dict(line: Line) -> dict[str, Any]:
+    margin = None if isinf(line.margin) else line.margin
+    return {**asdict(line), "margin": margin}
+
+
+def _print(title: str, lines: list[Line]) -> None:
+    print(f"\n{title}")
+    width = max(len(line.claim) for line in lines)
+    print(f"  {'':{width}} {'predicted':>10} {'measured':>10} {'margin':>8}")
+    for line in lines:
+        margin = "-" if isinf(line.margin) else f"{line.margin:.3g}"
+        says = "holds" if line.holds else "FAILS" if line.proved else "exceeded, as known"
+        print(
+            f"  {line.claim:{width}} {line.predicted:>10.4g} {line.measured:>10.4g} {margin:>8}  "
+            + says
+        )
+
+
+class _Progress:
+    """A line on a terminal that says how many lifetimes are done."""
+
+    def __init__(self, title: str, runs: int) -> None:
+        self.title, self.runs = title, runs
+        self.shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __enter__(self) -> _Progress:
+        self.report(0)
+        return self
+
+    def report(self, done: int) -> None:
+        """Say how far it is."""
+        if self.shown:
+            print(
+                f"\r{self.title}: {done} of {self.runs} lifetimes", end="\033[K", file=sys.stderr,
+                flush=True,
+            )  # fmt: skip
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print("\r", end="\033[K", file=sys.stderr, flush=True)
