@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from test_cli import fails, run
-from ucfh import MDP, UCFH, make, verification, verify
+from ucfh import MDP, UCFH, make, simulate, verification, verify
 from ucfh.table import Rewards
 from ucfh.verification import Line, refuted
 
@@ -96,7 +96,7 @@ def test_a_bug_is_found(bug: Any, line: str, variant: Any) -> None:
 
 def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transitions drawn with probabilities that are off by one per cent."""
-    mdp, right = make(WORLD), verification.simulate
+    mdp, right = make(WORLD), simulate
 
     def off(world: MDP, *args: Any) -> Any:
         p = world.p.copy()
@@ -105,7 +105,7 @@ def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             p[at] = 0.99 * p[at] + 0.01 / (at.stop - at.start)
         return right(MDP._of(world.problem, p, world.noise, ""), *args)
 
-    monkeypatch.setattr(verification, "simulate", off)
+    monkeypatch.setattr("ucfh.verification.simulate", off)
     assert "Lemma 1" in failing(verify(mdp, 0.5, 0.1, runs=6))
 
 

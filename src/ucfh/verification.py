@@ -117,11 +117,11 @@ def read(mdp: MDP, agent: UCFH) -> Reading:
     ]
     return Reading(
         balanced=seen.balanced,
-        captured=box.holds(mdp.p, None),
-        mismatch=abs(agent.optimistic - mdp.value(policy)),
-        optimism=agent.optimistic - mdp.at_start(mdp.optimal().values),
+        captured=bool(box.holds(mdp.p, None)),
+        mismatch=float(abs(agent.optimistic - mdp.value(policy))),
+        optimism=float(agent.optimistic - mdp.at_start(mdp.optimal().values)),
         variance=max(spread),
-        identity=abs(left - right),
+        identity=float(abs(left - right)),
     )
 
 
