@@ -20,12 +20,38 @@ from ucfh.problem import MDP
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
+    # named in the paper
+    "rmax": "rmax:RMax",
+    "kakade": "rmax:Kakade",
+    "mbie": "mbie:MBIE",
+    "mbie-eb": "mbie:MBIEEB",
+    "delayed-q": "attempts:DelayedQ",
+    "ucrl2": "ucrl:UCRL2",
+    "ucrl-gamma": "ucrl:UCRLGamma",
+    "mormax": "attempts:MoRMax",
+    "beb": "mbie:BEB",
+    "auer-ortner": "ucrl:AuerOrtner",
+    "fiechter": "fiechter:Fiechter",
+    "reveliotis": "acyclic:Reveliotis",
+    "phased-q": "generative:PhasedQ",
+    "indirect": "generative:Indirect",
+    "azar": "generative:Azar",
+    # after it
+    "psrl": "posterior:PSRL",
     "ucbvi-ch": "ucbvi:UCBVI",
     "ucbvi-bf": "ucbvi:UCBVIBernstein",
+    "ubev": "ubev:UBEV",
+    "orlc": "accountable:ORLC",
+    "euler": "accountable:EULER",
+    "mvp": "mvp:MVP",
     "ucb-h": "qlearning:UCBH",
     "ucb-b": "qlearning:UCBB",
-    "psrl": "posterior:PSRL",
+    "bpi-ucbvi": "accountable:BPIUCBVI",
     "opsrl": "posterior:OPSRL",
+    # floors and ceiling
+    "epsilon-greedy": "floors:EpsilonGreedy",
+    "uniform": "floors:Uniform",
+    "optimal": "floors:Optimal",
 }
 """Where each class is: module of this package, and its name there."""
 
