@@ -24,7 +24,7 @@ AGENTS = {
     "rmax": "rmax:RMax",
     "kakade": "rmax:Kakade",
     "mbie": "mbie:MBIE",
-    "mbie-eb": "mbie:MBIEEB",
+    "mbie-eb": "mbie:MBIEBonus",
     "delayed-q": "attempts:DelayedQ",
     "ucrl2": "ucrl:UCRL2",
     "ucrl-gamma": "ucrl:UCRLGamma",
@@ -33,7 +33,7 @@ AGENTS = {
     "auer-ortner": "ucrl:AuerOrtner",
     "fiechter": "fiechter:Fiechter",
     "reveliotis": "acyclic:Reveliotis",
-    "phased-q": "generative:PhasedQ",
+    "phased-q": "generative:PhasedQLearning",
     "indirect": "generative:Indirect",
     "azar": "generative:Azar",
     # after it
