@@ -29,7 +29,7 @@ def always(x: Any) -> Any:
 
 def lost(self: Any, V: Any) -> None:
     UCBVI._promise(self, V)
-    self.optimistic = np.nan
+    self.optimistic = np.inf
 
 
 def wrong_action(self: Any) -> None:
@@ -60,7 +60,7 @@ def no_room(self: Any) -> Limits:
 FAULTS = [
     (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
      r"policy has shape \(2, 2\) and type float64: whole numbers \(4, 3\)"),
-    (broken(_promise=lost), "optimistic = nan: it must be a number"),
+    (broken(_promise=lost), "optimistic = inf: V~ from the start, or NaN"),
     (broken(limits=always(3)), "limits.. returns a int: return a Limits, or None"),
     (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
     (broken(limits=no_room), "visits has -1: 0"),

@@ -156,13 +156,12 @@ def plan(
                 if visits > 0 or rule.cap == NO_CAP:
                     share = 1.0 / visits if visits > 0 else 1.0 / (end - begin)
                     mean, square, mean_low, square_low = 0.0, 0.0, 0.0, 0.0
-                    gap, gap_square, crowd, highest = 0.0, 0.0, 0.0, -inf
+                    gap, gap_square, crowd = 0.0, 0.0, 0.0
                     for e in range(begin, end):
                         p = share * c[e] if visits > 0 else share
                         paid = extra_t[e] if extra_t.size else 0.0
                         v = U1[indices[e]] + paid
                         values[e - begin] = v
-                        highest = max(highest, v)
                         mean += p * v
                         square += p * v * v
                         if lower:
@@ -189,7 +188,7 @@ def plan(
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
                     mean += up
                     if rule.best_next:
-                        mean = min(highest, mean)
+                        mean = min(mean, values[: end - begin].max())
                     q = min(cap, r[line, k] + mean)
                     low = max(0.0, r[line, k] + mean_low - down)
                 if rule.falling:

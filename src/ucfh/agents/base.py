@@ -78,7 +78,8 @@ class Agent(ABC):
     Attributes:
         problem: what it was told.
         policy: (H, S) what it would have done in the next episode.
-        optimistic: the value that it promises itself from the start.
+        optimistic: the value that it promises itself from the start; NaN if it makes no promise.
+        randomised: whether its actions are random: a run records the mean value of its policies.
         updated: the row that was updated last, or -1.
         box: the bounds that it believes, or None.
         epsilon, delta: what it was asked for.
@@ -117,6 +118,7 @@ class Agent(ABC):
     gap_bound: float = nan
     certificate: Certificate | None = None
     done: bool = False
+    randomised: bool = False
     scale: float = 1.0
     wants: Ints | None = None
     samples: int = 0

@@ -50,6 +50,7 @@ class EpsilonGreedy(EveryEpisode):
     reference = "folklore"
     setting = "any, known rewards; a floor"
     guarantee = "none"
+    randomised = True
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ def make_agent(
         key, _, value = part.partition("=")
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
-        choices[key] = _as_kind(name, key, value, known[key])
+        choices[key] = _as_kind(name, key, value, str(accepted[key].annotation))
     common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
@@ -105,13 +105,10 @@ def make_agent(
     return agent
 
 
-def _as_kind(name: str, key: str, value: str, default: Any) -> Any:
-    """A parameter's text as what its default is."""
-    kind = str if default is None else type(default)
+def _as_kind(name: str, key: str, value: str, kind: str) -> Any:
+    """A parameter's text as what its constructor asks for: "int", "float", or a text."""
     try:
-        return float(value) if default is None else kind(value)
+        return {"int": int, "float": float}.get(kind.partition(" ")[0], str)(value)
     except ValueError:
-        if kind is str:
-            return value
-        what = "a whole number" if kind is int else "a number"
+        what = "a whole number" if kind.startswith("int") else "a number"
         raise InputError(f"{key} of {name} is {value!r}: it must be {what}") from None

@@ -64,8 +64,8 @@ def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
             yield f"it has no {name}: set it in __init__"
     if hasattr(agent, "policy"):
         yield from _of_policy(agent, mdp)
-    if hasattr(agent, "optimistic") and not np.isfinite(agent.optimistic):
-        yield f"optimistic = {agent.optimistic}: it must be a number (V~ from the start)"
+    if hasattr(agent, "optimistic") and np.isinf(agent.optimistic):
+        yield f"optimistic = {agent.optimistic}: V~ from the start, or NaN if it makes no promise"
 
 
 def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
@@ -111,7 +111,8 @@ def _of_settings(agent: Agent) -> Iterator[str]:
 
 
 def _record(run: Run) -> list[tuple[Any, ...]]:
-    return [(row.first_episode, row.episodes, row.value, row.optimistic) for row in run.rows]
+    kept = ("first_episode", "episodes", "value", "optimistic")
+    return [tuple(repr(getattr(row, name)) for name in kept) for row in run.rows]
 
 
 def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
@@ -140,9 +141,10 @@ def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
             return
         if _record(rest) != _record(whole):
             yield "restored from state() it goes on differently: state() must hold all it learned"
-    if first.limits() is not None or hasattr(first, "follow"):
+    if first.limits() is not None:
         bulk = simulate(mdp, make(mdp.problem), EPISODES)
         if bulk.episodes != whole.episodes and not bulk.final:
             yield f"in bulk it runs {bulk.episodes} of {EPISODES} episodes"
-        if hasattr(first, "follow") and _record(bulk) != _record(whole):
+        compiled = first.follow is not None and not first.randomised
+        if compiled and _record(bulk) != _record(whole):
             yield "follow() gives another run than observe(), episode by episode"
