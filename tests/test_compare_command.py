@@ -15,6 +15,7 @@ import pytest
 import comparison_agents as learners
 from test_cli import fails, run
 from ucfh import make
+from ucfh.agents.registry import AGENTS
 from ucfh.commands import compare as command
 from ucfh.comparison.runner import Comparison, Outcome, grid_of
 from ucfh.report.comparison import plot_comparison, spread
@@ -226,3 +227,7 @@ def test_the_page_says_what_happens(
     exec(example, {})
     expected = re.findall(r"# (.*)\n", example)
     assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_the_usual_ones_have_names() -> None:
+    assert set(command.USUAL) <= set(AGENTS)

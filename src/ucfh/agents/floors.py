@@ -14,7 +14,6 @@ steps away.
 
 from __future__ import annotations
 
-import json
 from math import nan
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from ucfh._kernels import random_policies as kernels
 from ucfh.agents.base import NEVER, Agent, Limits
-from ucfh.agents.online import EveryEpisode, Record
+from ucfh.agents.online import Drawing, Record
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import MDP, Problem
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ucfh._kernels.online import Nature
 
 
-class EpsilonGreedy(EveryEpisode):
+class EpsilonGreedy(Drawing):
     """The best policy for p^, and now and then a random action.
 
     Args:
@@ -61,12 +60,10 @@ class EpsilonGreedy(EveryEpisode):
         seed: int = 0,
         explore: float = 0.1,
     ) -> None:
-        self.seed, self.explore = seed, check_unit("explore", explore)
-        super().__init__(problem, epsilon, delta, episodes)
+        self.explore = check_unit("explore", explore)
+        super().__init__(problem, epsilon, delta, episodes, seed)
 
     def _prepare(self) -> None:
-        # not the stream of the world, which has the same seed in a comparison
-        self.own = np.random.default_rng([self.seed, 1])
         self.model = kernels.Model(
             self.sheet.first, self.sheet.indptr, self.sheet.indices, self.sheet.stride,
             np.zeros(self.problem.table.entries), self.sheet.r, self.sheet.extra, self.start,
@@ -120,17 +117,7 @@ class EpsilonGreedy(EveryEpisode):
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
-        return {**super().settings(), "own_seed": self.seed, "explore": self.explore}
-
-    def state(self) -> dict[str, Any]:
-        """Counts, the policy that was drawn, and the generator that drew it."""
-        generator = np.array(json.dumps(self.own.bit_generator.state))
-        return {**super().state(), "generator": generator}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
-        super().restore(state)
-        self.own.bit_generator.state = json.loads(str(state["generator"]))
+        return {**super().settings(), "explore": self.explore}
 
 
 class Uniform(EpsilonGreedy):

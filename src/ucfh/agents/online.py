@@ -11,6 +11,7 @@ planning does besides (`Rule`). The loop is compiled.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -209,6 +210,31 @@ class EveryEpisode(Agent):
             getattr(self, x)[:] = state[x]
         self._look_up()
         self._catch_up()
+
+
+class Drawing(EveryEpisode):
+    """A learner that draws something itself; ``seed`` is that of its own generator."""
+
+    def __init__(
+        self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int = 0
+    ) -> None:
+        # not the stream of the world, which has the same seed in a comparison
+        self.seed, self.own = seed, np.random.default_rng([seed, 1])
+        super().__init__(problem, epsilon, delta, episodes)
+
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {**super().settings(), "own_seed": self.seed}
+
+    def state(self) -> dict[str, Any]:
+        """Counts, the policy that was drawn, and the generator that drew it."""
+        generator = np.array(json.dumps(self.own.bit_generator.state))
+        return {**super().state(), "generator": generator}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave."""
+        super().restore(state)
+        self.own.bit_generator.state = json.loads(str(state["generator"]))
 
 
 class Online(EveryEpisode):

@@ -24,19 +24,18 @@ pooled over steps. No guarantee is claimed for them.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 
 from ucfh._kernels import online as kernels
-from ucfh.agents.online import EveryEpisode, Record
+from ucfh.agents.online import Drawing, Record
 from ucfh.errors import InputError, check_count
 from ucfh.problem import Problem
 
 
-class Sampler(EveryEpisode):
-    """A learner that plans for draws of its model, made by a generator of its own.
+class Sampler(Drawing):
+    """A learner that plans for draws of its model.
 
     Attributes:
         models, kappa, prior, apart: J, kappa, and the Dirichlet parameters of a successor and of
@@ -48,14 +47,7 @@ class Sampler(EveryEpisode):
 
     models, kappa, prior, apart, pays, cap = 1, 1.0, 0.0, 0.0, 0.0, False
 
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int
-    ) -> None:
-        self.seed = seed
-        super().__init__(problem, epsilon, delta, episodes)
-
     def _prepare(self) -> None:
-        self.own = np.random.default_rng([self.seed, 1])
         table = self.problem.table
         self.p, self.aside = (
             np.zeros((self.models, table.entries)),
@@ -79,20 +71,6 @@ class Sampler(EveryEpisode):
             self.apart, self.kappa, self.counts.successors, self.counts.visits, self.p,
             self.aside, self.V, self.rows, self.followed, *record,
         )  # fmt: skip
-
-    def settings(self) -> dict[str, Any]:
-        """What it was made with."""
-        return {**super().settings(), "own_seed": self.seed}
-
-    def state(self) -> dict[str, Any]:
-        """Counts, the policy that was drawn, and the generator that drew it."""
-        generator = np.array(json.dumps(self.own.bit_generator.state))
-        return {**super().state(), "generator": generator}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
-        super().restore(state)
-        self.own.bit_generator.state = json.loads(str(state["generator"]))
 
 
 def _positive(name: str, value: float) -> float:
