@@ -192,7 +192,7 @@ def fails(cls: Any, holds: Test, learned: Test, scale: float = 1.0) -> bool:
     """
     held, runs, episodes = 0, RUNS, EPISODES
     if cls is UCBVI:  # its bonus is so large
-        runs, episodes = 10, 250_000
+        runs, episodes = 10, 600_000
     options = {"m": 1000} if issubclass(cls, MBIE) and scale != 1 else {}
     epsilon = 0.5 if scale == 1 else 1e-6
     for seed in range(runs):
