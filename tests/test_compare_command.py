@@ -87,9 +87,7 @@ def test_a_table_and_a_figure_for_people(capsys: Capture, tmp_path: Path) -> Non
     assert "pass --seeds 6 or more" in out
 
 
-def test_progress_is_shown_to_who_watches(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_shown_to_who_watches(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO, "--seeds", "2", "--json")
     assert code == 0

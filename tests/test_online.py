@@ -25,6 +25,7 @@ from ucfh.agents.ucbvi import UCBVI, UCBVIBernstein
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.problem import MDP, Problem
+from ucfh.problems import make
 from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 from ucfh.simulation.world import World
@@ -351,3 +352,37 @@ def test_refusals() -> None:
         else:
             with pytest.raises(InputError, match=f"{cls.name} .* depend on the step: .*ubev"):
                 cls(staged, 0.5, 0.1, 10)
+
+
+def test_going_on_leaves_the_old_run_alone() -> None:
+    mdp = make("riverswim:n=4,horizon=6")
+    part = simulate(mdp, UCBVI(mdp.problem, 0.1, 0.1, 500, scale=0.01), episodes=100)
+    before = [repr(row) for row in part.rows]
+    agent = UCBVI(mdp.problem, 0.1, 0.1, 500, scale=0.01)
+    simulate(mdp, agent, episodes=500, resume=part)
+    assert [repr(row) for row in part.rows] == before
+
+
+def test_the_policy_of_a_capped_run_is_that_of_its_last_row() -> None:
+    mdp = make("riverswim:n=4,horizon=6")
+    for episodes in range(20, 40):
+        agent = UCBVI(mdp.problem, 0.1, 0.1, 500, scale=0.01)
+        run = simulate(mdp, agent, episodes=episodes)
+        assert mdp.value(run.policy) == pytest.approx(run.rows[-1].value, abs=1e-12)
+
+
+def test_ctrl_c_while_progress_is_shown() -> None:
+    mdp = make("riverswim:n=4,horizon=6")
+
+    def stop(_: Run) -> None:
+        raise KeyboardInterrupt
+
+    agent = UCBVI(mdp.problem, 0.1, 0.1, 100_000, scale=0.01)
+    run = simulate(mdp, agent, episodes=100_000, progress=stop)
+    assert run.interrupted
+    assert 0 < run.episodes < 100_000
+    again = UCBVI(mdp.problem, 0.1, 0.1, 100_000, scale=0.01)
+    rest = simulate(mdp, again, episodes=100_000, resume=run)
+    whole = UCBVI(mdp.problem, 0.1, 0.1, 100_000, scale=0.01)
+    wanted = simulate(mdp, whole, episodes=100_000)
+    assert [row.value for row in rest.rows] == [row.value for row in wanted.rows]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh.agents.online import EveryEpisode
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.problem import MDP
@@ -118,7 +119,7 @@ def _continue(
         rng.bit_generator.state = old.checkpoint.generator
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the saved run is damaged ({error}): start anew") from None
-    rows = old.rows[: old.checkpoint.rows]
+    rows = [replace(row) for row in old.rows[: old.checkpoint.rows]]
     return replace(old, rows=rows, checkpoint=None, interrupted=False)
 
 
@@ -169,11 +170,16 @@ def _run_loop(
         )
         run.rows.append(phase)
     run.policy = agent.policy
+    if isinstance(agent, EveryEpisode) and not agent.randomised:
+        run.policy = agent.problem.table.policy_of(agent.followed)  # of the last row
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     if walked < asked:
         run.final, run.checkpoint = True, None
-    if progress is not None:
-        progress(run)
+    try:
+        if progress is not None:
+            progress(run)
+    except KeyboardInterrupt:
+        run.interrupted = True
 
 
 def _run_phase(
@@ -218,8 +224,9 @@ def _run_phase(
             run.interrupted = True
         phase.episodes = before + stretch.episodes
         if agent.observe(stretch.seen):
-            phase.stage, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
-            phase.n = agent.visits_of(agent.updated)
+            if agent.updated >= 0:
+                phase.stage, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
+                phase.n = agent.visits_of(agent.updated)
             return
 
 
