@@ -20,6 +20,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#5
 STYLES = ("-", "--", ":", "-.")
 """Four kinds of dashes and seven colours in turn make 28 kinds of lines."""
 
+SHOWN = 1000
+"""The first of so many parts of the episodes is left out: all learn little in it, and alike."""
+
 LABEL = 0.165
 """The height of a label, in inches."""
 
@@ -39,6 +42,8 @@ def plot_comparison(
     from matplotlib import pyplot as plt
 
     height = max(4.8, LABEL * len(standings) + 1.4)
+    shown = result.grid >= result.episodes / SHOWN
+    grid = result.grid[shown]
     figure, panels = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
     for axes, name, text in zip(
         panels,
@@ -46,18 +51,18 @@ def plot_comparison(
         ("regret: reward lost against the optimum", f"mistakes: worse than {result.epsilon:g}"),
         strict=True,
     ):
-        curves = [standing.curve(name) for standing in standings]
+        curves = [standing.curve(name)[:, shown] for standing in standings]
         medians = np.array([curve[1] for curve in curves])
         floor, top = _range(medians)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlim(1, max(result.episodes, 2))
+        axes.set_xlim(grid[0], max(result.episodes, 2 * grid[0]))
         axes.set_ylim(floor / 1.5, 1.5 * top)
         for k, curve in enumerate(curves):
             low, median, high = np.maximum(curve, floor)
-            axes.fill_between(result.grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
+            axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
             # dashes over unbroken lines: of lines that coincide, both are seen
-            axes.plot(result.grid, median, lw=1.6, zorder=2 + 0.1 * (k % 4), **_look(k))
+            axes.plot(grid, median, lw=1.6, zorder=2 + 0.1 * (k % 4), **_look(k))
         _label(axes, standings, np.maximum(medians[:, -1], floor), height)
         powers = np.arange(np.ceil(np.log10(floor)), np.floor(np.log10(1.5 * top)) + 1)
         ticks = {10.0**power: f"$10^{{{int(power)}}}$" for power in powers}
