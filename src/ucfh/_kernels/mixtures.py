@@ -18,8 +18,8 @@ from __future__ import annotations
 from math import exp, inf, lgamma, log, log1p, pi
 
 import numpy as np
-from numba import njit, vectorize
-from numpy.typing import NDArray
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -51,20 +51,36 @@ def _total(n: float, m: float) -> float:
     return growth + 0.5 * (m - 1.0) * log(z) - 0.5 * m + HALF_LOG_2PI + series
 
 
-@vectorize(["float64(float64, float64)"], cache=True)
-def binary_excess(k: float, n: float) -> float:
-    """The excess for k successes in n trials, under Beta(1/2, 1/2)."""
-    return 2.0 * HALF_LOG_PI - _single(k) - _single(n - k) + _total(n, 2.0)
+@njit(cache=True)
+def _binary_excess_each(k: Floats, n: Floats, out: Floats) -> None:
+    for i in range(n.size):
+        out[i] = 2.0 * HALF_LOG_PI - _single(k[i]) - _single(n[i] - k[i]) + _total(n[i], 2.0)
 
 
-@vectorize(["float64(float64)"], cache=True)
-def portfolio_regret(n: float) -> float:
+def binary_excess(k: ArrayLike, n: ArrayLike) -> Floats:
+    """The excess for k successes in n trials, under Beta(1/2, 1/2); elementwise."""
+    given = np.broadcast_arrays(np.asarray(k, np.float64), np.asarray(n, np.float64))
+    out = np.empty(given[0].shape)
+    _binary_excess_each(given[0].ravel(), given[1].ravel(), out.reshape(-1))
+    return out
+
+
+@njit(cache=True)
+def _portfolio_regret_each(n: Floats, out: Floats) -> None:
+    for i in range(n.size):
+        out[i] = HALF_LOG_PI + _total(n[i], 2.0) - _single(n[i])
+
+
+def portfolio_regret(n: ArrayLike) -> Floats:
     """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)], the largest excess under Beta(1/2, 1/2).
 
     It is also how much less a universal portfolio of two assets earns, in ln wealth, than the
-    best constant mix of them (Cover and Ordentlich 1996).
+    best constant mix of them (Cover and Ordentlich 1996). Elementwise.
     """
-    return HALF_LOG_PI + _total(n, 2.0) - _single(n)
+    given = np.asarray(n, np.float64)
+    out = np.empty(given.shape)
+    _portfolio_regret_each(given.ravel(), out.reshape(-1))
+    return out
 
 
 @njit(cache=True)

@@ -12,7 +12,8 @@ Dann, Li, Wei, Brunskill: Policy Certificates: Towards Accountable Reinforcement
 
 With probability 1 - delta, the policy played earns between V_ and V~ in all episodes: that is its
 certificate. Mistakes: O~(S A H^2/eps^2 + S^2 A H^3/eps). The paper's summand 1 * phi in psi is
-about unknown rewards, and left out. The constant 45 is not certain: no text of it was at hand.
+about unknown rewards, and left out. The constants of psi and the 26 (H+1+S) of phi are not certain:
+no text of the algorithm was at hand.
 
 Zanette, Brunskill: Tighter Problem-Dependent Regret Bounds in Reinforcement Learning without Domain
 Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K announced, T = K H.
@@ -22,8 +23,9 @@ Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K an
     Q~ = min( H-t+1, r + p^ V~ + b(V~) ),  Q_ = max( 0, r + p^ V_ - b(V_) ),  both at argmax Q~
 
 With probability 1 - delta, V_ <= V* <= V~; regret O~( sqrt(Q* S A T) + sqrt(S) S A H^2 (sqrt(S) +
-sqrt(H)) ), Q* the largest variance of a step's reward and next value. The 4 in l is not certain: a
-2 stands in places, but the larger is safe. The paper's bonus for unknown rewards is left out.
+sqrt(H)) ), Q* the largest variance of a step's reward and next value. The 4 in l and the
+constants of b are those of public code (which has J/(n-1) for one J/n); delta/7 is not certain. The
+paper's bonus for unknown rewards is left out.
 
 Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko: Fast active learning for pure exploration in
 reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all times, and stops:
@@ -36,7 +38,8 @@ reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all ti
 It stops when G at the start is at most eps, and its policy is then eps-optimal with probability
 1 - delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, serve
 where transitions do not depend on it, and need fewer episodes. Its bounds hold in all episodes, so
-the stop may be tested in some only: here in one of every 2 %.
+the stop may be tested in some only: here in one of every 2 %. (The rates beta were seen in print; the
+constants 3, 14, 6 and 36 were not, and are quoted from memory.)
 
 A scale multiplies all of a bonus, the term of V~ - V_ included, and what stands before n in G.
 """

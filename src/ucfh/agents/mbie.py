@@ -27,7 +27,7 @@ Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at 
 O~(S A H^6/eps^2) steps. That is no promise about V*, nor that V~ is above it. The prior is free;
 here it weighs nothing against a visit: alpha = n, E[p] = p^, and all successors alike at n = 0.
 Planned once an episode, for the steps that are left. A scale multiplies 2 H^2; the belief freezes
-as published.
+as published (4 H^3/eps is quoted from memory).
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ Dirichlet((n(s,a,.), n0)/kappa), and the best of them is planned with, pair by p
 
 The theorem (regret O(sqrt(H^3 S A K) L^1.5) with probability 1 - delta) takes
 J ~ 12 ln(2 S A H K/delta), kappa ~ 2 (ln(8 S A H/delta) + 3 ln(e pi (2K + 1))), r0 = 2 and n0 of
-the order of a million, with which nothing is learned in any number of episodes that can be run.
+the order of a million (all quoted from memory), with which nothing is learned in any number of
+episodes that can be run.
 The defaults are those of the authors' experiments: J = 8, kappa = 1, n0 = 1, r0 = 1, and counts
 pooled over steps. No guarantee is claimed for them.
 """

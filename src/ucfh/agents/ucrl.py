@@ -17,8 +17,10 @@ probability of a next state; a round ends when some width has fallen below half 
 
     |p~(s'|s,a) - p^| <= conf = min(1, sqrt( ln(4 t^5 S^2 A) / (2 n) ))
 
-The truth lies within but for a probability of t^-4/2. Theorem 1 (2007): expected regret O(log T);
-the first paper's PAC form is O~(S^10 A H^7/eps^3). It is told neither epsilon nor delta.
+The truth lies within but for a probability of t^-4/2. (Neither text was at hand: the width is
+quoted from memory, and its probability follows from Hoeffding's inequality.) Theorem 1 (2007):
+expected regret O(log T); the first paper's PAC form is O~(S^10 A H^7/eps^3). It is told neither
+epsilon nor delta.
 
 UCRL-gamma. Lattimore, Hutter: PAC Bounds for Discounted MDPs. ALT 2012, 320-334; TCS 558 (2014)
 125-143. Setting: discounted, stationary, known rewards, at most two successors of a pair (C = 2).
