@@ -131,3 +131,21 @@ def test_states_with_fewer_actions() -> None:
     plan = extended_value_iteration(mdp.table, mdp.p, mdp.p, mdp.rewards, 2)
     assert (plan.policy == [2, 0, 2]).all()
     assert plan.values[0] == pytest.approx([1.0, 0.6, 0.8], abs=1e-15)
+
+
+def test_a_forked_process_does_not_wait_for_threads_it_does_not_have() -> None:
+    """Threads of the planner are kept, and do not survive a fork."""
+    code = """
+import os, sys
+import numpy as np
+from ucfh import fixed_horizon_evi
+lo, hi = np.zeros((60, 3, 60)), np.ones((60, 3, 60))
+def plan():
+    return fixed_horizon_evi(lo, hi, np.ones((60, 3)), 300, threads=2).values[0, 0]
+plan()
+child = os.fork()
+if child == 0:
+    os._exit(0 if plan() == 300 else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

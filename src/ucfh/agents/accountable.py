@@ -38,8 +38,8 @@ reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all ti
 It stops when G at the start is at most eps, and its policy is then eps-optimal with probability
 1 - delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, serve
 where transitions do not depend on it, and need fewer episodes. Its bounds hold in all episodes, so
-the stop may be tested in some only: here in one of every 2 %. (The rates beta were seen in print; the
-constants 3, 14, 6 and 36 were not, and are quoted from memory.)
+the stop may be tested in some only: here in one of every 2 %. (The rates beta were seen in print,
+the constants 3, 14, 6 and 36 were not: they are quoted from memory.)
 
 A scale multiplies all of a bonus, the term of V~ - V_ included, and what stands before n in G.
 """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ucfh._kernels import evi
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Floats, Ints, Rewards, Table
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 WORTH_SHARING = 2_000_000
 """With fewer entries times steps, to start threads takes longer than to plan."""
@@ -64,6 +67,14 @@ def as_model(
     )
 
 
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that are kept: to start one takes longer than to plan for a thousand states."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(workers, "ucfh-planner")
+
+
 def run(
     model: evi.Model,
     V: Floats,
@@ -73,10 +84,10 @@ def run(
 ) -> None:
     """`evi.sweep` over all steps, by several threads where they have enough to do."""
     H, S = policy.shape
-    workers = threads if threads is not None else os.cpu_count() or 1
-    if workers == 1 or model[5].size * H < WORTH_SHARING:
+    if threads == 1 or model[5].size * H < WORTH_SHARING:
         evi.sweep(H - 1, False, model, V, policy, pivot, ALONE)
         return
+    workers = threads if threads is not None else os.cpu_count() or 1
     shared = (
         np.zeros(S, np.int32),
         np.full(len(pivot), np.inf),
@@ -86,14 +97,11 @@ def run(
         np.zeros(2 * evi.APART * H + 1, np.int64),
     )
     task = (model, V, policy, pivot, shared)
-    helpers = [
-        threading.Thread(target=evi.sweep, args=(H - 1, True, *task)) for _ in range(workers - 1)
-    ]
-    for helper in helpers:
-        helper.start()
+    helpers = [_pool(workers - 1).submit(evi.sweep, H - 1, True, *task) for _ in range(workers - 1)]
     evi.sweep(H - 1, False, *task)
     for helper in helpers:
-        helper.join()
+        if not helper.cancel():  # nobody waits for one that never began
+            helper.result()
 
 
 def start_value(
