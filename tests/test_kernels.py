@@ -1,5 +1,7 @@
 """The planning kernels against each other, at the sizes of the benchmarks and on awkward rows."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
