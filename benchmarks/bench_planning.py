@@ -43,7 +43,7 @@ class Instance:
             "indptr": np.arange(0, self.lo.size + 1, C),
             "indices": self.indices.ravel(),
         }
-        self.repeats = max(10, min(300, int(2e9 / (self.lo.size * H))))
+        self.repeats = max(10, min(20_000, int(2e9 / (self.lo.size * H))))
 
     def plan(self, threads: int | None) -> Floats:
         """(S,) values from the start."""
@@ -62,7 +62,7 @@ class Instance:
         model, values = folder / "model.npz", folder / "values.npy"
         np.savez(model, **self.rows, p=self.p.ravel(), r=self.r, horizon=self.H)
         files = [str(x) for x in (PEERS, HERE / "peers" / script, model, values)]
-        command = [*files, str(min(self.repeats, 100))]
+        command = [*files, str(min(self.repeats, 2000))]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return [float(x) for x in done.stdout.split()], np.load(values)
 

@@ -229,10 +229,11 @@ def _walk(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> i
 
 
 @njit(cache=True, nogil=True)
-def _worth(nature: Nature, rows: Ints, v: Floats, w: Floats) -> float:
-    """What the policy that takes rows (H, S) earns; v, w (S,) are scratch."""
+def _take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
+    """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
-    w[:] = 0.0
+    followed[:] = rows
+    v, w = np.empty(S), np.zeros(S)
     for t in range(H - 1, -1, -1):
         for s in range(S):
             row = rows[t, s]
@@ -240,19 +241,10 @@ def _worth(nature: Nature, rows: Ints, v: Floats, w: Floats) -> float:
             for e in range(nature.indptr[row], nature.indptr[row + 1]):
                 x += nature.p[e] * w[nature.indices[e]]
             v[s] = x
-        w[:] = v
+        v, w = w, v
     x = 0.0
     for e in range(nature.indptr[-2], nature.indptr[-1]):
         x += nature.p[e] * w[nature.indices[e]]
-    return float(x)
-
-
-@njit(cache=True, nogil=True)
-def at_start(nature: Nature, v: Floats) -> float:
-    """The mean of v (S,) over nature's start."""
-    x = 0.0
-    for e in range(nature.indptr[-2], nature.indptr[-1]):
-        x += nature.p[e] * v[nature.indices[e]]
     return float(x)
 
 
@@ -311,10 +303,8 @@ def learn(
     (k, most + 1): the k coefficients which (k,) by n. crowding (most + 1,): G after so many visits
     N (H+1, S) of a state at a step; N is empty if G does not matter.
     """
-    H, S = rows.shape
-    path = np.empty(H + 1, np.int64)
-    v, w = np.empty(S), np.empty(S)
-    recorded, changed = 0, True
+    H = len(rows)
+    path, recorded, changed = np.empty(H + 1, np.int64), 0, True
     for episode in range(episodes):
         if changed:
             plan(sheet, rule, terms, c, n, G, Q, V, L, rows)
@@ -324,10 +314,8 @@ def learn(
             if not _same(rows, followed):
                 if recorded == len(value):
                     return episode, recorded
-                followed[:] = rows
-                first_episode[recorded] = episode
-                value[recorded] = _worth(nature, rows, v, w)
-                promised[recorded] = promises
+                first_episode[recorded], promised[recorded] = episode, promises
+                value[recorded] = _take_up(nature, rows, followed)
                 recorded += 1
         _walk(rng, nature, rows, path)
         changed, full, s = False, False, nature.indices[path[0]]
@@ -430,6 +418,7 @@ def learn_by_draws(
     rng: np.random.Generator,
     own: np.random.Generator,
     episodes: int,
+    start: Floats,
     nature: Nature,
     sheet: Sheet,
     cap: bool,
@@ -449,17 +438,14 @@ def learn_by_draws(
     promised: Floats,
 ) -> tuple[int, int]:
     """Walk an episode, count, draw models, plan; as `learn`. ``own`` draws the models."""
-    H, S = rows.shape
-    path, v, w = np.empty(H + 1, np.int64), np.empty(S), np.empty(S)
-    recorded = 0
+    H = len(rows)
+    path, recorded = np.empty(H + 1, np.int64), 0
     for episode in range(episodes):
         if not _same(rows, followed):
             if recorded == len(value):
                 return episode, recorded
-            followed[:] = rows
-            first_episode[recorded] = episode
-            value[recorded] = _worth(nature, rows, v, w)
-            promised[recorded] = at_start(nature, V[0])
+            first_episode[recorded], promised[recorded] = episode, promise(start, V[0])
+            value[recorded] = _take_up(nature, rows, followed)
             recorded += 1
         _walk(rng, nature, rows, path)
         s = nature.indices[path[0]]
@@ -522,6 +508,7 @@ def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
 def learn_by_rates(
     rng: np.random.Generator,
     episodes: int,
+    start: Floats,
     nature: Nature,
     sheet: Sheet,
     bernstein: bool,
@@ -539,17 +526,14 @@ def learn_by_rates(
     promised: Floats,
 ) -> tuple[int, int]:
     """Q-learning with a bonus, step by step, over rows (t, s, a); as `learn`."""
-    H, S = rows.shape
-    path, v, w = np.empty(H + 1, np.int64), np.empty(S), np.empty(S)
-    recorded = 0
+    H = len(rows)
+    path, recorded = np.empty(H + 1, np.int64), 0
     for episode in range(episodes):
         if not _same(rows, followed):
             if recorded == len(value):
                 return episode, recorded
-            followed[:] = rows
-            first_episode[recorded] = episode
-            value[recorded] = _worth(nature, rows, v, w)
-            promised[recorded] = at_start(nature, V[0])
+            first_episode[recorded], promised[recorded] = episode, promise(start, V[0])
+            value[recorded] = _take_up(nature, rows, followed)
             recorded += 1
         _walk(rng, nature, rows, path)
         s, full = nature.indices[path[0]], False

@@ -68,9 +68,9 @@ class Sampler(Drawing):
         self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
-            rng, self.own, episodes, nature, self.sheet, self.cap, self.pays, self.prior,
-            self.apart, self.kappa, self.counts.successors, self.counts.visits, self.p,
-            self.aside, self.V, self.rows, self.followed, *record,
+            rng, self.own, episodes, self.start, nature, self.sheet, self.cap, self.pays,
+            self.prior, self.apart, self.kappa, self.counts.successors, self.counts.visits,
+            self.p, self.aside, self.V, self.rows, self.followed, *record,
         )  # fmt: skip
 
 

@@ -107,7 +107,7 @@ class UCBH(EveryEpisode):
         self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_rates(
-            rng, episodes, nature, self.sheet, self.bernstein, self.tables,
+            rng, episodes, self.start, nature, self.sheet, self.bernstein, self.tables,
             self.counts.successors, self.counts.visits, self.Q, self.sums, self.beta, self.V,
             self.rows, self.followed, *record,
         )  # fmt: skip
