@@ -113,7 +113,8 @@ def against_peers(report: Report) -> None:
         check_same(mdp.optimal().values[0], known, "QuantEcon")
         ours = best(mdp.optimal, case.repeats)
         peer = float(np.nanmin(quantecon))
-        dense, sparse, mine = (f"{1e3 * x:.3g}" for x in (*quantecon, ours))
+        milliseconds = [f"{1e3 * x:.3g}" for x in (*quantecon, ours)]
+        dense, sparse, mine = (x.replace("nan", "-") for x in milliseconds)
         exact.append([name, dense, sparse, mine, f"{peer / ours:.1f}"])
     report.say("## FixedHorizonEVI", "", "ns per (s, a, s') entry and time step, calls included.")
     report.table(
