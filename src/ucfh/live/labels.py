@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,7 +31,7 @@ def text_of(value: Any) -> str:
     return whole[1] if whole else text
 
 
-class Codes(dict[Any, int]):
+class Codes(dict[Any, int], ABC):
     """The number of each value of a column, worked out once."""
 
     def of(self, column: list[Any]) -> Ints:
@@ -50,9 +51,9 @@ class Codes(dict[Any, int]):
             self[value] = code
         return code
 
+    @abstractmethod
     def find(self, value: Any) -> int:
         """The number of one value."""
-        raise NotImplementedError
 
 
 class Names(Codes):
