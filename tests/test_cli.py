@@ -227,3 +227,32 @@ def test_help_and_version_of_the_installed_command() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout
         assert done.stderr == ""
+
+
+def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["chain:n=3", "--agent", "psrl:prior=2", "--episodes", "200"]
+    code, out, _ = run(capsys, "learn", *asked)
+    assert code == 0
+    assert "psrl, Osband, Russo, Van Roy 2013; epsilon 0.1, delta 0.1" in out
+    assert "were followed, one after the other" in out
+    found = json.loads(run(capsys, "learn", *asked, "--json")[1])
+    assert (found["agent"], found["episodes"]) == ("psrl:prior=2", 200)
+    assert found["settings"]["prior"] == 2.0
+    code, out, _ = run(capsys, "learn", "chain:n=3", "--agent", "rmax", "--epsilon", "0.5")
+    assert "(the policy can never change again)" in out
+    assert "its theorem allows" in out
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["--agent", "psr"], "unknown agent 'psr': did you mean 'psrl'"),
+        (["--agent", "psrl", "--paper"], "are about the learner ucfh: leave them out, or --agent"),
+        (["--agent", "psrl"], "psrl learns for ever: pass episodes"),
+        (["--agent", "psrl", "--unknown", "rewards"], "psrl is for known rewards"),
+    ],
+)
+def test_learn_refuses_what_does_not_fit(
+    capsys: pytest.CaptureFixture[str], asked: list[str], message: str
+) -> None:
+    assert message in fails(capsys, "learn", "chain:n=3", *asked)

@@ -26,7 +26,7 @@ def learn(
     problem: Problem,
     epsilon: Epsilon = 0.1,
     delta: Delta = 0.1,
-    agent: Annotated[str, typer.Option(help="the learner: ucfh")] = "ucfh",
+    agent: Annotated[str, typer.Option(help="the learner (see: ucfh agents)")] = "ucfh",
     paper: Annotated[
         bool, typer.Option("--paper", help="the algorithm as printed, which never says it is done")
     ] = False,
@@ -83,6 +83,7 @@ def learn(
       ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper
       ucfh learn chain:n=8 --variant corrected --confidence kl --json
       ucfh learn calls --unknown rewards --save calls.npz
+      ucfh learn riverswim --agent psrl --episodes 5000
     """
     from ucfh.commands.learn import run_learn
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ucfh.agents.base import Agent
 from ucfh.errors import InputError, unknown
-from ucfh.problem import MDP
+from ucfh.problem import MDP, Problem
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
@@ -81,12 +81,13 @@ def make_agent(
     episodes: int,
     seed: int = 0,
     scale: float = 1.0,
+    problem: Problem | None = None,
 ) -> Agent:
     """A learner by its name, which may carry parameters: "psrl:prior=1".
 
     ``scale`` goes to those that have something to scale (see `Agent.scale` of what is returned).
     ``seed`` is that of its own randomness, if it has any. ``mdp`` is what it will run on; it is
-    told ``mdp.problem``, and shown the MDP only if its setting says so.
+    told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting says so.
     """
     name, _, given = name.partition(":")
     cls = agent_class(name)
@@ -101,7 +102,7 @@ def make_agent(
     common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
-    agent: Agent = make(mdp.problem, epsilon, delta, **choices)
+    agent: Agent = make(mdp.problem if problem is None else problem, epsilon, delta, **choices)
     return agent
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, cast
 
 from ucfh import __version__, policies
 from ucfh.certificate import Certificate, certificate_of
 from ucfh.commands.learn import certificate_lines
+from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError
 from ucfh.files import check_outputs
@@ -42,7 +42,8 @@ def run_certify(
         told = make(problem).problem.hiding(*cast(Any, hidden))
     elif hidden:
         raise InputError("--unknown is about --problem: without one nothing is told")
-    with _progress(log) as report:
+    with Bar() as bar:
+        report = (lambda share: bar.show(f"reading {log}", share)) if bar.watched else None
         found = read_log(
             log,
             told,
@@ -136,26 +137,3 @@ def print_certificate(log: str, found: Log, known: Certificate, more: float | No
     for key, text in lines.items():
         print(f"{key.split()[0]:>12}  {text}")
     print(f"{'if':>12}  " + f"\n{'':>12}  ".join(known.assumed))
-
-
-class _progress:
-    """A progress bar on stderr while a log is read, if anybody watches."""
-
-    def __init__(self, log: str) -> None:
-        self.log = log
-        self.bar: Any = None
-
-    def __enter__(self) -> Any:
-        if sys.stderr is None or not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self.bar = Progress(console=Console(stderr=True), transient=True)
-        self.bar.start()
-        self.task = self.bar.add_task(f"reading {self.log}", total=1.0)
-        return lambda share: self.bar.update(self.task, completed=share)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()

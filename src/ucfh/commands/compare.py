@@ -10,6 +10,7 @@ from typing import Any
 from ucfh import __version__
 from ucfh.agents.registry import AGENTS, agent_class, parameters_of
 from ucfh.commands.learn import INTERRUPTED
+from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.comparison.runner import Comparison, Maker, Standing, compare, makers
 from ucfh.comparison.statistics import LEVEL, Interval, seeds_needed
@@ -55,7 +56,11 @@ def run_compare(
     settings = (epsilon, delta, episodes, scale)
     named = None if agents is None else split_names(agents)
     made = _usual(mdp, settings) if named is None else makers(mdp, named, *settings)
-    with _Progress(len(made) * seeds) as report:
+    with Bar() as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.show(f"{done} of {total} runs", done / total)
+
         result = compare(mdp, made, episodes, seeds, epsilon, workers=workers, progress=report)
     if json:
         about = {"problem": problem, "delta": delta, "scale": scale}
@@ -238,36 +243,6 @@ def _number(value: float) -> str:
     if 100 <= value < 1e6:
         return f"{value:.0f}"
     return f"{value:.3g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
-
-
-class _Progress:
-    """A progress bar on stderr, if anybody watches."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.bar: Any = None
-
-    def __enter__(self) -> Callable[[int, int], None] | None:
-        if sys.stderr is None or not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.bar = Progress(
-            TextColumn("{task.completed} of {task.total} runs"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self.bar.start()
-        task = self.bar.add_task("", total=self.total)
-        return lambda done, _: self.bar.update(task, completed=done)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
 
 
 def show_agents(name: str | None, json: bool) -> None:

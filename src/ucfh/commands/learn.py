@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from ucfh import __version__, policies
 from ucfh.agents.base import Agent
 from ucfh.agents.certified import CertifiedUCFH
+from ucfh.agents.registry import agent_class, make_agent
 from ucfh.agents.ucfh import UCFH
 from ucfh.certificate import Certificate
+from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError
 from ucfh.files import Labels, check_outputs
 from ucfh.problem import MDP, Problem
 from ucfh.problems import make
@@ -24,10 +27,12 @@ from ucfh.simulation import record
 from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 
-if TYPE_CHECKING:
-    from ucfh.simulation.simulate import Progress
+CERTIFIED = {"confidence": "best", "schedule": None, "stop": "certificate"}
+"""What ucfh is asked for if no option says otherwise."""
 
-AGENTS = {"ucfh": UCFH}
+MANY = 10**9
+"""Episodes that a learner is told of which wants to know how many there will be."""
+
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -52,8 +57,13 @@ def run_learn(
     json: bool,
 ) -> None:
     """Run a learner, print what came of it, write what was asked for."""
-    if agent not in AGENTS:
-        raise unknown("agent", agent, AGENTS)
+    if agent != "ucfh":
+        agent_class(agent.partition(":")[0])  # an error if there is none
+        if settings != CERTIFIED or log is not None:
+            raise InputError(
+                "--paper, --variant, --confidence, --schedule and --log are about the learner "
+                f"ucfh: leave them out, or --agent {agent}"
+            )
     outputs = [
         ("figure", plot, figures.ENDINGS),
         ("policy", policy, policies.ENDINGS),
@@ -63,11 +73,17 @@ def run_learn(
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
-    learner = AGENTS[agent](told, epsilon, delta, **settings)
+    learner: Agent
+    if agent == "ucfh":
+        learner = UCFH(told, epsilon, delta, **settings)
+    else:
+        announced = MANY if episodes is None else episodes
+        learner = make_agent(agent, mdp, epsilon, delta, announced, seed, problem=told)
     if log is not None:
         _begin_with(learner, log)
     old = None if resume is None else Run.load(resume)
-    with _progress(learner, episodes, method) as report:
+    with Bar() as bar:
+        report = partial(_report, bar, learner, episodes, method) if bar.watched else None
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
     if json:
         print_json(summary(problem, mdp, agent, delta, seed, run))
@@ -114,6 +130,8 @@ def _begin_with(learner: Agent, log: str) -> None:
 def _method(agent: Agent) -> str:
     """How a learner learns, in a few words."""
     settings = agent.settings()
+    if not isinstance(agent, UCFH):
+        return agent.reference
     if isinstance(agent, CertifiedUCFH):
         return f"{settings['confidence']} sets, {settings['schedule']} schedule, to a certificate"
     return f"{settings['variant']} constants, {settings['confidence']} sets"
@@ -173,13 +191,17 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         "episodes": f"{_count(run.episodes)} ({why})",
     }
     if known is None:
-        theorem = {"paper": "as printed", "corrected": "corrected"}[agent.settings()["variant"]]
+        theorem = {"paper": "Theorem 1, as printed,", "corrected": "Theorem 1, corrected,"}
+        whose = theorem.get(agent.settings().get("variant", ""), "its theorem")
         lines["mistakes"] = f"{mistakes:.4g} episodes were worse than epsilon" + (
-            "" if bound is None else f"; Theorem 1, {theorem}, allows {bound:.3g}"
+            "" if bound is None else f"; {whose} allows {bound:.3g}"
         )
-        lines["updates"] = f"{run.updates} of the model" + (
-            "" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"
-        )
+        if isinstance(agent, UCFH):
+            lines["updates"] = f"{run.updates} of the model" + (
+                "" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"
+            )
+        else:
+            lines["policies"] = f"{len(run.rows)} were followed, one after the other"
     else:
         lines |= certificate_lines(known, mdp.problem)
     value = mdp.value(run.policy)
@@ -246,49 +268,20 @@ def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
     return course
 
 
-class _progress:
-    """A progress bar on stderr while a run takes longer than a moment, if anybody watches."""
-
-    def __init__(self, agent: Agent, episodes: int | None, method: str) -> None:
-        self.agent, self.most, self.method = agent, episodes, method
-        self.bar: Any = None
-
-    def __enter__(self) -> Progress | None:
-        if sys.stderr is None or not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
+def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> None:
+    """Show episodes, phase and what is left."""
+    done = 0.0
+    if agent.update_bound:
+        done = len(run.rows) / agent.update_bound
+    if most is not None and (method == "step" or run.episodes < most):
+        done = max(done, run.episodes / most)
+    text = f"phase {len(run.rows)}, {run.episodes:.3g} episodes, gap {run.gap:.3g}"
+    if agent.gap_bound == agent.gap_bound:
+        # the gap falls about like a power of the episodes: so much of the way is done
+        epsilon, now = agent.epsilon, max(agent.gap_bound, agent.epsilon)
+        done = max(done, (epsilon / now) ** 1.5)
+        text = (
+            f"{run.episodes:.3g} episodes: V* <= {agent.optimistic:.3f}, "
+            f"V^pi >= {agent.lower:.3f}, gap <= {now:.3f} of {epsilon:g}"
         )
-        self.bar.start()
-        self.task = self.bar.add_task("learning", total=1.0)
-        return self.report
-
-    def report(self, run: Run) -> None:
-        """Show episodes, phase and what is left."""
-        done = 0.0
-        if self.agent.update_bound:
-            done = len(run.rows) / self.agent.update_bound
-        if self.most is not None and (self.method == "step" or run.episodes < self.most):
-            done = max(done, run.episodes / self.most)
-        text = f"phase {len(run.rows)}, {run.episodes:.3g} episodes, gap {run.gap:.3g}"
-        if self.agent.gap_bound == self.agent.gap_bound:
-            # the gap falls about like a power of the episodes: so much of the way is done
-            epsilon, now = self.agent.epsilon, max(self.agent.gap_bound, self.agent.epsilon)
-            done = max(done, (epsilon / now) ** 1.5)
-            text = (
-                f"{run.episodes:.3g} episodes: V* <= {self.agent.optimistic:.3f}, "
-                f"V^pi >= {self.agent.lower:.3f}, gap <= {now:.3f} of {epsilon:g}"
-            )
-        self.bar.update(self.task, completed=min(done, 1.0), description=text)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+    bar.show(text, done)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from math import isinf
 from typing import Any, Literal
 
 from ucfh import __version__
+from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import check_count, check_unit, unknown
 from ucfh.problems import make
@@ -42,10 +42,12 @@ def run_verify(
     failed = False
     for name, mdp in worlds.items():
         for kind in chosen:
-            with _Progress(f"{name}, {kind}", runs) as progress:
-                lines = verify(
-                    mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=progress.report
-                )
+            with Bar() as bar:
+
+                def report(done: int, bar: Bar = bar, title: str = f"{name}, {kind}") -> None:
+                    bar.show(f"{title}: {done} of {runs} lifetimes", done / runs)
+
+                lines = verify(mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=report)
             failed |= any(line.proved and not line.holds for line in lines)
             if not json:
                 _print(f"{name}, {kind} constants, {runs} lifetimes", lines)
@@ -74,27 +76,3 @@ def _print(title: str, lines: list[Line]) -> None:
             f"  {line.claim:{width}} {line.predicted:>10.4g} {line.measured:>10.4g} {margin:>8}  "
             + says
         )
-
-
-class _Progress:
-    """A line on a terminal that says how many lifetimes are done."""
-
-    def __init__(self, title: str, runs: int) -> None:
-        self.title, self.runs = title, runs
-        self.shown = sys.stderr is not None and sys.stderr.isatty()
-
-    def __enter__(self) -> _Progress:
-        self.report(0)
-        return self
-
-    def report(self, done: int) -> None:
-        """Say how far it is."""
-        if self.shown:
-            print(
-                f"\r{self.title}: {done} of {self.runs} lifetimes", end="\033[K", file=sys.stderr,
-                flush=True,
-            )  # fmt: skip
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            print("\r", end="\033[K", file=sys.stderr, flush=True)

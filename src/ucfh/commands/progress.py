@@ -1,0 +1,45 @@
+"""A progress bar that commands show on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Bar:
+    """What is being done, how much of it, and an estimate of the time left; on stderr.
+
+    Attributes:
+        watched: whether anybody watches; if not, nothing is shown.
+
+    """
+
+    def __init__(self) -> None:
+        self.watched = sys.stderr is not None and sys.stderr.isatty()
+        self._bar: Any = None
+
+    def __enter__(self) -> Bar:
+        if self.watched:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("", total=1.0)
+        return self
+
+    def show(self, text: str, share: float) -> None:
+        """Say what is being done, and that so much of it is."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=min(share, 1.0), description=text)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
