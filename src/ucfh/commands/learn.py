@@ -207,7 +207,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     value = mdp.value(run.policy)
     lines |= {
         "value": f"{value:.6g} is what the policy really earns, of an optimal "
-        f"{run.optimal:.6g} (gap {run.optimal - value:.3g})",
+        f"{run.optimal:.6g} (gap {max(0.0, run.optimal - value):.3g})",
         "took": f"{run.seconds:.2f} s",
     }
     if mdp.note:
