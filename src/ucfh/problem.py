@@ -155,6 +155,10 @@ class Problem:
             rewards = Rewards(rewards.pair, spread)
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards, "initial": p0})
 
+    def hoped_for(self, V: Floats) -> float:
+        """The mean of V (S,) over the start, if that is told; else the best of V."""
+        return float(V.max() if self.initial is None else self.initial @ V)
+
     def by_stage(self) -> Problem:
         """The same problem for a learner that counts each step of an episode on its own."""
         table, rewards = self.table.by_stage(self.horizon), self.rewards

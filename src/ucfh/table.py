@@ -239,6 +239,12 @@ class Rewards:
     pair: Floats
     successor: Floats | None = None
 
+    def by_entry(self, table: Table) -> Floats:
+        """(entries,) what comes with each entry of a table, whose rows have stages if r_t does."""
+        pair = np.broadcast_to(self.pair, (table.stages, table.pairs)).ravel()
+        paid = np.append(pair, 0.0)[table.row_of_entry]
+        return paid if self.successor is None else paid + self.successor[0]
+
     @property
     def by_stage(self) -> bool:
         """Whether the same row has other rewards at other time steps."""

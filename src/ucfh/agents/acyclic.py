@@ -39,7 +39,7 @@ from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import backward_induction
 from ucfh.problem import MDP, Problem
-from ucfh.table import Floats, Ints
+from ucfh.table import Ints
 
 AT_ONCE = 2**16
 """At most so many steps are asked for in one go."""
@@ -103,7 +103,7 @@ class Reveliotis(Agent):
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale, self.optimistic = check_scale(scale), np.nan
         self.H, self.S, self.A = problem.horizon, problem.states, problem.actions
-        self._pays = self._by_entry(self.problem.rewards or told)
+        self._pays = (self.problem.rewards or told).by_entry(self.problem.table)
         nodes = list(np.ndindex(self.H, self.S))
         self.reach = np.array([reaching(self.mdp, *node)[1] for node in nodes])
         self.reach = self.reach.reshape(self.H, self.S)
@@ -129,13 +129,6 @@ class Reveliotis(Agent):
     def _tries(self, t: int) -> int:
         """n_t, scaled, as a whole number; t from 0."""
         return max(1, ceil(self.scale**2 * self.need(self.H - t, self.nodes)))
-
-    def _by_entry(self, rewards: Any) -> Floats:
-        """(entries,) what each step pays."""
-        table = self.problem.table
-        pair = np.broadcast_to(rewards.pair, (self.H, table.pairs)).ravel()
-        pays = np.append(pair, 0.0)[table.row_of_entry]
-        return pays if rewards.successor is None else pays + rewards.successor[0]
 
     def _rows_of(self, t: int, s: int) -> range:
         """The rows of a node."""

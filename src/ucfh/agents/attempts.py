@@ -65,7 +65,7 @@ from ucfh._kernels.online import TIE, Rule
 from ucfh.agents.base import NEVER
 from ucfh.agents.phased import Threshold, best_rows
 from ucfh.counts import Counts
-from ucfh.table import Bools, Floats, Ints
+from ucfh.table import Bools, Ints
 
 
 class Attempts(Threshold):
@@ -154,15 +154,8 @@ class DelayedQ(Attempts):
         self.b[(self.v.visits[:-1] == 0) & (seen.visits[:-1] > 0)] = self.clock[0]
         body = slice(0, int(table.indptr[table.start]))
         t = table.row_of_entry[body] // table.pairs
-        worth = self._paid()[body] + self.V[t + 1, table.indices[body]]
+        worth = self.rewards.by_entry(table)[body] + self.V[t + 1, table.indices[body]]
         self.U += np.add.reduceat(seen.successors[body] * worth, table.indptr[: table.start])
-
-    def _paid(self) -> Floats:
-        """(entries,) the reward that comes with each entry."""
-        table, rewards = self.problem.table, self.rewards
-        pair = np.broadcast_to(rewards.pair, (self.H, table.pairs)).ravel()
-        paid = np.append(pair, 0.0)[table.row_of_entry]
-        return paid if rewards.successor is None else paid + rewards.successor[0]
 
     def attempt(self, row: int) -> bool:
         """Lower Q to the mean of the samples, if that is lower enough."""

@@ -107,8 +107,8 @@ class Generative(Agent):
         table, n = self.problem.table, self.counts
         p = n.successors / np.maximum(n.visits, 1)[table.row_of_entry]
         plan = backward_induction(table, p, mean_rewards(table, p, self.rewards), self.H)
-        self.policy, start = plan.policy, self.problem.initial
-        self.optimistic = float(plan.values[0].max() if start is None else start @ plan.values[0])
+        self.policy = plan.policy
+        self.optimistic = self.problem.hoped_for(plan.values[0])
         self.planning_seconds += perf_counter() - started
 
     def study(self, seen: Counts) -> None:

@@ -187,13 +187,7 @@ class EveryEpisode(Agent):
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
-        return {
-            "agent": self.name,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "episodes": self.K,
-            "scale": self.scale,
-        }
+        return {**super().settings(), "episodes": self.K}
 
     def visits_of(self, row: int) -> int:
         """n of a row."""

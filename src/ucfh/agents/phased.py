@@ -121,8 +121,7 @@ class Phased(Agent):
         self.sweep()
         self.planning_seconds += perf_counter() - started
         self.policy = self.problem.table.policy_of(self.rows)
-        start = self.problem.initial
-        self.optimistic = float(self.V[0].max() if start is None else start @ self.V[0])
+        self.optimistic = self.problem.hoped_for(self.V[0])
 
     def limits(self) -> Limits:
         """Until some row is due."""
@@ -141,8 +140,7 @@ class Phased(Agent):
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
-        given = {x: getattr(self, x) for x in ("epsilon", "delta", "scale")}
-        return {"agent": self.name, **given, "episodes": self.K}
+        return {**super().settings(), "episodes": self.K}
 
     def visits_of(self, row: int) -> int:
         """n of a row."""

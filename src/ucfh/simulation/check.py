@@ -90,7 +90,7 @@ def _of_limits(agent: Agent) -> Iterator[str]:
     elif limits.visits.shape != (rows,) or limits.visits.dtype != np.int64:
         yield (
             f"limits().visits has shape {limits.visits.shape} and type {limits.visits.dtype}: "
-            + (f"int64, one for each of the {rows} rows of its problem's table")
+            f"int64, one for each of the {rows} rows of its problem's table"
         )
     elif (limits.visits < 0).any():
         yield f"limits().visits has {limits.visits.min()}: 0 stops after one episode already"

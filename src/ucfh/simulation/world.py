@@ -173,10 +173,7 @@ class World:
         if self.mean_rewards is None:
             return
         mdp, table = self.mdp, self.mdp.table
-        pair = np.broadcast_to(mdp.rewards.pair, (table.stages, table.pairs))
-        mean = np.append(pair, 0.0)[table.row_of_entry]
-        if mdp.rewards.successor is not None:
-            mean = mean + mdp.rewards.successor[0]
+        mean = mdp.rewards.by_entry(table)
         times = seen.successors[self.position]
         sums = times * mean
         if mdp.noise == "bernoulli":
