@@ -2,6 +2,6 @@
 
 from hypothesis import settings
 
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("wander", derandomize=False, print_blob=True)
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("wander", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("fixed")

@@ -3,22 +3,14 @@
 Seeds come one after the other, each with all learners, so that what was run until an interruption
 is paired. A run is settled by its learner and seed alone: where and when it ran makes no
 difference. In the process that ran it, it is reduced to some numbers and two curves.
-
-A process that dies (killed, out of memory) takes the pool with it, and nobody can say which of
-the runs under way was at fault. Those are run again, one at a time in a process of their own:
-the second death is that run's, and is reported. The others go on in a new pool.
 """
 
 from __future__ import annotations
 
-import signal
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import current_thread, main_thread
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +18,7 @@ import numpy as np
 from ucfh.agents.base import Agent
 from ucfh.comparison.statistics import Interval, Place, median_interval, ranking
 from ucfh.errors import InputError, check_count, check_unit
+from ucfh.parallel import DIED, do_all
 from ucfh.problem import MDP
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
@@ -193,11 +186,11 @@ def compare(
         for name, make in agents.items()
     ]
     try:
-        for done, one in enumerate(_run_all(jobs, workers), 1):
+        for done, (job, one) in enumerate(do_all(run_job, jobs, workers), 1):
             if isinstance(one, Outcome):
                 result.outcomes.append(one)
             else:
-                result.failures.append(one)
+                result.failures.append(one or Failure(job.agent, job.seed, DIED))
             if progress is not None:
                 progress(done, len(jobs))
     except KeyboardInterrupt:
@@ -288,62 +281,3 @@ def _reduce(job: Job, agent: Agent, run: Run) -> Outcome:
         regret_curve=np.interp(grid, ends, regret),
         mistakes_curve=np.interp(grid, ends, mistakes),
     )
-
-
-def _run_all(jobs: Sequence[Job], workers: int | None) -> Iterator[Outcome | Failure]:
-    """Do all runs, in whatever order they end."""
-    waiting = iter(jobs)
-    while True:
-        under_way: dict[tuple[str, int], Job] = {}
-        try:
-            for one in _in_pool(_noting(waiting, under_way), workers):
-                del under_way[one.agent, one.seed]
-                yield one
-            return
-        except BrokenProcessPool:
-            for job in under_way.values():
-                try:
-                    yield from _in_pool([job], 1)
-                except BrokenProcessPool:
-                    yield Failure(job.agent, job.seed, "its process died twice: out of memory?")
-
-
-def _noting(jobs: Iterator[Job], under_way: dict[tuple[str, int], Job]) -> Iterator[Job]:
-    for job in jobs:
-        under_way[job.agent, job.seed] = job
-        yield job
-
-
-def _in_pool(jobs: Iterable[Job], workers: int | None) -> Iterator[Outcome | Failure]:
-    """Do runs in processes, and tell what comes of each as it ends."""
-    from joblib import Parallel, cpu_count, delayed
-
-    count = workers or cpu_count()
-    # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
-    # arrays (max_nbytes): mapped from a file they would be compiled for anew.
-    pool = Parallel(
-        n_jobs=max(2, count),
-        pre_dispatch=count,
-        batch_size=1,
-        max_nbytes=None,
-        return_as="generator_unordered",
-    )
-    with _deaf():
-        outcomes = pool(delayed(run_job)(job) for job in jobs)
-    yield from outcomes
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C, which reaches all of a terminal's.
-
-    The one that started them hears it and ends them.
-    """
-    if current_thread() is not main_thread():
-        yield  # which has no say in signals
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
