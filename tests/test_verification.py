@@ -105,7 +105,7 @@ def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             p[at] = 0.99 * p[at] + 0.01 / (at.stop - at.start)
         return right(MDP._of(world.problem, p, world.noise, ""), *args)
 
-    monkeypatch.setattr("ucfh.verification.simulate", off)
+    monkeypatch.setattr("ucfh.simulation.watch.simulate", off)
     assert "Lemma 1" in failing(verify(mdp, 0.5, 0.1, runs=6))
 
 

@@ -21,6 +21,7 @@ Two models differ in the value of a policy by (Lemma 5; with r(s,a,s') the term 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ from ucfh.errors import InputError
 from ucfh.planning import occupancy
 from ucfh.problem import MDP
 from ucfh.table import Floats, Ints
+
+MANY, BATCH = 2_000_000, 50_000
+"""Stationary policies that are tried at most, and at once."""
 
 
 def category(x: Any) -> Ints:
@@ -154,3 +158,38 @@ def _paid(mdp: MDP, t: int, row: int) -> Floats:
     if rewards.successor is not None:
         paid += rewards.successor[min(t, len(rewards.successor) - 1), at]
     return paid
+
+
+def best_stationary(mdp: MDP) -> tuple[float, int]:
+    """The most that a policy which does not look at t earns, and how many there are: all are tried.
+
+    >>> from ucfh import make
+    >>> mdp = make("tutoring:horizon=4")
+    >>> value, policies = best_stationary(mdp)
+    >>> policies, value < mdp.at_start(mdp.optimal().values)
+    (262144, True)
+
+    """
+    table, H, S = mdp.table, mdp.horizon, mdp.states
+    if table.stages > 1:
+        raise InputError("transitions that depend on t have other pairs at every step: none is one")
+    choices = np.diff(table.first)
+    policies = prod(choices.tolist())
+    if policies > MANY:
+        raise InputError(f"{policies:.3g} stationary policies are too many to try: {MANY} at most")
+    P = np.zeros((table.pairs, S))
+    inside = slice(0, int(table.indptr[table.start]))
+    P[table.row_of_entry[inside], table.indices[inside]] = mdp.p[inside]
+    r = mdp.mean_rewards
+    best = -inf
+    for first in range(0, policies, BATCH):
+        number = np.arange(first, min(first + BATCH, policies))
+        row = np.empty((len(number), S), np.int64)
+        for s in range(S):
+            number, which = np.divmod(number, choices[s])
+            row[:, s] = table.first[s] + which
+        V = np.zeros(row.shape)
+        for t in reversed(range(H)):
+            V = np.take_along_axis(V @ P.T + r[min(t, len(r) - 1)], row, axis=1)
+        best = max(best, float((V @ mdp.initial).max()))
+    return best, policies

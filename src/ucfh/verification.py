@@ -21,9 +21,8 @@ not proved by it, are shown and not counted as failures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, comb, inf, log2
-from typing import Any
 
 from ucfh.agents.ucfh import UCFH
 from ucfh.errors import check_count
@@ -31,7 +30,7 @@ from ucfh.instruments import knownness, local_variances, value_difference, weigh
 from ucfh.planning.optimistic import optimistic_model
 from ucfh.problem import MDP
 from ucfh.simulation.run import TOLERANCE, Run
-from ucfh.simulation.simulate import simulate
+from ucfh.simulation.watch import watch
 from ucfh.theory.constants import Variant
 
 SURE = 1e-4
@@ -79,7 +78,7 @@ class Life:
     """One run, its phases, and what was seen in each."""
 
     run: Run
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[Reading]
 
     def episodes(self, keep: Callable[[Reading], bool]) -> int:
         """Episodes of the phases that are kept; the endless one does not count."""
@@ -89,18 +88,7 @@ class Life:
 
 def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Life:
     """Run a learner, reading the instruments in every phase."""
-    readings = [read(mdp, agent)]
-    observe = agent.observe
-
-    def watch(seen: Any) -> bool:
-        changed = observe(seen)
-        if changed:
-            readings.append(read(mdp, agent))
-        return changed
-
-    agent.observe = watch  # type: ignore[method-assign]
-    run = simulate(mdp, agent, episodes, seed)
-    return Life(run, readings[: len(run.rows)])
+    return Life(*watch(mdp, agent, lambda: read(mdp, agent), episodes, seed))
 
 
 def read(mdp: MDP, agent: UCFH) -> Reading:

@@ -89,6 +89,17 @@ def make_agent(
     ``seed`` is that of its own randomness, if it has any. ``mdp`` is what it will run on; it is
     told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting says so.
     """
+    cls, choices = read_name(name)
+    accepted = signature(cls.__init__).parameters
+    common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
+    choices |= {key: value for key, value in common.items() if key in accepted}
+    make: Any = cls
+    agent: Agent = make(mdp.problem if problem is None else problem, epsilon, delta, **choices)
+    return agent
+
+
+def read_name(name: str) -> tuple[type[Agent], dict[str, Any]]:
+    """The class of a learner, and the parameters that its name carries."""
     name, _, given = name.partition(":")
     cls = agent_class(name)
     known = parameters_of(cls)
@@ -99,11 +110,7 @@ def make_agent(
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
         choices[key] = _as_kind(name, key, value, str(accepted[key].annotation))
-    common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
-    choices |= {key: value for key, value in common.items() if key in accepted}
-    make: Any = cls
-    agent: Agent = make(mdp.problem if problem is None else problem, epsilon, delta, **choices)
-    return agent
+    return cls, choices
 
 
 def _as_kind(name: str, key: str, value: str, kind: str) -> Any:
