@@ -78,19 +78,23 @@ def constants(
         return {name: float(x) for name, x in zip(names, values, strict=True)}
 
 
-def in_confidence_set(q: ArrayLike, p_hat: ArrayLike, n: ArrayLike, delta_1: float) -> Bools:
+def in_confidence_set(
+    q: ArrayLike, p_hat: ArrayLike, n: ArrayLike, delta_1: float, without: str | None = None
+) -> Bools:
     """Whether q is in ConfidenceSet(p_hat, n) as Algorithm 1 prints it; the arguments broadcast.
 
     SPEC section 1, conditions (i), (ii), (iii): at n = 1 only (i), at n = 0 all of [0,1].
+    without: a condition that is not asked for, "hoeffding", "bernstein" or "deviation".
     """
     q, p_hat, n = (np.asarray(x, dtype=np.float64) for x in (q, p_hat, n))
     log = math.log(6 / delta_1)
     with np.errstate(divide="ignore", invalid="ignore"):
         away = abs(q - p_hat)
-        first = away <= np.sqrt(log / (2 * n))
+        first = (away <= np.sqrt(log / (2 * n))) | (without == "hoeffding")
         second = away <= np.sqrt(2 * p_hat * (1 - p_hat) * log / n) + 7 * log / (3 * (n - 1))
         deviations = abs(np.sqrt(q * (1 - q)) - np.sqrt(p_hat * (1 - p_hat)))
         third = deviations <= np.sqrt(2 * log / (n - 1))
+    second, third = second | (without == "bernstein"), third | (without == "deviation")
     inside = np.where(n > 1, first & second & third, first) | (n == 0)
     return np.asarray(inside & (q >= 0) & (q <= 1), dtype=np.bool_)
 
@@ -113,7 +117,9 @@ def last_member(member: Callable[[float], bool], inside: float, outside: float) 
     return inside
 
 
-def hull_by_grid(p_hat: float, n: int, delta_1: float, points: int = 1001) -> tuple[float, float]:
+def hull_by_grid(
+    p_hat: float, n: int, delta_1: float, points: int = 1001, without: str | None = None
+) -> tuple[float, float]:
     """Smallest and largest member of ConfidenceSet(p_hat, n), found by trying (two scalars).
 
     The outermost members of a fine grid (appendix A's min and max of the set), then bisection on
@@ -121,10 +127,10 @@ def hull_by_grid(p_hat: float, n: int, delta_1: float, points: int = 1001) -> tu
     """
 
     def member(q: float) -> bool:
-        return bool(in_confidence_set(q, p_hat, n, delta_1))
+        return bool(in_confidence_set(q, p_hat, n, delta_1, without))
 
     tried = grid(p_hat, points)
-    found = np.flatnonzero(in_confidence_set(tried, p_hat, n, delta_1))
+    found = np.flatnonzero(in_confidence_set(tried, p_hat, n, delta_1, without))
     first, last = int(found[0]), int(found[-1])
     lo, hi = float(tried[first]), float(tried[last])
     if first > 0:

@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import reference as ref
+from ucfh import make
 from ucfh._kernels.kl import kl_reach
-from ucfh.confidence import SETS, choose_set, confidence_set, kl_set
+from ucfh.agents.ucfh import UCFH
+from ucfh.confidence import CONDITIONS, SETS, choose_set, confidence_set, kl_set
 from ucfh.errors import InputError
+from ucfh.sets import Sets
+from ucfh.simulation.simulate import simulate
 
 Floats = NDArray[np.float64]
 Set = Callable[[Any, Any, float], tuple[Floats, Floats]]
-BOTH = pytest.mark.parametrize("interval", [confidence_set, kl_set])
+EVERY = pytest.mark.parametrize("interval", SETS.values(), ids=SETS)
+WITHOUT = pytest.mark.parametrize("without", [None, *CONDITIONS])
 DELTAS = (1.0, 0.1, 1e-3, 1e-6, 1e-15)
 SIZES = (*range(1, 9), 10, 17, 100, 1001, 10**4, 10**6, 10**9, 10**12, 10**15, 10**17, 10**18)
 
@@ -46,34 +51,40 @@ def tolerance(lo: Floats, hi: Floats) -> Floats:
     return np.asarray(2.0**-50 * hi + 1e-9 * (hi - lo))
 
 
+@WITHOUT
 @pytest.mark.parametrize("delta_1", DELTAS)
-def test_printed_hull_is_tight_and_complete(delta_1: float) -> None:
-    """Both ends are members, and nothing beyond them is: over 5,000 cases in all."""
+def test_printed_hull_is_tight_and_complete(delta_1: float, without: str | None) -> None:
+    """Both ends are members, and nothing beyond them is: over 5,000 cases of each set."""
+
+    def is_member(q: Any) -> Any:
+        return ref.in_confidence_set(q, p, n, delta_1, without)
+
     p, n = cases(seed=int(1 / delta_1) % 1000, extra=12)
     assert len(p) >= 1200
-    lo, hi = confidence_set(p, n, delta_1)
+    lo, hi = confidence_set(p, n, delta_1, without=without)
     slack = tolerance(lo, hi)
-    assert ref.in_confidence_set(np.minimum(lo + slack, p), p, n, delta_1).all()
-    assert ref.in_confidence_set(np.maximum(hi - slack, p), p, n, delta_1).all()
+    assert is_member(np.minimum(lo + slack, p)).all()
+    assert is_member(np.maximum(hi - slack, p)).all()
     beyond = np.concatenate([2.0 ** -np.arange(0, 60, 0.5), np.linspace(0, 1, 201)])[:, None]
     for end, far in ((lo - slack, 0.0), (hi + slack, 1.0)):
         outside = end + (far - end) * beyond
         tried = np.concatenate([end[None], outside])
         past = tried < lo if far == 0 else tried > hi
-        member = ref.in_confidence_set(tried, p, n, delta_1) & past & (tried != far)
-        at_edge = ref.in_confidence_set(far, p, n, delta_1) & (lo > slack if far == 0 else hi < 1)
+        member = is_member(tried) & past & (tried != far)
+        at_edge = is_member(far) & (lo > slack if far == 0 else hi < 1)
         assert not (member & (abs(tried - far) > slack)).any()
         assert not (at_edge & (abs(far - end) > slack)).any()
 
 
+@WITHOUT
 @pytest.mark.parametrize("delta_1", [1.0, 0.05, 1e-9])
-def test_printed_hull_by_grid(delta_1: float) -> None:
+def test_printed_hull_by_grid(delta_1: float, without: str | None) -> None:
     """The same by searching, without the help of the formula."""
     p, n = cases(seed=5, extra=1)
     chosen = np.random.default_rng(6).permutation(len(p))[:70]
     for i in chosen.tolist():
-        lo, hi = confidence_set(p[i], n[i], delta_1)
-        want_lo, want_hi = ref.hull_by_grid(float(p[i]), int(n[i]), delta_1, points=301)
+        lo, hi = confidence_set(p[i], n[i], delta_1, without=without)
+        want_lo, want_hi = ref.hull_by_grid(float(p[i]), int(n[i]), delta_1, 301, without)
         slack = float(tolerance(np.asarray(want_lo), np.asarray(want_hi)))
         assert abs(lo - want_lo) <= slack, (p[i], n[i])
         assert abs(hi - want_hi) <= slack, (p[i], n[i])
@@ -95,6 +106,51 @@ def test_printed_set_by_hand() -> None:
     sd = math.sqrt(0.05 * 0.95)
     assert float(lo) == pytest.approx((1 - math.sqrt(1 - 4 * (sd - 0.2) ** 2)) / 2, rel=1e-12)
     assert float(hi) == pytest.approx(0.05 + sd * math.sqrt(4 / 101) + 7 * 2 / 300, rel=1e-14)
+
+
+@pytest.mark.parametrize("without", CONDITIONS)
+def test_without_a_condition_it_is_still_one_interval(without: str) -> None:
+    """All members on a grid, for all counts up to 40 and some up to 400, against the two ends.
+
+    No member lies beyond the ends; they, but for rounding, and every point between them are.
+    """
+    tried = np.linspace(0, 1, 1001)
+    for n in (*range(1, 41), 57, 80, 120, 200, 400):
+        p_hat = np.arange(n + 1)[:, None] / n
+        for delta_1 in (1.0, 0.3, 1e-2, 1e-6):
+            member = ref.in_confidence_set(tried, p_hat, n, delta_1, without)
+            lo, hi = confidence_set(p_hat, n, delta_1, without=without)
+            assert (member <= ((lo - 1e-12 <= tried) & (tried <= hi + 1e-12))).all(), n
+            assert (((lo + 1e-12 < tried) & (tried < hi - 1e-12)) <= member).all(), n
+            ends = np.concatenate([lo, hi], 1)
+            ends += 1e-9 * (p_hat - ends)
+            assert ref.in_confidence_set(ends, p_hat, n, delta_1, without).all(), n
+            full_lo, full_hi = confidence_set(p_hat, n, delta_1)
+            assert ((lo <= full_lo) & (full_hi <= hi)).all(), n
+
+
+def test_without_a_condition_by_hand() -> None:
+    """As above: n = 101, L = 2, Hoeffding .0995037, rho .2, linear term of Bernstein 7/150."""
+    delta_1 = 6 * math.exp(-2)
+
+    def ends(p: float, n: int, without: str) -> list[float]:
+        return [float(end) for end in confidence_set(p, n, delta_1, without=without)]
+
+    half, linear = math.sqrt(2 / 202), 7 / 150
+    wide = half + linear
+    assert ends(0.5, 101, "hoeffding") == pytest.approx([0.5 - wide, 0.5 + wide], rel=1e-14)
+    assert ends(0.05, 101, "bernstein")[1] == pytest.approx(0.05 + half, rel=1e-14)
+    assert ends(0.0, 101, "deviation") == pytest.approx([0, linear], rel=1e-14)
+    # rho = sqrt(4/17) = .485071 < 1/2: (iii) ends at 1/2 +- sqrt(rho - rho^2), .4998 away, and
+    # (ii) at rho/2 + 7 rho^2/6 = .510, but for n against n - 1
+    rho = math.sqrt(4 / 17)
+    far = math.sqrt(rho - rho**2)
+    assert far < 0.5 * math.sqrt(4 / 18) + 7 / 6 * rho**2 < 0.511
+    assert ends(0.5, 18, "hoeffding") == pytest.approx([0.5 - far, 0.5 + far], rel=1e-12)
+    # one visit: only Hoeffding bounds
+    assert ends(0.0, 1, "hoeffding") == ends(1.0, 1, "hoeffding") == [0, 1]
+    for without in ("bernstein", "deviation"):
+        assert ends(0.0, 1, without) == [float(end) for end in confidence_set(0.0, 1, delta_1)]
 
 
 @pytest.mark.parametrize("delta_1", [1.0, 0.1, 1e-4, 1e-12])
@@ -163,7 +219,7 @@ def test_kl_ends_are_rounded_outward(n: int) -> None:
                     assert relative_excess(p, n, Decimal(float(end)), delta_1) >= -1e-9, (k, end)
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 40, 200])
 def test_coverage(interval: Set, n: int) -> None:
     """P(p in the set) >= 1 - delta_1 for every p, summed exactly over the binomial law."""
@@ -176,7 +232,7 @@ def test_coverage(interval: Set, n: int) -> None:
         assert (covered >= 1 - delta_1 - 1e-12).all()
 
 
-@BOTH
+@EVERY
 @given(
     n=st.integers(0, 10**18),
     part=st.just(0.0) | st.floats(1e-18, 1),  # a relative frequency
@@ -202,7 +258,7 @@ def test_properties(interval: Set, n: int, part: float, delta_1: float, more: in
         assert narrow[1] <= hi + 2 * ulp
 
 
-@BOTH
+@EVERY
 def test_no_nan_and_no_warning(interval: Set) -> None:
     """Warnings are errors here; n = 0 knows no p^, so even a NaN there does not matter."""
     p = np.array([0, 1e-18, 1e-9, 0.5, 1 - 2.0**-53, 1.0])
@@ -216,7 +272,7 @@ def test_no_nan_and_no_warning(interval: Set) -> None:
         assert tuple(map(float, interval(scalar, 0, 0.1))) == (0, 1)
 
 
-@BOTH
+@EVERY
 def test_few_visits(interval: Set) -> None:
     """At n = 1 only Hoeffding; its half-width is above 1 for L >= 2."""
     lo, hi = confidence_set([0.0, 1.0], 1, 1.0)
@@ -227,7 +283,7 @@ def test_few_visits(interval: Set) -> None:
     assert (hi - lo > 0.9).all()
 
 
-@BOTH
+@EVERY
 def test_a_distribution_fits(interval: Set) -> None:
     """p^ itself lies in the box, so sum lo <= 1 <= sum hi, whatever was counted."""
     rng = np.random.default_rng(14)
@@ -242,7 +298,7 @@ def test_a_distribution_fits(interval: Set) -> None:
             assert math.fsum(lo) <= 1 + C * 2.0**-53 <= math.fsum(hi) + C * 2.0**-52
 
 
-@BOTH
+@EVERY
 def test_broadcasting(interval: Set) -> None:
     p, n = np.linspace(0, 1, 5), np.array([[0], [1], [9]])
     lo, hi = interval(p, n, 0.1)
@@ -256,7 +312,7 @@ def test_broadcasting(interval: Set) -> None:
     assert interval([1, 0], 3, 0.1)[0].tolist() == interval([1.0, 0.0], 3.0, 0.1)[0].tolist()
 
 
-@BOTH
+@EVERY
 @pytest.mark.parametrize(
     ("p", "n", "delta_1", "names"),
     [
@@ -276,7 +332,7 @@ def test_bad_input(interval: Set, p: Any, n: Any, delta_1: float, names: str) ->
     assert "\n" not in str(caught.value)
 
 
-@BOTH
+@EVERY
 def test_shapes_must_agree(interval: Set) -> None:
     with pytest.raises(ValueError, match=r"shape|broadcast"):
         interval([0.1, 0.2], [1, 2, 3], 0.1)
@@ -287,3 +343,37 @@ def test_names() -> None:
     assert choose_set("kl") is kl_set
     with pytest.raises(InputError, match="unknown confidence set 'kll': did you mean 'kl'"):
         choose_set("kll")
+    with pytest.raises(InputError, match="unknown condition 'bernstien': did you mean 'bernst"):
+        confidence_set(0.5, 3, 0.1, without="bernstien")
+
+
+@pytest.mark.parametrize("without", CONDITIONS)
+def test_learning_without_a_condition(without: str) -> None:
+    """UCFH as printed but for its sets, which are wider: here it hopes for more."""
+    mdp, kind = make("chain:n=3,horizon=3"), f"without-{without}"
+    agent = UCFH(mdp.problem, 0.5, 0.1, confidence=kind, m=1000)
+    assert type(agent) is UCFH
+    assert agent.settings()["confidence"] == kind
+    simulate(mdp, agent, episodes=500, seed=1)
+    n = np.repeat(agent.n.visits, mdp.table.lengths)
+    seen = (n > 0) & (np.arange(len(n)) < mdp.table.indptr[mdp.table.start])
+    assert seen.any()
+    p_hat = agent.n.successors[seen] / n[seen]
+    lo, hi = confidence_set(p_hat, n[seen], agent.constants.delta_1, without=without)
+    assert agent.box.lo[seen].tolist() == lo.tolist()
+    assert agent.box.hi[seen].tolist() == hi.tolist()
+    printed = UCFH(mdp.problem, 0.5, 0.1, m=1000)
+    printed.restore(agent.state())
+    assert (agent.box.lo <= printed.box.lo).all()
+    assert (printed.box.hi <= agent.box.hi).all()
+    assert agent.optimistic >= printed.optimistic
+
+
+@pytest.mark.parametrize("without", CONDITIONS)
+def test_certificates_use_whole_sets(without: str) -> None:
+    problem, kind = make("chain:n=3").problem, f"without-{without}"
+    with pytest.raises(InputError, match="unknown confidence set"):
+        Sets(problem, 0.1, kind)
+    for stop, schedule in (("certificate", None), (None, "doubling")):
+        with pytest.raises(InputError, match="unknown confidence set"):
+            UCFH(problem, 0.5, 0.1, confidence=kind, stop=stop, schedule=schedule)

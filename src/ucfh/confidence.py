@@ -8,10 +8,17 @@ The printed set (Algorithm 1, ConfidenceSet), with L = ln(6/delta_1), is all p' 
 
 (ii) and (iii) only for n > 1; n = 0 gives [0, 1]. Planning needs its convex hull. By symmetry let
 u = min(p^, 1-p^) <= 1/2, and let X(x) = 2x^2/(1 + sqrt(1 - 4x^2)) <= x be the p' <= 1/2 of
-standard deviation x. Below u, (iii) cuts at X(sd - rho); above u it cuts at X(sd + rho), if
-sd + rho < 1/2. By symmetry it allows a second interval, from 1 - X(sd + rho) on, but (i) keeps p'
-within rho/2 of u, and u + rho/2 + X(sd + rho) < 1: out of reach. Nor does its far end bind, as
-u + rho/2 + X(sd - rho) <= 1. So the set is one interval.
+standard deviation x. Then (iii) allows [X(sd - rho), X(sd + rho)], around u, and its mirror image,
+where X(x) = 0 for x < 0; from sd + rho = 1/2 on, both are one interval.
+
+The mirror image is out of reach, if it is apart. Let d = 1/2 - u and y^2 = rho (2 sd + rho). It is
+apart if (sd + rho)^2 = 1/4 - d^2 + y^2 is less than 1/4, that is, y < d; and it begins at
+1 - X(sd + rho) = 1/2 + sqrt(d^2 - y^2), at least d away from u. But (i) keeps p' within
+rho/2 < y < d of u, and (ii) within sd rho + 7 rho^2/6 = y^2/2 + 2 rho^2/3 <= 7 y^2/6 < y < d,
+as rho <= y < 1/2. Either suffices. So the set is one interval, and stays one if any one of the
+three conditions is left out: it is bounded below by u - b and X(sd - rho), above by u + b and by
+X(sd + rho) if sd + rho < 1/2, else by 1 - X(sd - rho), with b the smaller of (i) and (ii). This
+last one binds only where (i) is left out: if sd > rho it is at least d + rho away from u.
 
 The KL set is { q : n kl(p^, q) <= ln(2/delta_1) }. It has probability 1 - delta_1 by Chernoff's
 bound, and it implies (i)-(iii): it lies inside the printed set and keeps Theorem 1.
@@ -24,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log
+from functools import partial
+from math import inf, log
 from typing import Any
 
 import numpy as np
@@ -33,6 +41,7 @@ from ucfh.errors import InputError, check_unit, unknown
 from ucfh.table import Floats
 
 ULP = 2.0**-52
+CONDITIONS = ("hoeffding", "bernstein", "deviation")
 ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
 
 
@@ -78,25 +87,37 @@ def _of_deviation(x: Floats) -> Floats:
     return np.asarray(2 * x**2 / (1 + np.sqrt(np.maximum(0.0, 1 - 4 * x**2))))
 
 
-def confidence_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
+def confidence_set(
+    p_hat: Any, n: Any, delta_1: float, *, without: str | None = None
+) -> tuple[Floats, Floats]:
     """The hull of the printed set, for arrays p^ and n of any shapes that broadcast.
+
+    ``without`` names a condition to leave out, "hoeffding", "bernstein" or "deviation". What is
+    left holds the truth at least as likely, and shows what that condition is good for.
 
     >>> lo, hi = confidence_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
     >>> print(lo.round(4), hi.round(4))
     [0.     0.0511 0.4434] [0.013  0.1489 0.5566]
     """
+    if without is not None and without not in CONDITIONS:
+        raise unknown("condition", without, CONDITIONS)
     p, n = _check(p_hat, n, delta_1)
     L = log(6 / delta_1)
     u = np.minimum(p, 1 - p)
     sd = np.sqrt(u * (1 - u))
     with np.errstate(divide="ignore", invalid="ignore"):
-        hoeffding = np.sqrt(L / (2 * n))
         less = np.maximum(n - 1, 0)
-        bernstein = sd * np.sqrt(2 * L / n) + 7 * L / (3 * less)
-        rho = np.sqrt(2 * L / less)
-    b = np.minimum(hoeffding, np.where(n > 1, bernstein, np.inf))
-    below = np.where(sd > rho, _of_deviation(np.maximum(0, sd - rho)), 0.0)
-    above = np.where(sd + rho < 0.5, _of_deviation(np.minimum(0.5, sd + rho)), 1.0)
+        allowed = {
+            "hoeffding": np.sqrt(L / (2 * n)),
+            "bernstein": np.where(n > 1, sd * np.sqrt(2 * L / n) + 7 * L / (3 * less), inf),
+            "deviation": np.sqrt(2 * L / less),
+        }
+    if without is not None:
+        allowed[without] = np.full_like(n, inf)
+    hoeffding, bernstein, rho = allowed.values()
+    b = np.minimum(hoeffding, bernstein)
+    below = _of_deviation(np.maximum(0, sd - rho))
+    above = np.where(sd + rho < 0.5, _of_deviation(np.minimum(0.5, sd + rho)), 1 - below)
     # p^ itself is a member, whatever rounding says
     lo = np.minimum(np.maximum(np.maximum(u - b, below), 0.0), u)
     hi = np.maximum(np.minimum(np.minimum(u + b, above), 1.0), u)
@@ -121,7 +142,11 @@ def kl_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
     return np.maximum(lo - ULP * p, 0.0), np.minimum(hi + ULP * hi, 1.0)
 
 
-SETS: dict[str, ConfidenceSet] = {"paper": confidence_set, "kl": kl_set}
+SETS: dict[str, ConfidenceSet] = {
+    "paper": confidence_set,
+    "kl": kl_set,
+    **{f"without-{name}": partial(confidence_set, without=name) for name in CONDITIONS},
+}
 
 
 def choose_set(name: str) -> ConfidenceSet:

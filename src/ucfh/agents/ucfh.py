@@ -42,7 +42,8 @@ class UCFH(Agent):
         variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
             random.
-        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee). Those
+        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or to
+            measure their worth the printed one less a condition, "without-bernstein" say. Those
             that hold at all times ("kt", "kl-ball", "kt-ball", "best") or at doublings ("l1"),
             other schedules and a stop make it a `ucfh.agents.certified.CertifiedUCFH`, where
             "best" is the default.
