@@ -1,6 +1,7 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
 # make verify long statistical checks (about half an hour)
+# make report all studies (about half an hour), and docs/report.html from them
 # make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
 
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 
-.PHONY: run test lint format verify bench clean
+.PHONY: run test lint format verify report bench clean
 
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
@@ -41,6 +42,10 @@ format: $(VENV)/.installed-dev
 
 verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP verify
+
+report: $(VENV)/.installed
+	$(BIN)/ucfh study all --out results
+	$(BIN)/ucfh report results --html docs/report.html --force
 
 $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	python3 -m venv $(PEERS)

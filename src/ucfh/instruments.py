@@ -31,8 +31,8 @@ from ucfh.planning import occupancy
 from ucfh.problem import MDP
 from ucfh.table import Floats, Ints
 
-MANY, BATCH = 2_000_000, 50_000
-"""Stationary policies that are tried at most, and at once."""
+MANY, BATCH = 2_000_000, 2_000_000
+"""Stationary policies that are tried at most, and numbers computed with at once."""
 
 
 def category(x: Any) -> Ints:
@@ -172,18 +172,19 @@ def best_stationary(mdp: MDP) -> tuple[float, int]:
     """
     table, H, S = mdp.table, mdp.horizon, mdp.states
     if table.stages > 1:
-        raise InputError("transitions that depend on t have other pairs at every step: none is one")
+        raise InputError("its transitions depend on t: pass an MDP in which they do not")
     choices = np.diff(table.first)
     policies = prod(choices.tolist())
     if policies > MANY:
-        raise InputError(f"{policies:.3g} stationary policies are too many to try: {MANY} at most")
+        least = f"2^{policies.bit_length() - 1}"  # a float may be too small for it
+        raise InputError(f"{least} stationary policies are too many to try: {MANY} at most")
     P = np.zeros((table.pairs, S))
     inside = slice(0, int(table.indptr[table.start]))
     P[table.row_of_entry[inside], table.indices[inside]] = mdp.p[inside]
     r = mdp.mean_rewards
-    best = -inf
-    for first in range(0, policies, BATCH):
-        number = np.arange(first, min(first + BATCH, policies))
+    best, batch = -inf, max(1, BATCH // table.pairs)
+    for first in range(0, policies, batch):
+        number = np.arange(first, min(first + batch, policies))
         row = np.empty((len(number), S), np.int64)
         for s in range(S):
             number, which = np.divmod(number, choices[s])

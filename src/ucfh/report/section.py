@@ -1,0 +1,94 @@
+"""What a study came to, ready to be shown: paragraphs, tables and figures.
+
+Everything here was made from results alone; how it is shown (a page, a terminal, JSON) is decided
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+"""People with any colour vision tell these apart (Okabe and Ito); their yellow is too pale."""
+
+GREY = "#555555"
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+"""So that colours are never the only difference."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under headings; the first column names the rows."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that can be drawn.
+
+    Attributes:
+        name: of its file, without an ending.
+        caption: what is seen, in a sentence.
+        alt: the same for people who do not see it: what is on the axes and what it shows.
+        draw: draws on an empty figure of matplotlib, laid out with "constrained".
+        height: in inches; all are `WIDTH` wide, so that a phone shows their text legibly.
+
+    """
+
+    name: str
+    caption: str
+    alt: str
+    draw: Callable[[Any], None]
+    height: float = 3.8
+
+    def svg(self) -> str:
+        """The figure as SVG, the same for the same results."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+
+        settings: Any = {"svg.hashsalt": self.name, "font.size": 10.0, "axes.titlesize": 10.0}
+        with matplotlib.rc_context(settings):
+            figure = plt.figure(figsize=(WIDTH, self.height), layout="constrained")
+            try:
+                self.draw(figure)
+                out = io.StringIO()
+                figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+            finally:
+                plt.close(figure)
+        return out.getvalue()
+
+
+WIDTH = 5.6
+"""Inches, of every figure."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study.
+
+    Attributes:
+        name: of the study, as ``ucfh study NAME`` takes it.
+        title: a line.
+        predicted: what the theory says, a paragraph.
+        seen: what was seen, paragraphs made from the numbers.
+        figures, tables: what they rest on.
+        jobs: how many results there are. missing: how many there should be besides.
+
+    """
+
+    name: str
+    title: str
+    predicted: str
+    seen: list[str]
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    jobs: int = 0
+    missing: int = 0
