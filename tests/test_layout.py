@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
 # Each layer may import from those before it, and within itself.
 LAYERS = [
     ["errors"],
-    ["memory"],
+    ["memory", "parallel"],
     ["_kernels"],
     ["table", "validation", "files"],
     ["planning", "confidence"],
@@ -24,6 +24,7 @@ LAYERS = [
     ["problems", "agents"],
     ["simulation", "instruments"],
     ["comparison", "verification"],
+    ["experiments"],
     ["report"],
     ["commands"],
     ["cli"],

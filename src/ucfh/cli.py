@@ -9,6 +9,7 @@ import typer
 
 from ucfh.commands.compare_options import agents, compare
 from ucfh.commands.options import AsJson, Delta, Epsilon, Force, Problem
+from ucfh.commands.study_options import report, study
 from ucfh.commands.verify_options import verify
 from ucfh.errors import InputError
 
@@ -310,6 +311,8 @@ def problems(
 
 app.command()(agents)
 app.command()(verify)
+app.command()(study)
+app.command()(report)
 
 
 @app.command()

@@ -2,17 +2,24 @@
 
 A process that dies (killed, out of memory) takes the pool with it, and nobody can say which of
 the jobs under way was at fault. Those are done again, one at a time in a process of their own:
-the second death is that job's, and is reported. The others go on in a new pool.
+the second death is that job's, and is reported. The others go on in a new pool. A Dask cluster
+replaces workers that die, and gives up jobs that were on several of them: those are done again in
+the same way when the others are done.
 """
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
-from threading import current_thread, main_thread
+from contextlib import contextmanager
+from itertools import islice
+from logging import CRITICAL, getLogger
+from threading import Thread, current_thread, main_thread
+from time import sleep
 from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 from ucfh.errors import InputError
 
@@ -22,13 +29,16 @@ Result = TypeVar("Result")
 DIED = "its process died twice: out of memory?"
 """What is said of a job that came to nothing."""
 
+TIMEOUT = 10
+"""Seconds in which a Dask scheduler has to answer."""
+
 
 def do_all(
     work: Callable[[Job], Result],
     jobs: Iterable[Job],
     workers: int | None = None,
     cluster: str | None = None,
-) -> Iterator[tuple[Job, Result | None]]:
+) -> Generator[tuple[Job, Result | None], None, None]:
     """Each job with what ``work`` makes of it, in whatever order they end; None if it died.
 
     Args:
@@ -42,15 +52,20 @@ def do_all(
     while True:
         under_way: dict[int, Job] = {}
         try:
-            for k, result in _in_pool(work, _noting(waiting, under_way), workers, cluster):
+            for k, result in _start(work, _noting(waiting, under_way), workers, cluster):
                 yield under_way.pop(k), result
             return
-        except BrokenProcessPool:
+        except _Died:
             for k, job in under_way.items():
                 try:
-                    yield from ((job, result) for _, result in _in_pool(work, [(k, job)], 1, None))
-                except BrokenProcessPool:
+                    alone = _start(work, iter([(k, job)]), 1, cluster)
+                    yield from ((job, result) for _, result in alone)
+                except _Died:
                     yield job, None
+
+
+class _Died(Exception):
+    """A process did, with the jobs that it had."""
 
 
 def _noting(jobs: Iterator[tuple[int, Job]], noted: dict[int, Job]) -> Iterator[tuple[int, Job]]:
@@ -59,54 +74,140 @@ def _noting(jobs: Iterator[tuple[int, Job]], noted: dict[int, Job]) -> Iterator[
         yield k, job
 
 
-def _in_pool(
+def _start(
     work: Callable[[Job], Result],
-    jobs: Iterable[tuple[int, Job]],
+    jobs: Iterator[tuple[int, Job]],
     workers: int | None,
     cluster: str | None,
 ) -> Iterator[tuple[int, Result]]:
     """Number and result of each job as it ends."""
+    if cluster is None:
+        return _in_processes(work, jobs, workers)
+    return _on_cluster(work, jobs, cluster)
+
+
+def _in_processes(
+    work: Callable[[Job], Result], jobs: Iterator[tuple[int, Job]], workers: int | None
+) -> Iterator[tuple[int, Result]]:
     from joblib import Parallel, cpu_count, delayed
 
     count = workers or cpu_count()
     # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
     # arrays (max_nbytes): mapped from a file they would be compiled for anew.
-    settings: dict[str, Any] = {"n_jobs": max(2, count), "pre_dispatch": count}
-    if cluster is not None:
-        settings = {"pre_dispatch": "2 * n_jobs"}
-    with nullcontext() if cluster is None else _on_cluster(cluster):
-        pool = Parallel(**settings, batch_size=1, max_nbytes=None, return_as="generator_unordered")
+    pool = Parallel(
+        n_jobs=max(2, count),
+        pre_dispatch=count,
+        batch_size=1,
+        max_nbytes=None,
+        return_as="generator_unordered",
+        initializer=_end_with,
+        initargs=(os.getpid(),),
+    )
+    try:
         with _deaf():
             results = pool(delayed(_numbered)(work, k, job) for k, job in jobs)
-        yield from results
+        try:
+            # "yield from" would close it while warnings are shown
+            for result in results:  # noqa: UP028
+                yield result
+        finally:
+            with catch_warnings():
+                simplefilter("ignore", UserWarning)  # that some jobs are given up
+                results.close()
+    except BrokenProcessPool:
+        raise _Died from None
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone: killed, it tells nobody."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1)
+        os._exit(1)
+
+    if os.name == "posix":  # elsewhere the parent of a process is the same for ever
+        Thread(target=watch, daemon=True).start()
 
 
 def _numbered(work: Callable[[Job], Result], k: int, job: Job) -> tuple[int, Result]:
     return k, work(job)
 
 
-@contextmanager
-def _on_cluster(address: str) -> Iterator[None]:
-    """Let joblib use the workers of a Dask scheduler."""
+def _on_cluster(
+    work: Callable[[Job], Result], jobs: Iterator[tuple[int, Job]], address: str
+) -> Iterator[tuple[int, Result]]:
+    # not by way of joblib, which waits for ever for a job that Dask gave up
     try:
-        from distributed import Client, KilledWorker
+        from distributed import CancelledError, Client, KilledWorker, as_completed
     except ImportError:
         raise InputError('a cluster needs Dask: pip install "ucfh[cluster]"') from None
-    from joblib import parallel_config
+    _check_scheduler(address)
+    getLogger("distributed.client").setLevel(CRITICAL)  # what matters is said by errors
+    with Client(address, timeout=TIMEOUT, set_as_default=False) as client:
+        try:
+            client.wait_for_workers(1, timeout=TIMEOUT)  # those that died may come back
+        except TimeoutError:
+            raise InputError(
+                f"the Dask scheduler at {address} has no workers: start some"
+            ) from None
+        numbers: dict[str, int] = {}
+        running = as_completed(loop=client.loop)
+
+        def submit(count: int) -> None:
+            for k, job in islice(jobs, count):
+                future = client.submit(work, job, pure=False)
+                numbers[future.key] = k
+                running.add(future)
+
+        died = False
+        submit(2 * sum(client.ncores().values()))  # so that no worker waits for its next one
+        for future in running:
+            submit(1)
+            try:
+                result = future.result()
+            except KilledWorker:
+                died = True
+                continue
+            except CancelledError:
+                raise InputError(
+                    f"the Dask scheduler at {address} is gone: start it and its workers, and run "
+                    "again"
+                ) from None
+            except (ImportError, RuntimeError) as error:
+                reason = " ".join(str(error).split())
+                raise InputError(
+                    f"the cluster at {address} cannot do it ({reason}): install what is here for "
+                    "its scheduler and all of its workers, and start them anew"
+                ) from None
+            yield numbers.pop(future.key), result
+    if died:
+        raise _Died
+
+
+def _check_scheduler(address: str) -> None:
+    """Raise unless there is one: a client that finds none is noisy, or waits for ever."""
+    from asyncio import run, wait_for
+
+    from distributed.core import rpc
+    from distributed.security import Security
+
+    async def ask() -> dict[str, Any]:
+        secrets = Security().get_connection_args("client")
+        async with rpc(address, timeout=TIMEOUT, connection_args=secrets) as server:
+            found: dict[str, Any] = await wait_for(server.identity(), TIMEOUT)
+        return found
 
     try:
-        client = Client(address, timeout=10, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"no Dask scheduler answers at {address}: {reason}") from None
-    with client:
-        if not client.scheduler_info()["workers"]:
-            raise InputError(f"the Dask scheduler at {address} has no workers: start some")
-        try:
-            with parallel_config(backend="dask", client=client):
-                yield
-        except KilledWorker as error:
-            raise InputError(f"a job killed its workers again and again: {error}") from None
+        found = run(ask())
+    except Exception as error:  # of many kinds: names, ports, protocols, certificates
+        reason = " ".join(str(error).split()) or "what is there does not speak Dask"
+        raise InputError(
+            f"no Dask scheduler answers at {address} ({reason}): pass the address that it printed "
+            "when it started"
+        ) from None
+    if found["type"] != "Scheduler":
+        raise InputError(f"{address} is a Dask {found['type'].lower()}: pass the scheduler's")
 
 
 @contextmanager

@@ -6,15 +6,24 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from ucfh.errors import unknown
+from ucfh.errors import InputError, unknown
+from ucfh.experiments.jobs import made_with
+from ucfh.experiments.spec import Study
 from ucfh.experiments.store import Asked, Result, Store
+from ucfh.files import naming
 from ucfh.report.section import Figure, Section, Table
 
-READINGS = (
-    "mistakes", "scaling", "conditions", "peers", "certificates", "stationarity", "claims",
-    "knownness",
-)  # fmt: skip
-"""Modules of this package, each with a function ``read`` of results, at least one."""
+READINGS = {
+    "mistakes": ("lifetime",),
+    "scaling": ("lifetime",),
+    "conditions": ("lifetime",),
+    "peers": ("learner",),
+    "certificates": ("certificate", "stopping"),
+    "stationarity": ("lifetime", "certificate", "stationary"),
+    "claims": ("claims",),
+    "knownness": ("knownness",),
+}
+"""Modules of this package, each with a function ``read`` of results, and the measures it reads."""
 
 
 class Reading(NamedTuple):
@@ -25,15 +34,21 @@ class Reading(NamedTuple):
     tables: list[Table]
 
 
-def check_reading(name: str) -> None:
-    """Raise unless there is such a reading."""
-    if name not in READINGS:
-        raise unknown("reading", name, READINGS)
+def check_reading(study: Study) -> None:
+    """Raise unless there is such a reading, and it reads what the study measures."""
+    with naming("reading"):
+        if study.reading not in READINGS:
+            raise unknown("reading", study.reading, READINGS)
+        for job in study.jobs():
+            if job.measure not in READINGS[study.reading]:
+                fit = [name for name, measures in READINGS.items() if job.measure in measures]
+                raise InputError(
+                    f"{study.reading} does not read {job.measure}: write {' or '.join(fit)}"
+                )
 
 
 def read_results(name: str, results: Sequence[Result]) -> Reading:
-    """Read results as studies of that kind do."""
-    check_reading(name)
+    """Read results, at least one, as studies of that kind do."""
     reading: Reading = import_module(f"ucfh.report.studies.{name}").read(results)
     return reading
 
@@ -44,6 +59,14 @@ def section(asked: Asked, store: Store) -> Section:
     results = store.results(jobs)
     reading = Reading(["Nothing yet: no job has a result."], [], [])
     if results:
-        reading = read_results(study.reading, results)
+        try:
+            reading = read_results(study.reading, results)
+        except KeyError as error:
+            if store.made_with().get("source") == made_with()["source"]:
+                raise
+            raise InputError(
+                f"{store.folder} has results of another version, and {error} is not among them: "
+                f"run the study {study.name} anew, in another folder (--out)"
+            ) from None
     missing = len(jobs) - len(results)
     return Section(study.name, study.title, study.predicted, *reading, len(results), missing)

@@ -1,0 +1,1 @@
+"""Experiments as data: specs in TOML, jobs, and their results."""

@@ -1,0 +1,288 @@
+"""What a job may do: plain functions of named arguments that return numbers by name.
+
+The name of a measure, its arguments, their kinds and defaults are those of the function; a spec
+is checked against them. All randomness comes from ``seed``; a measure without one is run once.
+What is returned is kept as JSON: Python's numbers, texts, lists and dicts, and no timings, so that
+the same job gives the same text everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from math import isinf
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from ucfh.agents.certified import CertifiedUCFH
+from ucfh.agents.registry import make_agent, read_name
+from ucfh.agents.ucfh import UCFH
+from ucfh.comparison.runner import Failure, Job, grid_of, makers, run_job
+from ucfh.confidence import choose_set
+from ucfh.errors import InputError, check_count, check_unit
+from ucfh.instruments import Knownness, best_stationary, weights_by_row
+from ucfh.instruments import knownness as table_of
+from ucfh.problem import MDP
+from ucfh.problems import make
+from ucfh.simulation.run import TOLERANCE, Run
+from ucfh.simulation.simulate import simulate
+from ucfh.simulation.watch import watch
+from ucfh.theory.bounds import theorem_2
+from ucfh.theory.constants import constants_of
+from ucfh.verification import verify
+
+Values = dict[str, Any]
+Problem = Annotated[str, make]
+"""A name is annotated with the function that refuses unknown ones, a number with one that is given
+its own name first."""
+
+Epsilon = Annotated[float, check_unit]
+Delta = Annotated[float, check_unit]
+Count = Annotated[int, check_count]
+Set = Annotated[str, choose_set]
+Agent = Annotated[str, read_name]
+Variant = Literal["paper", "corrected"]
+
+
+def lifetime(
+    problem: Problem,
+    epsilon: Epsilon,
+    delta: Delta,
+    variant: Variant = "paper",
+    confidence: Set = "paper",
+    stages: bool = False,
+    m_factor: float = 1.0,
+    *,
+    seed: int,
+) -> Values:
+    """UCFH until its policy can never change again.
+
+    With ``stages``, it is told that transitions may depend on t, and counts by stage. With another
+    ``m_factor`` than 1, m is so many times its true value, and no theorem holds.
+    """
+    mdp = make(problem)
+    told = mdp.problem.by_stage() if stages else mdp.problem
+    m = None if m_factor == 1 else m_factor * constants_of(told, epsilon, delta, variant).m
+    agent = UCFH(told, epsilon, delta, variant=variant, confidence=confidence, m=m)
+    run = simulate(mdp, agent, None, seed)
+    mistakes = run.mistakes()
+    return {
+        **sizes(mdp),
+        "episodes": run.episodes,
+        "mistakes": None if isinf(mistakes) else int(mistakes),
+        "last_mistake": _last_mistake(run),
+        "updates": run.updates,
+        "bound": run.episode_bound,
+        "lower_bound": _lower_bound(mdp, epsilon, delta),
+        "optimal": run.optimal,
+        "gap": max(run.gap, 0.0),
+        "off": abs(run.optimistic - run.value),
+        "captured": all(row.captured > 0 for row in run.rows),
+        "m": agent.constants.m,
+        "w_min": agent.constants.w_min,
+    }
+
+
+def sizes(mdp: MDP) -> Values:
+    """S, A, C and H."""
+    return {
+        "states": mdp.states,
+        "actions": mdp.actions,
+        "successors": int(mdp.table.lengths[:-1].max()),
+        "horizon": mdp.horizon,
+    }
+
+
+def _last_mistake(run: Run) -> int:
+    """The last episode, counted from 1, that is worse than epsilon; 0 if there is none."""
+    worse = [row for row in run.rows if row.gap > run.epsilon + TOLERANCE]
+    return worse[-1].first_episode + worse[-1].episodes if worse else 0
+
+
+def _lower_bound(mdp: MDP, epsilon: float, delta: float) -> float | None:
+    """Theorem 2, where it is valid."""
+    try:
+        return theorem_2(mdp.states, mdp.actions, mdp.horizon, epsilon, delta)
+    except InputError:
+        return None
+
+
+def certificate(
+    problem: Problem,
+    epsilon: Epsilon,
+    delta: Delta,
+    confidence: Literal["paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "best"] = "best",
+    stages: bool = False,
+    successors: bool = False,
+    most: Count = 20_000_000,
+    *,
+    seed: int,
+) -> Values:
+    """Learning to a certificate; ``successors``: whether they are told."""
+    mdp = make(problem)
+    told = mdp.problem if successors else mdp.problem.hiding("successors")
+    if stages:
+        told = told.by_stage()
+    agent = CertifiedUCFH(told, epsilon, delta, confidence=confidence)
+    run = simulate(mdp, agent, most, seed)
+    known = agent.certificate
+    return {
+        **sizes(mdp),
+        "episodes": run.episodes,
+        "certified": bool(known.certified),
+        "upper": float(known.upper),
+        "lower": float(known.lower),
+        "optimal": run.optimal,
+        "value": float(mdp.value(known.policy)),
+    }
+
+
+def learner(
+    problem: Problem,
+    agent: Agent,
+    episodes: Count,
+    epsilon: Epsilon,
+    delta: Delta,
+    scale: float = 1.0,
+    *,
+    seed: int,
+) -> Values:
+    """A learner by its name: exact regret and mistakes."""
+    mdp = make(problem)
+    maker = makers(mdp, [agent], epsilon, delta, episodes, scale)[agent]
+    outcome = run_job(Job(agent, maker, seed, mdp, episodes, epsilon))
+    if isinstance(outcome, Failure):
+        raise InputError(outcome.reason)
+    shown = slice(None, None, -(-len(outcome.regret_curve) // POINTS))
+    return {
+        "mistakes": int(outcome.mistakes),
+        "last_mistake": int(outcome.last_mistake),
+        "regret": outcome.regret,
+        "gap": outcome.gap,
+        "optimal": mdp.at_start(mdp.optimal().values),
+        "samples": outcome.samples,
+        "scale": outcome.scale,
+        "after": grid_of(episodes)[shown].tolist(),
+        "regrets": outcome.regret_curve[shown].tolist(),
+    }
+
+
+def stopping(
+    problem: Problem,
+    agent: Agent,
+    epsilon: Epsilon,
+    delta: Delta,
+    most: Count = 1_000_000,
+    *,
+    seed: int,
+) -> Values:
+    """A learner by its name that stops by itself, with a policy that should be within epsilon."""
+    mdp = make(problem)
+    made = make_agent(agent, mdp, epsilon, delta, most, seed)
+    run = simulate(mdp, made, most, seed)
+    return {
+        **sizes(mdp),
+        "episodes": run.episodes,
+        "certified": bool(made.done),
+        "optimal": run.optimal,
+        "value": run.value,
+    }
+
+
+POINTS = 50
+"""About so many points of a curve are kept."""
+
+
+def stationary(problem: Problem) -> Values:
+    """The optimum, and the best policy that does not look at t; exact."""
+    mdp = make(problem)
+    value, policies = best_stationary(mdp)
+    optimal = mdp.at_start(mdp.optimal().values)
+    return {**sizes(mdp), "optimal": optimal, "stationary": value, "policies": policies}
+
+
+def claims(
+    problem: Problem,
+    epsilon: Epsilon,
+    delta: Delta,
+    variant: Variant = "corrected",
+    runs: Count = 10,
+    *,
+    seed: int,
+) -> Values:
+    """The lemmas and the theorem, each predicted and measured over whole lifetimes."""
+    lines = verify(make(problem), epsilon, delta, variant, runs=runs, seed=seed)
+    told = [asdict(line) for line in lines]
+    # endless mistakes; JSON has no such number
+    return {"lines": [x | {"measured": None} if isinf(x["measured"]) else x for x in told]}
+
+
+def knownness(
+    problem: Problem,
+    epsilon: Epsilon,
+    delta: Delta,
+    variant: Variant = "paper",
+    *,
+    seed: int,
+) -> Values:
+    """One lifetime: balance, gap and |V~ - V| of all phases, and the tables of some."""
+    mdp = make(problem)
+    agent = UCFH(mdp.problem, epsilon, delta, variant=variant)
+    m, w_min = agent.constants.m, agent.constants.w_min
+
+    def look() -> tuple[Knownness, float]:
+        w = weights_by_row(mdp, agent.policy)
+        off = abs(agent.optimistic - mdp.value(agent.policy))
+        return table_of(w, agent.n.visits[:-1], m, w_min), float(off)
+
+    run, seen = watch(mdp, agent, look, seed=seed)
+    tables = [table for table, _ in seen]
+    begins = [int(row.first_episode) for row in run.rows]
+    return {
+        "moments": [
+            {
+                "episode": begins[k],
+                "cells": [[*cell, size] for cell, size in tables[k].cells.items()],
+                "balanced": tables[k].balanced,
+            }
+            for k in _telling(tables)
+        ],
+        "phases": {
+            "first_episode": begins,
+            "balanced": [table.balanced for table in tables],
+            "gap": [max(float(row.gap), 0.0) for row in run.rows],
+            "mismatch": [off for _, off in seen],
+        },
+        "epsilon": epsilon,
+        "episodes": int(run.episodes),
+    }
+
+
+MOMENTS = 6
+"""Phases whose tables are kept."""
+
+
+def _telling(tables: list[Knownness]) -> list[int]:
+    """The first phase, the last unbalanced one and the one after it, and the last.
+
+    And those that differ most from these in how much is known: the mean place of kappa in
+    0, 1, 2, 4, 8, 16.
+    """
+    last = len(tables) - 1
+    known = np.array([np.frexp(table.kappa[table.w > 0])[1].clip(0, 5).mean() for table in tables])
+    chosen = {0, last}
+    unbalanced = [k for k in range(last) if not tables[k].balanced]
+    if unbalanced:
+        chosen |= {unbalanced[-1], unbalanced[-1] + 1}
+    while len(chosen) < min(MOMENTS, last + 1):
+        apart = np.abs(known[:, None] - known[sorted(chosen)]).min(1)
+        apart[sorted(chosen)] = -1.0
+        chosen.add(int(apart.argmax()))
+    return sorted(chosen)
+
+
+MEASURES: dict[str, Callable[..., Values]] = {
+    measure.__name__: measure
+    for measure in (lifetime, certificate, learner, stopping, stationary, claims, knownness)
+}

@@ -1,0 +1,66 @@
+"""Do the jobs that have no result yet, in parallel, and keep each result as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from ucfh.experiments.jobs import Job, do
+from ucfh.experiments.store import Store
+from ucfh.parallel import DIED, do_all
+
+
+@dataclass
+class Progress:
+    """How far it is.
+
+    Attributes:
+        total, done: jobs asked for, and those that have a result.
+        failures: what came to nothing, and why.
+        interrupted: whether the user cut it short.
+
+    """
+
+    total: int
+    done: int
+    failures: list[tuple[Job, str]] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def run(
+    jobs: Iterable[Job],
+    store: Store,
+    workers: int | None = None,
+    cluster: str | None = None,
+    report: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Do what is missing.
+
+    Args:
+        jobs: all that is wanted; what has a result already is not done again.
+        store: where results go.
+        workers: processes; None: one a core. cluster: the address of a Dask scheduler instead.
+        report: called after every job.
+
+    Interrupted (Ctrl-C), it keeps what was done. Jobs that fail are named, and tried again in the
+    next run.
+
+    """
+    wanted = {job.id: job for job in jobs}
+    have = store.done()
+    missing = [job for key, job in wanted.items() if key not in have]
+    progress = Progress(len(wanted), len(wanted) - len(missing))
+    try:
+        with closing(do_all(do, missing, workers, cluster)) as results:
+            for job, done in results:
+                if done is None or done.values is None:
+                    progress.failures.append((job, DIED if done is None else done.reason))
+                else:
+                    store.add(job, done)
+                    progress.done += 1
+                if report is not None:
+                    report(progress)
+    except KeyboardInterrupt:
+        progress.interrupted = True
+    return progress

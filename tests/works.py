@@ -1,0 +1,35 @@
+"""Work for tests of parallel processes, which import this and little else."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+
+def square(number: int) -> int:
+    """Plain work."""
+    return number * number
+
+
+def kill(number: int) -> int:
+    """Its process is killed, whenever the number is 3."""
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def stumble(number: int) -> int:
+    """Its process ends, once, when the number is 0; a file in $UCFH_MARKS remembers."""
+    mark = Path(os.environ["UCFH_MARKS"]) / "stumbled"
+    if number == 0 and not mark.exists():
+        mark.touch()
+        os._exit(3)
+    return number * number
+
+
+def fail(number: int) -> int:
+    """Raise when the number is 2."""
+    if number == 2:
+        raise ZeroDivisionError("two")
+    return number * number
