@@ -43,6 +43,19 @@ def test_the_report_is_that_of_all_studies_in_full() -> None:
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.loads)
 
 
+def test_the_findings_of_the_readme_are_those_of_the_report() -> None:
+    page = Text()
+    page.feed((DOCS / "report.html").read_text())
+    report = " ".join("".join(page.words).split())
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    for told in ("2.00 (1.96 to 2.03)", "309 to 9,230", "2.8 to 11 times fewer", "78.5 %"):
+        assert told in report
+        assert told in readme
+    for told in ("10 of 26 learners", "none of 1,380 certified policies was worse than epsilon"):
+        assert told in report
+        assert told in readme
+
+
 def test_the_figure_of_the_readme_is_that_of_the_report() -> None:
     from base64 import b64encode
 

@@ -151,6 +151,16 @@ def test_page_shows(tmp_path: Path, width: int) -> None:
     assert wide > wide_frame if width == 360 else small == small_frame
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_shipped_report_shows(tmp_path: Path, width: int) -> None:
+    html = (Path(__file__).parents[1] / "docs" / "report.html").read_text()
+    seen, complaints = measure(tmp_path, html, width)
+    assert complaints == []
+    assert len(seen["images"]) >= 8
+    assert all(seen["images"])
+    assert seen["needed"] <= seen["room"]
+
+
 def test_faults_would_be_noticed(tmp_path: Path) -> None:
     faults = (
         '<img src="data:image/svg+xml;base64,AAAA" alt="none">'

@@ -19,7 +19,7 @@ from logging import CRITICAL, getLogger
 from threading import Thread, current_thread, main_thread
 from time import sleep
 from typing import Any, TypeVar
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings, simplefilter
 
 from ucfh.errors import InputError
 
@@ -103,6 +103,8 @@ def _in_processes(
         initializer=_end_with,
         initargs=(os.getpid(),),
     )
+    # a worker that has grown large is replaced, which is nothing to worry about
+    filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     try:
         with _deaf():
             results = pool(delayed(_numbered)(work, k, job) for k, job in jobs)

@@ -204,10 +204,14 @@ class Store:
         ]
 
     def made_with(self) -> dict[str, str]:
-        """What the results were made with; empty if there are none."""
+        """What the results were made with; several commits may share a source. Empty if none."""
         with self._saying("read"):
-            row = self._db.execute("select made_with from results limit 1").fetchone()
-        return {} if row is None else dict(json.loads(row[0]))
+            rows = self._db.execute("select distinct made_with from results").fetchall()
+        found: dict[str, list[str]] = {}
+        for name, value in (item for (text,) in rows for item in json.loads(text).items()):
+            if value not in found.setdefault(name, []):
+                found[name].append(value)
+        return {name: ", ".join(values) for name, values in found.items()}
 
     def seconds(self) -> float:
         """How long all jobs took, added up over processes."""

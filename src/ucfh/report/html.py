@@ -126,7 +126,7 @@ dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line; }
   nav li { margin-bottom: 0.15em; }
   section { margin-top: 1.6rem; padding-top: 1.2rem; }
   figure, .table, .missing, tr, dl { break-inside: avoid; }
-  figure { width: 120mm; margin: 1.1rem auto; }
+  figure { width: 100mm; margin: 1.1rem auto; }
   .table { margin: 1.1rem 0; overflow: visible; background: none; }
   table { min-width: 100%; }
   caption { max-width: none; }
