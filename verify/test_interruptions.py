@@ -15,7 +15,7 @@ KILLS = 10
 SMALL = """
 title = "A study"
 predicted = "Something."
-reading = "mistakes"
+reading = "stationarity"
 
 [[grid]]
 measure = "lifetime"
