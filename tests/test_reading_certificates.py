@@ -51,7 +51,7 @@ def test_the_sets_that_take_fewest_episodes_are_told() -> None:
     assert found.seen[0] == (
         f'With "best" a certificate takes the fewest episodes on 2 of 2 problems (medians of '
         f"{number(middle)}, 2 times fewer than the next best), and none of 120 certified policies "
-        'was worse than epsilon. "best" is told apart from every other kind on 2 of 2 (exact '
+        "was worse than epsilon. It is told apart from every other kind on 2 of 2 (exact "
         "signed-rank tests, Holm's correction at 5 %, 20 runs of each kind)."
     )
     [table] = found.tables

@@ -154,10 +154,11 @@ def _page(store: Store) -> str:
     asked = _in_order(store)
     sections = [section(one, store) for one in asked]
     small = [one.study.name for one in asked if one.quick]
+    wanted = {job.id for one in asked for job in one.jobs()}  # some are in two studies
     about = {
         **{key: value or "unknown" for key, value in store.made_with().items()},
         "seed": ", ".join(str(x) for x in sorted({one.root for one in asked})),
-        "results": f"{sum(one.jobs for one in sections)} jobs",
+        "results": f"{len(store.done() & wanted):,} jobs",
         "computing time": f"{store.seconds() / 60:.1f} minutes of one core",
     }
     if small:

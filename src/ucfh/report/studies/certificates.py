@@ -129,7 +129,7 @@ def _tested(runs: Runs, lead: str) -> str:
         sure += next(place.last for place in ranking(found) if place.agent == lead) == 1
     each = [len(of) for by_set in enough for of in by_set.values()]
     return (
-        f'"{lead}" is told apart from every other kind on {sure} of {len(enough)} (exact '
+        f"It is told apart from every other kind on {sure} of {len(enough)} (exact "
         f"signed-rank tests, Holm's correction at {100 * (1 - LEVEL):.0f} %, {span(each)} runs "
         "of each kind)."
     )
