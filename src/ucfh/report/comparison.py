@@ -9,13 +9,11 @@ import numpy as np
 
 from ucfh.files import AnyPath, check_ending
 from ucfh.report.figures import ENDINGS, save
+from ucfh.report.section import COLOURS
 
 if TYPE_CHECKING:
     from ucfh.comparison.runner import Comparison, Standing
     from ucfh.table import Floats
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""People with any colour vision tell these apart (Okabe and Ito); their yellow is too pale."""
 
 STYLES = ("-", "--", ":", "-.")
 """Four kinds of dashes and seven colours in turn make 28 kinds of lines."""
