@@ -60,7 +60,7 @@ def test_the_sets_that_take_fewest_episodes_are_told() -> None:
     assert table.rows == [["chain, eps 0.2", *cells], ["random, eps 0.2", *cells]]
     [figure] = found.figures
     assert "median and 95 % interval" in figure.caption
-    assert "<svg" in figure.svg()
+    assert "<svg" in figure.svg
 
 
 def test_what_is_not_told_apart_is_not_claimed() -> None:
@@ -157,7 +157,7 @@ def test_exact_powers(power: int) -> None:
             str(power),
         ]
     ]
-    assert "<svg" in found.figures[0].svg()
+    assert "<svg" in found.figures[0].svg
 
 
 def test_a_power_that_falls_and_a_point_that_was_cut_off() -> None:
@@ -181,7 +181,7 @@ def test_a_single_run() -> None:
         found = read([run(5, 0, label)])
         assert "on 1 of 1 problem (medians of 5), and none of 1 certified" in found.seen[0]
         for figure in found.figures:
-            assert "<svg" in figure.svg()
+            assert "<svg" in figure.svg
 
 
 @settings(max_examples=30)

@@ -57,7 +57,7 @@ def test_all_hold() -> None:
     assert rows["updates, as corrected"] == ["1 of 1", "1.11", "chain"]
     assert rows["Theorem 1: episodes worse than epsilon"] == ["1 of 1*", "1e+07", "chain"]
     assert rows["Lemma 1: share of lives in which the MDP leaves the sets"][1] == "inf"
-    assert "<svg" in found.figures[0].svg()
+    assert "<svg" in found.figures[0].svg
 
 
 def test_failures_are_named() -> None:
@@ -108,7 +108,7 @@ def test_endless_mistakes_and_nothing_at_all() -> None:
     only_zero = read([result([line("planning: V* - V~", 0.0, 0.0)])])
     assert only_zero.figures == []
     nothing = read([result([line("Lemma 1: share", 0.05, 0.0)])])
-    assert "<svg" in nothing.figures[0].svg()
+    assert "<svg" in nothing.figures[0].svg
 
 
 @given(

@@ -56,7 +56,7 @@ def read(results: list[Result]) -> Reading:
     assert reading.seen
     assert all(reading.seen)
     for figure in reading.figures:
-        assert "nan" not in figure.svg()
+        assert "nan" not in figure.svg
     for table in reading.tables:
         assert all(len(row) == len(table.columns) for row in table.rows)
     return reading
@@ -88,7 +88,7 @@ def test_the_same_results_read_the_same() -> None:
     rows = study(dict.fromkeys(SETS, 1.0), n=3)
     one, other = read(rows), read(rows)
     assert (one.seen, one.tables) == (other.seen, other.tables)
-    assert [f.svg() for f in one.figures] == [f.svg() for f in other.figures]
+    assert [f.svg for f in one.figures] == [f.svg for f in other.figures]
 
 
 def test_sets_that_matter_are_told_with_their_sizes() -> None:

@@ -62,4 +62,4 @@ def test_one_figure_a_life() -> None:
     ]
     names = [figure.name for figure in read(lives).figures]
     assert len(set(names)) == 2
-    assert all(figure.svg().startswith("<?xml") for figure in read(lives).figures)
+    assert all(figure.svg.startswith("<?xml") for figure in read(lives).figures)

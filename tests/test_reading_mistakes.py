@@ -53,7 +53,7 @@ def say(results: list[Result]) -> str:
 
 def drawn(results: list[Result]) -> str:
     (figure,) = read(results).figures
-    svg = figure.svg()
+    svg = figure.svg
     ElementTree.fromstring(svg)
     return svg
 

@@ -147,7 +147,7 @@ def test_ties_share_the_lead_and_a_right_first_policy_is_told() -> None:
     )
     assert "2 of 2 learners follow a policy" in found.seen[0]
     for figure in found.figures:
-        assert "<svg" in figure.svg()
+        assert "<svg" in figure.svg
 
 
 def test_who_learns_on_some_problems() -> None:
@@ -204,7 +204,7 @@ def test_degenerate_figures() -> None:
         study(1),
     ):
         for figure in read(runs).figures:
-            assert "<svg" in figure.svg()
+            assert "<svg" in figure.svg
 
 
 def test_problems_are_named_shortly() -> None:

@@ -76,7 +76,7 @@ def drawn(results: list[Result]) -> list[str]:
     """The names of the figures, each of which is drawn."""
     figures = read(results).figures
     for figure in figures:
-        ElementTree.fromstring(figure.svg())
+        ElementTree.fromstring(figure.svg)
     return [figure.name for figure in figures]
 
 

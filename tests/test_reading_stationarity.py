@@ -56,7 +56,7 @@ def read(results: list[Result]) -> Reading:
     assert reading.seen
     assert all(reading.seen)
     for figure in reading.figures:
-        assert "nan" not in figure.svg()
+        assert "nan" not in figure.svg
     for table in reading.tables:
         assert all(len(row) == len(table.columns) for row in table.rows)
     return reading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -98,7 +99,8 @@ def read(html: str) -> Reader:
 
 
 def test_same_input_same_bytes(html: str) -> None:
-    assert page(SECTIONS, ABOUT) == html
+    anew = [replace(x, figures=[replace(figure) for figure in x.figures]) for x in SECTIONS]
+    assert page(anew, ABOUT) == html
     assert page(SECTIONS[:2], ABOUT) != html
 
 

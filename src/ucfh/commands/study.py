@@ -59,10 +59,11 @@ def run_study(
     asked = [Asked(study, quick, seed) for study in _read(names)]
     with Store(out, write=True) as store:
         progress = _do(asked, store, workers, cluster)
-        sections = [section(one, store) for one in asked]
+        every = _sections(store)
+        sections = [every[one.study.name] for one in asked]
         _write_figures(store, sections)
         path = store.folder / PAGE
-        write_text(path, _page(store), force=True)
+        write_text(path, _page(store, list(every.values())), force=True)
     about = {"folder": out, "report": str(path), "jobs": progress.total, "done": progress.done}
     if json:
         failures = [{**job.arguments, "reason": why} for job, why in progress.failures]
@@ -134,8 +135,8 @@ def run_report(folder: str, html: str | None, force: bool, json: bool) -> None:
     check_outputs([(html, (".html",))], [], force)
     with Store(folder) as store:
         path = str(store.folder / PAGE) if html is None else html
-        write_text(path, _page(store), force or html is None)
-        sections = [section(one, store) for one in _in_order(store)] if json else []
+        sections = list(_sections(store).values())
+        write_text(path, _page(store, sections), force or html is None)
     if json:
         told = [_as_dict(one) for one in sections]
         print_json({"report": path, "studies": told, "version": __version__})
@@ -143,17 +144,17 @@ def run_report(folder: str, html: str | None, force: bool, json: bool) -> None:
         print(f"{'report':>12}  {path}")
 
 
-def _in_order(store: Store) -> list[Asked]:
-    """The studies of a folder: those of the package in their order, then others by name."""
+def _sections(store: Store) -> dict[str, Section]:
+    """All studies of a folder: those of the package in their order, then others by name."""
     rank = {name: k for k, name in enumerate(STUDIES)}
-    return sorted(store.asked(), key=lambda x: (rank.get(x.study.name, len(rank)), x.study.name))
+    asked = sorted(store.asked(), key=lambda x: (rank.get(x.study.name, len(rank)), x.study.name))
+    return {one.study.name: section(one, store) for one in asked}
 
 
-def _page(store: Store) -> str:
+def _page(store: Store, sections: list[Section]) -> str:
     """The report of all studies of a folder."""
-    asked = _in_order(store)
-    sections = [section(one, store) for one in asked]
-    small = [one.study.name for one in asked if one.quick]
+    asked = store.asked()
+    small = {one.study.name for one in asked if one.quick}
     wanted = {job.id for one in asked for job in one.jobs()}  # some are in two studies
     about = {
         **{key: value or "unknown" for key, value in store.made_with().items()},
@@ -162,14 +163,14 @@ def _page(store: Store) -> str:
         "computing time": f"{store.seconds() / 60:.1f} minutes of one core",
     }
     if small:
-        about["quick versions"] = ", ".join(small)
+        about["quick versions"] = ", ".join(one.name for one in sections if one.name in small)
     return page(sections, about)
 
 
 def _write_figures(store: Store, sections: list[Section]) -> None:
     for one in sections:
         for figure in one.figures:
-            write_text(store.folder / f"{figure.name}.svg", figure.svg(), force=True)
+            write_text(store.folder / f"{figure.name}.svg", figure.svg, force=True)
 
 
 def _as_dict(one: Section) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def _section(number: int, study: Section) -> str:
 
 
 def _figure(number: str, figure: Figure) -> str:
-    data = b64encode(figure.svg().encode()).decode()
+    data = b64encode(figure.svg.encode()).decode()
     # its size in pixels, so that text does not move while a browser reads on
     return (
         f'<figure>\n<img src="data:image/svg+xml;base64,{data}" alt="{escape(figure.alt)}" '

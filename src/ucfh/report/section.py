@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -47,8 +48,9 @@ class Figure:
     draw: Callable[[Any], None]
     height: float = 3.8
 
+    @cached_property
     def svg(self) -> str:
-        """The figure as SVG, the same for the same results."""
+        """The figure as SVG, the same for the same results; drawn once."""
         import matplotlib
 
         matplotlib.use("Agg")
