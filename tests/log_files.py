@@ -20,6 +20,7 @@ from ucfh import Problem
 from ucfh.files import labels_of
 from ucfh.live.logs import Log
 
+HARMLESS = ("cut", "long", "action")
 COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 
 
@@ -38,6 +39,14 @@ class Slow:
     moves: Counter[Any] = field(default_factory=Counter)  # by (t or 0, s, a, s')
     sums: dict[Any, float] = field(default_factory=lambda: defaultdict(float))  # by (t or 0, s, a)
     faults: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    lost: int = 0
+    # by ("step" or "state" or "action", label): of each of its rows, whether it is lost
+    rows_of: dict[Any, list[bool]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def has_lost_its_point(self) -> bool:
+        """Whether more than a few rows in a thousand are lost, or all of something."""
+        return self.lost > 0.005 * self.rows or any(map(all, self.rows_of.values()))
 
 
 def rows_of(path: Path) -> list[tuple[int, dict[str, Any] | str]]:
@@ -120,14 +129,17 @@ def slow_read(
     seen: list[Any] = []
     ends: list[tuple[bool, int, str, int]] = []
     unfinished = None
-    left, due, over = False, 0, False
+    left, due, over, torn = "", -1, False, False
+    went_on: set[str] = set()
+    arrived: dict[bool, set[str]] = {True: set(), False: set()}  # by whether it was done
     for i, (line, row) in enumerate(rows):
         new = i == 0 or ids[i] != ids[i - 1]
         again = new and ids[i] in seen
         if new:
             seen.append(ids[i])
-            left, due, over = False, 0, False
+            left, due, over, torn = "", -1, False, False
             out.episodes += 1
+        due += 1
         t = _time(value(i, "t")) - first
         s, following = state(i, "state"), state(i, "next_state")
         a = allowed.action(value(i, "action"))
@@ -165,26 +177,42 @@ def slow_read(
             out.start[s] += 1
         if kind is not None and (not left or kind in ("line", "cut")):
             out.faults[kind].append(line)
-        left = left or kind is not None
+        left = left or kind or ""
+        torn = torn or kind in ("line", "cut", "repeat", "after", "t")
+        if not torn:
+            out.horizon = max(out.horizon, t + 1)
+        lost = left not in ("", *HARMLESS) or kind == "line"
+        out.lost += lost
+        readable = isinstance(row, dict)
+        for what, label, is_there in (
+            ("step", str(t + first), not torn),
+            ("state", s, readable and s not in ("", UNKNOWN)),
+            ("action", a, readable and a not in ("", UNKNOWN)),
+        ):
+            if is_there:
+                out.rows_of[what, label].append(lost)
+        went_on.add(s)
+        if done not in ("1", "true"):
+            arrived[False].add(following)
+        elif not left:
+            arrived[True].add(following)
         if not left:
             stage = t if stage_dependent else 0
             out.moves[stage, s, a, following] += 1
             out.sums[stage, s, a] += reward
             out.counted += 1
-            out.horizon = max(out.horizon, t + 1)
             if done in ("1", "true") or (i + 1 < len(rows) and ids[i + 1] != ids[i]):
                 ends.append((done in ("1", "true"), t + 1, following, line))
             elif i + 1 == len(rows):
                 unfinished = t + 1, following, line
-        due, over = t + 1, ends_here
+        over = ends_here
     out.rows = len(rows)
     out.horizon = horizon or out.horizon
     out.states = set(states) if states is not None else out.states
     out.actions = set(actions) if actions is not None else out.actions
     if problem is None:
-        went_on = {s for _, s, _, _ in out.moves}
         early = {s for said, length, s, _ in ends if said and length < out.horizon}
-        out.terminal = early - went_on
+        out.terminal = (early | (arrived[True] - arrived[False])) - went_on
     else:
         out.terminal = set(allowed.terminal)
     for said, length, s, line in ends:
@@ -289,7 +317,7 @@ def assert_same(log: Log, slow: Slow) -> None:
     assert found == {
         kind: (len(lines), tuple(sorted(lines)[:3])) for kind, lines in slow.faults.items()
     }
-    harmful = set(slow.faults) - {"cut", "long", "action"}
+    harmful = set(slow.faults) - {*HARMLESS}
     assert bool(harmful) == any("what is wrong" in sentence for sentence in log.assumptions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from certified_cases import Case, cases, draw_case
-from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make
+from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
 from ucfh.best import Best
 from ucfh.certificate import SHOWN, Open
 
@@ -169,7 +170,7 @@ INFINITE[0, 0, 0] = np.inf
         (HALF * np.nan, {}, "counts must be whole numbers"),
         (INFINITE, {}, "counts"),
         (OUTSIDE, {}, "2 counts are of successors that the problem was told cannot follow"),
-        (GOOD, {"problem": None}, "counts need a problem"),
+        (GOOD, {"problem": None}, "counts need the problem"),
         (GOOD, {"problem": CHAIN.problem.hiding("rewards")}, "counts say nothing of rewards"),
         (GOOD, {"delta": 0}, r"delta = 0 is outside \(0, 1\]"),
         (GOOD, {"delta": 2}, r"delta = 2 is outside \(0, 1\]"),
@@ -183,3 +184,84 @@ def test_wrong_arguments(data: Any, options: dict[str, Any], message: str) -> No
     with pytest.raises(InputError, match=message) as caught:
         certify(data, **given)
     assert "\n" not in str(caught.value)
+
+
+# -- counts that cannot be ------------------------------------------------------------------------
+
+
+def coin(**changes: Any) -> Counts:
+    """100 visits of one pair with a reward of 0.5 each, but for what is changed."""
+    counts = Counts.zero(COIN)
+    counts.visits[:] = [100, 100]
+    counts.successors[:] = [100, 100]
+    counts.rewards[0] = 50.0
+    for name, value in changes.items():
+        setattr(counts, name, value)
+    return counts
+
+
+COIN = Problem(1, 1, 1)
+
+
+def test_right_counts_are_taken() -> None:
+    known = certify(coin(), COIN)
+    assert known.lower < 0.5 < known.upper
+    certify(coin(rewards=np.array([100 * (1 + 1e-15), 0.0])), COIN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rewards": np.array([5000.0, 0])}, r"\(s=0, a=0\): its rewards sum to 5000, outside"),
+        ({"rewards": np.array([-300.0, 0])}, r"\(s=0, a=0\): its rewards sum to -300, outside"),
+        ({"rewards": np.array([np.nan, 0])}, r"its rewards sum to nan"),
+        ({"rewards": np.array([100.1, 0])}, r"its rewards sum to 100.1"),
+        ({"rewards": np.zeros(3)}, "with 3 rewards in place of 2"),
+        ({"successors": np.array([-100, 100])}, r"a successor was counted -100 times"),
+        ({"successors": np.array([99, 100])}, r"counted 99 times, which is not the number of its"),
+        ({"successors": np.array([0.5, 100])}, "successors must be whole numbers"),
+        ({"visits": np.array([100.0, 100])}, "visits must be whole numbers"),
+        ({"visits": np.full(2, 2**62), "successors": np.full(2, 2**62)}, r"less than 2\^61"),
+    ],
+)
+def test_counts_that_cannot_be(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        certify(coin(**changes), COIN)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full((1, 1, 1), 2**62), r"less than 2\^61"),
+        (np.full((1, 1, 1), 2**63, np.uint64), r"less than 2\^61"),
+        (np.full((1, 1, 1), 1e300), r"less than 2\^61"),
+        (np.full((1, 1, 1), "7"), "whole numbers"),
+        (np.full((1, 1, 1), True), "whole numbers"),
+        (np.full((1, 1, 1), None), "whole numbers"),
+        (np.full((1, 1, 1), 1j), "whole numbers"),
+    ],
+)
+def test_arrays_of_counts_that_cannot_be(array: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        certify(array, Problem(1, 1, 1, rewards=[[0.5]]))
+
+
+def test_with_an_unknown_start_the_gap_is_the_smaller_of_two() -> None:
+    """The mean of D over what the start may be, and upper - lower: either may be the smaller."""
+    smaller = 0
+    for seed in range(40):
+        case = draw_case(seed, visits=(0, 1, 40), hide=("initial", "rewards"))
+        b = Best(case.problem, 0.1).bounds(case.counts)
+        assert b.difference <= b.upper - b.lower
+        smaller += b.difference == b.upper - b.lower
+    assert 0 < smaller < 40
+
+
+def test_a_log_that_was_read_is_data_too(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("episode,t,state,action,reward,next_state\n1,0,a,go,0,a\n2,0,a,go,1,a\n")
+    log, known = read_log(path), certify(path, delta=0.1)
+    assert certify(log, delta=0.1).upper == known.upper
+    assert certify(log, delta=0.1).assumed == known.assumed == log.assumptions
+    with pytest.raises(InputError, match="leave it out"):
+        certify(log, COIN)

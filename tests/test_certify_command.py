@@ -61,7 +61,7 @@ def test_faults_are_told_and_strict_fails(
     path.write_text(
         "episode,t,s,action,reward,next_state\n1,0,a,go,0,b\n1,2,b,go,1,a\n2,0,a,go,7,b\n2,1,b,stay,1,a\n"
     )
-    named = ["certify", str(path), "--columns", "state=s"]
+    named = ["certify", str(path), "--columns", "state=s", "--accept-losses"]
     code, out, _ = run(capsys, *named)
     assert code == 3
     assert out.count("       fault  1 x ") == 2

@@ -48,7 +48,7 @@ def read(text: str | bytes, tmp_path: Path, *args: Any, **options: Any) -> Log:
     """The log in a .csv file with the usual columns."""
     path = tmp_path / "log.csv"
     path.write_bytes(text if isinstance(text, bytes) else (HEAD + text).encode())
-    return read_log(path, *args, **options)
+    return read_log(path, *args, **{"accept_losses": True, **options})
 
 
 def refusal(action: Callable[..., object], *args: Any, **options: Any) -> str:
@@ -62,7 +62,7 @@ def refusal(action: Callable[..., object], *args: Any, **options: Any) -> str:
 def attempt(path: Path, *args: Any, **options: Any) -> Log | str:
     """The log in a file that may be damaged, or the line that says why it is refused."""
     try:
-        return read_log(path, *args, **options)
+        return read_log(path, *args, **{"accept_losses": True, **options})
     except InputError as error:
         message = str(error)
     assert message.startswith(str(path))
@@ -107,9 +107,13 @@ def test_finds_what_the_slow_reader_finds(
         patch.setattr(rows, "BATCH", chunk // 8)
         patch.setattr(labels, "MOST_KEPT", chunk)
         log = attempt(path, problem, **options)
+        careful = attempt(path, problem, **options, accept_losses=False)
     slow = slow_read(path, problem, **options)
     if isinstance(log, Log):
         assert_same(log, slow)
+        assert isinstance(careful, str) == slow.has_lost_its_point
+        if isinstance(careful, str):
+            assert f"{slow.lost} of {slow.rows} rows are lost" in careful
     else:
         assert "no row of it can be counted" in log
         assert not (slow.states and slow.actions and slow.horizon)
@@ -155,7 +159,7 @@ def test_formats_agree(
     for name, variant in variants.items():
         paths.append(tmp_path / name)
         paths[-1].write_bytes(variant)
-    first, *others = (fields(read_log(path, **options)) for path in paths)
+    first, *others = (fields(read_log(path, **options, accept_losses=True)) for path in paths)
     for other in others:
         assert other == first
 
@@ -383,7 +387,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         ("episode,t,state,state,action,reward,next_state", {}, "'state' is there twice"),
         ("episode;t;state", {}, "(known: episode;t;state)"),
         ("", {}, "it is empty"),
-        ("\udcff", {}, "line 1 must name the columns"),
+        ("\udcff", {}, "line 1 is not UTF-8"),
     ],
 )
 def test_columns_that_are_not_there(
@@ -404,7 +408,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     assert "it has no rows); to go on with none, declare states and actions" in refusal(
         read, "", tmp_path
     )
-    assert "line 2: reward '7'" in refusal(read, "0,0,a,x,7,a,\n", tmp_path)
+    assert "line 2: reward '7'" in refusal(read, "0,0,a,x,7,a,\n", tmp_path, accept_losses=False)
     assert read("", tmp_path, TOLD).rows == 0
 
 
@@ -447,7 +451,7 @@ def test_parquet_with_types(tmp_path: Path) -> None:
     }
     path = tmp_path / "log.parquet"
     parquet.write_table(pyarrow.table(columns), path)
-    log = read_log(path)
+    log = read_log(path, accept_losses=True)
     assert log.problem.action_names == ("[0, 1]", "[0, 2]")
     assert [(fault.kind, fault.first.split(":")[0]) for fault in log.faults] == [
         ("reward", "row 4")
@@ -467,7 +471,7 @@ def test_json_lines(tmp_path: Path) -> None:
     row = '{"episode": 1, "t": %d, "state": %s, "action": true, "reward": 1, "next_state": %s%s}\n'
     text = row % (0, "[0, 1]", "{}", "") + row % (1, "{}", "null", "") + row % (2, 1, 1, "")
     path.write_text(text + row % (3, 1, 1, ', "t": 4') + (row % (4, 1, 1, ""))[:-1])
-    log = read_log(path)
+    log = read_log(path, accept_losses=True)
     assert log.problem.state_names == ("1", "[0, 1]", "{}")
     assert log.problem.action_names == ("True",)
     assert [(fault.kind, fault.lines) for fault in log.faults] == [

@@ -21,10 +21,13 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
    L_t <= V*_t all actions have to. It never bounds the value of a policy found in the data.
 
 3. What a policy earns, from episodes. Freeze a policy, the j-th; let later episodes follow it, and
-   score each by its reward or, if it leaves the policy, by its reward until then plus a bound from
-   below (by 1) on what the policy would still have earned. Scores have conditional mean at most
-   V^pi and are at least 0, so betting that they are larger than v is a losing game for v >= V^pi.
-   Which episodes are scored is decided before they begin. There is no union over states. As all
+   score each by its reward or, if it leaves the policy, by its reward until then plus a leaving
+   value: a bound from below (by 1) on what the policy would still have earned. While the leaving
+   values are right, scores have conditional mean at most V^pi; and they are at least 0. To bet on
+   them is a losing game for v >= V^pi, if the score of an episode whose leaving values are too
+   high is replaced by 0. That is fair, as it is decided before the episode begins; nobody can
+   carry it out, and nobody has to: where 1 holds, no score is replaced. Which episodes are scored
+   is decided before they begin, too. There is no union over states. As all
    scores are at hand, the wealth of bets on them, sum_k w_k prod_i (1 + 2^-k (X_i/v - 1)) with
    weights w_k = 1/((k+1)(k+2)), is computed and not bounded by its regret: V^pi >= the largest v
    at which it reaches j(j+1)/delta.
@@ -49,9 +52,19 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
    least the smaller of the two functions at w_j, for each state to which both rows lead: what is
    unknown about it cancels.
 
-6. Sampling never affects validity; `ucfh.agents.directed` samples what the gap depends on most.
+6. Rewards that are not told. The mean mu of a row's rewards X is bounded on both sides by one
+   event: a portfolio of the two assets X/mu and (1 - X)/(1 - mu) is a martingale, and its best
+   constant mix has made exp(n kl(x, mu)) or more of one unit, x the mean of what was paid.
 
-The parts share delta: with probability 1 - delta, all of them hold at once, always.
+7. Sampling never affects validity; `ucfh.agents.directed` samples what the gap depends on most.
+
+The parts share delta: with probability 1 - delta, all of them hold at once, always. So bounds that
+contradict each other where an episode may be (U < L, or D < 0) refute, at level delta, what was
+assumed: `Bounds.crossing` says so. Bounds are rounded outward: the mean of a row by its kernel, the
+sums over the steps at the start, by `Best.rounding`.
+
+All this is one family of bounds, over one sequence of counts. Another one over the same data, made
+apart, has a delta of its own.
 """
 
 from __future__ import annotations
@@ -71,10 +84,26 @@ from ucfh.problem import Problem
 from ucfh.table import Bools, Floats, Ints, Table
 
 IDEAS = ("sparse", "fixed", "scores", "difference", "overlap", "directed")
-"""What can be switched off, to measure its worth: 1 to 6 above."""
+"""What can be switched off, to measure its worth: 1 to 5 and 7 above."""
 
 SHARES = {"above": 0.5, "below": 0.1, "all": 0.25, "scores": 0.15, "rewards": 0.1}
 """How delta is split; what is not needed is shared out among the others."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A contradiction: what is earned from a state is at most ``above``, and at least ``below``.
+
+    Attributes:
+        step: from 0; state: -1 for the start.
+        above, below: of the two bounds, with below > above.
+
+    """
+
+    step: int
+    state: int
+    above: float
+    below: float
 
 
 @dataclass(eq=False)
@@ -90,6 +119,7 @@ class Bounds:
         rival, branch: (H, S) the row that decided D, and how.
         x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
+        crossing: where two of them contradict each other; None if they do not.
 
     """
 
@@ -113,6 +143,7 @@ class Bounds:
     difference: float = 0.0
     estimate: float = 0.0
     second: float = 0.0
+    crossing: Crossing | None = None
 
 
 def possible(problem: Problem) -> Bools:
@@ -153,6 +184,10 @@ class Best:
         delta: the probability with which any of the bounds may ever fail.
         without: ideas that are switched off; see `IDEAS`.
 
+    Attributes:
+        rounding: how far a value at the start may be off. Each of H steps rounds a handful of
+            numbers of size H, and so does the mean over the start, once for each of its states.
+
     """
 
     def __init__(self, problem: Problem, delta: float, without: tuple[str, ...] = ()) -> None:
@@ -176,6 +211,8 @@ class Best:
         H, S = problem.horizon, problem.states
         self.U, self.L = np.full((H + 1, S), np.inf), np.zeros((H + 1, S))
         self.U[H] = 0.0
+        starts = 1 if problem.initial is None else int((problem.initial > 0).sum())
+        self.rounding = 16.0 * H * (H + starts) * 2.0**-53
         pairs = problem.table.pairs
         self.found = [np.zeros((H + 1, k)) for k in (pairs, pairs, S, S)]
         self._zero_eta()
@@ -255,7 +292,19 @@ class Best:
         if self.on["difference"]:
             b.lower = self.at_start(b.W, counts, -1.0, self.eta_all)
             b.difference = self.at_start(b.D, counts, 1.0, self.eta_all)
+            b.difference = min(b.difference, b.upper - b.lower)
+        b.crossing = self._find_crossing(b)
         return b
+
+    def _find_crossing(self, b: Bounds) -> Crossing | None:
+        """Where an episode may be and bounds contradict each other by more than rounding."""
+        crossed = np.minimum(b.U - b.L, b.D) + self.rounding < 0
+        if not crossed.any():
+            return None
+        for t, s in np.argwhere(crossed[:-1] & possible(self.problem))[:1]:
+            below = max(b.L[t, s], b.U[t, s] - b.D[t, s])
+            return Crossing(int(t), int(s), float(b.U[t, s]), float(below))
+        return None
 
     @property
     def bonus(self) -> Floats | None:
@@ -275,16 +324,16 @@ class Best:
 
     def at_start(self, V: Floats, counts: Counts, sign: float, eta: Floats) -> float:
         """The mean of V[0] over the start: a bound from above (1) or below (-1), or as seen (0)."""
-        if self.problem.initial is not None or sign == 0.0:
+        if sign == 0.0:
             return float(self.start(counts) @ V[0])
-        table = self.problem.table
-        at = table.entries_of(table.start)
-        n = int(counts.visits[-1])
-        return float(
-            balls.reach(
-                at.start, at.stop, table.indices, counts.successors, n, V[0], sign, float(eta[-1])
-            )
-        )
+        if self.problem.initial is not None:
+            x = float(self.problem.initial @ V[0])
+        else:
+            table = self.problem.table
+            at, n = table.entries_of(table.start), int(counts.visits[-1])
+            c, radius = counts.successors, float(eta[-1])
+            x = float(balls.reach(at.start, at.stop, table.indices, c, n, V[0], sign, radius))
+        return min(max(x + sign * self.rounding, 0.0), float(self.problem.horizon))
 
     def blame(self, counts: Counts, b: Bounds, by_difference: bool) -> Floats:
         """(rows,) how much of the gap each row accounts for; see the kernel."""
@@ -324,21 +373,12 @@ class Best:
 
     def lower_values(self, counts: Counts, rows: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns at least, by 1."""
-        table = self.problem.table
-        W = np.zeros((len(rows) + 1, table.states))
-        balls.evaluate(
-            table.indptr,
-            table.indices,
-            table.stride,
-            counts.successors,
-            counts.visits,
-            self.eta_all,
-            self.r_low,
-            self.bonus,
-            rows,
-            W,
-        )
-        return W
+        return self._evaluate(counts, rows, self.eta_all, self.r_low, -1.0)
+
+    def most_of(self, counts: Counts, rows: Ints) -> float:
+        """What the policy that takes rows (H, S) earns at most, by 1, from the start."""
+        values = self._evaluate(counts, rows, self.eta_all, self.r_up, 1.0)
+        return self.at_start(values, counts, 1.0, self.eta_all)
 
     def price_of_scores(self, j: int) -> float:
         """ln(j(j+1)/delta): what bets on the scores of the j-th frozen policy have to win."""
@@ -346,6 +386,10 @@ class Best:
 
     def mean_values(self, counts: Counts, rows: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
+        return self._evaluate(counts, rows, np.zeros(self.problem.table.rows), self.r, -1.0)
+
+    def _evaluate(self, counts: Counts, rows: Ints, eta: Floats, r: Floats, sign: float) -> Floats:
+        """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
         table = self.problem.table
         W = np.zeros((len(rows) + 1, table.states))
         balls.evaluate(
@@ -354,10 +398,11 @@ class Best:
             table.stride,
             counts.successors,
             counts.visits,
-            np.zeros(table.rows),
-            self.r,
+            eta,
+            r,
             self.bonus,
             rows,
+            sign,
             W,
         )
         return W
@@ -367,7 +412,7 @@ class Best:
         if not scores:
             return 0.0
         x, times = np.array([*scores]), np.array([*scores.values()])
-        return float(lower_mean(x, times, self.price_of_scores(j)))
+        return max(0.0, float(lower_mean(x, times, self.price_of_scores(j))) - self.rounding)
 
     def robust(self, counts: Counts) -> tuple[Any, float]:
         """The policy (H, S) that is certain to earn most, by 1, and how much at the start."""

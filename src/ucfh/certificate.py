@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.best import Best
-from ucfh.counts import Counts
+from ucfh.best import Best, Crossing
+from ucfh.counts import MOST_COUNTED, Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem
 
@@ -54,6 +54,8 @@ class Certificate:
         method: how it was obtained.
         assumed: what was taken for granted, as sentences.
         missing: the pairs that hold the gap open, worst first.
+        contradiction: how bounds contradict each other, in a sentence: what was assumed is
+            refuted, and nothing is certified. None if they do not.
 
     """
 
@@ -67,26 +69,37 @@ class Certificate:
     method: str
     assumed: tuple[str, ...] = ()
     missing: tuple[Open, ...] = field(default=())
+    contradiction: str | None = None
 
     @property
     def certified(self) -> bool:
         """Whether the policy is epsilon-optimal, with probability 1 - delta."""
-        return self.epsilon is not None and self.gap <= self.epsilon
+        close = self.epsilon is not None and self.gap <= self.epsilon
+        return close and self.contradiction is None
 
     def as_dict(self) -> dict[str, Any]:
         """All but the policy, as numbers and texts."""
         out = {name: getattr(self, name) for name in TEXTS}
-        return {**out, "assumed": list(self.assumed), "missing": [vars(x) for x in self.missing]}
+        missing = [vars(x) for x in self.missing]
+        return {
+            **out,
+            "assumed": list(self.assumed),
+            "missing": missing,
+            "contradiction": self.contradiction,
+        }
 
     @classmethod
     def of_dict(cls, saved: dict[str, Any], policy: NDArray[Any]) -> Certificate:
         """The converse of `as_dict`."""
         missing = tuple(Open(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
+        texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
 
     def __repr__(self) -> str:
         what = "certified" if self.certified else "not certified"
+        if self.contradiction is not None:
+            return f"Certificate(not certified: {self.contradiction}; {self.episodes} episodes)"
         return (
             f"Certificate({what}: {self.lower:.4g} <= V^pi, V* <= {self.upper:.4g}, "
             f"V* - V^pi <= {self.gap:.4g}, delta {self.delta:g}, {self.episodes} episodes)"
@@ -108,6 +121,21 @@ def assumptions(problem: Problem) -> tuple[str, ...]:
     return tuple(out)
 
 
+def contradiction(problem: Problem, crossing: Crossing | None, delta: float) -> str | None:
+    """What bounds that contradict each other mean, in a sentence."""
+    if crossing is None:
+        return None
+    where = ""
+    if crossing.state >= 0:
+        name = problem.state_names[crossing.state] if problem.state_names else crossing.state
+        where = f" from state {name!r} at step {crossing.step + 1}"
+    return (
+        f"the data contradict the assumptions: by one bound at most {crossing.above:.6g} is earned"
+        f"{where}, by another at least {crossing.below:.6g}; if all that is assumed were true, "
+        f"this would happen with probability {delta:g} at most"
+    )
+
+
 def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[Open, ...]:
     """The rows with the largest blame (rows,), by name."""
     total = float(blame.sum())
@@ -126,13 +154,15 @@ def certify(
 
     Args:
         data: `ucfh.Counts` over the problem's table, or arrays of counts of s' after (s, a), with
-            shape (S, A, S) or (H, S, A, S); or the path of a log (see `ucfh.read_log`).
+            shape (S, A, S) or (H, S, A, S); or the path of a log; or a log that `ucfh.read_log`
+            has read, if it needs more to be read than a path.
         problem: what is known; with a log it may be left out.
         delta: the probability with which the certificate may be wrong.
         epsilon: the accuracy to hold the gap against, if any.
 
     The data may come from any policies, changed at will while they were collected, as long as
-    nobody looked into the future: a log selected by outcome voids the certificate.
+    nobody looked into the future: a log selected by outcome voids the certificate. A learner that
+    begins with the same data makes bounds of its own: both are right with probability 1 - 2 delta.
 
     >>> import numpy as np
     >>> from ucfh import make
@@ -143,22 +173,20 @@ def certify(
     True
 
     """
-    if isinstance(data, (str, PathLike)):
-        from ucfh.live.logs import read_log
+    from ucfh.live.logs import Log, read_log
 
-        log = read_log(data, problem)
+    if isinstance(data, (str, PathLike)):
+        data, problem = read_log(data, problem), None
+    if isinstance(data, Log):
+        if problem is not None:
+            raise InputError("the log was read with a problem, or without: leave it out here")
         return certificate_of(
-            log.counts, log.problem, delta, epsilon, log.episodes, log.assumptions
+            data.counts, data.problem, delta, epsilon, data.episodes, data.assumptions
         )
     if problem is None:
-        raise InputError("counts need a problem to be counts of: pass problem=ucfh.Problem(...)")
+        raise InputError("counts need the problem they belong to: pass problem=ucfh.Problem(...)")
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
-    if len(counts.successors) != problem.table.entries:
-        raise InputError("the counts are those of another problem: pass the one they belong to")
-    seen = np.add.reduceat(counts.successors, problem.table.indptr[:-1])
-    if not np.array_equal(seen, counts.visits):
-        row = problem.table.name_of(int(np.flatnonzero(seen != counts.visits)[0]))
-        raise InputError(f"the counts of what followed {row} do not add up to its visits")
+    counts.check(problem)
     return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
 
 
@@ -170,11 +198,15 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     given = np.asarray(array)
     if given.shape != shape:
         raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")
-    whole = given.dtype.kind in "iu" or np.array_equal(given, np.floor(given))
+    whole = given.dtype.kind in "iu" or (
+        given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+    )
     if not whole or not np.isfinite(given).all():
         raise InputError("counts must be whole numbers")
     if (given < 0).any():
         raise InputError(f"counts must be at least 0: {given[given < 0][0]} is not")
+    if given.sum(dtype=float) >= MOST_COUNTED:
+        raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}: scale them down")
     if problem.rewards is None:
         raise InputError(
             "arrays of counts say nothing of rewards: tell them to the problem, or pass ucfh.Counts"
@@ -225,4 +257,5 @@ def certificate_of(
         "counts",
         assumed or assumptions(problem),
         what_is_missing(problem, counts, best.blame(counts, b, by_difference)),
+        contradiction(problem, b.crossing, delta),
     )

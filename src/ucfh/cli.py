@@ -8,7 +8,15 @@ from typing import Annotated, NoReturn
 import typer
 
 from ucfh.commands.compare_options import agents, compare
-from ucfh.commands.options import AsJson, Delta, Epsilon, Force, Problem
+from ucfh.commands.options import (
+    AcceptLosses,
+    AsJson,
+    Delta,
+    Encoding,
+    Epsilon,
+    Force,
+    Problem,
+)
 from ucfh.commands.study_options import report, study
 from ucfh.commands.verify_options import verify
 from ucfh.errors import InputError
@@ -59,6 +67,8 @@ def learn(
     log: Annotated[
         str | None, typer.Option(help="begin with what a log shows: .csv, .jsonl or .parquet")
     ] = None,
+    encoding: Encoding = None,
+    accept_losses: AcceptLosses = False,
     plot: Annotated[str | None, typer.Option(help="draw the run: a .png, .svg or .pdf")] = None,
     policy: Annotated[
         str | None, typer.Option(help="write the last policy: a .csv or .json")
@@ -114,6 +124,8 @@ def learn(
         seed=seed,
         method="step" if step else "bulk",
         log=log,
+        encoding=encoding,
+        accept_losses=accept_losses,
         plot=plot,
         policy=policy,
         save=save,
@@ -155,15 +167,18 @@ def certify(
         list[str] | None,
         typer.Option(help="do not tell of the problem: rewards, successors, initial; repeatable"),
     ] = None,
+    encoding: Encoding = None,
     strict: Annotated[bool, typer.Option("--strict", help="fail at the first fault")] = False,
+    accept_losses: AcceptLosses = False,
     policy: Annotated[str | None, typer.Option(help="write the policy: a .csv or .json")] = None,
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Tell what data that somebody has, by whatever policy, say of the best policy.
+    """Report what a log, collected by any policy, proves about the best policy.
 
-    A bound of what can be earned, a policy, what it earns at least, and how far it may be from
-    optimal; exit code 3 if that is more than epsilon. A log that was selected by outcome voids it.
+    A bound on what can be earned, a policy, what it earns at least, and how far it may be from
+    optimal; exit code 3 if that is more than epsilon. A log selected by outcome voids it: one that
+    lost more than a few rows in a thousand, or all of one step, state or action, is refused.
 
     \b
     Examples:
@@ -183,7 +198,9 @@ def certify(
         epsilon=epsilon,
         delta=delta,
         hidden=unknown or [],
+        encoding=encoding,
         strict=strict,
+        accept_losses=accept_losses,
         policy=policy,
         force=force,
         json=json,

@@ -7,11 +7,19 @@ learner never knows which of them did.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from ucfh.errors import InputError
 from ucfh.problem import Problem
-from ucfh.table import Floats, Ints, Table
+from ucfh.table import Bools, Floats, Ints, Table
+
+MOST_COUNTED = 2**61
+"""Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
+
+ROUNDED_SUM = 1e-9
+"""By this part a sum of rewards may exceed the number of them: it was rounded as it grew."""
 
 
 @dataclass(eq=False)
@@ -44,6 +52,37 @@ class Counts:
             np.zeros(table.rows),
         )
 
+    def check(self, problem: Problem) -> None:
+        """Raise unless these may be counts of the problem: whole, consistent, rewards in [0, 1]."""
+        table = problem.table
+        shapes = {"visits": table.rows, "successors": table.entries, "rewards": table.rows}
+        for name, size in shapes.items():
+            array = getattr(self, name)
+            if np.shape(array) != (size,):
+                raise InputError(
+                    f"the counts are those of another problem, with {np.size(array)} {name} in "
+                    f"place of {size}: pass the one they belong to"
+                )
+            if name != "rewards" and np.asarray(array).dtype.kind not in "iu":
+                raise InputError(f"{name} must be whole numbers, of an integer type")
+        least = np.minimum.reduceat(self.successors, table.indptr[:-1])
+        _check_rows(table, least >= 0, "{row}: a successor was counted {x} times", least)
+        for array in (self.visits, self.successors):
+            if array.sum(dtype=float) >= MOST_COUNTED:
+                raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}")
+        seen = np.add.reduceat(self.successors, table.indptr[:-1])
+        unequal = (
+            "{row}: what followed was counted {x} times, which is not the number of its visits"
+        )
+        _check_rows(table, seen == self.visits, unequal, seen)
+        if problem.rewards is None:
+            paid = np.asarray(self.rewards, float)
+            most = self.visits * (1 + ROUNDED_SUM)
+            wrong = (
+                "{row}: its rewards sum to {x:g}, outside of [0, visits]; rescale them to [0, 1]"
+            )
+            _check_rows(table, (paid >= -ROUNDED_SUM * most) & (paid <= most), wrong, paid)
+
     def add(self, other: Counts) -> None:
         """Add another's counts to these."""
         self.visits += other.visits
@@ -74,3 +113,9 @@ class Counts:
         self.visits[:] = arrays[f"{prefix}_visits"]
         self.successors[:] = arrays[f"{prefix}_successors"]
         self.rewards[:] = arrays[f"{prefix}_rewards"]
+
+
+def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:
+    """Raise what is wrong with the first row (rows,) that is not right."""
+    for row in np.flatnonzero(~right)[:1]:
+        raise InputError(wrong.format(row=table.name_of(int(row)), x=x[row]))

@@ -145,9 +145,11 @@ class Sets:
             if self.box is not None:
                 r_lo, r_hi = self.box.reward_lo[:-1], self.box.reward_hi[:-1]
             told = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
-        slack = 0.0
+        # what rounding, and ties between actions, may make of a sum of H values of size H
+        slack = balls.TIE * H * (H + 1)
         if optimistic:
-            told, slack = self._preferring_the_unvisited(told, n)
+            told, worth = self._preferring_the_unvisited(told, n)
+            slack += worth
         if self.box is not None:
             plan = extended_value_iteration(table, self.box.lo, self.box.hi, told, H, optimistic)
             policy, V = plan.policy, plan.values
@@ -171,7 +173,9 @@ class Sets:
                 V,
                 policy,
             )
-        return policy, self._at_start(V, n, 1.0 if optimistic else -1.0) + slack
+        if optimistic:
+            return policy, min(self._at_start(V, n, 1.0) + slack, float(H))
+        return policy, max(self._at_start(V, n, -1.0) - slack, 0.0)
 
     def _preferring_the_unvisited(self, told: Rewards, n: Counts) -> tuple[Rewards, float]:
         """Rewards less next to nothing, more so for actions visited more; and what that costs."""

@@ -30,6 +30,7 @@ STEPS = 12  # of Newton's method at most; two or three are the rule
 NEAR_ZERO = 1e-7  # of the range of values: as good as x = 0
 CLOSE = 0.03  # relative error of KL at which it stops; the bound's goes with its square
 ROUNDING = 1e-14  # of a mean of values, relative: added outward
+ROUNDING_EACH = 2.3e-16  # and for each term of its sum
 TIE = 1e-13  # times H: a difference that rounding may make
 
 
@@ -111,7 +112,7 @@ def _reach(
             most = here
         step = here + min(4.0, max(-4.0, off * kl * (1.0 - w1) / variance))
         x = exp(step if least < step < most else 0.5 * (least + most))
-    bound = min(B, bound + ROUNDING * (abs(B) + span))
+    bound = min(B, bound + (ROUNDING + ROUNDING_EACH * (end - begin)) * (abs(B) + span))
     return sign * bound, best, B, slack
 
 
@@ -181,7 +182,11 @@ def plan(
     V: Floats,
     policy: Ints,
 ) -> None:
-    """Optimistic (sign = 1) or robust planning over balls: V (H+1, S), V[H] = 0, policy (H, S)."""
+    """Optimistic (sign = 1) or robust planning over balls: V (H+1, S), V[H] = 0, policy (H, S).
+
+    Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
+    the best action, a robust one that of the action taken: each a bound in its direction.
+    """
     H, S = policy.shape
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
@@ -200,7 +205,7 @@ def plan(
                 if q > chosen + tie:
                     chosen = q
                     policy[t, s] = action[k]
-            V[t, s] = best
+            V[t, s] = best if sign > 0.0 else chosen
 
 
 @njit(cache=True, nogil=True)
@@ -214,9 +219,13 @@ def evaluate(
     r: Floats,
     bonus: Floats | None,
     rows: Ints,
+    sign: float,
     W: Floats,
 ) -> None:
-    """What the policy that takes rows (H, S) earns at least over balls: W (H+1, S), W[H] = 0."""
+    """What the policy that takes rows (H, S) earns over balls: W (H+1, S), W[H] = 0.
+
+    At least (sign = -1), or at most (sign = 1).
+    """
     H, S = rows.shape
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
@@ -225,7 +234,7 @@ def evaluate(
         for s in range(S):
             row = rows[t, s]
             begin, end = indptr[row], indptr[row + 1]
-            x = _reach(begin, end, indices, c, n[row], W[t + 1], bonus_t, -1.0, eta[row], 0.0)[0]
+            x = _reach(begin, end, indices, c, n[row], W[t + 1], bonus_t, sign, eta[row], 0.0)[0]
             W[t, s] = r_t[row - t * stride] + x
 
 

@@ -65,7 +65,11 @@ def plan(
     V: Floats,
     policy: Ints,
 ) -> None:
-    """Optimistic (sign = 1) or robust planning over balls: V (H+1, S), V[H] = 0, policy (H, S)."""
+    """Optimistic (sign = 1) or robust planning over balls: V (H+1, S), V[H] = 0, policy (H, S).
+
+    Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
+    the best action, a robust one that of the action taken: each a bound in its direction.
+    """
     H, S = policy.shape
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
@@ -81,4 +85,4 @@ def plan(
                 if q > chosen + tie:
                     chosen = q
                     policy[t, s] = action[k]
-            V[t, s] = best
+            V[t, s] = best if sign > 0.0 else chosen

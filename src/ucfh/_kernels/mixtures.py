@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 HALF_LOG_PI = 0.5 * log(pi)
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 LARGE = 40.0  # from where on the series is exact in double precision
+ROUNDING = 2.3e-16  # a little more than 2^-52: what rounding makes of a number of size one
 NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it smaller
 
 
@@ -121,22 +122,33 @@ def excess(indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats) -> None:
 
 @njit(cache=True)
 def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
-    """ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)); bets (K,) is scratch."""
+    """ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)), rounded down.
+
+    bets (K,) is scratch. With u = 2^-53, x_i/v - 1 is off by at most 2 u (x_i/v + 1), which moves
+    its logarithm by 2^-k/(1 + gain) times that; the logarithm and its product with times_i by a
+    few u of their size, and the sum by (number of terms) u of the size of all of them.
+    """
     most = -inf
     for k in range(len(bets)):
         stake = 0.5**k
         total = -log((k + 1.0) * (k + 2.0))
+        size = -total
         for i in range(len(x)):
             gain = stake * (x[i] / v - 1.0)
-            total += times[i] * log1p(gain) if gain > -1.0 else -inf
-        bets[k] = total
-        most = max(most, total)
+            if gain <= -1.0:
+                total = -inf
+                break
+            growth = log1p(gain)
+            total += times[i] * growth
+            size += times[i] * (abs(growth) + stake * (x[i] / v + 1.0) / (1.0 + gain))
+        bets[k] = total - ROUNDING * (len(x) + 8.0) * size if total > -inf else -inf
+        most = max(most, bets[k])
     if most == -inf:
         return -inf
     out = 0.0
     for k in range(len(bets)):
         out += exp(bets[k] - most)
-    return most + log(out)
+    return most + log(out) - ROUNDING * (len(bets) + 8.0) * (1.0 + abs(most))
 
 
 @njit(cache=True)

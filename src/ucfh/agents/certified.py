@@ -3,6 +3,7 @@
     loop
         plan over the sets: V* <= upper, V^pi >= lower for a policy pi
         stop if upper - lower <= epsilon (or if the difference is bounded by that directly)
+        stop, uncertified, if bounds contradict each other: what was assumed is refuted
         follow the optimistic policy until the schedule says so, and count
 
 Schedules: "growth" plans anew after 2 % more episodes, with all that was counted; "doubling" when
@@ -21,7 +22,7 @@ from ucfh.agents.base import Limits
 from ucfh.agents.directed import Directed
 from ucfh.agents.ucfh import UCFH
 from ucfh.best import Best
-from ucfh.certificate import Certificate, assumptions, what_is_missing
+from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit, unknown
 from ucfh.problem import Problem
@@ -39,7 +40,7 @@ MOST = 2**62
 class Plain:
     """What `CertifiedUCFH` believes and follows with a confidence set: optimism."""
 
-    watch = None
+    watch = crossing = None  # the truth of an instant: nothing is kept that could be crossed
 
     def __init__(self, problem: Problem, delta: float, kind: str) -> None:
         self.problem = problem
@@ -185,7 +186,9 @@ class CertifiedUCFH(UCFH):
         beliefs = self.beliefs
         self.policy, self.optimistic = beliefs.policy, beliefs.upper
         self.lower, self.gap_bound = beliefs.lower, beliefs.gap
-        self.done = self.stop is not None and beliefs.gap <= self.epsilon
+        self.done = self.stop is not None and (
+            beliefs.gap <= self.epsilon or beliefs.crossing is not None
+        )
         if self.done:
             self.policy = self.problem.table.policy_of(beliefs.certified)
 
@@ -207,6 +210,7 @@ class CertifiedUCFH(UCFH):
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
             what_is_missing(problem, self.n, best.blame(self.n, b, by_difference)),
+            contradiction(problem, beliefs.crossing, self.delta),
         )
 
     def settings(self) -> dict[str, Any]:

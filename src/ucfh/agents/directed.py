@@ -15,6 +15,7 @@ more episodes spent on U save fewer scored ones, the greedy policy is frozen and
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from math import inf
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from ucfh._kernels import balls
 from ucfh.agents.base import Watch
-from ucfh.best import Best, Bounds
+from ucfh.best import Best, Bounds, Crossing
 from ucfh.counts import Counts
 from ucfh.problem import Problem
 from ucfh.table import Floats, Ints
@@ -47,6 +48,7 @@ class Directed:
         policy: (H, S) what to follow.
         upper, lower, gap: of the certificate, for the policy ``certified`` (H, S).
         watch: how to score the next episodes, or None.
+        crossing: where bounds contradicted each other first; nothing is certified from then on.
 
     """
 
@@ -60,13 +62,16 @@ class Directed:
         self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((0, 0), np.int64)
         self.by_difference = True
+        self.crossing: Crossing | None = None
         self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
 
     def score(self, scores: Floats) -> None:
         """Take the scores (k,) of episodes that were watched."""
         width = self.epsilon / BINS
-        for x, times in zip(*np.unique(np.floor(scores / width), return_counts=True), strict=True):
-            x = float(x) * width
+        bins = np.floor(scores / width)
+        bins -= bins * width > scores  # the division may have been rounded up
+        for k, times in zip(*np.unique(bins, return_counts=True), strict=True):
+            x = float(k) * width
             self.scores[x] = self.scores.get(x, 0) + int(times)
 
     def learn(self, n: Counts, updates: Ints) -> None:  # noqa: ARG002
@@ -79,13 +84,23 @@ class Directed:
         if self.frozen is not None:
             by_scores = best.by_scores(self.scores, self.number)
             self._consider(self.frozen, by_scores, inf, by_difference=False)
-        if self.gap <= self.epsilon:
+        self.crossing = self.crossing or b.crossing or self._find_crossing(n)
+        if self.crossing is not None or self.gap <= self.epsilon:
             self.watch = None
             self.policy = table.policy_of(self.certified)
             return
         rows = self._choose(n, b)
         self.policy = table.policy_of(rows)
         self._decide_on_scoring(n, rows)
+
+    def _find_crossing(self, n: Counts) -> Crossing | None:
+        """Whether what is about to be certified was contradicted since the policy was found."""
+        if self.gap > self.epsilon:
+            return None
+        most = min(self.upper, self.best.most_of(n, self.certified))
+        if self.lower - most <= self.best.rounding:
+            return None
+        return Crossing(0, -1, most, self.lower)
 
     def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
         """Keep a policy that takes rows (H, S) if it is known to be closer to optimal."""
@@ -174,6 +189,7 @@ class Directed:
             "number": self.number,
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
             "certified": self.certified.copy(),
+            "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
             "following": self.problem.table.rows_of(self.policy, self.problem.horizon),
             "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
             "U": self.best.U.copy(),
@@ -191,6 +207,10 @@ class Directed:
         self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
         self.by_difference = bool(state["known"][3])
         self.certified = np.asarray(state["certified"], np.int64)
+        self.crossing = None
+        if len(state["crossing"]):
+            step, where, above, below = state["crossing"].tolist()
+            self.crossing = Crossing(int(step), int(where), above, below)
         self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
         at = np.cumsum([x.shape[1] for x in self.best.found])[:-1]
         self.best.found = [x.copy() for x in np.hsplit(state["found"], at)]

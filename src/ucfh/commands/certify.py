@@ -6,16 +6,13 @@ from typing import Any, cast
 
 from ucfh import __version__, policies
 from ucfh.certificate import Certificate, certificate_of
-from ucfh.commands.learn import certificate_lines
+from ucfh.commands.learn import NOT_CERTIFIED, certificate_lines
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError
 from ucfh.files import check_outputs
 from ucfh.live.logs import Log, read_log
 from ucfh.problems import make
-
-NOT_CERTIFIED = 3
-"""The exit code of a certificate that does not reach epsilon."""
 
 
 def run_certify(
@@ -29,7 +26,9 @@ def run_certify(
     epsilon: float,
     delta: float,
     hidden: list[str],
+    encoding: str | None,
     strict: bool,
+    accept_losses: bool,
     policy: str | None,
     force: bool,
     json: bool,
@@ -52,7 +51,9 @@ def run_certify(
             actions=_names(declared["actions"]),
             horizon=horizon,
             stage_dependent=stage_dependent,
+            encoding=encoding,
             strict=strict,
+            accept_losses=accept_losses,
             progress=report,
         )
     known = certificate_of(

@@ -33,6 +33,9 @@ CERTIFIED = {"confidence": "best", "schedule": None, "stop": "certificate"}
 MANY = 10**9
 """Episodes that a learner is told of which wants to know how many there will be."""
 
+NOT_CERTIFIED = 3
+"""The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
+
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -49,6 +52,8 @@ def run_learn(
     seed: int,
     method: str,
     log: str | None,
+    encoding: str | None,
+    accept_losses: bool,
     plot: str | None,
     policy: str | None,
     save: str | None,
@@ -80,7 +85,7 @@ def run_learn(
         announced = MANY if episodes is None else episodes
         learner = make_agent(agent, mdp, epsilon, delta, announced, seed, problem=told)
     if log is not None:
-        _begin_with(learner, log)
+        _begin_with(learner, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with Bar() as bar:
         report = partial(_report, bar, learner, episodes, method) if bar.watched else None
@@ -112,17 +117,28 @@ def run_learn(
         how = "" if save is None else f"; go on with --resume {save}"
         print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    if run.certificate is not None and run.certificate.contradiction is not None:
+        sys.exit(NOT_CERTIFIED)
 
 
-def _begin_with(learner: Agent, log: str) -> None:
-    """Let the learner start with what a log shows."""
+def _begin_with(
+    learner: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
+) -> None:
+    """Let the learner start with what a log shows, if that is no other task than the model."""
+    from ucfh.live.agreement import ALPHA, disagreement
     from ucfh.live.logs import read_log
 
     if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":
         raise InputError("--log needs a learner whose sets hold at all times: leave --paper out")
-    found = read_log(log, learner.problem)
+    found = read_log(log, learner.problem, encoding=encoding, accept_losses=accept_losses)
     for fault in found.faults:
         print(f"ucfh: {log}: {fault}", file=sys.stderr)
+    why = disagreement(found.counts, learner.problem, mdp)
+    if why is not None:
+        raise InputError(
+            f"{log} and the model disagree: {why} (a false alarm has probability {ALPHA:g} at "
+            f"most); correct the model, or ask what the log says alone: ucfh certify {log}"
+        )
     learner.observe(found.counts)
     print(f"ucfh: beginning with {found.episodes} episodes of {log}", file=sys.stderr)
 
@@ -163,6 +179,7 @@ def summary(
         "lower": None if known is None else known.lower,
         "gap_bound": None if known is None else known.gap,
         "certified": None if known is None else known.certified,
+        "contradiction": None if known is None else known.contradiction,
         "missing": None if known is None else [vars(pair) for pair in known.missing],
         "final": run.final,
         "interrupted": run.interrupted,
@@ -178,6 +195,8 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     why = (
         "certified"
         if known is not None and known.certified
+        else "stopped: the data contradict the assumptions"
+        if known is not None and known.contradiction is not None
         else "the policy can never change again"
         if run.final
         else "interrupted"
@@ -235,6 +254,8 @@ def _count(episodes: int) -> str:
 
 def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
     """A certificate for a person: what is known, with what probability, what is missing."""
+    if known.contradiction is not None:
+        return {"refuted": known.contradiction}
     sure = f"with probability {1 - known.delta:g}"
     lines = {
         "known": f"{sure}: V* <= {known.upper:.4g}, this policy earns >= {known.lower:.4g} and is "

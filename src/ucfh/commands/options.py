@@ -17,4 +17,14 @@ Problem = Annotated[
 Epsilon = Annotated[float, typer.Option(help="how much worse than the optimum is still good")]
 Delta = Annotated[float, typer.Option(help="the probability with which the guarantee may fail")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+Encoding = Annotated[
+    str | None, typer.Option(help="encoding of the log, such as cp1252; default: utf-8")
+]
+AcceptLosses = Annotated[
+    bool,
+    typer.Option(
+        "--accept-losses",
+        help="use a log although many of its rows are lost, and list that as an assumption",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]

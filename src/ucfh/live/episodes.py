@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.live.faults import MOST_LINES, Faults, Kind
+from ucfh.live.faults import HARMLESS, MOST_LINES, Faults, Kind
 from ucfh.live.labels import MISSING, UNKNOWN, Flags, Numbers, Seen, Times, text_of
+from ucfh.live.losses import Losses
 from ucfh.live.rows import CUT, Batch
 from ucfh.live.tally import Shown, Told
 from ucfh.table import Bools, Floats, Ints
@@ -29,7 +30,7 @@ class _Steps:
         rows: the rows themselves.
         new: whether it is the first of its episode.
         t, s, a, following, done, reward: the columns; t counts from 0.
-        due: what t should be.
+        due: what t should be: how many rows of its episode came before.
         row, entry: where it is counted.
         start: where its state is counted, if it is the first of its episode.
         fault: its `Kind`.
@@ -51,6 +52,17 @@ class _Steps:
     fault: NDArray[np.int8]
 
 
+def _begin(new: Bools) -> Ints:
+    """(n,) where the episode of each row begins among these; new (n,): the first of one."""
+    return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
+
+
+def _so_far(marked: Bools, begin: Ints, before: bool) -> Ints:
+    """(n,) how many rows of an episode are marked (n,) up to each; ``before``: one was, earlier."""
+    total = np.cumsum(marked)
+    return np.asarray(total - total[begin] + marked[begin] + (before & (begin == 0)), np.int64)
+
+
 class Episodes:
     """Reads rows, counts those that are right, and notes what is wrong with the others.
 
@@ -62,7 +74,11 @@ class Episodes:
     Attributes:
         rows, episodes: how many there were.
         counted: how many of the rows are counted.
-        longest: the number of steps of the longest episode, as far as it is counted.
+        losses: how many are lost, and of what.
+        longest: the number of steps of the longest episode, counted or not, as far as its rows
+            can be read and follow one another.
+        went_on: states that some row, counted or not, has as its state.
+        not_done, done_in: states in which some row arrived that is not done, and one that is.
         ends: how episodes ended that were not left at a fault: by (done, number of steps, last
             state), how many, and the first lines.
         unfinished: such a key and the line, if the log ends in an episode that is not done.
@@ -72,32 +88,39 @@ class Episodes:
     def __init__(self, tally: Told | Shown, faults: Faults, first: int) -> None:
         self.tally, self.faults, self.first = tally, faults, first
         self.rows = self.episodes = self.counted = self.longest = 0
+        self.losses = Losses()
+        self.went_on: set[int] = set()
+        self.not_done: set[int] = set()
+        self.done_in: set[int] = set()
         self.ends: dict[End, tuple[int, list[int]]] = {}
         self.unfinished: tuple[End, int] | None = None
         self._times, self._numbers, self._flags, self._seen = Times(), Numbers(), Flags(), Seen()
         # The last row waits for the next one, which shows whether its next_state is right. Of
         # it are kept: what is wrong so far, when it was due, its episode, whether it is the
-        # first there, and whether the episode was left before it.
+        # first there, what the episode was left for before it, and whether its rows had ceased
+        # to follow one another.
         self._held: Batch | None = None
-        self._fault, self._due, self._is_new, self._was_left = 0, 0, True, False
+        self._fault, self._due, self._is_new = 0, 0, True
+        self._cause, self._torn = 0, False
         self._id: Any = None
 
     def read(self, batch: Batch) -> None:
         """Check some rows, and count them but for the last, which waits."""
         steps = self._check(batch if self._held is None else self._held.then(batch))
-        left = self._settle(steps, len(steps.new) - 1)
+        self._settle(steps, len(steps.new) - 1)
         self._held, self._id = steps.rows.last(), steps.rows.values["episode"][-1]
         self._fault, self._due = int(steps.fault[-1]), int(steps.due[-1])
         self._is_new = bool(steps.new[-1])
-        self._was_left = not self._is_new and left
+        if self._is_new:
+            self._cause, self._torn = 0, False
 
     def finish(self) -> None:
         """Count the last row of all."""
         if self._held is None:
             return
         steps = self._check(self._held)
-        left = self._settle(steps, 1)
-        if not left and not steps.done[0]:
+        self._settle(steps, 1)
+        if not self._cause and not steps.done[0]:
             end = (False, int(steps.t[0]) + 1, int(steps.following[0]))
             self.unfinished = end, int(steps.rows.lines[0])
 
@@ -110,8 +133,8 @@ class Episodes:
         a = self.tally.actions.of(values["action"])
         done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
         reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
-        due = np.where(new, 0, np.append(0, t[:-1] + 1))
-        due[:held] = self._due
+        begin = _begin(new)
+        due = np.arange(n) - begin + np.where(begin == 0, held * self._due, 0)
         late = np.zeros(n, bool) if self.tally.horizon is None else t >= self.tally.horizon
         row, entry = self.tally.locate(np.where((t == due) & ~late, t, -1), s, a, following)
         start = self.tally.locate_start(s)
@@ -153,14 +176,14 @@ class Episodes:
         again[begins] = self._seen.add([ids[i] for i in begins])
         return unsaid, new, again
 
-    def _settle(self, steps: _Steps, n: int) -> bool:
-        """Count the first n rows or note their faults; whether the last one's episode is left."""
+    def _settle(self, steps: _Steps, n: int) -> None:
+        """Count the first n rows, or note their faults."""
+        if not n:
+            return
         fault, new = steps.fault[:n], steps.new[:n]
-        bad = fault > 0
+        bad, begin = fault > 0, _begin(new)
         # faults of the episode up to each row
-        total = np.cumsum(bad)
-        begin = np.maximum.accumulate(np.where(new, np.arange(n), 0))
-        faults = total - total[begin] + bad[begin] + (self._was_left & (begin == 0))
+        faults = _so_far(bad, begin, self._cause > 0)
         # a line that cannot be read may belong to any episode
         noted = bad & ((faults == 1) | (fault <= Kind.CUT))
         for kind in np.unique(fault[noted]).tolist():
@@ -179,10 +202,32 @@ class Episodes:
         self.rows += n
         self.episodes += int(new.sum())
         self.counted += int(good.sum())
-        self.longest = max(self.longest, int(steps.t[:n][good].max(initial=-1)) + 1)
         is_last = np.append(steps.new[1:], False)[:n]
         self._add_ends(steps, np.flatnonzero(good & (is_last | (steps.done[:n] == 1))))
-        return bool(faults[-1] if n else self._was_left)
+
+        # what the episode was left for, up to each row
+        first = bad & (faults == 1)
+        at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
+        cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
+        torn = _so_far(bad & (fault <= Kind.T), begin, self._torn) > 0
+        self._remember(steps, cause, torn)
+        self._cause, self._torn = int(cause[-1]), bool(torn[-1])
+
+    def _remember(self, steps: _Steps, cause: Ints, torn: Bools) -> None:
+        """Keep what the first n rows show besides counts.
+
+        cause (n,) is what each one's episode was left for; torn (n,) whether its rows have ceased
+        to follow one another.
+        """
+        n = len(cause)
+        t, s, following, done = (x[:n] for x in (steps.t, steps.s, steps.following, steps.done))
+        lost = (cause > 0) & ~np.isin(cause, HARMLESS) | (steps.fault[:n] == Kind.LINE)
+        self.losses.add(lost, step=np.where(torn, -1, t), state=s, action=steps.a[:n])
+        self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
+        self.went_on.update(np.unique(s[s >= 0]).tolist())
+        there = following >= 0
+        self.not_done.update(np.unique(following[there & (done != 1)]).tolist())
+        self.done_in.update(np.unique(following[there & (done == 1) & (cause == 0)]).tolist())
 
     def _add_ends(self, steps: _Steps, at: Ints) -> None:
         """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""

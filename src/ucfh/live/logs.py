@@ -7,7 +7,8 @@ choice of what to count that does not look at the outcome, nor at anything after
 - the policy that chose the actions may be anything that does not know the future;
 - the log may end whenever it likes, even because of what it shows, and lose its last line: the
   outcomes of each pair are then a beginning of all its outcomes, and bounds that hold at all times
-  hold for every beginning;
+  hold for every beginning. That is so for one episode after another. Of episodes side by side,
+  written when they are over, an end loses the slow ones, perhaps for what happened in them;
 - an episode is counted up to its first fault and left there. To leave out all of it because of
   what is wrong later in it would be a choice by outcome; to count it up to there is not;
 - a step that is none of the problem's (an unknown action, or after the horizon) is left out
@@ -15,13 +16,17 @@ choice of what to count that does not look at the outcome, nor at anything after
   (`Fault.harmless`);
 - where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
   it may be because of what happened. No reader can know. The bounds then hold only if it is not
-  so, and `Log.assumptions` says it;
+  so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or all
+  rows of one step, one state or one action, is refused unless that is asked for: it has lost its
+  point, as when every exam pays 90 where rewards end at 1;
 - where an episode stops short, what was seen is counted, and the same assumed of what was not.
-  "done" says that the task was over, so the last state is terminal; but a state in which some
-  episodes are done and from which others go on is not taken to be.
+  "done" says that the task was over, so the last state is terminal; but a state from which any
+  row goes on, counted or not, is not taken to be. At the horizon every episode is over, and done
+  says little: a state that is reached there alone is taken to be terminal if all say so.
 
-States, actions and the horizon may be declared. What is not is what the log shows, in any row
-that can be read, counted or not: a state too many costs data, one too few costs validity.
+States, actions, the horizon and whether t begins with 1 may be declared, or else are what the log
+shows, in any row that can be read, counted or not: a state too many costs data, one too few costs
+validity, and a step too few makes it another task.
 """
 
 from __future__ import annotations
@@ -87,7 +92,9 @@ def read_log(
     actions: Sequence[str] | int | None = None,
     horizon: int | None = None,
     stage_dependent: bool = False,
+    encoding: str | None = None,
     strict: bool = False,
+    accept_losses: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Log:
     """Count what a log shows; the module says which rows count, docs/logs.md the format.
@@ -99,9 +106,12 @@ def read_log(
             what is declared below.
         columns: names of columns where they differ, such as {"state": "s"}.
         states, actions: their names, or how many there are, if they are called 0, 1, ...
-        horizon: H; without it, the length of the longest episode.
+        horizon: H; without it, the length of the longest episode, counted or not.
         stage_dependent: whether transitions and rewards may depend on t.
+        encoding: of the text, such as "cp1252"; None: UTF-8.
         strict: whether to raise at the first fault.
+        accept_losses: whether to go on where more than a few rows in a thousand are lost, or all
+            of one step, state or action; `Log.assumptions` then says what was.
         progress: called now and then with the share of the file that was read.
 
     """
@@ -119,7 +129,7 @@ def read_log(
         raise InputError("the problem tells states, actions, horizon and stages: leave them out")
     faults = Faults("row" if kind_of(path) == ".parquet" else "line")
     with open_bytes(path) as file, naming(path):
-        batches = read_batches(file, path, names)
+        batches = read_batches(file, path, names, encoding)
         begin = next(batches, None)
         while begin is not None and len(begin) < PEEK and (more := next(batches, None)):
             begin = begin.then(more)
@@ -136,6 +146,12 @@ def read_log(
         _note_ends(reader, faults, H, ending)
         if strict:
             _refuse(faults)
+        if not accept_losses and not reader.losses.are_few:
+            raise InputError(
+                f"{_lost(reader)}: {_worst(faults).first}. Rows may be lost because of what "
+                "happened in them, and then bounds from the others are wrong: repair the log, or "
+                "go on with --accept-losses (accept_losses=True)"
+            )
         if isinstance(tally, Told):
             found, counts = tally.problem, tally.counts
         else:
@@ -180,11 +196,14 @@ def _refuse(faults: Faults) -> None:
 
 
 def _terminal(tally: Told | Shown, reader: Episodes, horizon: int) -> list[int]:
-    """States that end the episode: as told; or those that did, where none went on."""
+    """States that end the episode: as told; or those that did, where no row goes on.
+
+    At the horizon, they did if all say so.
+    """
     if isinstance(tally, Told):
         return list(tally.problem.terminal)
     early = {s for done, length, s in reader.ends if done and length < horizon}
-    return sorted(s for s in early if not tally.successors[:, s].any())
+    return sorted((early | (reader.done_in - reader.not_done)) - reader.went_on)
 
 
 def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> None:
@@ -204,6 +223,25 @@ def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[in
         (done, length, s), line = reader.unfinished
         if length < horizon and s not in terminal:
             faults.note(Kind.CUT, [line], partial(tell, length, done, s))
+
+
+def _worst(faults: Faults) -> Fault:
+    """The fault that most rows are lost to."""
+    return max((x for x in faults.values() if not x.harmless), key=lambda fault: fault.count)
+
+
+def _lost(reader: Episodes) -> str:
+    """How many rows are lost, and of what all of them, in words."""
+    losses = reader.losses
+    text = f"{losses.lost} of {losses.rows} rows are lost"
+    whole = losses.whole()
+    if whole is None:
+        return text
+    kind, code = whole
+    if kind == "step":
+        return f"{text}, among them all with t = {code + reader.first}"
+    names = reader.tally.states if kind == "state" else reader.tally.actions
+    return f"{text}, among them all with {kind} {list(names.index)[code]!r}"
 
 
 def _check_shown(tally: Shown, horizon: int, faults: Faults) -> None:
@@ -237,15 +275,15 @@ def _assumptions(tally: Told | Shown, reader: Episodes, problem: Problem) -> Ite
         if tally.horizon is None:
             yield f"an episode lasts {problem.horizon} steps, as the longest of the log does"
         if problem.terminal:
-            some = ", ".join(repr(states.label(s)) for s in problem.terminal[:MOST_NAMED])
+            some = ", ".join(repr(str(states.label(s))) for s in problem.terminal[:MOST_NAMED])
             more = ", ..." if len(problem.terminal) > MOST_NAMED else ""
             yield f"the task is over, and pays no more, in these states: {some}{more}"
     if reader.first:
         yield "t counts from 1, as no early row has t = 0"
     harmful = [fault for fault in reader.faults.values() if not fault.harmless]
     if harmful:
-        left = reader.rows - reader.counted
+        kinds = ", ".join(fault.kind for fault in harmful)
         yield (
-            f"what is wrong with the log ({', '.join(fault.kind for fault in harmful)}; {left} of "
-            f"{reader.rows} rows left out) has nothing to do with what happened in it"
+            f"what is wrong with the log ({kinds}; {_lost(reader)}) has nothing to do with what "
+            "happened in it"
         )

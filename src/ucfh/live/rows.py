@@ -6,14 +6,16 @@ Memory is bounded, whatever the length of a file.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -84,19 +86,25 @@ def kind_of(path: AnyPath) -> str:
     return check_ending(name, ENDINGS)
 
 
-def read_batches(file: IO[bytes], path: AnyPath, names: dict[str, str]) -> Iterator[Batch]:
+def read_batches(
+    file: IO[bytes], path: AnyPath, names: dict[str, str], encoding: str | None = None
+) -> Iterator[Batch]:
     """The rows of an open file, by the ending of its path.
 
     ``names`` maps the columns that are wanted to their names in the file. "done" may be missing
-    there, unless it was given another name.
+    there, unless it was given another name. ``encoding``: of the text; None: UTF-8.
     """
-    kind = kind_of(path)
+    kind, codec = kind_of(path), None if encoding is None else _codec(encoding)
     if kind == ".parquet":
+        if codec is not None:
+            raise InputError("Parquet is not text: leave the encoding out")
         yield from _read_parquet(file, names)
         return
     size = max(1, os.fstat(file.fileno()).st_size)
     zipped = Path(path).suffix.lower() == ZIPPED
     source: Any = gzip.GzipFile(fileobj=file) if zipped else file
+    if codec is not None and codec.name not in ("utf-8", "utf-8-sig", "ascii"):
+        source = BufferedReader(_AsUtf8(source, codec))
     try:
         for batch in (_read_csv if kind == ".csv" else _read_jsonl)(source, names):
             batch.share = min(1.0, file.tell() / size)
@@ -107,6 +115,63 @@ def read_batches(file: IO[bytes], path: AnyPath, names: dict[str, str]) -> Itera
         ) from None
     except OSError as error:
         raise InputError(f"cannot be read to its end ({error.strerror or error})") from None
+
+
+def _codec(name: str) -> codecs.CodecInfo:
+    """A text encoding by its name."""
+    try:
+        "".encode(name)  # refuses those that are not of text, which a look-up finds too
+        return codecs.lookup(name)
+    except (LookupError, ValueError, TypeError):
+        raise InputError(f"unknown encoding {name!r}: pass utf-8, cp1252, latin-1, ...") from None
+
+
+class _AsUtf8(RawIOBase):
+    """A file in another encoding, read as UTF-8."""
+
+    def __init__(self, source: IO[bytes], codec: codecs.CodecInfo) -> None:
+        assert codec.incrementaldecoder is not None
+        self._source, self._name = source, codec.name
+        self._decoder = codec.incrementaldecoder()
+        self._ready, self._line = b"", 1
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, room: Any) -> int:
+        """Fill some room with UTF-8; 0 at the end."""
+        while not self._ready:
+            data = self._source.read(CHUNK)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeError:
+                raise InputError(
+                    f"line {self._line}, or one soon after it, is not {self._name}: pass the "
+                    "encoding that the file has"
+                ) from None
+            self._line += text.count("\n")
+            self._ready = text.encode()
+            if not data:
+                break
+        n = min(len(room), len(self._ready))
+        room[:n], self._ready = self._ready[:n], self._ready[n:]
+        return n
+
+
+def _is_no_text(number: int, line: bytes) -> InputError:
+    """A line is not text in UTF-8. A log of which half is read is another log: none of it is."""
+    likely = "latin-1"
+    if line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in line:
+        likely = "utf-16"
+    else:
+        with suppress(UnicodeDecodeError):
+            line.decode("cp1252")
+            likely = "cp1252"
+    return InputError(
+        f"line {number} is not UTF-8, but perhaps {likely}: save the file as UTF-8, or pass "
+        f'--encoding {likely} (encoding="{likely}")'
+    )
 
 
 def pick(there: Sequence[str], names: dict[str, str]) -> dict[str, int]:
@@ -125,10 +190,14 @@ def pick(there: Sequence[str], names: dict[str, str]) -> dict[str, int]:
 
 def _read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
     head = next(_lines(file), b"")
+    if b"\0" in head:
+        raise _is_no_text(1, head)
     try:
         there = next(csv.reader([head.decode("utf-8-sig")]), [])
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError("line 1 must name the columns, as text in UTF-8") from None
+    except UnicodeDecodeError:
+        raise _is_no_text(1, head) from None
+    except csv.Error:
+        raise InputError("line 1 must name the columns, with commas between them") from None
     there = [name.strip() for name in there]
     if not there:
         raise InputError("it is empty: line 1 must name the columns")
@@ -217,11 +286,15 @@ def _parse_csv(
     tail = []
 
     def whole() -> Iterator[str]:
-        for line in lines:
-            if line.endswith(b"\n"):
-                yield line.decode("utf-8", "surrogateescape")
-            else:
+        for number, line in enumerate(lines, before + 1):
+            if not line.endswith(b"\n"):
                 tail.append(line)
+                continue
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                raise _is_no_text(number, line) from None
+            yield text
 
     reader = csv.reader(whole(), strict=True)
     while True:
@@ -234,20 +307,11 @@ def _parse_csv(
         if row is None:
             break
         if len(row) == width:
-            values = [row[j] for j in at.values()]
-            yield line, values if _is_text(values) else "it is not text in UTF-8"
+            yield line, [row[j] for j in at.values()]
         elif row:
             yield line, f"it has {len(row)} values, and line 1 names {width} columns"
     if tail:
         yield before + reader.line_num + 1, CUT
-
-
-def _is_text(values: Sequence[str]) -> bool:
-    try:
-        "".join(values).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _collect(
@@ -284,11 +348,15 @@ def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
     for number, line in enumerate(_lines(file), 1):
         if line.isspace():
             continue
+        whole = line.endswith(b"\n")
         try:
             row = decode(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             yield number, row if isinstance(row, dict) else "it is not a JSON object"
+        except UnicodeDecodeError:
+            if whole:
+                raise _is_no_text(number, line) from None
+            yield number, CUT
         except (ValueError, RecursionError) as error:
-            whole = line.endswith(b"\n")
             yield number, f"it is not a JSON object ({error})" if whole else CUT
 
 

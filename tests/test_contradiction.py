@@ -1,0 +1,172 @@
+"""Bounds that contradict each other refute what was assumed, and certify nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drifting import EPSILON, arm, drift
+from ucfh import MDP, Certificate, make, simulate
+from ucfh._kernels import balls, l1
+from ucfh.agents.certified import CertifiedUCFH
+from ucfh.agents.directed import BINS, Directed
+from ucfh.best import Best, Crossing, possible
+from ucfh.certificate import certificate_of, contradiction
+from ucfh.counts import Counts
+from ucfh.simulation.run import Run
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_arm_that_drifts_is_not_certified(seed: int) -> None:
+    known = drift(seed)
+    assert not known.certified
+    assert known.contradiction is not None
+    assert "contradict" in repr(known)
+    assert "with probability 0.1 at most" in known.contradiction
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_arm_that_stays_is_certified(seed: int) -> None:
+    known = drift(seed, after=0.9)
+    assert known.contradiction is None
+    assert known.certified
+    assert 0 <= known.gap <= EPSILON
+
+
+def test_a_learner_that_is_contradicted_stops() -> None:
+    agent = CertifiedUCFH(arm(0.9).problem, EPSILON, 0.1)
+    assert not agent.done
+    agent.beliefs.crossing = Crossing(0, 1, 0.5, 0.7)  # type: ignore[misc]
+    agent._take_stock()
+    assert agent.done
+    assert not agent.certificate.certified
+
+
+def test_it_is_kept_and_restored(tmp_path: Path) -> None:
+    """Once refuted, always: in a learner's state, in a saved run, and in its summary."""
+    mdp = arm(0.9)
+    agent = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
+    run = simulate(mdp, agent, episodes=50)
+    assert isinstance(agent.beliefs, Directed)
+    agent.beliefs.crossing = Crossing(1, 2, 0.5, 0.7)
+    other = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
+    other.restore(agent.state())
+    assert other.certificate.contradiction == agent.certificate.contradiction is not None
+    run.certificate = agent.certificate
+    run.save(tmp_path / "run.npz")
+    kept = Run.load(tmp_path / "run.npz").certificate
+    assert kept is not None
+    assert kept.contradiction == agent.certificate.contradiction
+    assert json.loads(json.dumps(kept.as_dict()))["contradiction"] == kept.contradiction
+
+
+def test_an_older_certificate_has_none() -> None:
+    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, None, 0)
+    saved = known.as_dict()
+    del saved["contradiction"]
+    assert Certificate.of_dict(saved, known.policy).contradiction is None
+
+
+def test_a_small_gap_does_not_outweigh_it() -> None:
+    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
+    known = replace(known, gap=0.0)
+    assert known.certified
+    assert not replace(known, contradiction="so").certified
+
+
+def test_it_names_the_state_and_the_step() -> None:
+    problem = make("tutoring").problem
+    said = contradiction(problem, Crossing(2, 1, 0.8531, 0.8672), 0.05)
+    assert problem.state_names is not None
+    assert said == (
+        "the data contradict the assumptions: by one bound at most 0.8531 is earned from state "
+        f"{problem.state_names[1]!r} at step 3, by another at least 0.8672; if all that is assumed "
+        "were true, this would happen with probability 0.05 at most"
+    )
+    assert " from state" not in str(contradiction(problem, Crossing(0, -1, 0.1, 0.2), 0.05))
+
+
+def crossed(t: int, s: int, **values: float) -> Crossing | None:
+    """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
+    mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
+    best = Best(mdp.problem, 0.1)
+    b = best.bounds(Counts.zero(mdp.problem))
+    b.U[:], b.L[:], b.D[:] = 1.0, 0.0, 0.0
+    for name, value in values.items():
+        getattr(b, name)[t, s] = value
+    return best._find_crossing(b)
+
+
+def test_where_bounds_cross() -> None:
+    assert crossed(0, 0) is None
+    assert crossed(0, 0, L=1.25) == Crossing(0, 0, 1.0, 1.25)
+    assert crossed(1, 1, U=-0.5) == Crossing(1, 1, -0.5, 0.0)
+    assert crossed(1, 1, D=-0.25) == Crossing(1, 1, 1.0, 1.25)
+    assert crossed(0, 0, L=1 + 1e-15) is None  # rounding
+    assert crossed(0, 2, L=1.25) is None  # no episode is there at that step
+    assert not possible(make("chain:n=3,horizon=3").problem)[0, 2]
+
+
+# -- rounded outward ------------------------------------------------------------------------------
+
+
+def nearly_tied(H: int) -> tuple[MDP, Counts]:
+    """Two actions that pay the same but for less than rounding may make; the second pays more."""
+    r = np.array([[0.5, 0.5 + 0.9 * balls.TIE * H]])
+    mdp = MDP(np.ones((1, 2, 1)), r, H)
+    return mdp, Counts.zero(mdp.problem)
+
+
+def test_a_robust_value_is_that_of_the_action_taken() -> None:
+    H = 50
+    mdp, counts = nearly_tied(H)
+    best = Best(mdp.problem, 0.1)
+    best.budget(counts)
+    policy, lower = best.robust(counts)
+    assert not policy.any()
+    assert lower <= mdp.value(policy) < mdp.at_start(mdp.optimal().values)
+    table = mdp.problem.table
+    for kernel in (balls.plan, l1.plan):
+        V, chosen = np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8)
+        given: Any = (table.first, table.action, table.indptr, table.indices, table.stride)
+        given += (counts.successors, counts.visits, best.eta_all, best.r_low, None)
+        kernel(*given, -1.0, balls.TIE * H, V, chosen)
+        assert V[0, 0] <= mdp.value(chosen)
+        kernel(*given, 1.0, balls.TIE * H, V, chosen)
+        assert V[0, 0] >= mdp.at_start(mdp.optimal().values)
+
+
+@pytest.mark.parametrize("kind", ["kt", "kt-ball", "kl-ball", "l1", "paper", "kl"])
+def test_sets_keep_to_the_action_taken_too(kind: str) -> None:
+    mdp, _ = nearly_tied(50)
+    agent = CertifiedUCFH(mdp.problem, 0.5, 0.1, confidence=kind)
+    assert agent.lower <= mdp.value(agent.certificate.policy)
+
+
+@pytest.mark.parametrize("H", [3, 30])
+def test_sums_are_rounded_outward(H: int) -> None:
+    """A tenth is no double: a sum of H of them is above or below the sum of H tenths."""
+    for pays in (0.1, 0.3, 0.7):
+        mdp = MDP(np.ones((1, 1, 1)), [[pays]], H)
+        known = certificate_of(Counts.zero(mdp.problem), mdp.problem, 0.1, None, 0)
+        numerator, denominator = pays.as_integer_ratio()
+        assert known.lower * denominator <= H * numerator <= known.upper * denominator
+        assert 0 <= known.gap <= known.upper - known.lower < 1e-10
+
+
+def test_scores_are_never_rounded_up() -> None:
+    """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
+    for epsilon in (0.1, 0.3, 0.5, 1 / 3):
+        beliefs = Directed(make("chain:n=3").problem, epsilon, 0.1)
+        x = np.arange(1, 4000) * (epsilon / BINS)
+        x = np.concatenate([x, np.nextafter(x, 0), np.nextafter(x, 9)])
+        for score in x:
+            beliefs.scores = {}
+            beliefs.score(np.array([score]))
+            (found,) = beliefs.scores
+            assert found <= score < found + 1.001 * epsilon / BINS

@@ -1,0 +1,270 @@
+"""Logs that lost their point: refused, with what was lost; and what a log says of its ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from log_files import write
+from test_cli import fails, run
+from test_logs import HEAD, TOLD, refusal
+from ucfh import certify, read_log
+from ucfh.live import rows
+from ucfh.live.losses import Losses
+
+
+def exam_log(path: Path, scale: float, episodes: int = 3000) -> Path:
+    """Three days of practice, which pay nothing, and an exam that pays .2 or .9 times the scale."""
+    rng = np.random.default_rng(0)
+    out = [HEAD]
+    for e in range(episodes):
+        s = "new"
+        for t in range(3):
+            a = ("read", "solve")[rng.integers(2)]
+            then = "knows" if s == "knows" or (a == "solve" and rng.random() < 0.4) else "new"
+            out.append(f"{e},{t},{s},{a},0,{then},0\n")
+            s = then
+        out.append(f"{e},3,{s},exam,{(0.9 if s == 'knows' else 0.2) * scale:g},end,1\n")
+    path.write_text("".join(out))
+    return path
+
+
+def test_an_exam_in_points_is_refused(tmp_path: Path) -> None:
+    """Without its exam rows the log shows another task, three steps long, that pays nothing."""
+    path = exam_log(tmp_path / "exam.csv", scale=100)
+    said = refusal(read_log, path)
+    assert said.startswith(
+        f"{path}: 3000 of 12000 rows are lost, among them all with t = 3: line 5"
+    )
+    assert "reward '90'" in said
+    assert "rescale" in said
+    assert "--accept-losses" in said
+
+
+def test_a_loss_that_was_asked_for_is_an_assumption(tmp_path: Path) -> None:
+    log = read_log(exam_log(tmp_path / "exam.csv", scale=100), accept_losses=True)
+    assert log.problem.horizon == 4  # from every row that can be read
+    assert any(
+        "3000 of 12000 rows are lost, among them all with t = 3) has nothing to do" in sentence
+        for sentence in log.assumptions
+    )
+
+
+def test_the_exam_in_its_range_is_judged(tmp_path: Path) -> None:
+    path = exam_log(tmp_path / "exam.csv", scale=1)
+    log = read_log(path)
+    assert not log.faults
+    assert log.problem.horizon == 4
+    assert certify(log, delta=0.1).upper < certify(log, delta=0.01).upper <= 4
+
+
+def test_refused_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = str(exam_log(tmp_path / "exam.csv", scale=100, episodes=50))
+    assert "50 of 200 rows are lost, among them all with t = 3" in fails(capsys, "certify", path)
+    code, out, _ = run(capsys, "certify", path, "--accept-losses")
+    assert code == 3
+    assert "4 steps" in out
+    assert "50 of 200 rows are lost" in out
+
+
+def walk(episodes: int, bad: dict[int, str]) -> str:
+    """Rows of two steps, x in a and then y in b; ``bad`` rewards by line."""
+    out = [
+        f"{e},{t},{s},{a},0,b,\n"
+        for e in range(episodes)
+        for t, s, a in ((0, "a", "x"), (1, "b", "y"))
+    ]
+    for line, reward in bad.items():
+        e, t, s, a, _, rest = out[line - 2].split(",", 5)
+        out[line - 2] = ",".join([e, t, s, a, reward, rest])
+    return HEAD + "".join(out)
+
+
+@pytest.mark.parametrize(("lost", "refused"), [(5, False), (6, True)])
+def test_a_few_in_a_thousand(lost: int, refused: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(walk(500, {3 + 2 * i: "7" for i in range(lost)}))
+    if refused:
+        assert f"{lost} of 1000 rows are lost: line 3: reward '7'" in refusal(read_log, path)
+    else:
+        log = read_log(path)
+        assert log.counted == 1000 - lost
+        assert any("what is wrong with the log (reward; 5 of 1000" in x for x in log.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("z,0,a,x,0,b,\nz,1,b,rare,7,b,\n", "all with action 'rare'"),
+        ("z,0,rare,x,7,b,\nz,1,b,y,0,b,\n", "all with state 'rare'"),
+        ("z,0,a,x,0,b,\nz,1,b,y,0,b,\nz,2,b,y,7,b,\n", "all with t = 2"),
+    ],
+)
+def test_all_of_something_is_never_few(row: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(walk(2000, {}) + row)
+    assert told in refusal(read_log, path)
+
+
+def test_what_follows_a_lost_row_is_lost_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        HEAD
+        + "".join(
+            f"{e},{t},a,x,{7 if e and t == 0 else 0},a,\n" for e in range(4) for t in range(3)
+        )
+    )
+    assert "9 of 12 rows are lost" in refusal(read_log, path)
+
+
+def test_what_is_left_out_before_its_outcome_is_not_lost(tmp_path: Path) -> None:
+    """Undeclared actions, steps after the horizon, and a last line that was cut."""
+    path = tmp_path / "log.csv"
+    text = "".join(
+        f"{e},0,a,x,0,a,\n{e},1,a,{'z' if e % 2 else 'x'},0,a,\n{e},2,a,x,0,a,\n" for e in range(20)
+    )
+    path.write_text(HEAD + text + "20,0,a,x,0")
+    log = read_log(path, states=["a"], actions=["x"], horizon=2)
+    assert {fault.kind for fault in log.faults} == {"action", "long", "cut"}
+    assert log.counted == 30
+
+
+def test_losses_by_hand() -> None:
+    losses = Losses()
+    losses.add(
+        np.array([False, True]),
+        step=np.array([0, 1]),
+        state=np.array([2, -1]),
+        action=np.array([0, 0]),
+    )
+    assert (losses.rows, losses.lost, losses.whole(), losses.are_few) == (2, 1, ("step", 1), False)
+    losses.add(
+        np.zeros(998, bool),
+        step=np.ones(998, int),
+        state=np.zeros(998, int),
+        action=np.zeros(998, int),
+    )
+    assert (losses.rows, losses.whole(), losses.are_few) == (1000, None, True)
+
+
+# -- the horizon, and t ---------------------------------------------------------------------------
+
+
+def test_the_horizon_is_that_of_every_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(walk(1000, {}) + "z,0,a,x,0,b,\nz,1,b,y,7,b,\nz,2,b,y,0,b,\n")
+    assert read_log(path, accept_losses=True).problem.horizon == 3
+
+
+@pytest.mark.parametrize("stages", [False, True])
+@pytest.mark.parametrize(
+    "wild", ["z,999999999,a,x,0,b,\n", "z,0,a,x,0,b,\nz,999999998,b,y,0,b,\nz,999999999,b,y,0,b,\n"]
+)
+def test_one_wild_t_is_one_fault(wild: str, stages: bool, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(walk(1000, {}) + wild)
+    log = read_log(path, stage_dependent=stages)
+    assert log.problem.horizon == 2
+    assert [(fault.kind, fault.count) for fault in log.faults] == [("t", 1)]
+    assert log.counted == 2000 + (wild.count("\n") > 1)
+
+
+# -- ends -----------------------------------------------------------------------------------------
+
+
+def test_an_end_that_the_log_goes_on_from_is_none(tmp_path: Path) -> None:
+    """The row that goes on is not counted: its action was not declared, or it is too late."""
+    early = "0,0,a,x,0,b,1\n"
+    for more, options in (
+        ("1,0,a,x,0,b,0\n1,1,b,y,0,a,0\n", {"actions": ["x"], "horizon": 2}),
+        ("1,0,a,x,0,a,0\n1,1,a,x,0,b,0\n1,2,b,x,0,a,0\n", {"horizon": 2}),
+    ):
+        path = tmp_path / "log.csv"
+        path.write_text(HEAD + early + more)
+        log = read_log(path, **options)  # type: ignore[arg-type]
+        assert log.problem.terminal == ()
+        assert "done" in {fault.kind for fault in log.faults}
+
+
+def test_an_end_reached_at_the_horizon_alone_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(HEAD + "".join(f"{e},0,a,x,0,a,0\n{e},1,a,x,1,end,1\n" for e in range(500)))
+    log = read_log(path)
+    assert log.problem.terminal == (1,)
+    assert "the task is over, and pays no more, in these states: 'end'" in log.assumptions
+    # a pays 1 at most once: with an end that might pay, the bound would be 2
+    assert certify(log, delta=0.1).upper < 1.7
+
+
+def test_a_state_in_which_some_are_not_done_at_the_horizon_is_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(HEAD + "".join(f"{e},0,a,x,0,a,0\n{e},1,a,x,1,b,{e % 2}\n" for e in range(6)))
+    assert read_log(path).problem.terminal == ()
+
+
+# -- text that is not UTF-8 -----------------------------------------------------------------------
+
+
+def latin(path: Path, encoding: str) -> Path:
+    text = "".join(f"{e},0,{'né' if e % 2 else 'a'},x,0,é,\n" for e in range(200))
+    path.write_bytes((HEAD + "q,0,a,x,0,a,\n" + text).encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line", "likely"),
+    [
+        ("latin-1", 3, "cp1252"),
+        ("cp1252", 3, "cp1252"),
+        ("utf-16", 1, "utf-16"),
+        ("utf-16-le", 1, "utf-16"),
+    ],
+)
+def test_other_encodings_are_refused(encoding: str, line: int, likely: str, tmp_path: Path) -> None:
+    path = latin(tmp_path / "log.csv", encoding)
+    said = refusal(read_log, path)
+    assert said.startswith(f"{path}: line {line} is not UTF-8, but perhaps {likely}")
+    assert f"--encoding {likely}" in said
+
+
+@pytest.mark.parametrize("chunk", [16, 2**16])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8", "utf-8-sig"])
+def test_a_declared_encoding_is_read(
+    encoding: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "CHUNK", chunk)
+    log = read_log(latin(tmp_path / "log.csv", encoding), encoding=encoding)
+    assert log.problem.state_names == ("a", "né", "é")
+    assert log.counted == 201
+
+
+def test_wrong_encodings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = latin(tmp_path / "log.csv", "latin-1")
+    for name in ("nosuch", "hex", "", "é"):
+        assert f"unknown encoding {name!r}" in refusal(read_log, path, encoding=name)
+    for name in ("utf-16", "shift_jis"):
+        assert f"is not {name}: pass the encoding" in refusal(read_log, path, encoding=name)
+    assert "line 3 is not UTF-8" in fails(capsys, "certify", str(path))
+    code, _, _ = run(capsys, "certify", str(path), "--encoding", "latin-1")
+    assert code == 0  # one action, and nothing to earn
+    table = write([], tmp_path / "log.parquet")
+    assert "leave the encoding out" in refusal(read_log, table, encoding="latin-1")
+
+
+def test_json_lines_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    row = '{"episode": %d, "t": 0, "state": "é", "action": 0, "reward": 0, "next_state": "é"}\n'
+    path.write_bytes((row % 1).encode() + (row % 2).encode("latin-1"))
+    assert "line 2 is not UTF-8, but perhaps cp1252" in refusal(read_log, path)
+    path.write_bytes((row % 1).encode("latin-1") + (row % 2).encode("latin-1"))
+    assert read_log(path, encoding="latin-1").problem.state_names == ("é",)
+    path.write_bytes((row % 1).encode() + (row % 2).encode()[:30])  # cut within a letter
+    assert [fault.kind for fault in read_log(path).faults] == ["cut"]
+
+
+def test_a_log_for_a_problem_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(HEAD + "0,0,a,x,0,b,\n0,1,b,x,9,b,\n")
+    assert "1 of 2 rows are lost" in refusal(read_log, path, TOLD)
