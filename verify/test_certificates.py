@@ -130,7 +130,7 @@ def watch(
     for seed in range(runs):
         agent = Witness(mdp, problem, epsilon, delta, **options)
         run = simulate(mdp, agent, episodes=episodes, seed=seed)
-        if agent.done and run.gap > epsilon + ROUNDING:
+        if agent.certificate.certified and run.gap > epsilon + ROUNDING:
             agent.broken.add("returned")
         broken.update(agent.broken)
         broken["any"] += bool(agent.broken)
