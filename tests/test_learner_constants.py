@@ -37,7 +37,7 @@ def told(point: Point) -> Problem:
 # -- every learner says where its constants come from ---------------------------------------------
 
 
-LEARNERS = [*map(agent_class, AGENTS), CertifiedUCFH]
+LEARNERS: list[type[Agent]] = [*map(agent_class, AGENTS), CertifiedUCFH]
 
 
 @pytest.mark.parametrize("cls", LEARNERS, ids=[cls.__name__ for cls in LEARNERS])

@@ -66,7 +66,7 @@ class Generative(Agent):
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         scale: shrinks the errors that samples are taken to have, so that m is multiplied by its
-            square; 1 as derived or published.
+            square; 1: as it is.
 
     Attributes:
         h: the stages whose next state matters: all but the last, if rewards do not depend on it.

@@ -58,8 +58,8 @@ AGENTS = {
 
 ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
 """Where a constant may come from: read in the paper (or in a transcription of it), or in public
-code only; derived here, with a proof; chosen, by us or for an experiment, without one; or quoted
-from memory, as no text was at hand."""
+code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
+was at hand."""
 
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
