@@ -258,7 +258,7 @@ def euler(w: Told, x: Look) -> Bounds:
     J, B_v, B_p = w.H * ell / 3, sqrt(2 * ell), w.H * sqrt(2 * ell)
 
     def bonus(V: list[float]) -> float:
-        phi = x.sd(V) * sqrt(2 * ell / x.n) + J / x.n
+        phi = x.sd(V) * sqrt(2 * ell / x.n) + J / max(1, x.n - 1)
         norm = sqrt(x.mean([d * d for d in x.gap]))
         return phi + (4 * J + B_p) / x.n + B_v * norm / sqrt(x.n)
 

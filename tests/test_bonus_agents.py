@@ -1,6 +1,6 @@
 """Each learner that plans with a bonus: its numbers, what its theorem promises, and that it learns.
 
-Golden numbers were computed by hand from the published formulas, at these (S, A, H, eps, delta):
+Golden numbers were computed by hand from the formulas as quoted, at these (S, A, H, eps, delta):
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ def golden() -> list[tuple[str, Number, float]]:
         ("orlc", at(ORLC, A, 1e4, sd=1.5, gap=0.3), 4.13785371546),
         # sqrt(12) * 3 * phi + 45 * 6 * 12^2 phi^2 + 2/12, phi = 0.263223737149
         ("orlc", at(ORLC, C, 100, sd=3, gap=2), 2696.77045583654),
-        ("euler", at(EULER, A, 100, sd=1.5, norm=0.5), 2.80537611046),
-        ("euler", at(EULER, A, 1e6, sd=1.5, norm=0.5), 0.0116391016001),
-        ("euler", at(EULER, C, 1e4, sd=3, norm=1), 0.278853251494),
+        ("euler", at(EULER, A, 1, sd=1.5, norm=0.5), 177.277938418),
+        ("euler", at(EULER, A, 100, sd=1.5, norm=0.5), 2.80814623973),
+        ("euler", at(EULER, A, 1e6, sd=1.5, norm=0.5), 0.0116391016275),
+        ("euler", at(EULER, C, 1e4, sd=3, norm=1), 0.278853952059),
         ("bpi-ucbvi", at(BPIUCBVI, A, 100, sd=1.5, gap=0.3), 162.054401945),
         ("bpi-ucbvi", at(BPIUCBVI, A, 1e4, sd=1.5, gap=0.3), 2.66593130612),
         ("bpi-ucbvi", at(BPIUCBVI, A, 1e6, sd=1.5, gap=0.3), 0.114266606091),

@@ -15,7 +15,7 @@ import pytest
 import comparison_agents as learners
 from test_cli import fails, run
 from ucfh import make
-from ucfh.agents.registry import AGENTS
+from ucfh.agents.registry import AGENTS, agent_class
 from ucfh.commands import compare as command
 from ucfh.comparison.runner import Comparison, Outcome, grid_of
 from ucfh.report.comparison import plot_comparison, spread
@@ -58,6 +58,7 @@ def test_one_json_object(capsys: Capture) -> None:
             assert (agent[name]["low"], agent[name]["high"]) == (min(values), max(values))
             assert agent[name]["coverage"] == 1 - 2 / 2**7
         assert agent["planning_seconds"]["median"] > 0
+        assert agent["constants"] == agent_class(agent["agent"]).constants
         assert agent["scale"] == (0.5 if agent["agent"] == "ucbvi-ch" else 1)
         assert len(agent["curves"]["regret"]["median"]) == len(result["grid"])
         assert agent["curves"]["mistakes"]["median"][-1] == agent["mistakes"]["median"]
@@ -78,7 +79,8 @@ def test_a_table_and_a_figure_for_people(capsys: Capture, tmp_path: Path) -> Non
     assert first.endswith("best")
     assert second.split()[:2] == ["2", "ucbvi-ch"]
     assert "hold the median over all seeds with probability 99.2%" in out
-    assert "not as published, no theorem holds: ucbvi-ch 0.5\n" in out
+    assert "bonuses are scaled, no theorem holds: ucbvi-ch 0.5\n" in out
+    assert "  published: ucbvi-ch\n  chosen: psrl\n" in out
     assert "psrl is told apart from all others" in out
     assert figure.read_text().startswith("<?xml")
     assert "figure.svg exists: pass --force" in fails(capsys, *asked)
@@ -174,10 +176,14 @@ def test_agents_are_listed(capsys: Capture) -> None:
     assert {"ucfh", "psrl", "ucbvi-bf"} <= {x["name"] for x in listed}
     for agent in listed:
         assert all(agent[key] for key in ("reference", "setting", "guarantee"))
+        assert agent["constants"] == agent_class(agent["name"]).constants
     _, out, _ = run(capsys, "agents")
     assert "E[regret]" in out
+    for words in ("constants", "unverified", "from code"):
+        assert words in out
     _, out, _ = run(capsys, "agents", "psrl")
     assert "parameter  prior\n" in out
+    assert "constants  chosen: the prior\n" in out
     assert "did you mean 'psrl'?" in fails(capsys, "agents", "pslr")
 
 

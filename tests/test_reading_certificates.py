@@ -224,7 +224,7 @@ def other(agent: str, episodes: int, stopped: bool, problem: str = "chain:n=5") 
 def test_other_learners_that_stop_stand_beside_best() -> None:
     found = read([*many("methods"), other("a", 900, True), other("b", 1000, False)])
     assert found.seen[2] == (
-        "Other learners that stop by themselves, told successors, with their published constants: "
+        "Other learners that stop by themselves, told successors, each with its own constants: "
         f'a stops after 900 on chain (with "best": {number(109.5)}); b does not stop within '
         "1,000 episodes on chain. Of theirs, none of 1 certified policy was worse than epsilon."
     )

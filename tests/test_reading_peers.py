@@ -69,7 +69,7 @@ def study(replicates: int) -> list[Result]:
 def test_who_learns() -> None:
     found = read(study(16))
     assert found.seen[0] == (
-        "After 1,000 episodes with published constants, 2 of 5 learners follow a policy within "
+        "After 1,000 episodes with unscaled constants, 2 of 5 learners follow a policy within "
         "epsilon of the optimum on every problem tried (in most runs), 3 on none, and the "
         "printed UCFH still follows its first policy. On every one: psrl and certified ucfh. On "
         "none: late, ucfh and rmax. All episodes of rmax lost the same: constants that are made "
@@ -89,7 +89,7 @@ def test_who_learns() -> None:
 
 
 def test_tables() -> None:
-    losses, mistakes, sampling = read(study(16)).tables
+    losses, mistakes, sampling, constants = read(study(16)).tables
     assert losses.columns == ["learner", "tutoring", "random"]
     assert [row[0] for row in losses.rows] == [
         "psrl", "certified ucfh", "late", "uniform", "ucfh", "rmax",
@@ -103,6 +103,12 @@ def test_tables() -> None:
     assert cells["psrl"] == "18 / 18"  # the median of 10 to 25, rounded to even
     assert cells["late"] == cells["uniform"] == "1,000 / -"
     assert sampling.rows == [["azar", "1e+09", "1e+09"]]
+    cells = {row[0]: row[1] for row in constants.rows}
+    assert list(cells) == ["psrl", "certified ucfh", "uniform", "ucfh", "rmax", "azar"]
+    assert cells["psrl"] == "chosen: the prior"
+    assert cells["certified ucfh"].startswith("derived: ")
+    assert cells["ucfh"].startswith("published: ")
+    assert cells["azar"] == "unverified: 68 and 12; derived: H in the logarithm"
 
 
 def test_a_lead_that_no_test_supports() -> None:
@@ -184,7 +190,7 @@ def test_samples_that_do_not_suffice_are_told() -> None:
         "azar for 5 to 6; 2 of 2 runs ended with a policy worse than epsilon."
     )
     assert found.figures == []
-    assert len(found.tables) == 1
+    assert len(found.tables) == 2
 
 
 def test_scales_are_told_apart() -> None:

@@ -19,13 +19,13 @@ Zanette, Brunskill: Tighter Problem-Dependent Regret Bounds in Reinforcement Lea
 Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K announced, T = K H.
 
     l = ln(4 S A T/(delta/7)),  J = H l/3
-    b(V) = sqrt(2 l/n) sd_p^(V) + (5 J + H sqrt(2 l))/n + sqrt(2 l/n) ||V~ - V_||
+    b(V) = sqrt(2 l/n) sd_p^(V) + J/max(1, n-1) + (4 J + H sqrt(2 l))/n + sqrt(2 l/n) ||V~ - V_||
     Q~ = min( H-t+1, r + p^ V~ + b(V~) ),  Q_ = max( 0, r + p^ V_ - b(V_) ),  both at argmax Q~
 
 With probability 1 - delta, V_ <= V* <= V~; regret O~( sqrt(Q* S A T) + sqrt(S) S A H^2 (sqrt(S) +
-sqrt(H)) ), Q* the largest variance of a step's reward and next value. The 4 in l and the
-constants of b are those of public code (which has J/(n-1) for one J/n); delta/7 is not certain. The
-paper's bonus for unknown rewards is left out.
+sqrt(H)) ), Q* the largest variance of a step's reward and next value. The 4 in l and the constants
+of b are those of public code; delta/7 is not certain. The paper's bonus for unknown rewards is left
+out.
 
 Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko: Fast active learning for pure exploration in
 reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all times, and stops:
@@ -35,11 +35,32 @@ reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all ti
     Q~ = min( H, r + p^ V~ + b(V~) ),  Q_ = max( 0, r + p^ V_ - b(V_) ),  V_ = max_a Q_
     G = min( H, 6 sqrt(beta*/n) sd_p^(V~) + 36 H^2 beta/n + (1 + 3/H) p^ G ) at argmax Q~;  n = 0: H
 
-It stops when G at the start is at most eps, and its policy is then eps-optimal with probability
-1 - delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, serve
+It stops when G at the start is at most eps, and its policy is then eps-optimal with probability 1 -
+delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, serve
 where transitions do not depend on it, and need fewer episodes. Its bounds hold in all episodes, so
-the stop may be tested in some only: here in one of every 2 %. (The rates beta were seen in print,
-the constants 3, 14, 6 and 36 were not: they are quoted from memory.)
+the stop may be tested in some only: here in one of every 2 %. The rates beta were seen in print,
+the constants 3, 14, 6 and 36 were not. They suffice, whatever is printed. With probability 1 - 2
+delta/3, which is what the rates are made for, KL(p^, p) <= beta/n and |(p^ - p) V*| <= sqrt(2
+Var_p(V*) beta*/n) + 3 H beta*/n, for all n and all (t, s, a). For 0 <= f <= H, KL(p^, p) >= p^ g -
+ln p e^g and e^-x <= 1 - x + x^2/2 give
+
+    (1)  Var_p(f) <= 2 Var_p^(f) + 2 H^2 beta/n              (g = -(f - p^ f)^2/H^2)
+    (2)  p f <= (1 + 1/H) p^ f + ((H+1)^2/2) beta/n          (g = -2 f/(H (H+1)))
+
+Let V_ <= V* <= V~ at step t+1, V~ - V_ <= G and V~ - V^pi <= G, pi the policy of argmax Q~. By (1),
+sd_p^(V*) <= sd_p^(V~) + sqrt(H p^ (V~ - V*)) and 2 sqrt(x y) <= x + y,
+
+    (3)  |(p^ - p) V*| <= 2 sd_p^(V~) sqrt(beta*/n) + (1/H) p^ (V~ - V*) + (H^2 + 5 H) beta/n
+
+is at most b(V~), so that Q~ >= Q* at step t; with V_ for V~ and V* - V_ for V~ - V*, Q_ <= Q*. At
+a = pi_t(s), where 3 sqrt(x y) <= (9/4) x + y bounds what sd_p^(V_) has beyond sd_p^(V~),
+
+    V~ - V_ <= p^ (V~ - V_) + b(V~) + b(V_)
+            <= 6 sd_p^(V~) sqrt(beta*/n) + 30.25 H^2 beta/n + (1 + 3/H) p^ (V~ - V_)
+    V~ - V^pi <= p^ (V~ - V^pi) + b(V~) + (p^ - p) V* + (p - p^) (V* - V^pi)
+            <= 5 sd_p^(V~) sqrt(beta*/n) + 22 H^2 beta/n + (1 + 2/H) p^ G
+
+by (3) and (2): both are at most G at step t.
 
 A scale multiplies all of a bonus, the term of V~ - V_ included, and what stands before n in G.
 """
@@ -68,6 +89,7 @@ class ORLC(Online):
     reference = "Dann, Li, Wei, Brunskill 2019, Algorithm 1"
     setting = "as here; known rewards"
     guarantee = "policy certificates; O~(S A H^2/eps^2 + S^2 A H^3/eps) mistakes"
+    constants = "unverified: those of psi, and the 26 of phi"
     rule = Rule(lower=LOWER_OF_PLAYED)
 
     def phi(self, n: Floats) -> Floats:
@@ -98,6 +120,7 @@ class EULER(Online):
     reference = "Zanette, Brunskill 2019"
     setting = "as here; K announced, known rewards"
     guarantee = "regret O~(sqrt(Q* S A T) + S^1.5 A H^2 (S^0.5 + H^0.5)), T = K H"
+    constants = "from code: the bonus; unverified: delta/7"
     rule = Rule(lower=LOWER_OF_PLAYED, own=True)
 
     @property
@@ -112,7 +135,7 @@ class EULER(Online):
         J = H * self.log_term / 3
         return {
             "deviation": root,
-            "flat": self.scale * (5 * J + H * two_l**0.5) / n,
+            "flat": self.scale * (J / np.maximum(1, n - 1) + (4 * J + H * two_l**0.5) / n),
             "distance": root,
         }
 
@@ -131,6 +154,7 @@ class BPIUCBVI(Online):
     reference = "Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021, Algorithm 2"
     setting = "by step; counts pooled here, known rewards"
     guarantee = "stops after O~(S A H^3/eps^2) episodes, then eps-optimal"
+    constants = "published: beta and beta*; derived: 3, 14, 6 and 36"
     rule = Rule(cap=CAP_HORIZON, lower=LOWER_OF_BEST, own=True)
     by_step = True
     kept = (*Online.kept, "clock")

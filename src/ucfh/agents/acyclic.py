@@ -84,6 +84,7 @@ class Reveliotis(Agent):
     reference = "Reveliotis, Bountourelis 2007"
     setting = "acyclic, and for each state a policy that reaches it; carried: states (t, s)"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta, once it is final"
+    constants = "derived: n_t"
 
     def __init__(
         self,

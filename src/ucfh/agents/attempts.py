@@ -8,9 +8,15 @@ end of an episode changes nothing.
 
 Delayed Q-learning. Strehl, Li, Wiewiora, Langford, Littman: PAC Model-Free Reinforcement Learning.
 ICML 2006, 881-888. With the m of Strehl, Li, Littman: Reinforcement Learning in Finite MDPs: PAC
-Analysis. JMLR 10 (2009) 2413-2444 (as two implementations have it; the paper was not seen):
+Analysis. JMLR 10 (2009) 2413-2444:
 
-    eps1 = eps/(3 H),   m = ceil( (1+H)^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ) )
+    eps1 = eps/(3 H),   m = ceil( H^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ) )
+
+(The paper was not seen. Implementations have (1 + gamma Vmax)^2 for H^2, the square of what one
+sample r + gamma V can be; that is 1/(1-gamma)^2, and r + V_{t+1} <= H here. By Hoeffding's
+inequality a mean of m samples is then too low by eps1 with probability at most delta/3 in any
+attempt of a run: each of S A H rows has one, and one more after each of the S A H H/eps1 changes
+that there can be.)
 
     Q = H-t+1, U = l = b = 0, LEARN = true, t* = 0, the time of the last success
     on a visit of (t,s,a) followed by s':
@@ -32,8 +38,8 @@ matters: that success changed values of an earlier step, from which this row doe
 begin one visit later, or try once more, than in print.
 
 MoRMax. Szita, Szepesvari: Model-based Reinforcement Learning with Nearly Tight Exploration
-Complexity Bounds. ICML 2010, 1031-1038. With the m of an implementation by another author (the
-paper was not seen; its logarithm may differ):
+Complexity Bounds. ICML 2010, 1031-1038. With the m of public code by another author (the paper was
+not seen; its logarithm may differ):
 
     m = ceil( 1800 H^4/eps^2 ln( 144 (S H)^2 A^2 H^2/(delta eps) ) )
 
@@ -117,6 +123,7 @@ class DelayedQ(Attempts):
     reference = "Strehl, Li, Wiewiora, Langford, Littman 2006; m of 2009"
     setting = "discounted, 1/(1-gamma) = H; model-free; states told apart by t"
     guarantee = "O~(S A/((1-gamma)^8 eps^4)) mistakes; no constant published"
+    constants = "from code: the logarithm of m; derived: the H^2 before it"
     kept = ("Q", "U", "b", "learning", "clock")
 
     def prepare(self) -> None:
@@ -132,10 +139,10 @@ class DelayedQ(Attempts):
         return self.epsilon / (3 * self.H)
 
     def enough(self) -> float:
-        """(1+H)^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ); here S is S H already."""
+        """H^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ); here S is S H already."""
         rows = self.S * self.A
         log_term = log(3 * rows / self.delta * (1 + rows * self.H / self.eps_1))
-        return (1 + self.H) ** 2 / (2 * self.eps_1**2) * log_term
+        return self.H**2 / (2 * self.eps_1**2) * log_term
 
     def sweep(self) -> None:
         """The best of Q."""
@@ -193,6 +200,7 @@ class MoRMax(Attempts):
     reference = "Szita, Szepesvari 2010"
     setting = "discounted, 1/(1-gamma) = H; states told apart by t"
     guarantee = "O~(S A/(eps^2 (1-gamma)^6)) mistakes; no constant published"
+    constants = "from code: m"
     kept = ("tau", "before")
     rule = Rule(falling=True)
 

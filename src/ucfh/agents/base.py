@@ -90,7 +90,7 @@ class Agent(ABC):
         gap_bound: how far that one is from optimal at most; else NaN.
         certificate: what it knows of its policy by now, if it keeps count of that.
         done: whether it has stopped: the certificate says what it asked for.
-        scale: what its bonuses, radii or numbers of samples are multiplied by; 1 as published.
+        scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
         wants: (rows,) how many successors of each row it asks of a generative model before it
             goes on; None if it asks for none, or has what it asked for.
         samples: how often it has asked a generative model for a successor.
@@ -102,6 +102,9 @@ class Agent(ABC):
             loops of learners that plan after every episode, acting is in it.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
             made for, and how that was carried to fixed horizons. guarantee: what its theorem says.
+        constants: of the class: where its constants come from, by the words of
+            `ucfh.agents.registry.ORIGINS` ("published: c1; derived: c2"), or "none". An instance
+            of UCFH has the constants themselves under this name.
 
     """
 
@@ -128,6 +131,7 @@ class Agent(ABC):
     reference: str
     setting: str
     guarantee: str
+    constants: str = "unverified: nothing is said of them"
 
     def limits(self) -> Limits | None:
         """What may be seen before the policy can change; None if it may after any episode."""

@@ -91,6 +91,8 @@ class CertifiedUCFH(UCFH):
 
     """
 
+    constants: Any = "derived: those of the sets; chosen: when to plan anew"
+
     def __init__(
         self,
         problem: Problem,

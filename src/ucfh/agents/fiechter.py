@@ -40,6 +40,7 @@ class Fiechter(Online):
     reference = "Fiechter 1994"
     setting = "discounted with reset, carried by fixed-horizon planning; widths derived"
     guarantee = "explores, then eps-optimal for ever"
+    constants = "derived: the widths"
     rule = Rule(cap=CAP_NEXT, by_left=True)
 
     def __init__(

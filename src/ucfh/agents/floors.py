@@ -49,6 +49,7 @@ class EpsilonGreedy(Drawing):
     reference = "folklore"
     setting = "any, known rewards; a floor"
     guarantee = "none"
+    constants = "chosen: explore"
     randomised = True
 
     def __init__(
@@ -131,6 +132,7 @@ class Uniform(EpsilonGreedy):
     """
 
     name = "uniform"
+    constants = "none"
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int = 0
@@ -162,6 +164,7 @@ class Optimal(Agent):
     reference = "-"
     setting = "the MDP is known; the ceiling"
     guarantee = "optimal"
+    constants = "none"
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, mdp: MDP | None = None

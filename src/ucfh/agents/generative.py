@@ -32,9 +32,11 @@ known rewards, N = S A pairs, beta = 1/(1 - gamma); indirect too, but with
 
 Theorem 1: |Q^ - Q*| <= epsilon with probability 1 - delta, for constants c, c0. The journal says
 only that they exist; c = 68 and c0 = 12 are those of the authors' proof as we remember it, *not
-certain*. Carried over: beta = H, so m = 68 (H^3/epsilon^2) ln(12 S A/delta) for every pair, and
-planning over the horizon. That the greedy policy too is epsilon-optimal is proved for small
-epsilon only (Theorem 2); the number of "indirect" holds for any.
+certain*. Carried over: beta = H and planning over the horizon. A discounted problem has one V*, for
+which each pair's samples have to be good; a horizon has H of them, so that S A H events take part
+in the union: m = 68 (H^3/epsilon^2) ln(12 S A H/delta) for every pair. That the greedy policy too
+is epsilon-optimal is proved for small epsilon only (Theorem 2); the number of "indirect" holds for
+any.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class Generative(Agent):
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         scale: shrinks the errors that samples are taken to have, so that m is multiplied by its
-            square; 1 as derived or published.
+            square; 1: as it is.
 
     Attributes:
         h: the stages whose next state matters: all but the last, if rewards do not depend on it.
@@ -153,6 +155,7 @@ class PhasedQLearning(Generative):
     reference = "Kearns, Singh 1998"
     setting = "generative model, discounted; carried: phases are the stages, m derived"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
+    constants = "derived: m_t"
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
         super().__init__(problem.by_stage(), epsilon, delta, scale)
@@ -170,6 +173,7 @@ class Indirect(Generative):
     reference = "Kearns, Singh 1998"
     setting = "generative model, discounted; carried: planning over the horizon, m derived"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
+    constants = "derived: m"
 
     def need(self, ahead: int) -> float:  # noqa: ARG002
         """m = h^2 L / (2 eta^2), eta = epsilon/(h (h + 1))."""
@@ -184,8 +188,10 @@ class Azar(Generative):
     name = "azar"
     reference = "Azar, Munos, Kappen 2013, Theorem 1"
     setting = "generative model, discounted; carried: 1/(1-gamma) = H, planning over the horizon"
-    guarantee = "Q within epsilon of Q*, with probability 1 - delta; constants not certain"
+    guarantee = "Q within epsilon of Q*, with probability 1 - delta, if its constants are right"
+    constants = "unverified: 68 and 12; derived: H in the logarithm"
 
     def need(self, ahead: int) -> float:  # noqa: ARG002
-        """m = 68 (H^3/epsilon^2) ln(12 S A/delta)."""
-        return 68 * self.H**3 / self.epsilon**2 * log(12 * self.S * self.A / self.delta)
+        """m = 68 (H^3/epsilon^2) ln(12 S A H/delta)."""
+        log_term = log(12 * self.S * self.A * self.H / self.delta)
+        return 68 * self.H**3 / self.epsilon**2 * log_term

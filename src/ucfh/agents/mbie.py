@@ -27,7 +27,7 @@ Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at 
 O~(S A H^6/eps^2) steps. That is no promise about V*, nor that V~ is above it. The prior is free;
 here it weighs nothing against a visit: alpha = n, E[p] = p^, and all successors alike at n = 0.
 Planned once an episode, for the steps that are left. A scale multiplies 2 H^2; the belief freezes
-as published (4 H^3/eps is quoted from memory).
+at 4 H^3/eps whatever the scale (quoted from memory).
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class MBIE(Online):
     reference = "Strehl, Littman 2008, MBIE"
     setting = "discounted, carried by 1/(1-gamma) = H; m derived"
     guarantee = "O~(S^2 A H^6/eps^3) mistakes"
+    constants = "published: the radius; derived: m"
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class MBIEBonus(MBIE):
     name = "mbie-eb"
     reference = "Strehl, Littman 2008, MBIE-EB"
     setting = "discounted, carried by 1/(1-gamma) = H, and H into the logarithm; m derived"
+    constants = "published: beta but for H in its logarithm; derived: that H, and m"
 
     @property
     def beta(self) -> float:
@@ -137,6 +139,7 @@ class BEB(Online):
     reference = "Kolter, Ng 2009"
     setting = "H steps ahead at all times; here those that are left of an episode"
     guarantee = "near Bayes-optimal but O~(S A H^6/eps^2) times; not PAC"
+    constants = "published: 2 H^2; unverified: the freeze at 4 H^3/eps; chosen: the prior"
     rule = Rule(cap=NO_CAP)
     by_step = True
 

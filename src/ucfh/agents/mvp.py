@@ -39,6 +39,7 @@ class MVP(Phased):
     reference = "Zhang, Ji, Du 2021; log factor of Zhang, Chen, Lee, Du 2024"
     setting = "as here; totals in [0, H] instead of [0, 1]; K announced"
     guarantee = "regret O~(sqrt(S A K) + S^2 A) times H"
+    constants = "published: c1 and c3 of 2021, L of 2024"
     rule = Rule(cap=CAP_HORIZON)
 
     @property

@@ -55,9 +55,9 @@ class Record(NamedTuple):
 
 
 def check_scale(scale: float) -> float:
-    """The factor of all bonuses, radii or widths: positive, and 1 as published."""
+    """The factor of all bonuses, radii or widths: positive, and 1 changes nothing."""
     if not 0 < scale < float("inf"):
-        raise InputError(f"scale = {scale!r} must be a positive number: 1 is as published")
+        raise InputError(f"scale = {scale!r} must be a positive number: 1 changes nothing")
     return float(scale)
 
 
@@ -86,7 +86,7 @@ class EveryEpisode(Agent):
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         episodes: how many it is told that there will be, K.
-        scale: shrinks the bonus; 1 as published.
+        scale: shrinks the bonus; 1: as it is.
 
     Attributes:
         counts: n(s, a) and n(s, a, s').

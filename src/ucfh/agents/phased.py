@@ -53,7 +53,7 @@ class Phased(Agent):
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         episodes: how many it is told that there will be, K.
-        scale: shrinks bonus or radius, and numbers of visits by its square; 1 as published.
+        scale: shrinks bonus or radius, and numbers of visits by its square; 1: as they are.
 
     Attributes:
         n, v: counts that it plans with, and counts since.
@@ -184,4 +184,4 @@ class Threshold(Phased):
 
     @abstractmethod
     def enough(self) -> float:
-        """The number of visits m, as published."""
+        """The number of visits m, at scale 1."""

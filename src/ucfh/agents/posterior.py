@@ -87,6 +87,7 @@ class PSRL(Sampler):
     reference = "Osband, Russo, Van Roy 2013"
     setting = "as here, with a prior over MDPs"
     guarantee = "E[regret] = O(H S sqrt(A T ln(S A T))), T = K H, under the prior"
+    constants = "chosen: the prior"
 
     def __init__(
         self,
@@ -115,6 +116,7 @@ class OPSRL(Sampler):
     guarantee = (
         "regret O(sqrt(H^3 S A K) L^1.5), for a kappa, n0 and J with which nothing is learned"
     )
+    constants = "from code: J, kappa, n0 and r0 of the authors' experiments"
     cap = True
 
     def __init__(

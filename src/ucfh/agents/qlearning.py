@@ -42,6 +42,7 @@ class UCBH(EveryEpisode):
     reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
     setting = "episodic, stage-dependent; K announced"
     guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
+    constants = "published: all but c; derived: c = 1"
     kept = ("Q", "V", "sums", "beta", "rows", "followed")
     bernstein = False
 
@@ -119,4 +120,5 @@ class UCBB(UCBH):
     name = "ucb-b"
     reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 2"
     guarantee = "regret O(sqrt(H^3 S A T iota) + ...), for constants c1, c2 that are not published"
+    constants = "chosen: c1 = 4 and c2 = 2"
     bernstein = True

@@ -1,7 +1,8 @@
 """Every learner by name, and how to make one.
 
-A learner's class says in its attributes ``reference``, ``setting`` and ``guarantee`` where it comes
-from, what it was made for and what is proved; its constructor takes
+A learner's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
+where it comes from, what it was made for, what is proved and whose constants it has; its
+constructor takes
 
     (problem, epsilon, delta, episodes, scale=1.0, ...)
 
@@ -55,6 +56,11 @@ AGENTS = {
 }
 """Where each class is: module of this package, and its name there."""
 
+ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
+"""Where a constant may come from: read in the paper (or in a transcription of it), or in public
+code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
+was at hand."""
+
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
@@ -65,6 +71,16 @@ def agent_class(name: str) -> type[Agent]:
     module, _, attribute = AGENTS[name].partition(":")
     found: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
     return found
+
+
+def origins(constants: str) -> list[str]:
+    """Which of `ORIGINS` a learner's ``constants`` name.
+
+    >>> origins("published: the radius; derived: m")
+    ['published', 'derived']
+    """
+    named = (part.partition(":")[0] for part in constants.split("; "))
+    return [origin for origin in named if origin in ORIGINS]
 
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:

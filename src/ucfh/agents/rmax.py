@@ -2,7 +2,7 @@
 
 R-MAX. Brafman, Tennenholtz: R-MAX - A General Polynomial Time Algorithm for Near-Optimal
 Reinforcement Learning. JMLR 3 (2002) 213-231. Setting: average reward in zero-sum stochastic games
-(here: no adversary), eps-return mixing time T, no reset; a pair is known after
+(here: no adversary), eps-return mixing time T, no reset; a pair is known after (quoted from memory)
 
     K1 = max( ceil((4 S T Rmax/eps)^3), ceil(-6 ln^3(delta/(6 S A))) ) + 1   visits.
 
@@ -23,12 +23,15 @@ worth 1 per step:
         in known states play an optimal T-step policy of the model, in others the least-tried action
         when all actions of a state have m tries: the state is known, and the model has its rows p^
 
-m is printed as O((S T^2/eps^2) ln(S A/delta)). The constant is derived here from two of its lemmas:
-8 S/a^2 ln(2 S/delta') samples put a row's L1 error below a with probability 1 - delta' (8.5.5), and
-values err by less than a T then (8.5.4). With eps/H for eps, a = eps/(4 H^2) (an error of eps/4 on
-the sum) and delta' = delta/(2 S A):
+m is printed as O((S T^2/eps^2) ln(S A/delta)). The constant is derived here: values err by less
+than a T if every row errs by at most a in L1 (Lemma 8.5.4), and after m samples it does, with
+probability 1 - delta' each, if m a^2 >= 2 (ln(2^S - 2) + ln(1/delta')) (Weissman et al. 2003). With
+eps/H for eps, a = eps/(4 H^2) (an error of eps/4 on the sum) and delta' = delta/(2 S A):
 
-    m = ceil( (128 S H^4/eps^2) ln(4 S^2 A/delta) )
+    m = ceil( (32 H^4/eps^2) (ln(2^S - 2) + ln(2 S A/delta)) )
+
+(The thesis has 8 S/a^2 ln(2 S/delta') samples, Lemma 8.5.5, which gives ten to forty times as many
+in small problems.) One state has but one row: m = 1.
 
 Tries of an unknown state's actions are balanced up to a factor of two: one that is least tried by
 its power of two is taken until its tries have doubled. So the policy changes S A log2(m) times, not
@@ -50,6 +53,7 @@ from math import ceil, log
 import numpy as np
 
 from ucfh.agents.base import NEVER
+from ucfh.agents.mbie import l1_radius
 from ucfh.agents.phased import Threshold, best_rows, next_doubling
 from ucfh.table import Ints
 
@@ -72,6 +76,7 @@ class RMax(Threshold):
     reference = "Brafman, Tennenholtz 2002"
     setting = "average reward, mixing time T = H; accuracy eps/H; stationary"
     guarantee = "PAC, polynomial; here <= (4 H/eps)(S A K1 + ln(2/delta)) mistakes (derived)"
+    constants = "unverified: K1; derived: the bound on mistakes"
 
     def prepare(self) -> None:
         """Find m, and what it guarantees."""
@@ -100,12 +105,14 @@ class Kakade(RMax):
     name = "kakade"
     reference = "Kakade 2003, chapter 8"
     setting = "T-step averages, T = H; accuracy eps/H; stationary"
-    guarantee = "<= (4 H/eps)(S A m + ln(2/delta)) mistakes (constants derived from its lemmas)"
+    guarantee = "<= (4 H/eps)(S A m + ln(2/delta)) mistakes (derived)"
+    constants = "derived: m, by Weissman's inequality, and the bound on mistakes"
 
     def enough(self) -> float:
-        """(128 S H^4/eps^2) ln(4 S^2 A/delta)."""
-        factor = 128 * self.S * self.H**4 / self.epsilon**2
-        return factor * log(4 * self.S**2 * self.A / self.delta)
+        """(32 H^4/eps^2) (ln(2^S - 2) + ln(2 S A/delta)); 0 where S = 1."""
+        log_term = log(2 * self.S * self.A / self.delta)
+        off = float(l1_radius(self.S, np.array([log_term]), np.ones(1))[0])  # after one visit
+        return (4 * self.H**2 * off / self.epsilon) ** 2
 
     def prepare(self) -> None:
         """Find m; each action's turn comes once for every power of two below m, and for m."""

@@ -9,8 +9,10 @@ the step, so counts are kept by step; neither K nor epsilon are used.
 
 With probability 1 - delta, V_t >= V*_t in all episodes and (Theorem 4), for all eps at once, at
 most O~( S A H^4/eps^2 min(1 + eps S^2 A, S) ) episodes are worse than eps. The paper learns rewards
-too; they are known here, so r takes the place of min(1, r^ + phi). The constant 18 is that of
-public code which follows version 3; earlier versions have another logarithm. max V_{t+1} is taken
+too; they are known here, so r takes the place of min(1, r^ + phi). The 18 is 3 times 6: phi has
+ln(3/delta_1), a mean leaves it on either side with probability 2 delta_1 at most, and delta_1 =
+delta/(6 S A H) leaves delta/3 for optimism in all (t, s, a). (Public code that follows version 3
+has it too; the author's own has 21 where rewards are known, and 27 where not.) max V_{t+1} is taken
 over the states that may follow, which is all of them if nothing was told. Derived here: where the
 reward depends on the next state, it counts as part of V_{t+1}, and H-t+1 takes the place of H-t.
 """
@@ -34,6 +36,7 @@ class UBEV(Online):
     reference = "Dann, Lattimore, Brunskill 2017, Algorithm 1"
     setting = "as here, by step; known rewards"
     guarantee = "for all eps at once: O~(S^2 A H^4/eps^2) mistakes"
+    constants = "published: phi; derived: its 18"
     rule = Rule(cap=NO_CAP, by_left=True, best_next=True)
     by_step = True
 

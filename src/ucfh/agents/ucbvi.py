@@ -12,7 +12,8 @@ L = ln(5 S A T/delta):
 
 With probability 1 - delta, V_{k,h} >= V*_h in all episodes, and with L' = ln(5 H S A T/delta) the
 regret is at most (Theorem 1, CH) 20 H^{3/2} L' sqrt(S A K) + 250 H^2 S^2 A L'^2, or (Theorem 2, BF)
-30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^{3/2} sqrt(K L').
+30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^{3/2} sqrt(K L'). All this is quoted as printed, and
+not proved here; the constants of the bounds, 2500 say, were not reproduced from the appendix.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class UCBVI(Online):
     name = "ucbvi-ch"
     reference = "Azar, Osband, Munos 2017, Algorithm 3"
     setting = "as here; K announced"
-    guarantee = "regret <= 20 H^1.5 L' sqrt(S A K) + 250 H^2 S^2 A L'^2"
+    guarantee = "regret <= 20 H^1.5 L' sqrt(S A K) + 250 H^2 S^2 A L'^2, as printed"
+    constants = "published: the bonus"
     rule = Rule(cap=CAP_HORIZON, falling=True)
 
     @property
@@ -50,7 +52,10 @@ class UCBVIBernstein(UCBVI):
 
     name = "ucbvi-bf"
     reference = "Azar, Osband, Munos 2017, Algorithm 4"
-    guarantee = "regret <= 30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^1.5 sqrt(K L')"
+    guarantee = (
+        "regret <= 30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^1.5 sqrt(K L'), as printed"
+    )
+    constants = "published: the bonus"
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
         """Of the deviation, 1/n, and the visits of the next state."""

@@ -54,7 +54,7 @@ class UCFH(Agent):
             is None.
 
     Attributes (besides those of `Agent`):
-        constants: w_min, U_max, delta_1, m, cut-off.
+        constants: w_min, U_max, delta_1, m, cut-off (of the class: where they come from).
         n, v: counts in the model, and since each row's last update.
 
     >>> from ucfh import make
@@ -71,6 +71,9 @@ class UCFH(Agent):
     reference = "Dann, Brunskill 2015, Algorithm 1"
     setting = "as here: episodic, stationary or stage-dependent; rewards known or not"
     guarantee = "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps"
+    constants: Any = (  # hidden in instances by the numbers themselves
+        "published: m but for max(1, log log H), w_min and the sets; derived: the variant corrected"
+    )
     box: Box
 
     def __new__(cls, *_: Any, **choices: Any) -> UCFH:

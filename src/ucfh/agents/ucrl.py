@@ -33,8 +33,9 @@ UCFH is made after it. With H for 1/(1-gamma):
     update a pair when v >= max(m w_min, n) and n < S m H, but only after a delay of
     H ln(8 S H/eps) steps, in which the same policy is followed
 
-The structure is certain; the 1280 of m and delta_1 are quoted from memory of the printed version,
-not seen again, and an earlier version on arXiv has others. ``scale`` c takes c^2 L1 for L1.
+The structure is certain; the 1280 of m, delta_1 and the bases of the logarithms (2 in U_max, e in
+all others) are quoted from memory of the printed version, not seen again, and an earlier version on
+arXiv has others. ``scale`` c takes c^2 L1 for L1.
 
 Carried to fixed horizons, all three: planning is exact (fixed-horizon extended value iteration);
 what ends a round is tested after each episode; t = 1 + steps so far; rewards are known, so sets for
@@ -67,6 +68,7 @@ class UCRL2(Phased):
     reference = "Jaksch, Ortner, Auer 2010"
     setting = "average reward, diameter D; stationary; no reset"
     guarantee = "regret <= 34 D S sqrt(A T ln(T/delta)); no theorem for fixed horizons"
+    constants = "published: the radius"
     rule = Rule(cap=NO_CAP)
 
     @property
@@ -117,6 +119,7 @@ class AuerOrtner(Boxed, UCRL2):
     reference = "Auer, Ortner 2005 and 2007"
     setting = "trials of fixed length (2005); widths for average reward (2007)"
     guarantee = "expected regret O(log T) (2007); no delta, no theorem for fixed horizons"
+    constants = "unverified: the 4 t^5 S^2 A of the width"
 
     def _logarithm(self, t: float) -> float:
         """ln(4 t^5 S^2 A), scaled: widths are the root of it over 2 n."""
@@ -158,6 +161,7 @@ class UCRLGamma(Boxed):
     reference = "Lattimore, Hutter 2012"
     setting = "discounted, 1/(1-gamma) = H; stationary; at most two successors"
     guarantee = "PAC, O~(S A/(eps^2 (1-gamma)^3)); no theorem for fixed horizons"
+    constants = "unverified: 1280, delta_1 and the bases of the logarithms"
     kept = ("waiting",)
 
     def prepare(self) -> None:

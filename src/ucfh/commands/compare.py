@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from ucfh import __version__
-from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins, parameters_of
 from ucfh.commands.learn import INTERRUPTED
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
@@ -20,6 +20,9 @@ from ucfh.problem import MDP
 from ucfh.problems import make
 from ucfh.report.comparison import plot_comparison
 from ucfh.report.figures import ENDINGS
+
+FACTS = ("reference", "setting", "guarantee", "constants")
+"""What is told of an agent."""
 
 INCOMPLETE = 1
 """The exit code of a comparison in which some run came to nothing."""
@@ -111,7 +114,7 @@ def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Mak
 
 
 def _scaled(result: Comparison) -> str:
-    """How many seeds, and which bonuses were not as published."""
+    """How many seeds, and by what bonuses were scaled."""
     scales = sorted({x.scale for x in result.outcomes} - {1.0})
     said = "" if not scales else f", scale {', '.join(f'{x:g}' for x in scales)}"
     return f"{result.seeds} seeds, epsilon {result.epsilon:g}{said}"
@@ -151,6 +154,7 @@ def _summary_of(standing: Standing) -> dict[str, Any]:
         "p": place.p,
         "best": place.p is None or place.p > 1 - LEVEL,
         "scale": standing.outcomes[0].scale,
+        "constants": standing.outcomes[0].constants,
         **{name: standing.of(name)._asdict() for name in NUMBERS},
         "curves": curves,
         "runs": runs,
@@ -168,7 +172,7 @@ def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> N
     }
     scaled = [f"{x.place.agent} {s:g}" for x in standings if (s := x.outcomes[0].scale) != 1]
     if scaled:
-        lines["scale"] = f"bonuses are not as published, no theorem holds: {', '.join(scaled)}"
+        lines["scale"] = f"bonuses are scaled, no theorem holds: {', '.join(scaled)}"
     for key, text in lines.items():
         print(f"{key:>12}  {text}")
     print()
@@ -178,6 +182,7 @@ def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> N
     _print_table(standings, result)
     print()
     _print_notes(standings, result.episodes)
+    _print_constants(standings)
 
 
 def _print_table(standings: list[Standing], result: Comparison) -> None:
@@ -226,6 +231,27 @@ def _print_notes(standings: list[Standing], episodes: int) -> None:
             print(f"{best.agent} is told apart from all others")
 
 
+def _print_constants(standings: list[Standing]) -> None:
+    """Whose constants were read, derived, chosen or are uncertain."""
+    by_origin: dict[str, list[str]] = {}
+    for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
+        told = _origins(x.outcomes[0].constants)
+        by_origin.setdefault(told, []).append(x.place.agent)
+    print("Where the agents' constants come from (one in full: ucfh agents NAME):")
+    for told, agents in by_origin.items():
+        print(f"  {told}: {', '.join(agents)}")
+
+
+def _origins(constants: str) -> str:
+    """The kinds of origin that a text names, in a few words."""
+    return ", ".join(origins(constants)) or "none"
+
+
+def _told_first(constants: str) -> list[int]:
+    """Sorts texts by the origins that they name, published ones first."""
+    return [ORIGINS.index(origin) for origin in origins(constants)] or [len(ORIGINS)]
+
+
 def _show(x: Interval, most: float | None = None) -> str:
     """A median with its interval; + where it is as large as can be."""
     median, low, high = (
@@ -250,7 +276,7 @@ def show_agents(name: str | None, json: bool) -> None:
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
         found = agent_class(key)
-        facts = {what: getattr(found, what) for what in ("reference", "setting", "guarantee")}
+        facts = {what: getattr(found, what) for what in FACTS}
         listed.append({"name": key, **facts, "parameters": parameters_of(found)})
     if json:
         print_json({"agents": listed})
@@ -268,10 +294,11 @@ def show_agents(name: str | None, json: bool) -> None:
 
     table = Table(box=box.SIMPLE)
     table.add_column("agent", no_wrap=True)
-    for heading in ("reference", "setting", "guarantee"):
+    for heading in FACTS:
         table.add_column(heading)
     for row in listed:
-        table.add_row(*(row[key] for key in ("name", "reference", "setting", "guarantee")))
+        facts = row | {"constants": _origins(row["constants"])}
+        table.add_row(*(facts[key] for key in ("name", *FACTS)))
     console = Console(highlight=False, markup=False)
     console.print(table)
-    console.print("one with its parameters: ucfh agents NAME")
+    console.print("one in full, with its parameters: ucfh agents NAME")

@@ -24,7 +24,7 @@ def compare(
     epsilon: Epsilon = 0.1,
     delta: Delta = 0.1,
     scale: Annotated[
-        float, typer.Option(help="of the agents' bonuses: 1 as published, less to explore less")
+        float, typer.Option(help="multiplies the agents' bonuses: less than 1 to explore less")
     ] = 1.0,
     workers: Annotated[
         int | None,
@@ -70,7 +70,7 @@ def agents(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the agents: where each comes from, what it was made for and what is proved.
+    """List the agents: source, setting, what is proved, and where the constants come from.
 
     \b
     Examples:

@@ -47,6 +47,7 @@ class Outcome:
         samples: of a generative model that it asked for.
         planning_seconds, seconds: spent on planning, and on all.
         regret_curve, mistakes_curve: (points,) both after as many episodes as `grid_of` says.
+        constants: where the learner's constants come from (`Agent.constants`).
 
     """
 
@@ -62,6 +63,7 @@ class Outcome:
     seconds: float
     regret_curve: Floats
     mistakes_curve: Floats
+    constants: str = Agent.constants
 
 
 class Failure(NamedTuple):
@@ -162,7 +164,7 @@ def compare(
         episodes: of every run.
         seeds: how many, from 0. A seed settles the world's randomness and the learner's own.
         epsilon, delta: asked of learners by name; a mistake is a policy worse than epsilon.
-        scale: of the bonuses of learners by name; 1 as published.
+        scale: of the bonuses of learners by name; 1: as they are.
         workers: processes; None: one a core. The result is the same for any number.
         progress: called with the number of runs done, and of all.
 
@@ -280,4 +282,5 @@ def _reduce(job: Job, agent: Agent, run: Run) -> Outcome:
         seconds=run.seconds,
         regret_curve=np.interp(grid, ends, regret),
         mistakes_curve=np.interp(grid, ends, mistakes),
+        constants=type(agent).constants,
     )

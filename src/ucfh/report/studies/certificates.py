@@ -210,7 +210,7 @@ def _peers(peers: Runs, methods: Runs, names: Names) -> str:
         return ""
     runs = [run for by_agent in peers.values() for found in by_agent.values() for run in found]
     return (
-        "Other learners that stop by themselves, told successors, with their published constants: "
+        "Other learners that stop by themselves, told successors, each with its own constants: "
         f"{'; '.join(told)}. Of theirs, {_worse(runs)}."
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from ucfh.agents.certified import CertifiedUCFH
+from ucfh.agents.registry import AGENTS, agent_class
 from ucfh.comparison.statistics import LEVEL, NOISE, Interval, Place, ranking, seeds_needed
 from ucfh.experiments.store import Result
 from ucfh.report.learners import (
@@ -37,6 +39,7 @@ def read(results: Sequence[Result]) -> Reading:
     paragraphs = [_finding(field), _ours(field), _order(field, places), _samples(field)]
     tables = [_losses(field, places), _mistakes(field)] if field.runs else []
     tables += [_sampling(field)] if field.sampling else []
+    tables += [table] if (table := _constants(field)).rows else []
     figures = [curves(field), dots(field)] if field.runs else []
     return Reading(
         [text for text in paragraphs if text],
@@ -82,10 +85,10 @@ def _finding(field: Field) -> str:
     nowhere = [name for name in names if not any(well[name])]
     runs = [run for name in names for found in field.of(name).values() for run in found.values()]
     episodes = sorted({run.arguments["episodes"] for run in runs})
-    published = all(run.arguments["scale"] == 1 for run in runs)
+    unscaled = all(run.arguments["scale"] == 1 for run in runs)
     text = (
         f"After {listed([f'{n:,}' for n in episodes], 'or')} episodes with "
-        f"{'published' if published else 'scaled'} constants, {len(everywhere)} of "
+        f"{'unscaled' if unscaled else 'scaled'} constants, {len(everywhere)} of "
         f"{plural(len(names), 'learner')} {'follows' if len(everywhere) == 1 else 'follow'} a "
         "policy within epsilon of the optimum on every problem tried (in most runs), "
         f"{len(nowhere)} on none"
@@ -263,6 +266,24 @@ def _sampling(field: Field) -> Table:
     names = list(dict.fromkeys(chain.from_iterable(field.sampling.values())))
     caption = "Samples that learners with a generative model ask for before their first episode."
     return _table(field, caption, names, cell)
+
+
+def _constants(field: Field) -> Table:
+    """Where those of each learner come from."""
+    said: dict[str, str] = {}
+    for name in [*field.learners, *chain.from_iterable(field.sampling.values())]:
+        label, _, _ = name.partition(", ")
+        agent, _, _ = label.partition(":")
+        if label == CERTIFIED:
+            said[name] = CertifiedUCFH.constants
+        elif agent in AGENTS:
+            said[name] = agent_class(agent).constants
+    caption = (
+        "Where each learner's constants come from: read in its paper, or in public code only; "
+        "derived in this package, with a proof; chosen here, without one; or unverified, quoted "
+        "from memory."
+    )
+    return Table(caption, ["learner", "constants"], [[name, text] for name, text in said.items()])
 
 
 def _table(
