@@ -98,6 +98,7 @@ class Agent(ABC):
             generator, nature and a number of episodes, it runs so many, and tells how many it ran
             before its policy was settled for ever, and what it followed. None: it has no such
             loop, and is asked for `limits`.
+        has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
         planning_seconds: spent on planning, as far as it keeps count of that; in the compiled
             loops of learners that plan after every episode, acting is in it.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
@@ -123,6 +124,7 @@ class Agent(ABC):
     wants: Ints | None = None
     samples: int = 0
     follow: Follow | None = None
+    has_run: bool = False
     planning_seconds: float = 0.0
     name: str
     reference: str
