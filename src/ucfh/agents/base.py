@@ -99,8 +99,8 @@ class Agent(ABC):
             before its policy was settled for ever, and what it followed. None: it has no such
             loop, and is asked for `limits`.
         has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
-        planning_seconds: spent on planning, as far as it keeps count of that; in the compiled
-            loops of learners that plan after every episode, acting is in it.
+        planning_seconds: spent on planning, as far as it keeps count of that; compiling aside. In
+            the compiled loops of learners that plan after every episode, acting is in it.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
             made for, and how that was carried to fixed horizons. guarantee: what its theorem says.
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from math import nan
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.agents.online import EveryEpisode
+from ucfh.clock import work_seconds
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, check_seed, unknown
 from ucfh.problem import MDP
@@ -67,7 +67,7 @@ def simulate(
     (True, True, True)
 
     """
-    started = perf_counter()
+    started = work_seconds()
     most = None if episodes is None else check_count("episodes", episodes)
     seed = check_seed(seed)
     if method not in ("bulk", "step"):
@@ -108,7 +108,7 @@ def simulate(
     run.certificate = agent.certificate
     if run.certificate is not None:
         run.policy = run.certificate.policy
-    run.seconds = spent + perf_counter() - started
+    run.seconds = spent + work_seconds() - started
     return run
 
 
