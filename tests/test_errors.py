@@ -19,6 +19,7 @@ from ucfh.errors import InputError, check_count, check_seed, unknown
 from ucfh.live.samples import write_log
 
 CHAIN = ucfh.make("chain:n=3,horizon=3")
+KINDS: tuple[Any, Any] = (np.int64, int)
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +67,11 @@ def test_sizes_of_problems(kind: Callable[[int], Any]) -> None:
 
 
 def test_large_numpy_sizes_do_not_overflow() -> None:
-    size = (10**6, 10**3, 10**3)
-    assert ucfh.bounds(*map(np.int64, size), 0.1, 0.1) == ucfh.bounds(*size, 0.1, 0.1)
+    one, other = (ucfh.bounds(n(10**6), n(10**6), n(10**6), 0.1, 0.1) for n in KINDS)
+    assert one == other
 
 
-def run_and_save(agent: ucfh.Run | Any, path: Path, n: Any = np.int64) -> dict[str, Any]:
+def run_and_save(agent: Any, path: Path, n: Any = np.int64) -> dict[str, Any]:
     run = ucfh.simulate(CHAIN, agent, n(20), n(4))
     run.save(path, force=True)
     assert ucfh.Run.load(path).about == run.about
@@ -82,28 +83,30 @@ def test_episodes_and_seeds_of_learners(name: str, tmp_path: Path) -> None:
     """The same run, which can be saved."""
     numpys, pythons = (
         run_and_save(ucfh.make_agent(name, CHAIN, 0.5, 0.1, n(20), n(4)), tmp_path / "run.npz", n)
-        for n in (np.int64, int)
+        for n in KINDS
     )
     assert numpys == pythons
 
 
 def test_settings_of_learners(tmp_path: Path) -> None:
-    problem, one = CHAIN.problem, np.int64(1)
+    problem, n = CHAIN.problem, KINDS[0]
+    one = n(1)
+    half: Any = np.float32(0.5)
     for agent in (
-        OPSRL(problem, 0.5, 0.1, 20, seed=one, J=np.int64(3), n0=one),  # type: ignore[arg-type]
-        PSRL(problem, 0.5, 0.1, 20, seed=one, prior=one),  # type: ignore[arg-type]
-        ucfh.UCFH(problem, one, one),  # type: ignore[arg-type]
-        ucfh.UCFH(problem, np.float32(0.5), np.float32(0.1), m=np.int64(20)),  # type: ignore[arg-type]
-        ucfh.UCFH(problem, 0.5, 0.1, m=np.int64(20), stop="certificate", schedule="paper"),  # type: ignore[arg-type]
+        OPSRL(problem, 0.5, 0.1, n(20), seed=one, J=n(3), n0=one),
+        PSRL(problem, 0.5, 0.1, n(20), seed=one, prior=one),
+        ucfh.UCFH(problem, one, one),
+        ucfh.UCFH(problem, half, half, m=n(20)),
+        ucfh.UCFH(problem, 0.5, 0.1, m=n(20), stop="certificate", schedule="paper"),
     ):
         run_and_save(agent, tmp_path / "run.npz")
 
 
 def test_numbers_of_runs_and_of_rows(tmp_path: Path) -> None:
-    results = [ucfh.compare(CHAIN, ["psrl"], n(20), n(2), workers=n(1)) for n in (np.int64, int)]
+    results = [ucfh.compare(CHAIN, ["psrl"], n(20), n(2), workers=n(1)) for n in KINDS]
     assert [x.regret for x in results[0].outcomes] == [x.regret for x in results[1].outcomes]
     json.dumps([results[0].episodes, results[0].seeds])
-    one, other = (ucfh.verify(CHAIN, 0.5, 0.1, runs=n(1), seed=n(3)) for n in (np.int64, int))
+    one, other = (ucfh.verify(CHAIN, 0.5, 0.1, runs=n(1), seed=n(3)) for n in KINDS)
     assert one == other
     write_log(CHAIN, tmp_path / "log.csv", np.int64(9), seed=np.int64(2))  # type: ignore[arg-type]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import njit
-from test_cli import fails, run
 
+from test_cli import fails, run
 from ucfh.clock import compile_seconds, work_seconds
 
 Printed = pytest.CaptureFixture[str]
@@ -82,7 +82,7 @@ def test_the_learner_is_called_what_it_is(capsys: Printed, agent: str, words: st
 
 def test_compiling_is_timed_apart() -> None:
     @njit
-    def add_up(x: np.ndarray) -> float:  # type: ignore[type-arg]
+    def add_up(x: np.ndarray) -> float:
         total = 0.0
         for y in x:
             total += y

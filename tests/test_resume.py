@@ -154,7 +154,7 @@ def test_a_used_learner_is_refused(name: str, method: Method) -> None:
     before = content(agent.state())
     for options in ({"seed": 1}, {"resume": run}):
         with pytest.raises(InputError, match="has been run before: pass a new one") as caught:
-            simulate(MDP, agent, EPISODES, method=method, **options)  # type: ignore[arg-type]
+            simulate(MDP, agent, EPISODES, method=method, **options)
         assert "\n" not in str(caught.value)
     assert content(agent.state()) == before
 

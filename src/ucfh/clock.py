@@ -10,8 +10,8 @@ from time import perf_counter
 
 from numba.core import event
 
-_under_lock = event.TimingListener()
-event.register("numba:compiler_lock", _under_lock)
+_under_lock = event.TimingListener()  # type: ignore[no-untyped-call]
+event.register("numba:compiler_lock", _under_lock)  # type: ignore[no-untyped-call]
 
 
 def compile_seconds() -> float:

@@ -56,8 +56,8 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
         announced = saved.get("episodes")
         raise InputError(
             f"the saved run was made for {announced} episodes, a number that {now['agent']} is "
-            f"told at the start: pass episodes={announced} (--episodes {announced}) again, or start "
-            "a new run"
+            f"told at the start: pass episodes={announced} (--episodes {announced}) again, or "
+            "start a new run"
         )
     for name, value in now.items():
         if saved.get(name) != value:
