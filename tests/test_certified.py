@@ -467,7 +467,7 @@ def test_scores_are_rounded_down() -> None:
         ({"delta": float("nan")}, r"delta = nan is outside \(0, 1\]"),
         ({"confidence": "kt-bal"}, "unknown confidence set 'kt-bal': did you mean 'kt-ball'"),
         ({"schedule": "doubbling"}, "unknown schedule 'doubbling': did you mean 'doubling'"),
-        ({"stop": "never"}, "unknown stop 'never'"),
+        ({"stop": "never"}, "stop = 'never' must be 'certificate', or None"),
         ({"without": ("scors",)}, "unknown idea 'scors': did you mean 'scores'"),
         ({"confidence": "kt", "without": ("scores",)}, "only confidence='best' has ideas"),
         ({"confidence": "l1", "schedule": "growth"}, "holds at doublings only"),
