@@ -222,7 +222,6 @@ def test_optimal() -> None:
     assert (run.final, run.episodes) == (True, 0)
     assert run.gap == pytest.approx(0, abs=1e-12)
     assert run.optimistic == run.optimal
-    assert simulate(mdp, Optimal(mdp.problem, 0.1, 0.1, mdp=mdp), resume=run) is run
 
 
 def test_refusals() -> None:

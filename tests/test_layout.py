@@ -13,8 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
 
 # Each layer may import from those before it, and within itself.
 LAYERS = [
-    ["errors"],
-    ["memory", "parallel"],
+    ["defaults", "errors"],
+    ["memory", "parallel", "clock"],
     ["_kernels"],
     ["table", "validation", "files"],
     ["planning", "confidence"],

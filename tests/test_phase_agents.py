@@ -335,6 +335,7 @@ def test_state_in_the_middle_of_a_phase(cls: type[Phased]) -> None:
         assert np.array_equal(agent.policy, other.policy)
         assert agent.optimistic == other.optimistic
         assert np.array_equal(agent.limits().visits, other.limits().visits)
+        agent = other  # which is new, and goes on from there
 
 
 @settings(max_examples=12, deadline=None)
@@ -412,8 +413,8 @@ def test_plans(seed: int) -> None:
         lambda n, x: 0.05 * (460 / 9 * np.sqrt(x * L / n) + 544 / 9 * 3 * L / n),
     )
     for cls in (RMax, Kakade, MVP):
-        agent = small(cls, mdp)
         for episodes in (20, 100, 1000):
+            agent = small(cls, mdp)
             simulate(mdp, agent, episodes, seed)
             slowly = plan_slowly(agent, *(of_mvp if cls is MVP else of_rmax))
             assert np.abs(agent.V - slowly).max() <= 1e-9
@@ -437,8 +438,9 @@ def test_plans_over_sets() -> None:
     sets: dict[type[Phased], Any] = {UCRL2: ball, AuerOrtner: box, UCRLGamma: interval}
     for cls, of in sets.items():
         mdp = random_mdp(5)
-        agent, table = small(cls, mdp), mdp.table
+        table = mdp.table
         for episodes in (3, 30, 1000):
+            agent = small(cls, mdp)
             simulate(mdp, agent, episodes)
             V = np.zeros((4, 3))
             for t in (2, 1, 0):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucfh.best import Best, Crossing
 from ucfh.counts import MOST_COUNTED, Counts
+from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem
 
@@ -148,7 +149,7 @@ def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[Open,
 
 
 def certify(
-    data: Any, problem: Problem | None = None, delta: float = 0.05, epsilon: float | None = None
+    data: Any, problem: Problem | None = None, delta: float = DELTA, epsilon: float | None = None
 ) -> Certificate:
     """What can be said of V*, and of the best policy found, from data somebody has.
 

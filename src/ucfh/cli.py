@@ -19,6 +19,7 @@ from ucfh.commands.options import (
 )
 from ucfh.commands.study_options import report, study
 from ucfh.commands.verify_options import verify
+from ucfh.defaults import DELTA
 from ucfh.errors import InputError
 
 app = typer.Typer(
@@ -34,7 +35,7 @@ app = typer.Typer(
 def learn(
     problem: Problem,
     epsilon: Epsilon = 0.1,
-    delta: Delta = 0.1,
+    delta: Delta = DELTA,
     agent: Annotated[str, typer.Option(help="the learner (see: ucfh agents)")] = "ucfh",
     paper: Annotated[
         bool, typer.Option("--paper", help="the algorithm as printed, which never says it is done")
@@ -162,7 +163,7 @@ def certify(
         typer.Option(help="another name of a column, such as state=s; repeatable"),
     ] = None,
     epsilon: Epsilon = 0.1,
-    delta: Delta = 0.1,
+    delta: Delta = DELTA,
     unknown: Annotated[
         list[str] | None,
         typer.Option(help="do not tell of the problem: rewards, successors, initial; repeatable"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Real
 from operator import index
+from typing import SupportsIndex
 
 
 class InputError(ValueError):
@@ -15,7 +16,7 @@ class InputError(ValueError):
     """
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An error for a name that does not exist, with the nearest one that does.
 
     >>> print(unknown("problem", "chian", ["chain", "grid"]))
@@ -24,7 +25,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     from difflib import get_close_matches
 
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(str(name), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
@@ -37,12 +38,20 @@ def check_unit(name: str, value: float) -> float:
     return float(value)
 
 
-def check_count(name: str, value: int) -> int:
-    """Return ``value`` if it is a whole number of at least 1; else raise."""
+def check_count(name: str, value: SupportsIndex, least: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``; else raise.
+
+    NumPy's integers are whole numbers too; what is returned is one of Python's.
+    """
     try:
-        whole = index(value)
+        whole = least - 1 if isinstance(value, bool) else index(value)
     except TypeError:
-        whole = 0
-    if whole < 1 or isinstance(value, bool):
-        raise InputError(f"{name} = {value!r} must be a whole number of at least 1")
+        whole = least - 1
+    if whole < least:
+        raise InputError(f"{name} = {value!r} must be a whole number of at least {least}")
     return whole
+
+
+def check_seed(seed: SupportsIndex) -> int:
+    """Return a random seed if it is a whole number of at least 0; else raise."""
+    return check_count("seed", seed, least=0)

@@ -224,3 +224,12 @@ class BPIUCBVI(Online):
             self._look_up()
             self._plan()
         return walked, recorded
+
+    def state(self) -> dict[str, Any]:
+        """Counts, what else was learned, and what the last test found."""
+        return {**super().state(), "gap_bound": self.gap_bound}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` gave."""
+        super().restore(state)
+        self.gap_bound = float(state["gap_bound"])

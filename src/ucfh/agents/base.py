@@ -98,8 +98,9 @@ class Agent(ABC):
             generator, nature and a number of episodes, it runs so many, and tells how many it ran
             before its policy was settled for ever, and what it followed. None: it has no such
             loop, and is asked for `limits`.
-        planning_seconds: spent on planning, as far as it keeps count of that; in the compiled
-            loops of learners that plan after every episode, acting is in it.
+        has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
+        planning_seconds: spent on planning, as far as it keeps count of that; compiling aside. In
+            the compiled loops of learners that plan after every episode, acting is in it.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
             made for, and how that was carried to fixed horizons. guarantee: what its theorem says.
         constants: of the class: where its constants come from, by the words of
@@ -126,6 +127,7 @@ class Agent(ABC):
     wants: Ints | None = None
     samples: int = 0
     follow: Follow | None = None
+    has_run: bool = False
     planning_seconds: float = 0.0
     name: str
     reference: str

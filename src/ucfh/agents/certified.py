@@ -122,7 +122,9 @@ class CertifiedUCFH(UCFH):
                 f"set that holds always ({', '.join(ALWAYS)}, best)"
             )
         if stop not in (None, "certificate"):
-            raise unknown("stop", stop, ("certificate",))
+            raise InputError(
+                f"stop = {stop!r} must be 'certificate', or None to go on without an end"
+            )
         if without and confidence != "best":
             raise InputError("only confidence='best' has ideas to do without")
         self.confidence, self.schedule, self.stop = confidence, schedule, stop

@@ -43,13 +43,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import ceil, log
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.agents.online import check_scale, told_rewards
+from ucfh.clock import work_seconds
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import backward_induction, mean_rewards
@@ -105,13 +105,13 @@ class Generative(Agent):
 
     def _plan(self) -> None:
         """Backward induction for p^, which is zero where nothing was asked for."""
-        started = perf_counter()
+        started = work_seconds()
         table, n = self.problem.table, self.counts
         p = n.successors / np.maximum(n.visits, 1)[table.row_of_entry]
         plan = backward_induction(table, p, mean_rewards(table, p, self.rewards), self.H)
         self.policy = plan.policy
         self.optimistic = self.problem.hoped_for(plan.values[0])
-        self.planning_seconds += perf_counter() - started
+        self.planning_seconds += work_seconds() - started
 
     def study(self, seen: Counts) -> None:
         """Plan for what was sampled."""

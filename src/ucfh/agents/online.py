@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,9 @@ import numpy as np
 from ucfh._kernels import online as kernels
 from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
 from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh.clock import work_seconds
 from ucfh.counts import Counts
-from ucfh.errors import InputError, check_count, check_unit
+from ucfh.errors import InputError, check_count, check_seed, check_unit
 from ucfh.problem import Problem
 from ucfh.table import Floats, Ints, Rewards
 
@@ -160,16 +160,16 @@ class EveryEpisode(Agent):
         for steps in seen.steps:
             self._count(steps)
         self._look_up()
-        started = perf_counter()
+        started = work_seconds()
         self._plan()
-        self.planning_seconds += perf_counter() - started
+        self.planning_seconds += work_seconds() - started
         return self.done or not np.array_equal(before, self.rows)
 
     def follow(
         self, rng: np.random.Generator, nature: kernels.Nature, episodes: int
     ) -> tuple[int, Record]:
         """Run so many episodes in one go: how many were run before it settled, and a record."""
-        started, walked = perf_counter(), 0
+        started, walked = work_seconds(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
             record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
@@ -181,7 +181,7 @@ class EveryEpisode(Agent):
             self._look_up()
             if more == 0 and recorded < ROOM:
                 break
-        self.planning_seconds += perf_counter() - started
+        self.planning_seconds += work_seconds() - started
         self._catch_up()
         return walked, Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
 
@@ -213,7 +213,8 @@ class Drawing(EveryEpisode):
         self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int = 0
     ) -> None:
         # not the stream of the world, which has the same seed in a comparison
-        self.seed, self.own = seed, np.random.default_rng([seed, 1])
+        self.seed = seed = check_seed(seed)
+        self.own = np.random.default_rng([seed, 1])
         super().__init__(problem, epsilon, delta, episodes)
 
     def settings(self) -> dict[str, Any]:

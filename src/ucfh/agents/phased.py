@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import ceil
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from ucfh._kernels import online as kernels
 from ucfh._kernels.online import Rule
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.agents.online import LINES, check_scale, sheet_of, told_rewards
+from ucfh.clock import work_seconds
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.problem import Problem
@@ -117,9 +117,9 @@ class Phased(Agent):
 
     def plan(self) -> None:
         """Plan with what was learned."""
-        started = perf_counter()
+        started = work_seconds()
         self.sweep()
-        self.planning_seconds += perf_counter() - started
+        self.planning_seconds += work_seconds() - started
         self.policy = self.problem.table.policy_of(self.rows)
         self.optimistic = self.problem.hoped_for(self.V[0])
 

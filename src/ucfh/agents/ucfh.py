@@ -23,7 +23,7 @@ import numpy as np
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.confidence import SETS, Box, choose_set
 from ucfh.counts import Counts
-from ucfh.errors import InputError
+from ucfh.errors import InputError, check_unit
 from ucfh.planning import PhasePlanner, start_value
 from ucfh.problem import Problem
 from ucfh.table import Floats, Rewards
@@ -99,7 +99,8 @@ class UCFH(Agent):
         m: float | None = None,
     ) -> None:
         del schedule, stop  # `__new__` has seen to them
-        self.problem, self.epsilon, self.delta = problem, epsilon, delta
+        self.problem = problem
+        self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.confidence_set = choose_set(confidence)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
         self.episode_bound = self.constants.episode_bound if m is None else None

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ucfh.commands.options import AsJson, Delta, Epsilon, Force, Problem
+from ucfh.defaults import DELTA
 
 
 def compare(
@@ -22,7 +23,7 @@ def compare(
     episodes: Annotated[int, typer.Option(help="of every run")] = 10_000,
     seeds: Annotated[int, typer.Option(help="runs of every agent")] = 20,
     epsilon: Epsilon = 0.1,
-    delta: Delta = 0.1,
+    delta: Delta = DELTA,
     scale: Annotated[
         float, typer.Option(help="multiplies the agents' bonuses: less than 1 to explore less")
     ] = 1.0,

@@ -16,6 +16,7 @@ from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.registry import agent_class, make_agent
 from ucfh.agents.ucfh import UCFH
 from ucfh.certificate import Certificate
+from ucfh.clock import compile_seconds
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError
@@ -90,6 +91,8 @@ def run_learn(
     with Bar() as bar:
         report = partial(_report, bar, learner, episodes, method) if bar.watched else None
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
+    if old is not None and old.final:
+        print(f"ucfh: the run in {resume} is finished: this is its result again", file=sys.stderr)
     if json:
         print_json(summary(problem, mdp, agent, delta, seed, run))
     else:
@@ -148,9 +151,17 @@ def _method(agent: Agent) -> str:
     settings = agent.settings()
     if not isinstance(agent, UCFH):
         return agent.reference
+    constants = f"{settings['variant']} constants"
+    if settings["m"] is not None:
+        constants += f" but for m = {settings['m']:g}"
     if isinstance(agent, CertifiedUCFH):
-        return f"{settings['confidence']} sets, {settings['schedule']} schedule, to a certificate"
-    return f"{settings['variant']} constants, {settings['confidence']} sets"
+        schedule = f"{settings['schedule']} schedule"
+        if settings["schedule"] == "paper":
+            schedule += f" with {constants}"
+        return f"{settings['confidence']} sets, {schedule}, to a certificate"
+    if settings["m"] is not None:
+        constants += " (no guarantee)"
+    return f"{constants}, {settings['confidence']} sets"
 
 
 def summary(
@@ -185,6 +196,7 @@ def summary(
         "interrupted": run.interrupted,
         "settings": run.about,
         "seconds": run.seconds,
+        "compile_seconds": compile_seconds(),
         "version": __version__,
     }
 
@@ -227,7 +239,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     lines |= {
         "value": f"{value:.6g} is what the policy really earns, of an optimal "
         f"{run.optimal:.6g} (gap {max(0.0, run.optimal - value):.3g})",
-        "took": f"{run.seconds:.2f} s",
+        "took": f"{run.seconds:.2f} s, and {compile_seconds():.2f} s to compile or load code",
     }
     if mdp.note:
         lines["note"] = mdp.note

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ucfh.commands.options import AsJson, Delta, Epsilon
+from ucfh.defaults import DELTA
 
 
 def verify(
@@ -19,7 +20,7 @@ def verify(
         ),
     ] = None,
     epsilon: Epsilon = 0.2,
-    delta: Delta = 0.1,
+    delta: Delta = DELTA,
     variant: Annotated[str, typer.Option(help="the constants: paper, corrected, or both")] = "both",
     runs: Annotated[int, typer.Option(help="whole lifetimes on each problem")] = 5,
     seed: Annotated[int, typer.Option(help="of the first lifetime")] = 0,

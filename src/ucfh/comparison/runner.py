@@ -17,6 +17,7 @@ import numpy as np
 
 from ucfh.agents.base import Agent
 from ucfh.comparison.statistics import Interval, Place, median_interval, ranking
+from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.parallel import DIED, do_all
 from ucfh.problem import MDP
@@ -45,7 +46,7 @@ class Outcome:
         gap: of the last policy.
         scale: of the learner's bonuses.
         samples: of a generative model that it asked for.
-        planning_seconds, seconds: spent on planning, and on all.
+        planning_seconds, seconds: spent on planning, and on all; compiling aside.
         regret_curve, mistakes_curve: (points,) both after as many episodes as `grid_of` says.
         constants: where the learner's constants come from (`Agent.constants`).
 
@@ -149,7 +150,7 @@ def compare(
     episodes: int,
     seeds: int = 20,
     epsilon: float = 0.1,
-    delta: float = 0.1,
+    delta: float = DELTA,
     scale: float = 1.0,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -173,10 +174,9 @@ def compare(
     """
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
-    check_count("episodes", episodes)
-    check_count("seeds", seeds)
+    episodes, seeds = check_count("episodes", episodes), check_count("seeds", seeds)
     if workers is not None:
-        check_count("workers", workers)
+        workers = check_count("workers", workers)
     if not isinstance(agents, Mapping):
         agents = makers(mdp, agents, epsilon, delta, episodes, scale)
     if not agents:

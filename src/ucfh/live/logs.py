@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import SupportsIndex
 
 from ucfh import validation
 from ucfh.counts import Counts
@@ -88,8 +89,8 @@ def read_log(
     problem: Problem | MDP | None = None,
     *,
     columns: Mapping[str, str] | None = None,
-    states: Sequence[str] | int | None = None,
-    actions: Sequence[str] | int | None = None,
+    states: Sequence[str] | SupportsIndex | None = None,
+    actions: Sequence[str] | SupportsIndex | None = None,
     horizon: int | None = None,
     stage_dependent: bool = False,
     encoding: str | None = None,
@@ -176,10 +177,12 @@ def _check_columns(given: Mapping[str, str]) -> dict[str, str]:
     return {column: given.get(column, column) for column in COLUMNS}
 
 
-def _declared(kind: str, given: Sequence[str] | int | None) -> Sequence[str] | int | None:
+def _declared(
+    kind: str, given: Sequence[str] | SupportsIndex | None
+) -> Sequence[str] | int | None:
     if given is None:
         return None
-    if isinstance(given, int):
+    if not isinstance(given, Sequence):
         return check_count(f"{kind}s", given)
     return validation.check_names(kind, given, check_count(f"{kind}s", len(given)))
 

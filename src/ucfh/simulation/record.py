@@ -52,6 +52,13 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
             "the saved run cannot go on: its problem is another one, or the learner was told "
             "something else of it; give the same, or start anew"
         )
+    if saved.get("agent") == now["agent"] and saved.get("episodes") != now.get("episodes"):
+        announced = saved.get("episodes")
+        raise InputError(
+            f"the saved run was made for {announced} episodes, a number that {now['agent']} is "
+            f"told at the start: pass episodes={announced} (--episodes {announced}) again, or "
+            "start a new run"
+        )
     for name, value in now.items():
         if saved.get(name) != value:
             raise InputError(

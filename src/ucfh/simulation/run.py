@@ -89,7 +89,7 @@ class Run:
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the run was cut short by the user.
-        seconds: how long it took.
+        seconds: how long it took, compiling aside (see `ucfh.clock`).
         certificate: what the learner knows at the end, if it keeps count of that.
         checkpoint: where the last phase began: the learner's and the generator's state, from
             which `simulate` goes on to the same result as if it had never stopped.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from math import nan
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.agents.online import EveryEpisode
+from ucfh.clock import work_seconds
 from ucfh.counts import Counts
-from ucfh.errors import InputError, check_count, unknown
+from ucfh.errors import InputError, check_count, check_seed, unknown
 from ucfh.problem import MDP
 from ucfh.simulation.bulk import BulkPhase
 from ucfh.simulation.record import check_same, describe
@@ -44,16 +45,18 @@ def simulate(
 
     Args:
         mdp: the world. The learner sees counts from it, never its probabilities.
-        agent: the learner; it goes on from where it is.
+        agent: the learner, a new one for every run. To go on with what another has learned, ask
+            for it: ``agent.restore(other.state())``; to begin with counts, ``agent.observe`` them.
         episodes: how many to run at most; None: until the policy can never change again, or the
             learner has the certificate that it was asked for.
         seed: of NumPy's default generator. The same seed and method give the same run.
         method: "bulk" runs any number of episodes at once, exactly (see
             `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
         progress: called with the run so far, a few times a second or once a phase.
-        resume: a run of the same MDP, learner, seed and method that was capped or interrupted;
-            the learner must be new. The result is the same as if it had run on (only in law if a
-            cap cut a jump of more than 1e17 episodes short).
+        resume: a run of the same MDP, learner, seed and method, which is left as it is. The
+            result is the same as if it had run on (only in law if a cap cut a jump of more than
+            1e17 episodes short); of a run that is finished, the same again (and the
+            learner stays new).
 
     Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
@@ -64,10 +67,9 @@ def simulate(
     (True, True, True)
 
     """
-    started = perf_counter()
+    started = work_seconds()
     most = None if episodes is None else check_count("episodes", episodes)
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed = {seed!r} must be a whole number of at least 0")
+    seed = check_seed(seed)
     if method not in ("bulk", "step"):
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
@@ -77,14 +79,21 @@ def simulate(
     if method == "bulk" and agent.limits() is None:
         warnings.warn("the learner does not say when it changes: walking episodes", stacklevel=2)
         method = "step"
+    if agent.has_run:
+        raise InputError(
+            f"the learner ({agent.name}) has been run before: pass a new one, made in the same way"
+        )
+    if agent.follow is not None and most is None and (resume is None or not resume.final):
+        raise InputError(f"{agent.name} learns for ever: pass episodes, how many to run")
     about = describe(mdp, agent, seed, method)
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
     else:
         run = _continue(resume, about, agent, rng, most)
-    if agent.follow is not None and most is None:
-        raise InputError(f"{agent.name} learns for ever: pass episodes, how many to run")
+        if run.final:
+            return run
+    agent.has_run = True
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
         if agent.wants is not None:
@@ -99,28 +108,38 @@ def simulate(
     run.certificate = agent.certificate
     if run.certificate is not None:
         run.policy = run.certificate.policy
-    run.seconds = spent + perf_counter() - started
+    run.seconds = spent + work_seconds() - started
     return run
 
 
 def _continue(
     old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator, most: int | None
 ) -> Run:
-    """The run up to its last finished phase, with learner and generator as they were then."""
+    """A copy of a run up to its last finished phase, with learner and generator as they were then.
+
+    Of a finished run it is all of it.
+    """
     check_same(old.about, about)
-    if most is not None and most <= old.episodes:
+    if most is not None and most < old.episodes:
         raise InputError(
-            f"the saved run has {old.episodes} episodes already: pass more than {most}, or no cap"
+            f"the saved run has {old.episodes} episodes already, more than {most}: pass at least "
+            f"{old.episodes}, or no cap"
         )
-    if old.final or old.checkpoint is None:
-        return old
+    rows = [replace(row) for row in old.rows]
+    run = deepcopy(replace(old, rows=[]))
+    if run.final:
+        run.rows = rows
+        return run
+    agent.has_run = True  # even if it cannot be restored
     try:
-        agent.restore(old.checkpoint.agent)
-        rng.bit_generator.state = old.checkpoint.generator
+        if run.checkpoint is None:
+            raise KeyError("checkpoint")
+        agent.restore(deepcopy(run.checkpoint.agent))
+        rng.bit_generator.state = run.checkpoint.generator
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the saved run is damaged ({error}): start anew") from None
-    rows = [replace(row) for row in old.rows[: old.checkpoint.rows]]
-    return replace(old, rows=rows, checkpoint=None, interrupted=False)
+    run.rows, run.interrupted = rows[: run.checkpoint.rows], False
+    return run
 
 
 def _ask(run: Run, world: World, agent: Agent, rng: np.random.Generator) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import e, log
 
-from ucfh.errors import InputError, check_unit
+from ucfh.errors import InputError, check_count, check_unit
 from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10
@@ -146,6 +146,9 @@ def bounds(
     successors: int | None = None,
 ) -> list[Bound]:
     """All bounds for one size of problem, the smallest number first, those without one last."""
+    # products of NumPy's integers would overflow
+    states, actions = check_count("states", states), check_count("actions", actions)
+    horizon = check_count("horizon", horizon)
     if check_unit("epsilon", epsilon) < 1e-50:
         raise InputError(f"epsilon = {epsilon} is too small to compute with: pass 1e-50")
     both: dict[str, Constants] = {

@@ -179,6 +179,7 @@ def constants(
     if C > S:
         raise InputError(f"successors = {C} is more than the {S} states: pass at most {S}")
     H = check_count("horizon", horizon)
+    epsilon, delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
     return Constants(S, S * A, H, C, min(A, H), epsilon, delta, variant)
 
 
@@ -203,9 +204,9 @@ def constants_of(
     S, pairs, H = table.states * table.stages, table.start, problem.horizon
     B = min(table.actions, H) if table.stages == 1 else 1
     C = int(table.lengths[:-1].max())
-    check_unit("epsilon", epsilon)
+    epsilon, delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
     if problem.initial is None:
         S, pairs, H, C = S + 1, pairs + 1, H + 1, table.states
     if problem.rewards is None:
         C, epsilon = C + 1, epsilon * 3 / 4
-    return Constants(S, pairs, H, C, B, epsilon, delta, variant, m)
+    return Constants(S, pairs, H, C, B, epsilon, delta, variant, m if m is None else float(m))
