@@ -41,7 +41,7 @@ def test_an_arm_that_stays_is_certified(seed: int) -> None:
 def test_a_learner_that_is_contradicted_stops() -> None:
     agent = CertifiedUCFH(arm(0.9).problem, EPSILON, 0.1)
     assert not agent.done
-    agent.beliefs.crossing = Crossing(0, 1, 0.5, 0.7)  # type: ignore[misc]
+    agent.beliefs.crossing = Crossing(0, 1, 0.5, 0.7)
     agent._take_stock()
     assert agent.done
     assert not agent.certificate.certified
@@ -131,7 +131,8 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     assert not policy.any()
     assert lower <= mdp.value(policy) < mdp.at_start(mdp.optimal().values)
     table = mdp.problem.table
-    for kernel in (balls.plan, l1.plan):
+    kernels: list[Any] = [balls.plan, l1.plan]
+    for kernel in kernels:
         V, chosen = np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8)
         given: Any = (table.first, table.action, table.indptr, table.indices, table.stride)
         given += (counts.successors, counts.visits, best.eta_all, best.r_low, None)

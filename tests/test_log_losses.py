@@ -183,7 +183,7 @@ def test_an_end_that_the_log_goes_on_from_is_none(tmp_path: Path) -> None:
     ):
         path = tmp_path / "log.csv"
         path.write_text(HEAD + early + more)
-        log = read_log(path, **options)  # type: ignore[arg-type]
+        log = read_log(path, **options)
         assert log.problem.terminal == ()
         assert "done" in {fault.kind for fault in log.faults}
 
@@ -268,3 +268,12 @@ def test_a_log_for_a_problem_is_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(HEAD + "0,0,a,x,0,b,\n0,1,b,x,9,b,\n")
     assert "1 of 2 rows are lost" in refusal(read_log, path, TOLD)
+
+
+def test_names_or_numbers_declare(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(HEAD + "0,0,0,1,0,1,\n")
+    for states in (3, np.int64(3), ["0", "1", "2"], np.array(["0", "1", "2"]), map(str, range(3))):
+        assert read_log(path, states=states, actions=np.int32(2)).problem.states == 3
+    for wrong in ("0,1,2", 2.5, True, 0):
+        assert refusal(read_log, path, states=wrong).startswith(f"states = {wrong!r}")

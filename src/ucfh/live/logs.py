@@ -31,7 +31,7 @@ validity, and a step too few makes it another task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -89,8 +89,8 @@ def read_log(
     problem: Problem | MDP | None = None,
     *,
     columns: Mapping[str, str] | None = None,
-    states: Sequence[str] | SupportsIndex | None = None,
-    actions: Sequence[str] | SupportsIndex | None = None,
+    states: Iterable[str] | SupportsIndex | None = None,
+    actions: Iterable[str] | SupportsIndex | None = None,
     horizon: int | None = None,
     stage_dependent: bool = False,
     encoding: str | None = None,
@@ -177,14 +177,15 @@ def _check_columns(given: Mapping[str, str]) -> dict[str, str]:
     return {column: given.get(column, column) for column in COLUMNS}
 
 
-def _declared(
-    kind: str, given: Sequence[str] | SupportsIndex | None
-) -> Sequence[str] | int | None:
+def _declared(kind: str, given: Iterable[str] | SupportsIndex | None) -> Sequence[str] | int | None:
     if given is None:
         return None
-    if not isinstance(given, Sequence):
+    if isinstance(given, str):
+        raise InputError(f"{kind}s = {given!r}: pass a list of names, or how many there are")
+    if not isinstance(given, Iterable):
         return check_count(f"{kind}s", given)
-    return validation.check_names(kind, given, check_count(f"{kind}s", len(given)))
+    names = list(given)
+    return validation.check_names(kind, names, check_count(f"{kind}s", len(names)))
 
 
 def _first_step(begin: Batch | None) -> int:
