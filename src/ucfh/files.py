@@ -10,10 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ucfh.errors import InputError, unknown
+from ucfh.memory import check_memory
 
 if TYPE_CHECKING:
     from ucfh.problem import Problem
@@ -136,6 +138,51 @@ def read_text(path: AnyPath) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line} is not text in UTF-8: save it as UTF-8") from None
+
+
+def read_arrays(path: AnyPath) -> Object:
+    """All arrays of an .npz file, whatever they are; pickled objects are refused.
+
+    Nothing is read before it is known to need no more memory than the file has bytes: compressed
+    arrays, which may be a thousand times as large, and headers and directories that promise more
+    than there is are refused.
+    """
+    import zipfile
+
+    with open_bytes(path) as file, naming(path):
+        size = os.fstat(file.fileno()).st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                    raise InputError(
+                        "its arrays are compressed, so that they may be of any size: write them "
+                        "with np.savez(new, **np.load(old)), not np.savez_compressed"
+                    )
+                needed = sum(member.file_size for member in members)
+                if needed > size:
+                    raise InputError("damaged: its directory lists more than it holds")
+                check_memory("what it holds", needed)
+                return Object(_read_array(archive, member) for member in members)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # a damaged archive raises whatever its layers raise
+            raise InputError("damaged, or not an .npz file: write it again") from error
+
+
+def _read_array(archive: Any, member: Any) -> tuple[str, Any]:
+    """Name and content of a member of an archive, if it is as large as its header says."""
+    from numpy.lib import format as npy
+
+    name = member.filename.removesuffix(".npy")
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    with archive.open(member) as file:
+        shape, _, kind = readers[npy.read_magic(file)](file)
+        held = member.file_size - file.tell()
+    if not kind.hasobject and (prod(shape) * kind.itemsize != held or kind.itemsize == 0):
+        raise InputError(f"its array {name} is cut short, or too long: write it again")
+    with archive.open(member) as file:
+        return name, npy.read_array(file, allow_pickle=False)
 
 
 class Object(dict[str, Any]):

@@ -22,7 +22,7 @@ from ucfh.memory import check_memory
 from ucfh.models.building import Content, content_of, to_intervals, to_mdp
 from ucfh.models.intervals import IntervalMDP
 from ucfh.models.json_format import from_json, to_json
-from ucfh.models.npz_format import from_arrays, load_arrays, to_arrays
+from ucfh.models.npz_format import from_arrays, to_arrays
 from ucfh.models.prism import from_prism
 from ucfh.problem import MDP
 
@@ -104,7 +104,7 @@ def read_intervals(
 def _read(path: AnyPath) -> Content:
     """What a .json or .npz file says."""
     if files.check_ending(path, ENDINGS) == ".npz":
-        arrays = load_arrays(path)
+        arrays = files.read_arrays(path)
         with naming(path):
             return from_arrays(arrays)
     with naming(path):
