@@ -13,7 +13,6 @@ from ucfh.cli import main
 from ucfh.report import figures
 
 
-
 def test_figures_need_no_display(tmp_path: Path) -> None:
     """Nor any place to show them that exists."""
     code = (

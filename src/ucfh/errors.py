@@ -30,6 +30,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
 
 
+def not_installed(what: str, package: str) -> InputError:
+    """An error for a package that is not there; its own name can be installed anywhere.
+
+    >>> print(not_installed("a log in Parquet", "pyarrow"))
+    a log in Parquet needs pyarrow, which is not installed: pip install pyarrow
+    """
+    return InputError(f"{what} needs {package}, which is not installed: pip install {package}")
+
+
 def check_unit(name: str, value: float) -> float:
     """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= 1:

@@ -19,12 +19,15 @@ import numpy as np
 
 from ucfh import validation
 from ucfh.errors import InputError, check_count
+from ucfh.memory import check_memory
 from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan
 
 Hidden = Literal["rewards", "successors", "initial"]
+ENTRY_BYTES = 100
+"""So many bytes are needed for each entry while a table is made, as measured."""
 
 
 class Problem:
@@ -355,5 +358,11 @@ def _spread(lines: Floats, table: Table, horizon: int) -> Floats:
 
 def _every_entry(stages: int, states: int, actions: int) -> tuple[Ints, Ints]:
     """Rectangular row and successor of each entry of a table in which any state may follow."""
-    rows, indices = np.divmod(np.arange(stages * states * actions * states), states)
+    entries = stages * states * actions * states
+    check_memory(
+        f"a table in which any of {states} states may follow any pair",
+        ENTRY_BYTES * entries,
+        "say by successors which states may follow",
+    )
+    rows, indices = np.divmod(np.arange(entries), states)
     return rows, indices

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh.errors import InputError
+from ucfh.memory import check_memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -145,6 +146,9 @@ class Table:
             )
         if not np.issubdtype(pi.dtype, np.integer):
             raise InputError(f"policy has type {pi.dtype}: actions are whole numbers")
+        check_memory(
+            f"a policy of {horizon} steps in {self.states} states", 34 * horizon * self.states
+        )
         pi = np.broadcast_to(pi, (horizon, self.states)).astype(np.int64)
         inside = (pi >= 0) & (pi < self.actions)
         states = np.arange(self.states)

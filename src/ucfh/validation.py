@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh.errors import InputError
+from ucfh.memory import check_memory
 from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
 
 
@@ -33,6 +34,7 @@ def as_numbers(name: str, values: Any) -> Floats:
 
 def check_available(available: Any, states: int, actions: int) -> Bools:
     """(S, A) which actions a state has."""
+    check_memory(f"a problem of {states} states and {actions} actions", 50 * states * actions)
     if available is None:
         return np.ones((states, actions), bool)
     mask = np.asarray(available)
