@@ -15,7 +15,7 @@ class InputError(ValueError):
     """
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """An error for a name that does not exist, with the nearest one that does.
 
     >>> print(unknown("problem", "chian", ["chain", "grid"]))
@@ -24,7 +24,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     from difflib import get_close_matches
 
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
     hint = f"did you mean {close[0]!r}? " if close else ""
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")

@@ -42,9 +42,17 @@ def naming(place: AnyPath) -> Iterator[None]:
         raise InputError(f"{place}: what it describes does not fit into memory") from None
 
 
+def check_path(path: Any) -> str:
+    """A path as text, if it is one; else raise."""
+    where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(where, str):
+        raise InputError(f"{path!r} is no path: pass the name of a file, or a pathlib.Path")
+    return where
+
+
 def check_ending(path: AnyPath, known: Sequence[str]) -> str:
     """The ending of a path, such as ".json", if it is a known one; else raise."""
-    ending = Path(path).suffix.lower()
+    ending = Path(check_path(path)).suffix.lower()
     if ending not in known:
         with naming(path):
             raise unknown("ending", ending, known)
@@ -53,7 +61,7 @@ def check_ending(path: AnyPath, known: Sequence[str]) -> str:
 
 def refuse_existing(path: AnyPath, force: bool = False) -> None:
     """Raise if ``path`` could not be written: call it before the work whose result goes there."""
-    where = os.fspath(path)
+    where = check_path(path)
     if "\0" in where:
         raise InputError(f"cannot write {where!r}: a name holds no zero character")
     if os.path.exists(where) and not os.path.isfile(where):
@@ -120,6 +128,7 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
 
 def open_bytes(path: AnyPath) -> IO[bytes]:
     """A file, opened for reading."""
+    check_path(path)
     try:
         return open(path, "rb")
     except FileNotFoundError:

@@ -15,6 +15,7 @@ from ucfh.errors import InputError, unknown
 from ucfh.files import AnyPath, Labels, Object, naming
 from ucfh.problem import MDP, Problem
 from ucfh.table import Ints
+from ucfh.validation import as_array
 
 FORMAT, VERSION = "ucfh-policy", 1
 ENDINGS = (".csv", ".json")
@@ -58,15 +59,16 @@ def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
 
 
 def _told(problem: Problem | MDP) -> Problem:
-    return problem.problem if isinstance(problem, MDP) else problem
+    if isinstance(problem, MDP):
+        return problem.problem
+    if not isinstance(problem, Problem):
+        raise InputError(f"{problem!r} is no problem: pass an MDP, or a Problem")
+    return problem
 
 
 def _check_policy(policy: Any, problem: Problem) -> Ints:
     """(H, S) a policy that takes only actions that the states have."""
-    try:
-        pi = np.asarray(policy)
-    except ValueError:
-        raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
+    pi = as_array("policy", policy)
     if pi.dtype.kind not in "iu":
         raise InputError(f"policy has type {pi.dtype}: it must hold whole numbers, the actions")
     problem.table.rows_of(pi, problem.horizon)

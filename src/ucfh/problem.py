@@ -82,6 +82,8 @@ class Problem:
     ) -> None:
         S, A = check_count("states", states), check_count("actions", actions)
         H = check_count("horizon", horizon)
+        if not isinstance(stage_dependent, bool | np.bool_):
+            raise InputError(f"stage_dependent = {stage_dependent!r} must be True or False")
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = None if initial is None else validation.check_initial(initial, S)
@@ -226,6 +228,8 @@ class MDP:
         H = check_count("horizon", horizon)
         if noise not in (None, "bernoulli"):
             raise InputError(f"unknown noise {noise!r}: pass None or 'bernoulli'")
+        if not isinstance(note, str):
+            raise InputError(f"note = {note!r} must be text")
         S, A, stages, rows, indices, given = validation.check_transitions(
             transitions, rewards, H, available
         )

@@ -138,7 +138,10 @@ class Table:
 
         ``policy`` is (H, S), or (S,) for one that does not depend on the time step.
         """
-        pi = np.asarray(policy)
+        try:
+            pi = np.asarray(policy)
+        except ValueError:
+            raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
         if pi.shape not in ((self.states,), (horizon, self.states)):
             raise InputError(
                 f"policy has shape {pi.shape}: it must be (H, S) = {(horizon, self.states)}, "

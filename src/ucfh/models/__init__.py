@@ -43,6 +43,8 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
         force: whether to overwrite a file that exists.
 
     """
+    if not isinstance(model, MDP | IntervalMDP):
+        raise InputError(f"{model!r} is no model: pass an MDP, or an IntervalMDP")
     if files.check_ending(path, ENDINGS) == ".json":
         files.write_text(path, to_json(content_of(model)), force)
         return
