@@ -30,7 +30,7 @@ def test_constants_of_all_sizes() -> None:
     for S in SIZES:
         for H in SIZES:
             for variant in ("paper", "corrected"):
-                found: Any = constants(S, HUGE, H, 1e-100, 1e-100, variant=variant)  # type: ignore[arg-type]
+                found: Any = constants(S, HUGE, H, 1e-100, 1e-100, variant=variant)
                 for name in ("w_min", "u_max", "delta_1", "m", "cutoff", "e_max", "episode_bound"):
                     assert getattr(found, name) >= 0
 

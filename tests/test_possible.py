@@ -68,8 +68,8 @@ def test_events_are_counted_one_by_one(problem: Problem) -> None:
             uncertain = sum(int(table.lengths[row]) > 1 for row in rows)
             above, below = above + (uncertain > 0), below + uncertain
     start = int(problem.initial is None)
-    rows = table.lengths[:-1] > 1
-    expected = (above + start, below + start, int(rows.sum()) + start)
+    learned = table.lengths[:-1] > 1
+    expected = (above + start, below + start, int(learned.sum()) + start)
     assert count_events(problem) == tuple(max(1, n) for n in expected)
 
 

@@ -11,6 +11,7 @@ from model_files import fault
 from ucfh import (
     MDP,
     Problem,
+    compare,
     confidence_set,
     constants,
     kl_set,
@@ -102,3 +103,9 @@ def test_names_that_are_no_text() -> None:
     for odd in (None, 3, ["paper"]):
         message = fault(lambda odd=odd: constants(2, 1, 1, 0.1, 0.1, variant=odd))
         assert message.startswith(f"unknown variant {odd!r}: (known: corrected, paper)")
+
+
+def test_a_scale_is_checked_even_if_no_learner_has_one() -> None:
+    for odd in (0, -1.0, float("nan"), float("inf")):
+        message = fault(lambda odd=odd: compare(make("chain"), ["psrl"], 10, 1, scale=odd))
+        assert message == f"scale = {odd!r} must be a positive number: 1 is as published"
