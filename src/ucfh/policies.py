@@ -15,7 +15,6 @@ from ucfh.errors import InputError, unknown
 from ucfh.files import AnyPath, Labels, Object, naming
 from ucfh.problem import MDP, Problem
 from ucfh.table import Ints
-from ucfh.validation import as_array
 
 FORMAT, VERSION = "ucfh-policy", 1
 ENDINGS = (".csv", ".json")
@@ -68,7 +67,10 @@ def _told(problem: Problem | MDP) -> Problem:
 
 def _check_policy(policy: Any, problem: Problem) -> Ints:
     """(H, S) a policy that takes only actions that the states have."""
-    pi = as_array("policy", policy)
+    try:
+        pi = np.asarray(policy)
+    except ValueError:
+        raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
     if pi.dtype.kind not in "iu":
         raise InputError(f"policy has type {pi.dtype}: it must hold whole numbers, the actions")
     problem.table.rows_of(pi, problem.horizon)
