@@ -246,7 +246,7 @@ def test_saved_runs_load_back(tmp_path: Path) -> None:
     content = path.read_bytes()
     for cut in (0, 10, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:cut])
-        with pytest.raises(InputError, match=r"run\.npz: not a saved run, or cut short"):
+        with pytest.raises(InputError, match=r"run\.npz: damaged, or not an \.npz file"):
             Run.load(path)
     with pytest.raises(InputError, match="does not exist"):
         Run.load(tmp_path / "none.npz")

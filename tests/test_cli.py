@@ -82,7 +82,7 @@ def test_learn_tells_a_person_what_came_out(
     code, out, _ = run(capsys, "evaluate", str(policy), "calls", "--json")
     assert json.loads(out)["gap"] >= 0
     error = fails(capsys, *printed, *files)
-    assert "run.svg exists: pass --force" in error
+    assert "policy.csv exists: pass --force" in error
     code, out, _ = run(capsys, *printed, "--episodes", "2000000", "--resume", str(save))
     assert code == 0
     assert " 2e+06 (capped" in out

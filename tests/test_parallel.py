@@ -181,4 +181,16 @@ def test_a_scheduler_that_goes() -> None:
 
 def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert refused("tcp://127.0.0.1:1") == 'a cluster needs Dask: pip install "ucfh[cluster]"'
+    message = "a cluster needs distributed, which is not installed: pip install distributed"
+    assert refused("tcp://127.0.0.1:1") == message
+
+
+def test_more_processes_than_the_cores_can_serve_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("joblib.cpu_count", lambda: 6)
+    with pytest.raises(InputError) as caught:
+        list(do_all(works.square, range(3), 500))
+    assert str(caught.value) == (
+        "workers = 500 is too many for 6 cores: pass at most 12, or leave it out for one a core"
+    )

@@ -80,6 +80,7 @@ from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import excess, lower_mean, portfolio_regret
 from ucfh.counts import Counts
 from ucfh.errors import unknown
+from ucfh.memory import check_memory
 from ucfh.problem import Problem
 from ucfh.table import Bools, Floats, Ints, Table
 
@@ -147,17 +148,25 @@ class Bounds:
 
 
 def possible(problem: Problem) -> Bools:
-    """(H, S) which states an episode may be in at each step, by what was told."""
+    """(H, S) which states an episode may be in at each step, by what was told.
+
+    Without stages the states of one step settle those of the next. So when they are those of an
+    earlier step, all that follows is a repetition: that step is the last power of two (Brent).
+    """
     table, H = problem.table, problem.horizon
     here = np.zeros((H, table.states), bool)
     here[0, table.indices[table.entries_of(table.start)]] = True
     of_entry = np.append(np.tile(table.state, table.stages), -1)[table.row_of_entry]
-    stage = table.row_of_entry // table.pairs
+    mark = 0
     for t in range(H - 1):
-        leads = (of_entry >= 0) & here[t, of_entry]
-        if table.stages > 1:
-            leads &= stage == t
-        here[t + 1, table.indices[leads]] = True
+        rows = t * table.stride
+        at = slice(table.indptr[rows], table.indptr[rows + table.pairs])
+        here[t + 1, table.indices[at][here[t, of_entry[at]]]] = True
+        if table.stages == 1 and (here[t + 1] == here[mark]).all():
+            here[t + 1 :] = np.resize(here[mark : t + 1], (H - t - 1, table.states))
+            break
+        if (t + 1) & t == 0:
+            mark = t + 1
     return here
 
 
@@ -167,6 +176,11 @@ def count_events(problem: Problem) -> tuple[int, int, int]:
     Rows with one successor are certain. The last transition matters only if it pays.
     """
     table, told = problem.table, problem.rewards
+    # all that bounds need for each (t, s) and (t, s, a), asked before the first of it is made
+    check_memory(
+        f"a certificate for {problem.horizon} steps in {table.states} states",
+        problem.horizon * (136 * table.states + 16 * table.pairs),
+    )
     steps = problem.horizon - (told is None or told.successor is None)
     uncertain = table.lengths[:-1].reshape(table.stages, table.pairs) > 1
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)

@@ -39,6 +39,7 @@ import numpy as np
 
 from ucfh.errors import InputError, check_unit, unknown
 from ucfh.table import Floats
+from ucfh.validation import as_numbers
 
 ULP = 2.0**-52
 CONDITIONS = ("hoeffding", "bernstein", "deviation")
@@ -73,7 +74,13 @@ class Box:
 def _check(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
     """p^ and n as broadcast floats; p^ is 0 where n is 0, as it does not matter there."""
     check_unit("delta_1", delta_1)
-    p, visits = np.broadcast_arrays(np.asarray(p_hat, float), np.asarray(n, float))
+    given = as_numbers("p_hat", p_hat), as_numbers("n", n)
+    try:
+        p, visits = np.broadcast_arrays(*given)
+    except ValueError:
+        raise InputError(
+            f"p_hat has shape {given[0].shape} and n {given[1].shape}: they must broadcast"
+        ) from None
     if not (visits >= 0).all():
         raise InputError(f"n = {visits[~(visits >= 0)][0]} must be at least 0")
     p = np.where(visits > 0, p, 0.0)

@@ -25,10 +25,19 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     from difflib import get_close_matches
 
     names = sorted(known)
-    close = get_close_matches(str(name), names, n=1)
+    close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
     hint = f"did you mean {close[0]!r}? " if close else ""
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
+
+
+def not_installed(what: str, package: str) -> InputError:
+    """An error for a package that is not there; its own name can be installed anywhere.
+
+    >>> print(not_installed("a log in Parquet", "pyarrow"))
+    a log in Parquet needs pyarrow, which is not installed: pip install pyarrow
+    """
+    return InputError(f"{what} needs {package}, which is not installed: pip install {package}")
 
 
 def check_unit(name: str, value: float) -> float:

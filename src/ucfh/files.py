@@ -10,10 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ucfh.errors import InputError, unknown
+from ucfh.memory import check_memory
 
 if TYPE_CHECKING:
     from ucfh.problem import Problem
@@ -40,9 +42,17 @@ def naming(place: AnyPath) -> Iterator[None]:
         raise InputError(f"{place}: what it describes does not fit into memory") from None
 
 
+def check_path(path: Any) -> str:
+    """A path as text, if it is one; else raise."""
+    where = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(where, str):
+        raise InputError(f"{path!r} is no path: pass the name of a file, or a pathlib.Path")
+    return where
+
+
 def check_ending(path: AnyPath, known: Sequence[str]) -> str:
     """The ending of a path, such as ".json", if it is a known one; else raise."""
-    ending = Path(path).suffix.lower()
+    ending = Path(check_path(path)).suffix.lower()
     if ending not in known:
         with naming(path):
             raise unknown("ending", ending, known)
@@ -51,7 +61,7 @@ def check_ending(path: AnyPath, known: Sequence[str]) -> str:
 
 def refuse_existing(path: AnyPath, force: bool = False) -> None:
     """Raise if ``path`` could not be written: call it before the work whose result goes there."""
-    where = os.fspath(path)
+    where = check_path(path)
     if "\0" in where:
         raise InputError(f"cannot write {where!r}: a name holds no zero character")
     if os.path.exists(where) and not os.path.isfile(where):
@@ -118,6 +128,7 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
 
 def open_bytes(path: AnyPath) -> IO[bytes]:
     """A file, opened for reading."""
+    check_path(path)
     try:
         return open(path, "rb")
     except FileNotFoundError:
@@ -136,6 +147,51 @@ def read_text(path: AnyPath) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line} is not text in UTF-8: save it as UTF-8") from None
+
+
+def read_arrays(path: AnyPath) -> Object:
+    """All arrays of an .npz file, whatever they are; pickled objects are refused.
+
+    Nothing is read before it is known to need no more memory than the file has bytes: compressed
+    arrays, which may be a thousand times as large, and headers and directories that promise more
+    than there is are refused.
+    """
+    import zipfile
+
+    with open_bytes(path) as file, naming(path):
+        size = os.fstat(file.fileno()).st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+                if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                    raise InputError(
+                        "its arrays are compressed, so that they may be of any size: write them "
+                        "with np.savez(new, **np.load(old)), not np.savez_compressed"
+                    )
+                needed = sum(member.file_size for member in members)
+                if needed > size:
+                    raise InputError("damaged: its directory lists more than it holds")
+                check_memory("what it holds", needed)
+                return Object(_read_array(archive, member) for member in members)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # a damaged archive raises whatever its layers raise
+            raise InputError("damaged, or not an .npz file: write it again") from error
+
+
+def _read_array(archive: Any, member: Any) -> tuple[str, Any]:
+    """Name and content of a member of an archive, if it is as large as its header says."""
+    from numpy.lib import format as npy
+
+    name = member.filename.removesuffix(".npy")
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    with archive.open(member) as file:
+        shape, _, kind = readers[npy.read_magic(file)](file)
+        held = member.file_size - file.tell()
+    if not kind.hasobject and (prod(shape) * kind.itemsize != held or kind.itemsize == 0):
+        raise InputError(f"its array {name} is cut short, or too long: write it again")
+    with archive.open(member) as file:
+        return name, npy.read_array(file, allow_pickle=False)
 
 
 class Object(dict[str, Any]):

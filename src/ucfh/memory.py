@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ucfh.errors import InputError
 
-LITTLE = 2**20
+LITTLE = 2**26
 
 
 def free_memory() -> int | None:
@@ -25,13 +25,15 @@ def free_memory() -> int | None:
     return min(limits, default=None)
 
 
-def check_memory(what: str, needed: int) -> None:
+def check_memory(
+    what: str, needed: int, remedy: str = "make the model or the horizon smaller"
+) -> None:
     """Refuse what would need more bytes than there are; a little is not worth the question."""
     free = free_memory() if needed > LITTLE else None
     if free is not None and needed > free:
         raise InputError(
             f"{what} needs about {needed} bytes of memory ({_size(needed)}), and {_size(free)} "
-            "are free: make the model or the horizon smaller, or use a larger machine"
+            f"are free: {remedy}, or use a larger machine"
         )
 
 

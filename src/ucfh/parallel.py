@@ -21,13 +21,16 @@ from time import sleep
 from typing import Any, TypeVar
 from warnings import catch_warnings, filterwarnings, simplefilter
 
-from ucfh.errors import InputError
+from ucfh.errors import InputError, not_installed
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 DIED = "its process died twice: out of memory?"
 """What is said of a job that came to nothing."""
+
+LEAST = 8
+"""So many processes are allowed on any machine; on a large one, two a core."""
 
 TIMEOUT = 10
 """Seconds in which a Dask scheduler has to answer."""
@@ -91,7 +94,12 @@ def _in_processes(
 ) -> Iterator[tuple[int, Result]]:
     from joblib import Parallel, cpu_count, delayed
 
-    count = workers or cpu_count()
+    count, most = workers or cpu_count(), max(LEAST, 2 * cpu_count())
+    if count > most:
+        raise InputError(
+            f"workers = {count} is too many for {cpu_count()} cores: pass at most {most}, or leave "
+            "it out for one a core"
+        )
     # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
     # arrays (max_nbytes): mapped from a file they would be compiled for anew.
     pool = Parallel(
@@ -143,7 +151,7 @@ def _on_cluster(
     try:
         from distributed import CancelledError, Client, KilledWorker, as_completed
     except ImportError:
-        raise InputError('a cluster needs Dask: pip install "ucfh[cluster]"') from None
+        raise not_installed("a cluster", "distributed") from None
     _check_scheduler(address)
     getLogger("distributed.client").setLevel(CRITICAL)  # what matters is said by errors
     with Client(address, timeout=TIMEOUT, set_as_default=False) as client:

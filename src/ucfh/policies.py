@@ -58,7 +58,11 @@ def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
 
 
 def _told(problem: Problem | MDP) -> Problem:
-    return problem.problem if isinstance(problem, MDP) else problem
+    if isinstance(problem, MDP):
+        return problem.problem
+    if not isinstance(problem, Problem):
+        raise InputError(f"{problem!r} is no problem: pass an MDP, or a Problem")
+    return problem
 
 
 def _check_policy(policy: Any, problem: Problem) -> Ints:

@@ -19,12 +19,15 @@ import numpy as np
 
 from ucfh import validation
 from ucfh.errors import InputError, check_count
+from ucfh.memory import check_memory
 from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan
 
 Hidden = Literal["rewards", "successors", "initial"]
+ENTRY_BYTES = 100
+"""So many bytes are needed for each entry while a table is made, as measured."""
 
 
 class Problem:
@@ -79,6 +82,8 @@ class Problem:
     ) -> None:
         S, A = check_count("states", states), check_count("actions", actions)
         H = check_count("horizon", horizon)
+        if not isinstance(stage_dependent, bool | np.bool_):
+            raise InputError(f"stage_dependent = {stage_dependent!r} must be True or False")
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = None if initial is None else validation.check_initial(initial, S)
@@ -223,6 +228,8 @@ class MDP:
         H = check_count("horizon", horizon)
         if noise not in (None, "bernoulli"):
             raise InputError(f"unknown noise {noise!r}: pass None or 'bernoulli'")
+        if not isinstance(note, str):
+            raise InputError(f"note = {note!r} must be text")
         S, A, stages, rows, indices, given = validation.check_transitions(
             transitions, rewards, H, available
         )
@@ -355,5 +362,11 @@ def _spread(lines: Floats, table: Table, horizon: int) -> Floats:
 
 def _every_entry(stages: int, states: int, actions: int) -> tuple[Ints, Ints]:
     """Rectangular row and successor of each entry of a table in which any state may follow."""
-    rows, indices = np.divmod(np.arange(stages * states * actions * states), states)
+    entries = stages * states * actions * states
+    check_memory(
+        f"a table in which any of {states} states may follow any pair",
+        ENTRY_BYTES * entries,
+        "say by successors which states may follow",
+    )
+    rows, indices = np.divmod(np.arange(entries), states)
     return rows, indices

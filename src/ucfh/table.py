@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh.errors import InputError
+from ucfh.memory import check_memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -137,7 +138,10 @@ class Table:
 
         ``policy`` is (H, S), or (S,) for one that does not depend on the time step.
         """
-        pi = np.asarray(policy)
+        try:
+            pi = np.asarray(policy)
+        except ValueError:
+            raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
         if pi.shape not in ((self.states,), (horizon, self.states)):
             raise InputError(
                 f"policy has shape {pi.shape}: it must be (H, S) = {(horizon, self.states)}, "
@@ -145,6 +149,9 @@ class Table:
             )
         if not np.issubdtype(pi.dtype, np.integer):
             raise InputError(f"policy has type {pi.dtype}: actions are whole numbers")
+        check_memory(
+            f"a policy of {horizon} steps in {self.states} states", 34 * horizon * self.states
+        )
         pi = np.broadcast_to(pi, (horizon, self.states)).astype(np.int64)
         inside = (pi >= 0) & (pi < self.actions)
         states = np.arange(self.states)

@@ -6,13 +6,14 @@ Every error names the entry at fault and the remedy.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh.errors import InputError
+from ucfh.memory import check_memory
 from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
 
 
@@ -31,11 +32,20 @@ def as_numbers(name: str, values: Any) -> Floats:
         raise InputError(f"{name} must be an array of numbers of one shape") from None
 
 
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """``values`` as an array, or an error that says that they are none."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{name} must be an array of one shape: its lines differ") from None
+
+
 def check_available(available: Any, states: int, actions: int) -> Bools:
     """(S, A) which actions a state has."""
+    check_memory(f"a problem of {states} states and {actions} actions", 50 * states * actions)
     if available is None:
         return np.ones((states, actions), bool)
-    mask = np.asarray(available)
+    mask = as_array("available", available)
     if mask.shape != (states, actions) or mask.dtype != bool:
         raise InputError(
             f"available has shape {mask.shape} and type {mask.dtype}: it must be boolean, "
@@ -46,6 +56,8 @@ def check_available(available: Any, states: int, actions: int) -> Bools:
 
 def check_states(name: str, given: Sequence[int], states: int) -> list[int]:
     """Distinct states, ascending."""
+    if not isinstance(given, Iterable):
+        raise InputError(f"{name} = {given!r} must be a list of states, such as [{states - 1}]")
     for s in given:
         if isinstance(s, bool) or not (isinstance(s, numbers.Real) and s in range(states)):
             raise InputError(f"{name} state {s} does not exist: states are 0 to {states - 1}")
@@ -78,6 +90,8 @@ def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str
     """Labels: as many as there are, all different."""
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise InputError(f"{kind}_names = {names!r} must be a list of {count} names")
     labels = tuple(str(name) for name in names)
     if len(labels) != count:
         raise InputError(f"{len(labels)} {kind} names for {count} {kind}s: give one for each")
@@ -91,7 +105,7 @@ def check_rows(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, NDArray[Any]]:
     """(stages, where each row begins, successor of each entry) of compressed rows."""
-    ptr, idx = np.asarray(indptr), np.asarray(indices)
+    ptr, idx = as_array("indptr", indptr), as_array("indices", indices)
     for name, array in (("indptr", ptr), ("indices", idx)):
         if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
             raise InputError(f"{name} must be a 1-d array of whole numbers")
@@ -125,7 +139,7 @@ def check_successors(
     """(stages, rectangular row, successor) of each entry, from a mask or (indptr, indices)."""
     if isinstance(successors, tuple) and len(successors) == 2:
         return check_csr(*successors, states, actions, horizon)
-    mask = np.asarray(successors)
+    mask = as_array("successors", successors)
     shapes = ((states, actions, states), (horizon, states, actions, states))
     if mask.dtype != bool or mask.shape not in shapes:
         raise InputError(
@@ -146,7 +160,10 @@ def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
         )
     S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
     if available is not None:
-        A = np.shape(available)[-1]
+        mask = as_array("available", available)
+        if mask.ndim == 0 or mask.size == 0:
+            raise InputError(f"available has shape {mask.shape}: it must be boolean, (S, A)")
+        A = mask.shape[-1]
     elif A == 1:
         A = max(1, rows // S)
     return S, A
@@ -157,7 +174,8 @@ def check_transitions(
 ) -> tuple[int, int, int, Ints, Ints, Floats]:
     """S, A, stages, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
-        S, A = shown_by(rewards, len(transitions[0]) - 1, available)
+        ptr = as_array("indptr", transitions[0])
+        S, A = shown_by(rewards, ptr.size - 1, available)
         stages, rows, indices = check_csr(*transitions[:2], S, A, horizon)
         given = as_numbers("transitions", transitions[2])
         if given.shape != indices.shape:

@@ -70,10 +70,11 @@ def run_learn(
                 "--paper, --variant, --confidence, --schedule and --log are about the learner "
                 f"ucfh: leave them out, or --agent {agent}"
             )
+    # in this order: a figure, which depends on most, comes last and costs no other file
     outputs = [
-        ("figure", plot, figures.ENDINGS),
         ("policy", policy, policies.ENDINGS),
         ("run", save, record.ENDINGS),
+        ("figure", plot, figures.ENDINGS),
     ]
     inputs = [path for path in (problem, log, resume) if path is not None]
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json as jsonlib
+from math import inf
 from typing import Any
 
 from ucfh.errors import InputError
+
+MANY = "more than 1e308, the largest number that fits"
+"""What is said of an infinite number where JSON has none."""
 
 
 def print_json(result: Any) -> None:
@@ -33,10 +37,10 @@ def show_bounds(
     if json:
         size = {"states": states, "actions": actions, "horizon": horizon}
         size["successors"] = states if successors is None else successors
-        listed = [
-            asdict(row) | {"ratio": row.episodes / order if row.episodes and order else None}
-            for row in rows
-        ]
+        listed = [asdict(row) | {"ratio": _ratio(row.episodes, order)} for row in rows]
+        for one in listed:
+            if one["episodes"] == inf:  # which JSON cannot say
+                one["episodes"], one["note"] = None, f"{MANY}; {one['note']}".rstrip("; ")
         print_json({**size, "epsilon": epsilon, "delta": delta, "bounds": listed})
         return
     from rich import box
@@ -49,9 +53,14 @@ def show_bounds(
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column("formula")
     for row in rows:
-        number = "-" if row.episodes is None else f"{row.episodes:.4g}"
-        ratio = f"{row.episodes / order:.2g}" if row.episodes and order else "-"
-        table.add_row(row.name, number if row.exact else f"~{number}", ratio, row.formula)
+        number = "-" if row.episodes is None else f"{row.episodes:.4g}".replace("inf", "> 1e308")
+        ratio = _ratio(row.episodes, order)
+        table.add_row(
+            row.name,
+            number if row.exact else f"~{number}",
+            "-" if ratio is None else f"{ratio:.2g}",
+            row.formula,
+        )
     console = Console(highlight=False)
     console.print("Episodes worse than epsilon (at most, or for the lower bound at least)")
     console.print(table)
@@ -60,6 +69,13 @@ def show_bounds(
     for row in rows:
         if row.note:
             console.print(f"[bold]{row.name}[/]: {row.reference}; {row.note}")
+
+
+def _ratio(episodes: float | None, order: float | None) -> float | None:
+    """How many times as large a number is, where both are numbers."""
+    if not episodes or not order or inf in (episodes, order):
+        return None
+    return episodes / order
 
 
 def show_problems(json: bool) -> None:

@@ -207,6 +207,9 @@ def makers(
     mdp: MDP, names: Sequence[str], epsilon: float, delta: float, episodes: int, scale: float
 ) -> dict[str, Maker]:
     """How to make each learner of a list of names; an error if one of them cannot be."""
+    from ucfh.agents.online import check_scale
+
+    check_scale(scale)  # not every learner looks at it
     found: dict[str, Maker] = {}
     for name in names:
         if name in found:

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError, not_installed, unknown
 from ucfh.files import AnyPath, check_ending
 from ucfh.table import Ints
 
@@ -372,9 +372,7 @@ def _read_parquet(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
         import pyarrow as arrow
         from pyarrow import compute, parquet
     except ImportError:
-        raise InputError(
-            'logs in Parquet need pyarrow, which is not installed: pip install "ucfh[log]"'
-        ) from None
+        raise not_installed("a log in Parquet", "pyarrow") from None
     try:
         source = parquet.ParquetFile(file)
         there = source.schema_arrow.names

@@ -22,7 +22,7 @@ from ucfh.memory import check_memory
 from ucfh.models.building import Content, content_of, to_intervals, to_mdp
 from ucfh.models.intervals import IntervalMDP
 from ucfh.models.json_format import from_json, to_json
-from ucfh.models.npz_format import from_arrays, load_arrays, to_arrays
+from ucfh.models.npz_format import from_arrays, to_arrays
 from ucfh.models.prism import from_prism
 from ucfh.problem import MDP
 
@@ -43,6 +43,8 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
         force: whether to overwrite a file that exists.
 
     """
+    if not isinstance(model, MDP | IntervalMDP):
+        raise InputError(f"{model!r} is no model: pass an MDP, or an IntervalMDP")
     if files.check_ending(path, ENDINGS) == ".json":
         files.write_text(path, to_json(content_of(model)), force)
         return
@@ -104,7 +106,7 @@ def read_intervals(
 def _read(path: AnyPath) -> Content:
     """What a .json or .npz file says."""
     if files.check_ending(path, ENDINGS) == ".npz":
-        arrays = load_arrays(path)
+        arrays = files.read_arrays(path)
         with naming(path):
             return from_arrays(arrays)
     with naming(path):

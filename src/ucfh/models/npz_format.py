@@ -17,7 +17,6 @@ rounding, and each is kept as it is.
 from __future__ import annotations
 
 import json
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,7 @@ from numpy.typing import NDArray
 
 from ucfh import files, validation
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, Object, naming
-from ucfh.memory import check_memory
+from ucfh.files import Object, naming
 from ucfh.models.building import Content, check_rows, check_size
 from ucfh.models.header import Header, read_header, write_header
 from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
@@ -46,21 +44,6 @@ def to_arrays(content: Content) -> dict[str, Any]:
     if content.lo is content.hi:
         return arrays | {"p": content.lo}
     return arrays | {"lo": content.lo, "hi": content.hi}
-
-
-def load_arrays(path: AnyPath) -> Object:
-    """All arrays in a file, whatever they are; pickled objects are refused."""
-    with files.open_bytes(path) as file, naming(path):
-        try:
-            with zipfile.ZipFile(file) as archive:
-                check_memory("what it holds", sum(member.file_size for member in archive.filelist))
-            file.seek(0)
-            members = np.load(file, allow_pickle=False)
-            return Object((name, np.asarray(members[name])) for name in members.files)
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:  # a damaged archive raises whatever its layers raise
-            raise InputError("damaged, or not an .npz file: write it again") from error
 
 
 def from_arrays(arrays: Object) -> Content:

@@ -7,9 +7,11 @@ everything random about a problem is settled by its name (``seed=0``).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 from ucfh.errors import InputError, unknown
+from ucfh.files import AnyPath
 from ucfh.problem import MDP
 from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
@@ -43,7 +45,7 @@ def catalogue() -> Mapping[str, Callable[..., MDP]]:
     return {builder.__name__: builder for builder in _BUILDERS}
 
 
-def make(name: str) -> MDP:
+def make(name: AnyPath) -> MDP:
     """The problem of a name: ``problem``, ``problem:parameter=value,...``, or a model's file.
 
     Args:
@@ -59,6 +61,9 @@ def make(name: str) -> MDP:
     ucfh.errors.InputError: chain: n=abc is not a whole number: write one, such as n=5
 
     """
+    if not isinstance(name, str | os.PathLike):
+        raise InputError(f"{name!r} is no problem: pass a name, such as 'chain:n=8', or a path")
+    name = os.fspath(name)
     if name.endswith((".json", ".npz")):
         from ucfh.models import read_model
 

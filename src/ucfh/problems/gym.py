@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError, not_installed, unknown
 from ucfh.problem import MDP
 from ucfh.problems._building import check_room, check_whole
 from ucfh.table import Floats
@@ -130,9 +130,7 @@ def _make(environment: str, settings: dict[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError:
-        raise InputError(
-            'gym problems need Gymnasium, which is not installed: pip install "ucfh[gym]"'
-        ) from None
+        raise not_installed("a problem of gym", "gymnasium") from None
     module, colon, name = environment.rpartition(":")
     try:
         if colon:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucfh.files import AnyPath, check_ending
+from ucfh.report.canvas import new_figure
 from ucfh.report.figures import ENDINGS, save
 from ucfh.report.section import COLOURS
 
@@ -34,15 +35,11 @@ def plot_comparison(
     logarithmic, with a place for 0 at the bottom. Labels stand where the lines end.
     """
     check_ending(path, ENDINGS)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     height = max(4.8, LABEL * len(standings) + 1.4)
     shown = result.grid >= result.episodes / SHOWN
     grid = result.grid[shown]
-    figure, panels = plt.subplots(1, 2, figsize=(12, height), layout="constrained")
+    figure = new_figure(12, height)
+    panels = figure.subplots(1, 2)
     for axes, name, text in zip(
         panels,
         ("regret_curve", "mistakes_curve"),

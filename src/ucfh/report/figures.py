@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucfh.files import AnyPath, check_ending, replacing
+from ucfh.report.canvas import new_figure
 
 if TYPE_CHECKING:
     from ucfh.simulation.run import Run
@@ -26,11 +27,6 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     number of mistakes that the learner's theorem allows are marked.
     """
     check_ending(path, ENDINGS)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     phases = run.phases
     begin = np.array([float(x) for x in phases.first_episode])
     end = begin + np.array([float(x) for x in phases.episodes])
@@ -44,7 +40,8 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     positive = np.concatenate([gap[gap > 1e-12], promise[promise > 1e-12], [run.epsilon]])
     floor = 10 ** np.floor(np.log10(positive.min()) - 1)
 
-    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    figure = new_figure(8, 4.8)
+    axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
     for values, colour, label in (
@@ -105,16 +102,10 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     epsilon.
     """
     check_ending(path, ENDINGS)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     phases = run.phases
     x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
-    figure, (above, below) = plt.subplots(
-        2, 1, figsize=(8, 5.6), layout="constrained", sharex=True, height_ratios=(3, 2)
-    )
+    figure = new_figure(8, 5.6)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="$V^*$ is at most this")
     above.plot(x, phases.lower, color=GAP, lw=2, label="the policy earns at least this")
     above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
@@ -162,12 +153,7 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
 
 
 def save(figure: Any, path: AnyPath, force: bool) -> None:
-    """Save a figure, and forget it."""
-    from matplotlib import pyplot as plt
-
-    try:
-        with replacing(path, force) as temporary, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
-            figure.savefig(temporary, dpi=150)
-    finally:
-        plt.close(figure)
+    """Save a figure."""
+    with replacing(path, force) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
+        figure.savefig(temporary, dpi=150)

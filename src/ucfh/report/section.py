@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ucfh.report.canvas import load_matplotlib, new_figure
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 """People with any colour vision tell these apart (Okabe and Ito); their yellow is too pale."""
 
@@ -51,20 +53,12 @@ class Figure:
     @cached_property
     def svg(self) -> str:
         """The figure as SVG, the same for the same results; drawn once."""
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot as plt
-
-        settings: Any = {"svg.hashsalt": self.name, "font.size": 10.0, "axes.titlesize": 10.0}
-        with matplotlib.rc_context(settings):
-            figure = plt.figure(figsize=(WIDTH, self.height), layout="constrained")
-            try:
-                self.draw(figure)
-                out = io.StringIO()
-                figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-            finally:
-                plt.close(figure)
+        settings = {"svg.hashsalt": self.name, "font.size": 10.0, "axes.titlesize": 10.0}
+        with load_matplotlib().rc_context(settings):
+            figure = new_figure(WIDTH, self.height)
+            self.draw(figure)
+            out = io.StringIO()
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         return out.getvalue()
 
 

@@ -12,7 +12,7 @@ from ucfh import __version__
 from ucfh.agents.base import Agent
 from ucfh.certificate import Certificate
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, check_ending, open_bytes, replacing
+from ucfh.files import AnyPath, check_ending, read_arrays, replacing
 from ucfh.problem import MDP, Problem
 from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
 
@@ -94,17 +94,16 @@ def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
         arrays |= {f"agent_{name}": array for name, array in run.checkpoint.agent.items()}
     check_ending(path, ENDINGS)
     with replacing(path, force) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez(file, **arrays)
 
 
 def load_run(path: AnyPath) -> Run:
     """Read a run; an `InputError` if the file is none, or was cut short."""
-    with open_bytes(path) as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-            return _run_of({name: archive[name] for name in archive.files})
-        except Exception as error:  # a damaged archive raises whatever its layers raise
-            raise InputError(f"{path}: not a saved run, or cut short: save it again") from error
+    arrays = read_arrays(path)
+    try:
+        return _run_of(arrays)
+    except Exception as error:  # an archive of something else
+        raise InputError(f"{path}: not a saved run, or damaged: save it again") from error
 
 
 def _run_of(arrays: dict[str, Any]) -> Run:

@@ -12,7 +12,7 @@ step (S -> S H), and an episode worse than eps has at least one bad time step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import e, log
+from math import e, inf, log
 
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.theory.constants import Constants, constants
@@ -29,7 +29,8 @@ class Bound:
         name: the algorithm or theorem.
         reference: where it is from.
         formula: in S, A, C, H, eps, delta; as carried to episodes.
-        episodes: the number, or None where the bound is not valid.
+        episodes: the number, infinite beyond the largest float; None where the bound is not
+            valid.
         exact: whether constants and logarithms are the true ones.
         lower: whether it is a lower bound.
         note: setting, or why there is no number.
@@ -91,9 +92,12 @@ class Order:
         return f"{' '.join(powers[:-1])}/{powers[-1]} ln(1/delta)"
 
     def episodes(self, S: int, A: int, C: int, H: int, eps: float, delta: float) -> float:
-        """The leading term as a number."""
+        """The leading term as a number, infinite if it is larger than any float."""
         s, a, c, h, k = self.exponents
-        return float(S**s * A**a * C**c * H**h) / eps**k * log(1 / delta)
+        try:
+            return float(S**s * A**a * C**c * H**h) * log(1 / delta) / eps**k
+        except OverflowError:
+            return inf
 
 
 ORDERS = [

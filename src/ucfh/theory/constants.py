@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from ucfh.problem import Problem
 
 Variant = Literal["paper", "corrected"]
+MOST = 10**50
+"""The largest number of states, actions or steps that is computed with."""
 
 
 def floor_log2(x: Fraction) -> int:
@@ -86,6 +88,8 @@ class Constants:
     def __post_init__(self) -> None:
         for name in ("states", "pairs", "horizon", "successors", "branching"):
             check_count(name, getattr(self, name))
+        for name in ("states", "horizon"):
+            _check_size(name, getattr(self, name))
         check_unit("epsilon", self.epsilon)
         check_unit("delta", self.delta)
         for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
@@ -159,6 +163,16 @@ class Constants:
         return (6 if self.printed else 16) * self.pairs * self.m * self.e_max
 
 
+def _check_size(name: str, value: int) -> int:
+    """``value`` if formulas of it do not leave the range of floats; else raise."""
+    if check_count(name, value) > MOST:
+        size = len(str(value)) if value < 10**1000 else "over 1000"
+        raise InputError(
+            f"{name}, a number of {size} digits, is too large to compute with: pass at most 1e50"
+        )
+    return int(value)
+
+
 def constants(
     states: int,
     actions: int,
@@ -174,11 +188,11 @@ def constants(
     >>> print(f"{c.w_min:g} {c.m:.9g} {c.episode_bound:.6g}")
     0.005 869468797 5.18117e+12
     """
-    S, A = check_count("states", states), check_count("actions", actions)
+    S, A = _check_size("states", states), _check_size("actions", actions)
     C = S if successors is None else check_count("successors", successors)
     if C > S:
         raise InputError(f"successors = {C} is more than the {S} states: pass at most {S}")
-    H = check_count("horizon", horizon)
+    H = _check_size("horizon", horizon)
     epsilon, delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
     return Constants(S, S * A, H, C, min(A, H), epsilon, delta, variant)
 
