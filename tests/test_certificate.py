@@ -145,6 +145,18 @@ def test_what_was_assumed_is_said() -> None:
     assert not any("successors" in x for x in known)
 
 
+def test_what_may_depend_on_the_step_is_said() -> None:
+    stationary, staged = (
+        certify(expected_counts(mdp, 5), mdp.problem).assumed for mdp in (CHAIN, STAGED)
+    )
+    alone, with_step = (
+        f"what follows depends on {what} only"
+        for what in ("state and action", "step, state and action")
+    )
+    assert (alone in stationary, with_step in stationary) == (True, False)
+    assert (alone in staged, with_step in staged) == (False, True)
+
+
 def test_it_prints_itself() -> None:
     found = certify(expected_counts(CHAIN, 10**4), CHAIN.problem, delta=0.05, epsilon=0.5)
     assert repr(found).startswith("Certificate(certified: ")

@@ -197,6 +197,11 @@ OTHER_FAULTS: list[tuple[str, str, str]] = [
     ("trew", "6 9 0\n", "line 1: the sizes are [6, 9], and those of the model [6, 10]"),
     ("trew", "6 10 1\n0 0 2 1\n", "model.tra has no such transition: add it there"),
     ("trew", "6 10 1\n0 2 0 1\n", "line 2: "),
+    ("trew", "6 10 1\n0 2 1 1\n", "line 2: "),  # as state 1, choice 0 has
+    ("trew", "6 10 1\n2 1 3 1\n", "line 2: "),  # as state 3, choice 0 has
+    ("trew", "6 10 1\n4 4 4 1\n", "line 2: "),  # beyond the last state
+    ("trew", "6 10 2\n1 0 2 1\n5 2 2 1\n", "line 3: "),  # which has two choices
+    ("trew", "6 10 1\n5 9 5 1\n", "model.tra has no such transition: add it there"),
     ("trew", "#\n6 10 2\n0 0 0 1\n0 0 0 1\n", "line 4 is for what line 3 is for: leave one"),
     ("lab", "", "its first line is '': it must list the labels and init among them, such as 0="),
     ("lab", '0="goal"\n1: 0\n', "its first line is '0=\"goal\"': it must list the labels and init"),

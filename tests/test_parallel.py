@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import time
@@ -82,21 +83,34 @@ def test_whoever_looks_no_further_is_not_bothered(address: str) -> None:
             assert sorted(do_all(works.square, range(12), None, where)) == SQUARES
 
 
-def test_jobs_are_taken_as_they_are_needed() -> None:
+def test_jobs_are_taken_as_they_are_needed(tmp_path: Path) -> None:
+    """Each process has one and the next one waits, besides those that ended: here, five may."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    opened = os.open(gate, os.O_RDWR)
+    os.write(opened, bytes(5))
     taken: list[int] = []
 
-    def endless() -> Iterator[int]:
-        k = 0
-        while True:
+    def many() -> Iterator[str]:
+        for k in range(1000):
             taken.append(k)
-            yield k
-            k += 1
+            yield str(gate)
 
-    results = do_all(works.square, endless(), 2)
+    results = do_all(works.pass_gate, many(), 2)
+    assert [next(results) for _ in range(5)] == [(str(gate), 1)] * 5
+    results.close()
+    os.close(opened)
+    assert len(taken) <= 5 + 2 + 2
+
+
+def test_jobs_are_taken_as_a_cluster_needs_them(address: str) -> None:
+    """Two for each of its two cores, and one more for each result that was asked for."""
+    jobs = iter(range(1000))
+    results = do_all(works.square, jobs, cluster=address)
     for _ in range(5):
         next(results)
+    assert next(jobs) == 2 * 2 + 5
     results.close()
-    assert len(taken) < 20
 
 
 def test_a_thread_may_do_it() -> None:

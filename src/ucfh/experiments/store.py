@@ -134,8 +134,12 @@ class Store:
 
     def _check_version(self) -> None:
         for (text,) in self._db.execute("select distinct made_with from results"):
-            remedy = "they are not mixed; pass another folder (--out)"
-            _check_same(json.loads(text), f"{self.folder} has results of", remedy)
+            found = json.loads(text)
+            remedy = (
+                f"they were made with ucfh {found.get('ucfh') or 'unknown'}, and are not mixed "
+                "with new ones; pass another folder (--out)"
+            )
+            _check_same(found, f"{self.folder} has results of", remedy)
 
     def _one(self, query: str) -> Any:
         return self._db.execute(query).fetchone()[0]

@@ -318,8 +318,9 @@ def _read_transition_rewards(
     """(entries,) what is paid for each transition of the table."""
     sizes = [tra.states] if tra.chain else [tra.states, len(tra.keys)]
     entries = _read_rewards(path, sizes, CHAIN if tra.chain else CHOICE)
-    state, *choice, following = entries.index.astype(np.int64)
-    key = state * tra.width + (choice[0] if choice else 0)
+    state, *choices, following = entries.index.astype(np.int64)
+    choice = choices[0] if choices else np.zeros_like(state)
+    key = state * tra.width + choice
     number = np.minimum(np.searchsorted(tra.keys, key), len(tra.keys) - 1)
     # rows are pairs in order, and every pair is one choice
     pair = tra.keys // tra.width * table.actions + action
@@ -327,7 +328,9 @@ def _read_transition_rewards(
     wanted = row * table.states + following
     have = np.repeat(np.arange(table.rows), table.lengths) * table.states + table.indices
     place = np.minimum(np.searchsorted(have, wanted), table.entries - 1)
-    lacking = np.flatnonzero((tra.keys[number] != key) | (have[place] != wanted))
+    # a choice beyond the width would have the key of one of another state
+    known = (choice < tra.width) & (tra.keys[number] == key) & (have[place] == wanted)
+    lacking = np.flatnonzero(~known)
     with naming(path):
         if lacking.size:
             line = line_of(path, int(lacking[0]))
