@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
 
 # Each layer may import from those before it, and within itself.
 LAYERS = [
-    ["errors"],
+    ["errors", "interrupts"],
     ["memory", "parallel"],
     ["_kernels"],
     ["table", "validation", "files"],
@@ -69,7 +69,8 @@ def test_imports_point_down_the_data_flow(path: Path) -> None:
 def test_no_compiled_call_crosses_a_file() -> None:
     """Numba's cache does not notice a changed callee in another file."""
     for path in (SOURCE / "_kernels").glob("*.py"):
-        assert "from ucfh" not in path.read_text(), path.name
+        own = path.read_text().replace("from ucfh._kernels.compiling import njit\n", "")
+        assert path.name == "compiling.py" or "from ucfh" not in own, path.name
 
 
 def test_everything_has_a_layer() -> None:

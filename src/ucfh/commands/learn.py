@@ -20,6 +20,7 @@ from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError
 from ucfh.files import Labels, check_outputs
+from ucfh.interrupts import check, exit_code, keep
 from ucfh.problem import MDP, Problem
 from ucfh.problems import make
 from ucfh.report import figures
@@ -32,9 +33,6 @@ CERTIFIED = {"confidence": "best", "schedule": None, "stop": "certificate"}
 
 MANY = 10**9
 """Episodes that a learner is told of which wants to know how many there will be."""
-
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended, as shells have it."""
 
 
 def run_learn(
@@ -83,7 +81,7 @@ def run_learn(
         _begin_with(learner, log)
     old = None if resume is None else Run.load(resume)
     with Bar() as bar:
-        report = partial(_report, bar, learner, episodes, method) if bar.watched else None
+        report = partial(_report, bar, learner, episodes, method)
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
     if json:
         print_json(summary(problem, mdp, agent, delta, seed, run))
@@ -111,7 +109,7 @@ def run_learn(
     if run.interrupted:
         how = "" if save is None else f"; go on with --resume {save}"
         print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(exit_code())
 
 
 def _begin_with(learner: Agent, log: str) -> None:
@@ -269,7 +267,11 @@ def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
 
 
 def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> None:
-    """Show episodes, phase and what is left."""
+    """Show episodes, phase and what is left; from now on there is something to keep."""
+    keep()
+    check()
+    if not bar.watched:
+        return
     done = 0.0
     if agent.update_bound:
         done = len(run.rows) / agent.update_bound
