@@ -205,9 +205,12 @@ def test_a_signal_amid_compilation(
         signal.raise_signal(number)
 
     monkeypatch.setattr(_Cache, "load_overload", interrupted)
-    double = njit(cache=True)(lambda x: 2 * x)
+
+    def double(x: float) -> float:
+        return 2 * x
+
     with interrupts.listening(), pytest.raises(Left) as caught:
-        double(1.0)
+        njit(cache=True)(double)(1.0)
     assert left(caught) == code
     assert capfd.readouterr().err == "ucfh: interrupted\n"
 

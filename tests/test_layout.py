@@ -73,6 +73,12 @@ def test_no_compiled_call_crosses_a_file() -> None:
         assert path.name == "compiling.py" or "from ucfh" not in own, path.name
 
 
+def test_kernels_are_compiled_in_one_way() -> None:
+    """Or some would fail where compiled code cannot be kept."""
+    for path in (SOURCE / "_kernels").glob("*.py"):
+        assert "numba import njit" not in path.read_text(), path.name
+
+
 def test_everything_has_a_layer() -> None:
     parts = {part(path) for path in modules()} - {"__main__"}
     assert parts <= set(RANK)
