@@ -276,5 +276,26 @@ def test_a_signal_when_all_is_done() -> None:
     assert done.stdout.startswith("ucfh ")
 
 
+ENDING = """
+import atexit, os, signal, sys
+import joblib
+from ucfh import parallel
+
+atexit.register(print, "cleaned up")
+parallel.end_workers = lambda: os.kill(os.getpid(), {number})
+sys.argv[1:] = ["--version"]
+from ucfh.__main__ import main
+main()
+"""
+
+
+@both
+def test_a_signal_while_workers_end(number: int, code: int) -> None:
+    """Whatever else there is to clean up is: what joblib leaves is complained of by another."""
+    done = python(ENDING.format(number=int(number)))
+    assert (done.returncode, done.stderr) == (code, "ucfh: interrupted\n")
+    assert done.stdout.endswith("\ncleaned up\n")
+
+
 def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

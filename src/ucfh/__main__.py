@@ -11,14 +11,22 @@ def main() -> None:
     from ucfh.cli import main as run
 
     try:
-        run()
+        try:
+            run()
+        finally:
+            _end_workers()
     finally:
-        if "joblib" in sys.modules:
-            from ucfh.parallel import end_workers
-
-            with interrupts.held():
-                end_workers()
         interrupts.ignore()
+
+
+def _end_workers() -> None:
+    """End other processes, if there are any: Python would, when it hears no signal any more."""
+    if "joblib" in sys.modules:
+        from ucfh.parallel import end_workers
+
+        with interrupts.listening():
+            interrupts.keep()
+            end_workers()
 
 
 if __name__ == "__main__":
