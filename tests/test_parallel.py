@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 import time
@@ -97,6 +98,12 @@ def test_jobs_are_taken_as_they_are_needed() -> None:
         next(results)
     results.close()
     assert len(taken) < 20
+
+
+def test_workers_do_not_hear_signals_from_their_start_on() -> None:
+    get_reusable_executor().shutdown(wait=True)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    assert [deaf for _, deaf in do_all(works.deaf_to, numbers, 2)] == [True, True]
 
 
 def test_a_thread_may_do_it() -> None:

@@ -33,3 +33,8 @@ def fail(number: int) -> int:
     if number == 2:
         raise ZeroDivisionError("two")
     return number * number
+
+
+def deaf_to(number: int) -> bool:
+    """Whether its process was started so that it does not hear a signal."""
+    return number in signal.pthread_sigmask(signal.SIG_BLOCK, ())

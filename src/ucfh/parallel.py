@@ -90,10 +90,13 @@ def _start(
 def _in_processes(
     work: Callable[[Job], Result], jobs: Iterator[tuple[int, Job]], workers: int | None
 ) -> Iterator[tuple[int, Result]]:
-    from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.backend import resource_tracker
+    from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # which would let signals through if it began amid `_deaf`
+    from joblib import Parallel, cpu_count, delayed
+    from joblib.externals.loky.backend import resource_tracker as of_loky
+
+    for tracker in (resource_tracker, of_loky):
+        tracker.ensure_running()  # begun amid `_deaf`, they would let signals through
     count = workers or cpu_count()
     # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
     # arrays (max_nbytes): mapped from a file they would be compiled for anew.
