@@ -90,13 +90,8 @@ def _start(
 def _in_processes(
     work: Callable[[Job], Result], jobs: Iterator[tuple[int, Job]], workers: int | None
 ) -> Iterator[tuple[int, Result]]:
-    from multiprocessing import resource_tracker
-
     from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.backend import resource_tracker as of_loky
 
-    for tracker in (resource_tracker, of_loky):
-        tracker.ensure_running()  # begun amid `_deaf`, they would let signals through
     count = workers or cpu_count()
     # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
     # arrays (max_nbytes): mapped from a file they would be compiled for anew.
@@ -241,6 +236,12 @@ def _deaf() -> Iterator[None]:
     if os.name != "posix":  # elsewhere they are deaf as soon as they run
         yield
         return
+    from multiprocessing import resource_tracker
+
+    from joblib.externals.loky.backend import resource_tracker as of_loky
+
+    for tracker in (resource_tracker, of_loky):
+        tracker.ensure_running()  # begun later, they would let signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
