@@ -67,7 +67,8 @@ def main(draws: int) -> None:
     compiled = _seconds(multinomial, rng, 10, p, out)
     compiled += _seconds(multivariate_hypergeometric, rng, counts, 10, out)
     compiled += _seconds(negative_binomial, rng, 10, 0.5) + _seconds(poisson, rng, 1.0)
-    cached = sum(sampling.multinomial.stats.cache_hits.values())
+    dispatcher: Any = sampling.multinomial
+    cached = sum(dispatcher.stats.cache_hits.values())
     print(f"{'cached' if cached else 'cold'} start of the module {compiled:8.2f} s")
 
     for n in (10, 10**3, 10**6, 10**12, 10**18):

@@ -1,4 +1,4 @@
-"""Studies in a process of their own, which may be interrupted or killed, and what they left."""
+"""Commands in a process of their own, which may be interrupted or killed, and what they left."""
 
 from __future__ import annotations
 
@@ -59,6 +59,64 @@ def of_session(session: int) -> list[int]:
         if int(its) == session and state != "Z":
             found.append(int(entry.name))
     return found
+
+
+class Interruption(NamedTuple):
+    """What a signal did to a command.
+
+    Attributes:
+        code, out, err: how it ended. late: whether it had ended before.
+        seconds: from the signal to the end of its last process.
+        left: temporary files of any kind.
+
+    """
+
+    code: int
+    out: str
+    err: str
+    late: bool
+    seconds: float
+    left: list[str]
+
+    def is_clean(self, number: int) -> bool:
+        """Whether it ended with one line and the exit code of the signal, and left nothing."""
+        one = self.err.startswith("ucfh: ") and self.err.count("\n") == 1
+        return self.code == 128 + number and one and not self.left
+
+    def is_finished(self) -> bool:
+        """Whether the command was done, or as good as done, when the signal came."""
+        return self.code == 0 and self.err == "" and not self.left
+
+
+def interrupt(
+    arguments: Sequence[str], folder: Path, cache: Path, after: float, number: int
+) -> Interruption:
+    """Start a command in a folder of its own, and send it a signal after some seconds.
+
+    Ctrl-C reaches all of its processes, as from a terminal; SIGTERM the first one, as from kill.
+    """
+    temporary = folder / "temporary"
+    temporary.mkdir(parents=True)
+    places = {"NUMBA_CACHE_DIR": cache, "TMPDIR": temporary, "JOBLIB_TEMP_FOLDER": temporary}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ucfh", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        cwd=folder, env={**os.environ, **{name: str(path) for name, path in places.items()}},
+    )  # fmt: skip
+    late = True
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        late = False
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    sent = time.perf_counter()
+    code, out, err = finish(process)
+    while of_session(process.pid):
+        assert time.perf_counter() - sent < 60, "a process outlives the one that started it"
+        time.sleep(0.02)
+    left = [*temporary.iterdir(), *folder.glob(".*"), *cache.rglob("*.tmp.*")]
+    names = [path.name for path in left]
+    return Interruption(code, out, err, late, time.perf_counter() - sent, names)
 
 
 class Kills(NamedTuple):

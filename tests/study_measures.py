@@ -68,7 +68,17 @@ def endless(number: int, *, seed: int) -> Values:
     return good(number, seed=seed)
 
 
-OWN: dict[str, Any] = {x.__name__: x for x in (good, deadly, faulty, deep, steady, odd, endless)}
+def interrupting(number: int, *, seed: int) -> Values:
+    """Sends a signal of this number, from 1 on, to the process that started its own, and waits."""
+    if number:
+        os.kill(os.getppid(), number)
+        time.sleep(60)
+    return good(number, seed=seed)
+
+
+OWN: dict[str, Any] = {
+    x.__name__: x for x in (good, deadly, faulty, deep, steady, odd, endless, interrupting)
+}
 
 
 def do(job: jobs.Job) -> jobs.Done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -111,6 +112,12 @@ def test_jobs_are_taken_as_a_cluster_needs_them(address: str) -> None:
         next(results)
     assert next(jobs) == 2 * 2 + 5
     results.close()
+
+
+def test_workers_do_not_hear_signals_from_their_start_on() -> None:
+    get_reusable_executor().shutdown(wait=True)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    assert [deaf for _, deaf in do_all(works.deaf_to, numbers, 2)] == [True, True]
 
 
 def test_a_thread_may_do_it() -> None:

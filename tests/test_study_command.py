@@ -289,6 +289,21 @@ def test_ctrl_c_keeps_what_was_done(mine: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.usefixtures("mine")
+def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
+    name = spec(grid("interrupting", f"number = [0, {int(number)}]"))
+    process = start([name, "--workers", "1", "--json"])
+    code, out, err = finish(process)
+    kept = count()
+    assert (code, err) == (
+        wanted, f"ucfh: interrupted; {kept} of 2 results are kept: run it again to go on\n"
+    )  # fmt: skip
+    assert kept < 2
+    assert json.loads(out)["interrupted"] is True
+    assert of_session(process.pid) == []  # workers are gone before it is
+
+
 def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     name = spec(SIXTY)
     code, _, err = finish(start([name, "--workers", "2", "--out", "whole"]))

@@ -39,3 +39,8 @@ def pass_gate(pipe: str) -> int:
     """Wait for a byte of a named pipe, which lets one pass; how many came: 0 if it was closed."""
     with open(pipe, "rb", buffering=0) as gate:
         return len(gate.read(1))
+
+
+def deaf_to(number: int) -> bool:
+    """Whether its process was started so that it does not hear a signal."""
+    return number in signal.pthread_sigmask(signal.SIG_BLOCK, ())

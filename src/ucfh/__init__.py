@@ -5,9 +5,6 @@ Names are loaded on first use, so that ``import ucfh`` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.4.0"
 
 _HOME = {
@@ -44,7 +41,10 @@ _HOME = {
 
 __all__ = ["__version__", *_HOME]
 
+TYPE_CHECKING = False  # as type checkers know it; importing typing would take the longest
 if TYPE_CHECKING:
+    from typing import Any
+
     from ucfh.agents.registry import make_agent as make_agent
     from ucfh.agents.ucfh import UCFH as UCFH
     from ucfh.certificate import Certificate as Certificate
@@ -79,6 +79,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'ucfh' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(f"ucfh.{_HOME[name]}"), name)
     globals()[name] = value
     return value

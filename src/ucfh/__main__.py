@@ -1,6 +1,33 @@
-"""``python -m ucfh``."""
+"""``python -m ucfh``, and the command ``ucfh``."""
 
-from ucfh.cli import main
+import sys
+
+from ucfh import interrupts
+
+
+def main() -> None:
+    """Run the command line as a process of its own, which hears signals while it loads."""
+    interrupts.listen()
+    from ucfh.cli import main as run
+
+    try:
+        try:
+            run()
+        finally:
+            _end_workers()
+    finally:
+        interrupts.ignore()
+
+
+def _end_workers() -> None:
+    """End other processes, if there are any: Python would, when it hears no signal any more."""
+    if "joblib" in sys.modules:
+        from ucfh.parallel import end_workers
+
+        with interrupts.listening():
+            interrupts.keep()
+            end_workers()
+
 
 if __name__ == "__main__":
     main()

@@ -21,6 +21,7 @@ from ucfh.commands.study_options import report, study
 from ucfh.commands.verify_options import verify
 from ucfh.defaults import DELTA
 from ucfh.errors import InputError
+from ucfh.interrupts import listening
 
 app = typer.Typer(
     name="ucfh",
@@ -376,9 +377,14 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # names in a script that the terminal lacks
+    with listening():
+        _run(given or ["--help"])
+
+
+def _run(arguments: list[str]) -> NoReturn:
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=given or ["--help"], prog_name="ucfh", standalone_mode=False)
+        code = command.main(args=arguments, prog_name="ucfh", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except InputError as error:
@@ -388,24 +394,11 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         _fail(f"cannot print the result: {error.strerror}", 2)
     except Exception as error:
-        if _was_interrupted(error):
-            _fail("interrupted", 130)
         if not hasattr(error, "format_message"):
             raise
         # how the parser says that an option or a value is wrong
         _fail(error.format_message(), 2)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: inside a compiler it may surface as another one."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__context__
-    return False
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ucfh.errors import InputError, unknown
+from ucfh.interrupts import held
 from ucfh.memory import check_memory
 
 if TYPE_CHECKING:
@@ -103,14 +104,15 @@ def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
     refuse_existing(path, force)
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{os.urandom(8).hex()}{Path(path).suffix}")
-    try:
-        yield temporary
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+    with held():
+        try:
+            yield temporary
+            os.replace(temporary, target)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
 
 
 def write_text(path: AnyPath, text: str, force: bool = False) -> None:

@@ -16,12 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from logging import CRITICAL, getLogger
-from threading import Thread, current_thread, main_thread
+from threading import Thread
 from time import sleep
 from typing import Any, TypeVar
 from warnings import catch_warnings, filterwarnings, simplefilter
 
 from ucfh.errors import InputError, not_installed
+from ucfh.interrupts import SIGNALS, awaited, keep
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -113,12 +114,16 @@ def _in_processes(
     )
     # a worker that has grown large is replaced, which is nothing to worry about
     filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+    keep()
     try:
         with _deaf():
             results = pool(delayed(_numbered)(work, k, job) for k, job in jobs)
         try:
-            # "yield from" would close it while warnings are shown
-            for result in results:  # noqa: UP028
+            while True:
+                with awaited():
+                    result = next(results, None)
+                if result is None:
+                    return
                 yield result
         finally:
             with catch_warnings():
@@ -129,7 +134,12 @@ def _in_processes(
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the one that started it is gone: killed, it tells nobody."""
+    """End this process when the one that started it is gone: killed, it tells nobody.
+
+    Signals are for that one, which ends this.
+    """
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -161,6 +171,7 @@ def _on_cluster(
             raise InputError(
                 f"the Dask scheduler at {address} has no workers: start some"
             ) from None
+        keep()
         numbers: dict[str, int] = {}
         running = as_completed(loop=client.loop)
 
@@ -172,7 +183,11 @@ def _on_cluster(
 
         died = False
         submit(2 * sum(client.ncores().values()))  # so that no worker waits for its next one
-        for future in running:
+        while True:
+            with awaited():
+                future = next(running, None)
+            if future is None:
+                break
             submit(1)
             try:
                 result = future.result()
@@ -222,15 +237,28 @@ def _check_scheduler(address: str) -> None:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C, which reaches all of a terminal's.
+    """Start processes that do not hear Ctrl-C, which reaches all of a terminal's, or SIGTERM.
 
-    The one that started them hears it and ends them.
+    The one that started them hears it, a moment later, and ends them.
     """
-    if current_thread() is not main_thread():
-        yield  # which has no say in signals
+    if os.name != "posix":  # elsewhere they are deaf as soon as they run
+        yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from multiprocessing import resource_tracker
+
+    from joblib.externals.loky.backend import resource_tracker as of_loky
+
+    for tracker in (resource_tracker, of_loky):
+        tracker.ensure_running()  # begun later, they would let signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_workers() -> None:
+    """End the processes that wait for more work, while signals are still heard."""
+    from joblib.externals.loky import get_reusable_executor
+
+    get_reusable_executor().shutdown(wait=True)

@@ -88,7 +88,10 @@ class Life:
 
 def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Life:
     """Run a learner, reading the instruments in every phase."""
-    return Life(*watch(mdp, agent, lambda: read(mdp, agent), episodes, seed))
+    life = Life(*watch(mdp, agent, lambda: read(mdp, agent), episodes, seed))
+    if life.run.interrupted:
+        raise KeyboardInterrupt  # part of a life says nothing of the whole
+    return life
 
 
 def read(mdp: MDP, agent: UCFH) -> Reading:

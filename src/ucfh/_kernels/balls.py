@@ -19,8 +19,9 @@ from __future__ import annotations
 from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

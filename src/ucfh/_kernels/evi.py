@@ -40,10 +40,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

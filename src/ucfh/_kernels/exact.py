@@ -10,8 +10,9 @@ V (H+1, S)       values, V[H] = 0 on entry
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

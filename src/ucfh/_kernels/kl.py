@@ -14,8 +14,9 @@ from __future__ import annotations
 from math import expm1, inf, log1p, sqrt
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from ucfh._kernels.compiling import njit
 
 Floats = NDArray[np.float64]
 

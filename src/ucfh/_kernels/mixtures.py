@@ -18,8 +18,9 @@ from __future__ import annotations
 from math import exp, inf, lgamma, log, log1p, pi
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

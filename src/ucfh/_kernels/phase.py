@@ -21,8 +21,9 @@ episodes. An edge to -1 leaves the graph. Arrays of a graph:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

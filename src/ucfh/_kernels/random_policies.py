@@ -10,8 +10,9 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

@@ -76,7 +76,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from ucfh._kernels.compiling import njit
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -103,7 +104,7 @@ def _eta_series(z: float) -> float:
 def _eta_table() -> Floats:
     """Return eta(z) for z < 16 (z = 0 unused) by eta(z) = eta(z+1) + (z + 1/2) ln(1 + 1/z) - 1."""
     table = np.zeros(17)
-    table[16] = _eta_series.py_func(16.0)
+    table[16] = _eta_series.py_func(16.0)  # type: ignore[attr-defined]
     for z in range(15, 0, -1):
         table[z] = table[z + 1] + (z + 0.5) * math.log1p(1.0 / z) - 1.0
     return table[:16]

@@ -7,8 +7,9 @@ into a state by inversion (plus one for each reward where those are noisy and wa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

@@ -9,13 +9,13 @@ from typing import Any
 
 from ucfh import __version__
 from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins, parameters_of
-from ucfh.commands.learn import INTERRUPTED
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.comparison.runner import Comparison, Maker, Standing, compare, makers
 from ucfh.comparison.statistics import LEVEL, Interval, seeds_needed
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.files import check_outputs
+from ucfh.interrupts import exit_code
 from ucfh.problem import MDP
 from ucfh.problems import make
 from ucfh.report.comparison import plot_comparison
@@ -83,7 +83,7 @@ def run_compare(
             "seeds with all agents",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return exit_code()
     return INCOMPLETE if result.failures else 0
 
 

@@ -21,6 +21,7 @@ from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError
 from ucfh.files import Labels, check_outputs
+from ucfh.interrupts import check, exit_code, keep
 from ucfh.problem import MDP, Problem
 from ucfh.problems import make
 from ucfh.report import figures
@@ -36,9 +37,6 @@ MANY = 10**9
 
 NOT_CERTIFIED = 3
 """The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
-
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended, as shells have it."""
 
 
 def run_learn(
@@ -90,7 +88,7 @@ def run_learn(
         _begin_with(learner, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with Bar() as bar:
-        report = partial(_report, bar, learner, episodes, method) if bar.watched else None
+        report = partial(_report, bar, learner, episodes, method)
         run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
     if old is not None and old.final:
         print(f"ucfh: the run in {resume} is finished: this is its result again", file=sys.stderr)
@@ -120,7 +118,7 @@ def run_learn(
     if run.interrupted:
         how = "" if save is None else f"; go on with --resume {save}"
         print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(exit_code())
     if run.certificate is not None and run.certificate.contradiction is not None:
         sys.exit(NOT_CERTIFIED)
 
@@ -303,7 +301,11 @@ def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
 
 
 def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> None:
-    """Show episodes, phase and what is left."""
+    """Show episodes, phase and what is left; from now on there is something to keep."""
+    keep()
+    check()
+    if not bar.watched:
+        return
     done = 0.0
     if agent.update_bound:
         done = len(run.rows) / agent.update_bound

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ucfh.interrupts import wipe
+
 
 class Bar:
     """What is being done, how much of it, and an estimate of the time left; on stderr.
@@ -31,6 +33,7 @@ class Bar:
                 console=Console(stderr=True),
                 transient=True,
             )
+            wipe("\r\x1b[2K\x1b[?25h")  # clear the line, and show the cursor
             self._bar.start()
             self._task = self._bar.add_task("", total=1.0)
         return self
@@ -43,3 +46,4 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+            wipe("")

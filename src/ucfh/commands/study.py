@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 from ucfh import __version__
-from ucfh.commands.learn import INTERRUPTED
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.errors import InputError, check_count
@@ -16,6 +15,7 @@ from ucfh.experiments.runner import Progress, run
 from ucfh.experiments.spec import STUDIES, read_study
 from ucfh.experiments.store import Asked, Store
 from ucfh.files import check_outputs, naming, write_text
+from ucfh.interrupts import exit_code
 from ucfh.report.html import page
 from ucfh.report.section import Section, Table
 from ucfh.report.studies import check_reading, section
@@ -126,7 +126,7 @@ def _complain(progress: Progress) -> int:
             "again to go on",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return exit_code()
     return INCOMPLETE if progress.failures else 0
 
 

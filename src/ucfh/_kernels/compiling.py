@@ -1,0 +1,76 @@
+"""How functions are compiled, and where compiled code is kept: wherever it can be, or nowhere.
+
+Numba fails where it finds no folder to keep compiled code in, where the disk is full, and where a
+file of it is damaged. All of them only cost the time to compile anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import current_process
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core import config
+from numba.core.caching import FunctionCache
+
+from ucfh.errors import InputError
+from ucfh.interrupts import held
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    # as plain Python they would take hours, and some cannot run: they add as one act among threads
+    raise InputError("NUMBA_DISABLE_JIT is set, but ucfh runs compiled only: unset it")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_told = False
+
+
+class _Cache(FunctionCache):
+    """Compiled code of one function on disk."""
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """What was compiled before for these types; None if there is nothing, or it is damaged."""
+        try:
+            return super().load_overload(signature, context)
+        except Exception:  # a damaged file may raise anything
+            with suppress(OSError), held():
+                self.flush()  # or the damaged index would be read before the next one is written
+            return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep what was compiled, if there is room."""
+        try:
+            with held():
+                super().save_overload(signature, compiled)
+        except OSError as error:
+            _tell(error.strerror or str(error))
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
+    """``numba.njit``; with ``cache``, compiled code is kept for the next start if it can be."""
+
+    def decorate(function: Function) -> Function:
+        compiled = numba.njit(**options)(function)
+        if cache:
+            try:
+                compiled._cache = _Cache(function)
+            except (OSError, RuntimeError):
+                _tell("no folder for it can be written")
+        return cast(Function, compiled)
+
+    return decorate
+
+
+def _tell(reason: str) -> None:
+    """Say once that nothing is kept; processes that were started for parallel work need not."""
+    global _told
+    if not _told and current_process().name == "MainProcess" and sys.stderr is not None:
+        print(
+            f"ucfh: compiled code cannot be kept ({reason}), so every start takes longer: set "
+            "NUMBA_CACHE_DIR to a folder with room",
+            file=sys.stderr,
+        )
+    _told = True

@@ -1,0 +1,122 @@
+"""Compiled code is kept where it can be, and does without where it cannot."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core import caching, config
+
+from ucfh._kernels import compiling
+
+Capture = pytest.CaptureFixture[str]
+
+
+def double(x: float) -> float:
+    return 2 * x
+
+
+def compiled() -> Any:
+    """As at a new start."""
+    return compiling.njit(cache=True)(double)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place for compiled code; nothing was said yet."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
+    monkeypatch.setattr(compiling, "_told", False)
+    return tmp_path
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def said(reason: str) -> str:
+    return (
+        f"ucfh: compiled code cannot be kept ({reason}), so every start takes longer: set "
+        "NUMBA_CACHE_DIR to a folder with room\n"
+    )
+
+
+def test_compiled_code_is_kept(folder: Path, capsys: Capture) -> None:
+    first, second = compiled(), compiled()
+    assert first(2.0) == second(2.0) == 4.0
+    assert sum(second.stats.cache_hits.values()) == 1
+    assert {path.suffix for path in files(folder)} == {".nbi", ".nbc"}
+    assert capsys.readouterr().err == ""
+
+
+def test_no_folder_can_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (folder / "file").touch()
+    monkeypatch.setattr(config, "CACHE_DIR", str(folder / "file" / "below"))
+    for _ in range(2):
+        assert compiled()(2.0) == 4.0
+    assert capsys.readouterr().err == said("no folder for it can be written")
+
+
+@pytest.fixture
+def full() -> Iterator[None]:
+    """No file can grow beyond some bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.usefixtures("full")
+def test_no_room(folder: Path, capsys: Capture) -> None:
+    for _ in range(2):
+        assert compiled()(2.0) == 4.0
+    assert capsys.readouterr().err == said("File too large")
+    assert files(folder) == []
+
+
+@pytest.mark.usefixtures("full")
+def test_started_processes_leave_it_to_the_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
+    assert compiled()(2.0) == 4.0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "other"])
+def test_damaged_files_are_replaced(
+    folder: Path, suffix: str, damage: str, capsys: Capture
+) -> None:
+    assert compiled()(2.0) == 4.0
+    (path,) = (path for path in files(folder) if path.suffix == suffix)
+    whole = path.read_bytes()
+    path.write_bytes(
+        {"empty": b"", "cut": whole[:-9], "zeros": bytes(len(whole)), "other": b"no pickle"}[damage]
+    )
+    again, after = compiled(), compiled()
+    assert again(2.0) == 4.0
+    assert sum(again.stats.cache_hits.values()) == 0
+    assert after(2.0) == 4.0
+    assert sum(after.stats.cache_hits.values()) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_compiler_it_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ucfh", "problems", "chain"],
+        capture_output=True, text=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "ucfh: NUMBA_DISABLE_JIT is set, but ucfh runs compiled only: unset it\n"
+    )
