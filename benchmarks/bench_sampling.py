@@ -6,6 +6,7 @@ Run from the repository's root: ``python benchmarks/bench_sampling.py [draws]``.
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit

@@ -343,4 +343,4 @@ def test_a_cluster_gives_the_same_results(
     assert len(results(mine / "one")) == 7
     monkeypatch.setitem(sys.modules, "distributed", None)  # as if it were not installed
     message = fails(capsys, "study", other, "--cluster", address, "--out", "two")
-    assert message.endswith("pip install distributed")
+    assert message.endswith("pip install distributed\n")

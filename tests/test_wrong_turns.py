@@ -108,4 +108,4 @@ def test_names_that_are_no_text() -> None:
 def test_a_scale_is_checked_even_if_no_learner_has_one() -> None:
     for odd in (0, -1.0, float("nan"), float("inf")):
         message = fault(lambda odd=odd: compare(make("chain"), ["psrl"], 10, 1, scale=odd))
-        assert message == f"scale = {odd!r} must be a positive number: 1 is as published"
+        assert message == f"scale = {odd!r} must be a positive number: 1 changes nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from ucfh import __version__, policies
@@ -42,7 +43,6 @@ def run_certify(
     elif hidden:
         raise InputError("--unknown is about --problem: without one nothing is told")
     with Bar() as bar:
-        report = (lambda share: bar.show(f"reading {log}", share)) if bar.watched else None
         found = read_log(
             log,
             told,
@@ -54,7 +54,7 @@ def run_certify(
             encoding=encoding,
             strict=strict,
             accept_losses=accept_losses,
-            progress=report,
+            progress=partial(bar.show, f"reading {log}"),
         )
     known = certificate_of(
         found.counts, found.problem, delta, epsilon, found.episodes, found.assumptions

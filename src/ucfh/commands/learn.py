@@ -132,7 +132,14 @@ def _begin_with(
 
     if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":
         raise InputError("--log needs a learner whose sets hold at all times: leave --paper out")
-    found = read_log(log, learner.problem, encoding=encoding, accept_losses=accept_losses)
+    with Bar() as bar:
+        found = read_log(
+            log,
+            learner.problem,
+            encoding=encoding,
+            accept_losses=accept_losses,
+            progress=partial(bar.show, f"reading {log}"),
+        )
     for fault in found.faults:
         print(f"ucfh: {log}: {fault}", file=sys.stderr)
     why = disagreement(found.counts, learner.problem, mdp)
