@@ -81,3 +81,12 @@ def test_learning_begins_with_a_log(capsys: pytest.CaptureFixture[str], log: str
     assert err == f"ucfh: beginning with 2000 episodes of {log}\n"
     assert helped["episodes"] < alone["episodes"]
     assert helped["gap"] <= 0.05
+
+
+def test_a_gap_of_rounding_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With one action nothing can be better, and nobody wants to read of 1e-14."""
+    path = tmp_path / "one.csv"
+    path.write_text("episode,t,state,action,reward,next_state\n1,0,a,go,0,a\n2,0,a,go,1,a\n")
+    code, out, _ = run(capsys, "certify", str(path))
+    assert code == 0
+    assert "and is optimal\n" in out

@@ -26,7 +26,7 @@ from ucfh.problem import MDP, Problem
 from ucfh.problems import make
 from ucfh.report import figures
 from ucfh.simulation import record
-from ucfh.simulation.run import Run
+from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
 
 CERTIFIED = {"confidence": "best", "schedule": None, "stop": "certificate"}
@@ -275,9 +275,10 @@ def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
     if known.contradiction is not None:
         return {"refuted": known.contradiction}
     sure = f"with probability {1 - known.delta:g}"
+    near = "optimal" if known.gap < TOLERANCE else f"within {known.gap:.4g} of optimal"
     lines = {
         "known": f"{sure}: V* <= {known.upper:.4g}, this policy earns >= {known.lower:.4g} and is "
-        f"within {known.gap:.4g} of optimal"
+        f"{near}"
     }
     if not known.certified and known.missing:
         states = Labels("state", problem.state_names, problem.states)
