@@ -49,9 +49,11 @@ def deep(number: int) -> Values:
     raise ArithmeticError(f"{number} is too deep")
 
 
-def steady(*, seed: int) -> Values:
-    """Takes a twentieth of a second."""
+def steady(number: int, *, seed: int) -> Values:
+    """Takes a twentieth of a second; from the number 50 on, until $UCFH_MARKS has a file "open"."""
     time.sleep(0.05)
+    while number >= 50 and not (Path(os.environ["UCFH_MARKS"]) / "open").exists():
+        time.sleep(0.01)
     return {"drawn": seed % 1000}
 
 

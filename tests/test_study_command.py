@@ -38,7 +38,7 @@ delta = 0.1
 measure = "stationary"
 problem = "chain:n=3,horizon=3"
 """
-SIXTY = '[[grid]]\nmeasure = "steady"\nreplicates = 60\n'
+SIXTY = f'[[grid]]\nmeasure = "steady"\nnumber = {[*range(60)]}\n'
 
 
 @pytest.fixture
@@ -301,16 +301,22 @@ def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
     )  # fmt: skip
     assert kept < 2
     assert json.loads(out)["interrupted"] is True
-    assert of_session(process.pid) == []  # workers are gone before it is
+    until = time.monotonic() + 60
+    while of_session(process.pid):
+        assert time.monotonic() < until, "a process outlives the one that started it"
+        time.sleep(0.02)
 
 
 def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
-    name = spec(SIXTY)
+    name, gate = spec(SIXTY), mine / "open"
+    gate.touch()
     code, _, err = finish(start([name, "--workers", "2", "--out", "whole"]))
     assert (code, err) == (0, "")
+    gate.unlink()
     kills = kill_often([name, "--workers", "2"], mine / "killed", kills=3, jobs=60, seed=1)
     assert kills.kept == sorted(kills.kept)
-    assert 0 < kills.kept[-1] < 60
+    assert 0 < kills.kept[-1] <= 50
+    gate.touch()
     code, _, err = finish(start([name, "--workers", "2", "--out", "killed"]))
     assert (code, err) == (0, "")
     assert results(mine / "killed") == results(mine / "whole")
