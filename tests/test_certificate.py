@@ -241,6 +241,14 @@ def test_counts_that_cannot_be(changes: dict[str, Any], message: str) -> None:
         certify(coin(**changes), COIN)
 
 
+def test_rewards_after_the_end_cannot_be() -> None:
+    problem = Problem(2, 1, 2, terminal=[1])
+    counts = Counts.zero(problem)
+    counts.rewards[1] = 1.0
+    with pytest.raises(InputError, match=r"\(s=1, a=0\): .* the task is over there"):
+        certify(counts, problem)
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [

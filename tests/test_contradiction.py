@@ -91,7 +91,7 @@ def test_it_names_the_state_and_the_step() -> None:
     assert " from state" not in str(contradiction(problem, Crossing(0, -1, 0.1, 0.2), 0.05))
 
 
-def crossed(t: int, s: int, **values: float) -> Crossing | None:
+def crossed(t: Any, s: int, **values: float) -> Crossing | None:
     """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
     mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
     best = Best(mdp.problem, 0.1)
@@ -108,6 +108,7 @@ def test_where_bounds_cross() -> None:
     assert crossed(1, 1, U=-0.5) == Crossing(1, 1, -0.5, 0.0)
     assert crossed(1, 1, D=-0.25) == Crossing(1, 1, 1.0, 1.25)
     assert crossed(0, 0, L=1 + 1e-15) is None  # rounding
+    assert crossed(slice(0, 2), 0, L=1.25) == Crossing(1, 0, 1.0, 1.25)  # the last
     assert crossed(0, 2, L=1.25) is None  # no episode is there at that step
     assert not possible(make("chain:n=3,horizon=3").problem)[0, 2]
 

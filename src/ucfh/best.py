@@ -315,7 +315,8 @@ class Best:
         crossed = np.minimum(b.U - b.L, b.D) + self.rounding < 0
         if not crossed.any():
             return None
-        for t, s in np.argwhere(crossed[:-1] & possible(self.problem))[:1]:
+        # the last of them: what is before it in time rests on bounds that are contradicted already
+        for t, s in np.argwhere(crossed[:-1] & possible(self.problem))[-1:]:
             below = max(b.L[t, s], b.U[t, s] - b.D[t, s])
             return Crossing(int(t), int(s), float(b.U[t, s]), float(below))
         return None

@@ -76,12 +76,15 @@ class Counts:
         )
         _check_rows(table, seen == self.visits, unequal, seen)
         if problem.rewards is None:
-            paid = np.asarray(self.rewards, float)
-            most = self.visits * (1 + ROUNDED_SUM)
+            paid, most = np.asarray(self.rewards, float), self.visits * (1 + ROUNDED_SUM)
+            pays = np.append(problem.pays_unknown, False)
+            fits = (paid >= -ROUNDED_SUM * most) & (paid <= most)
             wrong = (
-                "{row}: its rewards sum to {x:g}, outside of [0, visits]; rescale them to [0, 1]"
+                "{row}: its rewards sum to {x:g}, outside of [0, visits]: rescale them to [0, 1]"
             )
-            _check_rows(table, (paid >= -ROUNDED_SUM * most) & (paid <= most), wrong, paid)
+            _check_rows(table, fits | ~pays, wrong, paid)
+            over = "{row}: its rewards sum to {x:g}, but the task is over there and pays nothing"
+            _check_rows(table, pays | (paid == 0), over, paid)
 
     def add(self, other: Counts) -> None:
         """Add another's counts to these."""

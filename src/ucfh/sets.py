@@ -145,8 +145,9 @@ class Sets:
             if self.box is not None:
                 r_lo, r_hi = self.box.reward_lo[:-1], self.box.reward_hi[:-1]
             told = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
-        # what rounding, and ties between actions, may make of a sum of H values of size H
-        slack = balls.TIE * H * (H + 1)
+        # each of H steps adds what ties between actions, and the sums of a row, may make of values
+        # of size H
+        slack = (2 * balls.TIE + 2.3e-16 * int(table.lengths.max())) * H * (H + 1)
         if optimistic:
             told, worth = self._preferring_the_unvisited(told, n)
             slack += worth
