@@ -40,13 +40,24 @@ class Slow:
     sums: dict[Any, float] = field(default_factory=lambda: defaultdict(float))  # by (t or 0, s, a)
     faults: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lost: int = 0
+    spoilt: int = 0  # episodes that are left at a fault, or stop short
     # by ("step" or "state" or "action", label): of each of its rows, whether it is lost
     rows_of: dict[Any, list[bool]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def has_lost_its_point(self) -> bool:
-        """Whether more than a few rows in a thousand are lost, or all of something."""
-        return self.lost > 0.005 * self.rows or any(map(all, self.rows_of.values()))
+        """Whether too many are lost: of all, of one episode in a hundred, or of some part."""
+        if self.lost > 0.005 * self.rows or self.spoilt > 0.01 * self.episodes:
+            return True
+        if "start" in self.faults or "excluded" in self.faults:
+            return True
+        for (what, _), lost in self.rows_of.items():
+            many = sum(lost) > max(5, 0.05 * len(lost))
+            if many and not (what == "pair" and all(lost)):
+                return True
+            if what != "pair" and all(lost):
+                return True
+        return False
 
 
 def rows_of(path: Path) -> list[tuple[int, dict[str, Any] | str]]:
@@ -169,14 +180,16 @@ def slow_read(
             "start": new and not allowed.may_start(s),
             "action": not allowed.has(s, a),
             "reward": not 0 <= reward <= 1,
-            "next_state": not allowed.may_follow(t, s, a, following),
+            "next_state": following in ("", UNKNOWN),
+            "excluded": not allowed.may_follow(t, s, a, following),
             "mismatch": is_next and not ends_here and state(i + 1, "state") not in ("", following),
         }
         kind = next((kind for kind, is_so in wrong.items() if is_so), None)
-        if new and kind in (None, "action", "reward", "next_state", "mismatch"):
+        if new and kind in (None, "action", "reward", "next_state", "excluded", "mismatch"):
             out.start[s] += 1
         if kind is not None and (not left or kind in ("line", "cut")):
             out.faults[kind].append(line)
+        out.spoilt += not left and kind not in (None, *HARMLESS)
         left = left or kind or ""
         torn = torn or kind in ("line", "cut", "repeat", "after", "t")
         if not torn:
@@ -191,6 +204,8 @@ def slow_read(
         ):
             if is_there:
                 out.rows_of[what, label].append(lost)
+        if (lost or not left) and readable and not {s, a} & {"", UNKNOWN}:
+            out.rows_of["pair", (s, a)].append(lost)
         went_on.add(s)
         if done not in ("1", "true"):
             arrived[False].add(following)
@@ -212,12 +227,14 @@ def slow_read(
     out.actions = set(actions) if actions is not None else out.actions
     if problem is None:
         early = {s for said, length, s, _ in ends if said and length < out.horizon}
-        out.terminal = (early | (arrived[True] - arrived[False])) - went_on
+        always = arrived[True] - arrived[False]
+        out.terminal = (early if arrived[True] & went_on else early | always) - went_on
     else:
         out.terminal = set(allowed.terminal)
     for said, length, s, line in ends:
         if length < out.horizon and s not in out.terminal:
             out.faults["done" if said else "short"].append(line)
+            out.spoilt += 1
     if unfinished and unfinished[0] < out.horizon and unfinished[1] not in out.terminal:
         out.faults["cut"].append(unfinished[2])
     return out

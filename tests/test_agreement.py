@@ -105,6 +105,19 @@ def test_what_the_model_rules_out_is_found_at_once() -> None:
     assert "in 0.0% in the model" in str(disagreement(counts, problem, mdp))
 
 
+@pytest.mark.parametrize(
+    ("pays", "sum_of_rewards"), [(1.0, 0.7 + 0.2 + 0.1), (0.0, 0.1 + 0.2 - 0.3)]
+)
+def test_rounding_is_no_disagreement(pays: float, sum_of_rewards: float) -> None:
+    mdp = MDP(np.ones((1, 1, 1)), [[pays]], 1)
+    problem = mdp.problem.hiding("rewards")
+    counts = Counts.zero(problem)
+    counts.visits[:], counts.successors[:], counts.rewards[0] = 1, 1, sum_of_rewards
+    assert disagreement(counts, problem, mdp) is None
+    counts.rewards[0] = 0.5
+    assert "pays 0.5 in the log" in str(disagreement(counts, problem, mdp))
+
+
 def test_nothing_seen_agrees_with_anything() -> None:
     for name in ("riverswim", "calls", "chain:n=3"):
         mdp = make(name)

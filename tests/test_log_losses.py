@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from log_files import write
 from test_cli import fails, run
 from test_logs import HEAD, TOLD, refusal
-from ucfh import certify, read_log
+from ucfh import certify, make, read_log
 from ucfh.live import rows
 from ucfh.live.losses import Losses
+from ucfh.live.samples import write_log
 
 
 def exam_log(path: Path, scale: float, episodes: int = 3000) -> Path:
@@ -87,7 +89,8 @@ def test_a_few_in_a_thousand(lost: int, refused: bool, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(walk(500, {3 + 2 * i: "7" for i in range(lost)}))
     if refused:
-        assert f"{lost} of 1000 rows are lost: line 3: reward '7'" in refusal(read_log, path)
+        said = refusal(read_log, path)
+        assert f"{lost} of 1000 rows are lost, in 6 of 500 episodes: line 3: reward '7'" in said
     else:
         log = read_log(path)
         assert log.counted == 1000 - lost
@@ -133,20 +136,105 @@ def test_what_is_left_out_before_its_outcome_is_not_lost(tmp_path: Path) -> None
 
 def test_losses_by_hand() -> None:
     losses = Losses()
-    losses.add(
-        np.array([False, True]),
-        step=np.array([0, 1]),
-        state=np.array([2, -1]),
-        action=np.array([0, 0]),
+    losses.add(np.array([False, True]), np.array([0, 1]), np.array([2, -1]), np.array([0, 0]))
+
+    def nobody(s: int, a: int) -> int:
+        raise AssertionError((s, a))
+
+    assert (losses.rows, losses.lost, losses.are_few(nobody)) == (2, 1, False)
+    assert losses.worst(nobody) == ("step", (1,), 1, 1)
+    losses.add(np.zeros(998, bool), np.ones(998, int), np.zeros(998, int), np.zeros(998, int))
+    assert losses.worst(nobody) is None
+    assert losses.are_few(nobody)
+    losses.episodes, losses.spoilt = 1000, 11
+    assert not losses.are_few(nobody)
+    losses.spoilt = 10
+    assert losses.are_few(nobody)
+
+
+@pytest.mark.parametrize(
+    ("gone", "counted", "many"), [(5, 5, False), (6, 114, False), (6, 113, True), (6, 0, False)]
+)
+def test_losses_of_a_pair(gone: int, counted: int, many: bool) -> None:
+    """More than five, and than one in twenty; a pair that is not counted at all says nothing."""
+    losses = Losses()
+    pair = np.full(gone, 3), np.full(gone, 1)
+    losses.add(np.ones(gone, bool), np.full(gone, -1), *pair)
+    losses.add(np.zeros(10**4, bool), np.full(10**4, -1), *np.repeat([[3], [1]], 10**4, axis=1))
+    found = losses.worst(lambda s, a: counted if (s, a) == (3, 1) else 0)
+    assert found == (("pair", (3, 1), gone, gone + counted) if many else None)
+
+
+def write_rows(path: Path, episodes: Any) -> Path:
+    """A log of (state, action, reward, next_state, done)."""
+    rows = (
+        f"{e},{t},{s},{a},{r},{then},{done}\n"
+        for e, steps in enumerate(episodes)
+        for t, (s, a, r, then, done) in enumerate(steps)
     )
-    assert (losses.rows, losses.lost, losses.whole(), losses.are_few) == (2, 1, ("step", 1), False)
-    losses.add(
-        np.zeros(998, bool),
-        step=np.ones(998, int),
-        state=np.zeros(998, int),
-        action=np.zeros(998, int),
+    path.write_text(HEAD + "".join(rows))
+    return path
+
+
+def test_one_row_in_250_may_be_what_the_log_is_about(tmp_path: Path) -> None:
+    """The last of 250 steps pays 0 or, in points, 90: half of episodes lose a row in 250."""
+    wait = [("a", "x", 0, "a", 0)] * 249
+    episodes = [[*wait, ("a", "x", 90 * (e % 2), "a", 0)] for e in range(40)]
+    said = refusal(read_log, write_rows(tmp_path / "log.csv", episodes))
+    assert "20 of 10000 rows are lost, among them 20 of the 40 with t = 249" in said
+
+
+def test_half_of_a_rare_action(tmp_path: Path) -> None:
+    steps = [
+        ("s", "b" if e % 100 == 0 else "a", 90 if e % 200 == 0 else 0, "s", 0) for e in range(4000)
+    ]
+    said = refusal(read_log, write_rows(tmp_path / "log.csv", [[step] for step in steps]))
+    assert "20 of 4000 rows are lost, among them 20 of the 40 with action 'b'" in said
+
+
+def test_a_last_step_that_is_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    last = "{0},final,a,x,1,a,\n"
+    steps = "".join(f"{{0}},{t},a,x,0,a,\n" for t in range(239)) + last
+    path.write_text(HEAD + "".join(steps.format(e) for e in range(5)))
+    assert "5 of 1200 rows are lost, in 5 of 5 episodes: line 241: t 'final'" in refusal(
+        read_log, path
     )
-    assert (losses.rows, losses.whole(), losses.are_few) == (1000, None, True)
+
+
+def test_episodes_without_their_end(tmp_path: Path) -> None:
+    """The last row is missing whenever it would pay, or a state is done and goes on elsewhere."""
+    path = tmp_path / "log.csv"
+    short = [[("a", "x", 0, "a", 0)] * (1 + e % 2) for e in range(200)]
+    said = refusal(read_log, write_rows(path, short))
+    assert "100 of 200 episodes are not told to their end" in said
+    done = [[("a", "x", 0, "a", e % 2), ("a", "x", 0, "a", 0)][: 2 - e % 2] for e in range(200)]
+    said = refusal(read_log, write_rows(path, done))
+    assert "call the end by a next_state of its own" in said
+
+
+def test_what_a_problem_excludes_refutes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row in a thousand: it is left out because of its outcome, or the problem is another."""
+    good = [[("a", "x", 0, "b", 0), ("b", "x", 0, "b", 0)]] * 1000
+    path = write_rows(tmp_path / "log.csv", [*good, [("a", "y", 0, "b", 0)]])
+    said = refusal(read_log, path, TOLD)
+    assert "the log contradicts the problem: line 2002: next_state 'b' cannot follow" in said
+    assert read_log(path, TOLD, accept_losses=True).counted == 2000
+    path = write_rows(tmp_path / "log.csv", [*good, [("b", "x", 0, "b", 0)]])
+    assert "the log contradicts the problem: line 2002: state 'b' is none" in refusal(
+        read_log, path, TOLD
+    )
+    mdp = make("chain:n=3,horizon=2")
+    write_log(mdp, tmp_path / "chain.csv", episodes=400)
+    with open(tmp_path / "chain.csv", "a") as file:
+        file.write("far,0,0,right,0,2,false\nfar,1,2,right,0,2,false\n")
+    asked = ["learn", "chain:n=3,horizon=2", "--log", str(tmp_path / "chain.csv")]
+    assert "contradicts the problem" in fails(capsys, *asked)
+    code, _, err = run(capsys, *asked, "--accept-losses")
+    assert code == 2
+    assert "and the model disagree" in err
 
 
 # -- the horizon, and t ---------------------------------------------------------------------------
@@ -183,7 +271,8 @@ def test_an_end_that_the_log_goes_on_from_is_none(tmp_path: Path) -> None:
     ):
         path = tmp_path / "log.csv"
         path.write_text(HEAD + early + more)
-        log = read_log(path, **options)
+        assert "1 of 2 episodes are not told to their end" in refusal(read_log, path, **options)
+        log = read_log(path, **options, accept_losses=True)
         assert log.problem.terminal == ()
         assert "done" in {fault.kind for fault in log.faults}
 
@@ -202,6 +291,16 @@ def test_a_state_in_which_some_are_not_done_at_the_horizon_is_no_end(tmp_path: P
     path = tmp_path / "log.csv"
     path.write_text(HEAD + "".join(f"{e},0,a,x,0,a,0\n{e},1,a,x,1,b,{e % 2}\n" for e in range(6)))
     assert read_log(path).problem.terminal == ()
+
+
+def test_done_that_means_that_time_is_up_makes_no_end(tmp_path: Path) -> None:
+    """At the horizon every row is done, also in states that go on elsewhere: b may pay later."""
+    to_a = [("a", "x", 0, "a", 0), ("a", "x", 0, "a", 1)]
+    to_b = [("a", "x", 0, "a", 0), ("a", "y", 0, "b", 1)]
+    log = read_log(write_rows(tmp_path / "log.csv", [to_a, to_b]))
+    assert log.problem.terminal == ()
+    log = read_log(write_rows(tmp_path / "log.csv", [to_b, to_b]))
+    assert log.problem.terminal == (1,)
 
 
 # -- text that is not UTF-8 -----------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_finds_what_the_slow_reader_finds(
     if isinstance(log, Log):
         assert_same(log, slow)
         assert isinstance(careful, str) == slow.has_lost_its_point
-        if isinstance(careful, str):
+        if isinstance(careful, str) and slow.lost and "contradicts" not in careful:
             assert f"{slow.lost} of {slow.rows} rows are lost" in careful
     else:
         assert "no row of it can be counted" in log
@@ -219,7 +219,7 @@ MORE = "2,0,a,x,0,a,\n2,1,a,x,0,a,\n"
         ("reward", "1,0,a,x,,a,\n", 4, "reward is missing"),
         ("next_state", "1,0,a,x,0,c,\n", 4, "next_state 'c' is none of the 3 states"),
         ("next_state", "1,0,a,x,0,,\n", 4, "next_state is missing"),
-        ("next_state", "1,0,a,y,0,b,\n", 4, "'b' cannot follow state 'a' and action 'y'"),
+        ("excluded", "1,0,a,y,0,b,\n", 4, "'b' cannot follow state 'a' and action 'y'"),
         ("mismatch", "1,0,a,x,0,b,\n1,1,a,x,0,a,\n", 4, "next_state 'b', and then state 'a'"),
         (
             "short",

@@ -142,7 +142,8 @@ def _begin_with(
         )
     for fault in found.faults:
         print(f"ucfh: {log}: {fault}", file=sys.stderr)
-    why = disagreement(found.counts, learner.problem, mdp)
+    impossible = [fault.first for fault in found.faults if fault.refutes]
+    why = next(iter(impossible), None) or disagreement(found.counts, learner.problem, mdp)
     if why is not None:
         raise InputError(
             f"{log} and the model disagree: {why} (a false alarm has probability {ALPHA:g} at "

@@ -21,6 +21,9 @@ from ucfh.files import labels_of
 from ucfh.problem import MDP, Problem
 from ucfh.table import Floats, Table
 
+ROUNDED = 1e-9
+"""Sums of rewards, and means in a model, are right up to this."""
+
 ALPHA = 0.01
 """With this probability a log that came from the model is said not to."""
 
@@ -81,6 +84,8 @@ def _by_rewards(counts: Counts, mu: Floats) -> Floats:
     """(rows - 1,) the same of rewards, whose means are mu (rows - 1,) in the model."""
     n = np.maximum(counts.visits[:-1], 1)
     x = np.clip(counts.rewards[:-1] / n, 0.0, 1.0)
+    # the nearest to x of the means that rounding may have made mu of
+    mu = np.clip(np.clip(x, mu - ROUNDED, mu + ROUNDED), 0.0, 1.0)
     ratio = n * (_entropy(x, mu) + _entropy(1 - x, 1 - mu)) - portfolio_regret(n)
     return np.where(counts.visits[:-1] > 0, ratio, 0.0)
 

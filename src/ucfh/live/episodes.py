@@ -142,7 +142,8 @@ class Episodes:
 
         # from the last kind to the first, which counts
         fault = np.zeros(n, np.int8)
-        fault[entry < 0] = Kind.NEXT_STATE
+        fault[entry < 0] = Kind.EXCLUDED
+        fault[following < 0] = Kind.NEXT_STATE
         fault[~((reward >= 0) & (reward <= 1))] = Kind.REWARD
         fault[row < 0] = Kind.ACTION
         fault[new & (start < 0)] = Kind.START
@@ -210,6 +211,8 @@ class Episodes:
         at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
         cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
         torn = _so_far(bad & (fault <= Kind.T), begin, self._torn) > 0
+        self.losses.episodes += int(new.sum())
+        self.losses.spoilt += int((first & ~np.isin(fault, HARMLESS)).sum())
         self._remember(steps, cause, torn)
         self._cause, self._torn = int(cause[-1]), bool(torn[-1])
 
@@ -222,7 +225,7 @@ class Episodes:
         n = len(cause)
         t, s, following, done = (x[:n] for x in (steps.t, steps.s, steps.following, steps.done))
         lost = (cause > 0) & ~np.isin(cause, HARMLESS) | (steps.fault[:n] == Kind.LINE)
-        self.losses.add(lost, step=np.where(torn, -1, t), state=s, action=steps.a[:n])
+        self.losses.add(lost, np.where(torn, -1, t), s, steps.a[:n])
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
         self.went_on.update(np.unique(s[s >= 0]).tolist())
         there = following >= 0
@@ -262,7 +265,7 @@ class Episodes:
                 return f"{show('done')} is neither true nor false"
             return "its episode is missing"
         every = f"the {len(tally.states.index)} states"
-        if kind == Kind.NEXT_STATE and steps.following[i] >= 0:
+        if kind == Kind.EXCLUDED:
             return f"{show('next_state')} cannot follow {show('state')} and {show('action')}"
         if kind == Kind.ACTION and steps.a[i] >= 0:
             return f"{show('state')} has no {show('action')}"

@@ -25,13 +25,17 @@ class Kind(IntEnum):
     ACTION = 9
     REWARD = 10
     NEXT_STATE = 11
-    MISMATCH = 12
-    SHORT = 13
-    DONE = 14
+    EXCLUDED = 12
+    MISMATCH = 13
+    SHORT = 14
+    DONE = 15
 
 
 HARMLESS = (Kind.CUT, Kind.LONG, Kind.ACTION)
 """Rows are left out by what is known before their outcome, or are the last of the log."""
+
+REFUTING = (Kind.START, Kind.EXCLUDED)
+"""Rows that cannot be, if the problem is as told: either they are wrong, or that is."""
 
 _TEXTS = {
     Kind.LINE: ("a row cannot be read", "write a value in every column"),
@@ -50,13 +54,17 @@ _TEXTS = {
     ),
     Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
-    Kind.START: ("an episode cannot begin there", "correct the log, or the problem"),
+    Kind.START: ("an episode cannot begin there", "correct it, or do not tell the problem's start"),
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),
     Kind.REWARD: (
         "a reward is not a number in [0, 1]",
         "rescale all of them, by the least and the largest that are possible",
     ),
-    Kind.NEXT_STATE: ("a next_state cannot be", "declare it, or correct it"),
+    Kind.NEXT_STATE: ("an unknown next_state", "declare it, or correct it"),
+    Kind.EXCLUDED: (
+        "a next_state that the problem excludes",
+        "correct it, or do not tell the problem's successors",
+    ),
     Kind.MISMATCH: (
         "a next_state is not the state of the next step",
         "sort by episode and t, and correct one of the two",
@@ -86,6 +94,7 @@ class Fault:
         example: what is wrong in the first of them.
         remedy: what can be done about it.
         harmless: whether bounds from the counts hold in spite of it.
+        refutes: whether it cannot be, if the problem is as told.
 
     """
 
@@ -95,6 +104,7 @@ class Fault:
     example: str
     remedy: str
     harmless: bool
+    refutes: bool
     count: int = 0
     lines: tuple[int, ...] = ()
 
@@ -131,8 +141,8 @@ class Faults(dict[Kind, Fault]):
         """
         if kind not in self:
             what, remedy = _TEXTS[kind]
-            name, harmless = kind.name.lower(), kind in HARMLESS
-            self[kind] = Fault(name, self.unit, what, example(), remedy, harmless)
+            name, harmless, refutes = kind.name.lower(), kind in HARMLESS, kind in REFUTING
+            self[kind] = Fault(name, self.unit, what, example(), remedy, harmless, refutes)
         fault = self[kind]
         fault.count += len(lines) if count is None else count
         fault.lines = tuple(sorted([*fault.lines, *lines])[:MOST_LINES])

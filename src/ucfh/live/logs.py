@@ -16,13 +16,16 @@ choice of what to count that does not look at the outcome, nor at anything after
   (`Fault.harmless`);
 - where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
   it may be because of what happened. No reader can know. The bounds then hold only if it is not
-  so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or all
-  rows of one step, one state or one action, is refused unless that is asked for: it has lost its
-  point, as when every exam pays 90 where rewards end at 1;
-- where an episode stops short, what was seen is counted, and the same assumed of what was not.
+  so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or many
+  of one step, state, action or pair (`ucfh.live.losses`), is refused unless that is asked for: it
+  has lost its point, as when every exam pays 90 where rewards end at 1. So is one with rows that
+  the problem excludes, of whatever number: they are left out because of their outcome;
+- where an episode stops short, what was seen is counted, and the same assumed of what was not; so
+  where one is done in a state from which others go on. More than a few such are refused, too.
   "done" says that the task was over, so the last state is terminal; but a state from which any
   row goes on, counted or not, is not taken to be. At the horizon every episode is over, and done
-  says little: a state that is reached there alone is taken to be terminal if all say so.
+  says little: a state that is reached there alone is taken to be terminal if all say so, and if
+  done is not said of states that go on, too, as it is where it means that time is up.
 
 States, actions, the horizon and whether t begins with 1 may be declared, or else are what the log
 shows, in any row that can be read, counted or not: a state too many costs data, one too few costs
@@ -111,8 +114,8 @@ def read_log(
         stage_dependent: whether transitions and rewards may depend on t.
         encoding: of the text, such as "cp1252"; None: UTF-8.
         strict: whether to raise at the first fault.
-        accept_losses: whether to go on where more than a few rows in a thousand are lost, or all
-            of one step, state or action; `Log.assumptions` then says what was.
+        accept_losses: whether to go on where more than a few rows are lost, or rows contradict
+            the problem; `Log.assumptions` then says what was.
         progress: called now and then with the share of the file that was read.
 
     """
@@ -147,12 +150,8 @@ def read_log(
         _note_ends(reader, faults, H, ending)
         if strict:
             _refuse(faults)
-        if not accept_losses and not reader.losses.are_few:
-            raise InputError(
-                f"{_lost(reader)}: {_worst(faults).first}. Rows may be lost because of what "
-                "happened in them, and then bounds from the others are wrong: repair the log, or "
-                "go on with --accept-losses (accept_losses=True)"
-            )
+        if not accept_losses:
+            _check_losses(reader, faults)
         if isinstance(tally, Told):
             found, counts = tally.problem, tally.counts
         else:
@@ -202,12 +201,14 @@ def _refuse(faults: Faults) -> None:
 def _terminal(tally: Told | Shown, reader: Episodes, horizon: int) -> list[int]:
     """States that end the episode: as told; or those that did, where no row goes on.
 
-    At the horizon, they did if all say so.
+    At the horizon, they did if all say so, unless done means there that time is up.
     """
     if isinstance(tally, Told):
         return list(tally.problem.terminal)
-    early = {s for done, length, s in reader.ends if done and length < horizon}
-    return sorted((early | (reader.done_in - reader.not_done)) - reader.went_on)
+    ends = {s for done, length, s in reader.ends if done and length < horizon}
+    if not reader.done_in & reader.went_on:
+        ends |= reader.done_in - reader.not_done
+    return sorted(ends - reader.went_on)
 
 
 def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> None:
@@ -223,29 +224,47 @@ def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[in
         if s not in terminal:
             kind = Kind.DONE if done else Kind.SHORT
             faults.note(kind, lines, partial(tell, length, done, s), count)
+            reader.losses.spoilt += count
     if reader.unfinished is not None:
         (done, length, s), line = reader.unfinished
         if length < horizon and s not in terminal:
             faults.note(Kind.CUT, [line], partial(tell, length, done, s))
 
 
-def _worst(faults: Faults) -> Fault:
-    """The fault that most rows are lost to."""
-    return max((x for x in faults.values() if not x.harmless), key=lambda fault: fault.count)
+def _check_losses(reader: Episodes, faults: Faults) -> None:
+    """Refuse a log that lost its point, or contradicts the problem."""
+    go_on = "or go on with --accept-losses (accept_losses=True)"
+    for fault in faults.values():
+        if fault.refutes:
+            raise InputError(f"the log contradicts the problem: {fault.first}, {go_on}")
+    if not reader.losses.are_few(reader.tally.counted):
+        worst = max((x for x in faults.values() if not x.harmless), key=lambda x: x.count)
+        raise InputError(
+            f"{_lost(reader)}: {worst.first}. That may be because of what happened, and then "
+            f"bounds from the rest are wrong: repair the log, {go_on}"
+        )
 
 
 def _lost(reader: Episodes) -> str:
-    """How many rows are lost, and of what all of them, in words."""
+    """How many rows and episodes are lost, and most of what, in words."""
     losses = reader.losses
     text = f"{losses.lost} of {losses.rows} rows are lost"
-    whole = losses.whole()
-    if whole is None:
-        return text
-    kind, code = whole
-    if kind == "step":
-        return f"{text}, among them all with t = {code + reader.first}"
-    names = reader.tally.states if kind == "state" else reader.tally.actions
-    return f"{text}, among them all with {kind} {list(names.index)[code]!r}"
+    if not losses.lost:
+        return f"{losses.spoilt} of {losses.episodes} episodes are not told to their end"
+    part = losses.worst(reader.tally.counted)
+    if part is None:
+        return f"{text}, in {losses.spoilt} of {losses.episodes} episodes"
+    states, actions = (list(names.index) for names in (reader.tally.states, reader.tally.actions))
+    first, last = part.code[0], part.code[-1]
+    if part.kind == "step":
+        which = f"t = {first + reader.first}"
+    elif part.kind == "state":
+        which = f"state {states[first]!r}"
+    else:
+        which = f"action {actions[last]!r}"
+        which += f" in state {states[first]!r}" if part.kind == "pair" else ""
+    some = "all" if part.gone == part.seen else f"{part.gone} of the {part.seen}"
+    return f"{text}, among them {some} with {which}"
 
 
 def _check_shown(tally: Shown, horizon: int, faults: Faults) -> None:

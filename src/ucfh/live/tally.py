@@ -60,6 +60,11 @@ class Told:
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return np.where((row >= 0) & (following >= 0) & (self._keys[at] == wanted), at, -1)
 
+    def counted(self, s: int, a: int) -> int:
+        """How many rows of a pair are counted."""
+        row, table = int(self._row[s, a]), self.problem.table
+        return 0 if row < 0 else int(self.counts.visits[row : table.start : table.pairs].sum())
+
     def add(self, row: Ints, entry: Ints, reward: Floats, start: Ints) -> None:
         """Count n transitions by row (n,), entry (n,) and reward (n,), and k starts by entry."""
         counts = self.counts
@@ -110,6 +115,10 @@ class Shown:
     def locate_start(self, s: Ints) -> Ints:
         """(n,) the entry of each of n first states, -1 where there is none."""
         return s.clip(-1)
+
+    def counted(self, s: int, a: int) -> int:
+        """How many rows of a pair are counted."""
+        return int(self.successors[:, s, a].sum())
 
     def add(self, row: Ints, entry: Ints, reward: Floats, start: Ints) -> None:
         """Count n transitions by row (n,), entry (n,) and reward (n,), and k starts by entry."""
