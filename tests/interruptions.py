@@ -61,6 +61,16 @@ def of_session(session: int) -> list[int]:
     return found
 
 
+def listens(pid: int) -> bool:
+    """Whether a process has a handler of SIGTERM, which Python by itself has not."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False  # it ended
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
 class Interruption(NamedTuple):
     """What a signal did to a command.
 
@@ -94,6 +104,8 @@ def interrupt(
     """Start a command in a folder of its own, and send it a signal after some seconds.
 
     Ctrl-C reaches all of its processes, as from a terminal; SIGTERM the first one, as from kill.
+    While Python itself starts, in the first hundredths of a second, nobody can listen yet: a signal
+    that would come then comes as soon as somebody does.
     """
     temporary = folder / "temporary"
     temporary.mkdir(parents=True)
@@ -107,7 +119,10 @@ def interrupt(
     try:
         process.wait(after)
     except subprocess.TimeoutExpired:
-        late = False
+        while process.poll() is None and not listens(process.pid):
+            time.sleep(0.001)
+        late = process.poll() is not None
+    if not late:
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
     sent = time.perf_counter()
     code, out, err = finish(process)

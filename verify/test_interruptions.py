@@ -99,8 +99,6 @@ COMMANDS = {
     "bounds": "bounds --states 9 --actions 2 --horizon 9 --epsilon 0.1 --delta 0.1",
 }
 WARM, COLD = 16, 4
-EARLY = 0.05
-"""Seconds in which Python itself starts, and nobody listens yet."""
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +139,7 @@ def test_a_signal_at_any_moment(name: str, files: Path, tmp_path: Path) -> None:
         cold = k >= WARM
         cache = tmp_path / f"empty{k}" if cold else warm
         cache.mkdir(exist_ok=True)
-        after = draw.uniform(EARLY, 4 * whole if cold else whole)
+        after = draw.uniform(0.0, 4 * whole if cold else whole)
         folder = tmp_path / f"part{k}"
         found = interrupt(arguments, folder, cache, after, number)
         assert found.is_clean(number) or found.is_finished(), (after, found)
