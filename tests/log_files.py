@@ -20,7 +20,7 @@ from ucfh import Problem
 from ucfh.files import labels_of
 from ucfh.live.logs import Log
 
-HARMLESS = ("cut", "long", "action")
+HARMLESS = ("cut", "long")
 COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 
 
@@ -49,7 +49,7 @@ class Slow:
         """Whether too many are lost: of all, of one episode in a hundred, or of some part."""
         if self.lost > 0.005 * self.rows or self.spoilt > 0.01 * self.episodes:
             return True
-        if "start" in self.faults or "excluded" in self.faults:
+        if {"start", "excluded", "range"} & set(self.faults):
             return True
         for (what, _), lost in self.rows_of.items():
             many = sum(lost) > max(5, 0.05 * len(lost))
@@ -142,6 +142,8 @@ def slow_read(
     unfinished = None
     left, due, over, torn = "", -1, False, False
     went_on: set[str] = set()
+    going_on: set[tuple[str, str]] = set()  # pairs of rows that are not done
+    ending: set[tuple[str, str, str]] = set()  # with their next_state, of those that are
     arrived: dict[bool, set[str]] = {True: set(), False: set()}  # by whether it was done
     for i, (line, row) in enumerate(rows):
         new = i == 0 or ids[i] != ids[i - 1]
@@ -179,13 +181,15 @@ def slow_read(
             "state": s in ("", UNKNOWN),
             "start": new and not allowed.may_start(s),
             "action": not allowed.has(s, a),
-            "reward": not 0 <= reward <= 1,
+            "reward": reward != reward,
+            "range": not 0 <= reward <= 1,
             "next_state": following in ("", UNKNOWN),
             "excluded": not allowed.may_follow(t, s, a, following),
             "mismatch": is_next and not ends_here and state(i + 1, "state") not in ("", following),
         }
         kind = next((kind for kind, is_so in wrong.items() if is_so), None)
-        if new and kind in (None, "action", "reward", "next_state", "excluded", "mismatch"):
+        late = ("action", "reward", "range", "next_state", "excluded", "mismatch")
+        if new and kind in (None, *late):
             out.start[s] += 1
         if kind is not None and (not left or kind in ("line", "cut")):
             out.faults[kind].append(line)
@@ -211,6 +215,9 @@ def slow_read(
             arrived[False].add(following)
         elif not left:
             arrived[True].add(following)
+            ending.add((s, a, following))
+        if done not in ("1", "true") and not {s, a} & {"", UNKNOWN}:
+            going_on.add((s, a))
         if not left:
             stage = t if stage_dependent else 0
             out.moves[stage, s, a, following] += 1
@@ -227,7 +234,8 @@ def slow_read(
     out.actions = set(actions) if actions is not None else out.actions
     if problem is None:
         early = {s for said, length, s, _ in ends if said and length < out.horizon}
-        always = arrived[True] - arrived[False]
+        by_time = {after for s, a, after in ending if (s, a) in going_on}
+        always = arrived[True] - arrived[False] - by_time
         out.terminal = (early if arrived[True] & went_on else early | always) - went_on
     else:
         out.terminal = set(allowed.terminal)

@@ -214,7 +214,7 @@ MORE = "2,0,a,x,0,a,\n2,1,a,x,0,a,\n"
         ("start", "1,0,b,x,0,b,\n", 4, "state 'b' is none of those where"),
         ("action", "1,0,a,z,0,a,\n", 4, "action 'z' is none of the 2 actions"),
         ("action", "1,0,a,x,0,b,\n1,1,b,y,0,b,\n", 5, "state 'b' has no action 'y'"),
-        ("reward", "1,0,a,x,1.01,a,\n", 4, "reward '1.01'"),
+        ("range", "1,0,a,x,1.01,a,\n", 4, "reward '1.01'"),
         ("reward", "1,0,a,x,nan,a,\n", 4, "reward 'nan'"),
         ("reward", "1,0,a,x,,a,\n", 4, "reward is missing"),
         ("next_state", "1,0,a,x,0,c,\n", 4, "next_state 'c' is none of the 3 states"),
@@ -236,7 +236,7 @@ def test_each_kind_of_fault(kind: str, text: str, line: int, told: str, tmp_path
     assert (fault.kind, fault.count, fault.lines) == (kind, 1, (line,))
     assert told in fault.example
     assert str(fault) == f"1 x {fault.what}: line {line}: {fault.example}; {fault.remedy}"
-    assert fault.harmless == (kind in ("cut", "long", "action"))
+    assert fault.harmless == (kind in ("cut", "long"))
     assert fault.harmless == all("what is wrong" not in words for words in log.assumptions)
     assert_same(log, slow_read(tmp_path / "log.csv", TOLD))
     message = refusal(read, GOOD + text, tmp_path, TOLD, strict=True)
@@ -376,7 +376,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         (
             "episode,t,State,action,reward,next_state",
             {},
-            '; say which it is by columns={"state": "..."}',
+            '; say which it is by --columns state=NAME (columns={"state": "NAME"})',
         ),
         ("episode,t,state,action,reward,next_state", {"done": "over"}, "unknown column 'over'"),
         (
@@ -385,7 +385,9 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
             "unknown column of a log 'status'",
         ),
         ("episode,t,state,state,action,reward,next_state", {}, "'state' is there twice"),
-        ("episode;t;state", {}, "(known: episode;t;state)"),
+        ("episode;t;state", {}, "divided by semicolons: save it with commas"),
+        ("episode\tt\tstate", {}, "divided by tabs: save it with commas"),
+        ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),
         ("", {}, "it is empty"),
         ("\udcff", {}, "line 1 is not UTF-8"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from ucfh.certificate import Certificate, certificate_of
 from ucfh.commands.learn import NOT_CERTIFIED, certificate_lines
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
-from ucfh.errors import InputError
+from ucfh.errors import InputError, check_count
 from ucfh.files import check_outputs
 from ucfh.live.logs import Log, read_log
 from ucfh.problems import make
@@ -47,8 +48,8 @@ def run_certify(
             log,
             told,
             columns=_columns(columns),
-            states=_names(declared["states"]),
-            actions=_names(declared["actions"]),
+            states=_names("--states", declared["states"]),
+            actions=_names("--actions", declared["actions"]),
             horizon=horizon,
             stage_dependent=stage_dependent,
             encoding=encoding,
@@ -82,11 +83,24 @@ def _columns(given: list[str]) -> dict[str, str]:
     return out
 
 
-def _names(given: str | None) -> list[str] | int | None:
+def _names(option: str, given: str | None) -> list[str] | int | None:
     """Names with commas between them, or a number."""
     if given is None:
         return None
-    return int(given) if given.isdecimal() else given.split(",")
+    names = [name.strip() for name in given.split(",")]
+    if len(names) == 1 and _is_number(names[0]):
+        number = float(names[0])
+        return check_count(option, int(number) if number.is_integer() else cast(Any, number))
+    if not all(names):
+        raise InputError(f"{option} {given!r} leaves a name out: write them with commas between")
+    return names
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def more_episodes(known: Certificate) -> float | None:

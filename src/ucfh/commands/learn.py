@@ -68,6 +68,12 @@ def run_learn(
                 "--paper, --variant, --confidence, --schedule and --log are about the learner "
                 f"ucfh: leave them out, or --agent {agent}"
             )
+    if log is None and (encoding is not None or accept_losses):
+        raise InputError(
+            "--encoding and --accept-losses are about --log: leave them out, or pass it"
+        )
+    if log is not None and resume is not None:
+        raise InputError("a resumed run has its log already: leave --log out")
     # in this order: a figure, which depends on most, comes last and costs no other file
     outputs = [
         ("policy", policy, policies.ENDINGS),

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh.live.faults import HARMLESS, MOST_LINES, Faults, Kind
-from ucfh.live.labels import MISSING, UNKNOWN, Flags, Numbers, Seen, Times, text_of
+from ucfh.live.labels import MISSING, UNKNOWN, Flags, Numbers, Seen, Times, shown, text_of
 from ucfh.live.losses import Losses
 from ucfh.live.rows import CUT, Batch
 from ucfh.live.tally import Shown, Told
 from ucfh.table import Bools, Floats, Ints
 
 End = tuple[bool, int, int]
-MOST_SHOWN = 60
-"""Letters of a value in a message."""
 
 
 @dataclass(eq=False)
@@ -63,6 +61,11 @@ def _so_far(marked: Bools, begin: Ints, before: bool) -> Ints:
     return np.asarray(total - total[begin] + marked[begin] + (before & (begin == 0)), np.int64)
 
 
+def _tuples(*codes: Ints, at: Bools) -> set[Any]:
+    """The different tuples of codes, each (n,), at the rows that are marked (n,)."""
+    return set(zip(*(code[at].tolist() for code in codes), strict=True))
+
+
 class Episodes:
     """Reads rows, counts those that are right, and notes what is wrong with the others.
 
@@ -79,6 +82,7 @@ class Episodes:
             can be read and follow one another.
         went_on: states that some row, counted or not, has as its state.
         not_done, done_in: states in which some row arrived that is not done, and one that is.
+        going_on: pairs (s, a) of rows that are not done. ending: (s, a, s') of rows that are.
         ends: how episodes ended that were not left at a fault: by (done, number of steps, last
             state), how many, and the first lines.
         unfinished: such a key and the line, if the log ends in an episode that is not done.
@@ -92,6 +96,8 @@ class Episodes:
         self.went_on: set[int] = set()
         self.not_done: set[int] = set()
         self.done_in: set[int] = set()
+        self.going_on: set[tuple[int, int]] = set()
+        self.ending: set[tuple[int, int, int]] = set()
         self.ends: dict[End, tuple[int, list[int]]] = {}
         self.unfinished: tuple[End, int] | None = None
         self._times, self._numbers, self._flags, self._seen = Times(), Numbers(), Flags(), Seen()
@@ -144,7 +150,8 @@ class Episodes:
         fault = np.zeros(n, np.int8)
         fault[entry < 0] = Kind.EXCLUDED
         fault[following < 0] = Kind.NEXT_STATE
-        fault[~((reward >= 0) & (reward <= 1))] = Kind.REWARD
+        fault[(reward < 0) | (reward > 1)] = Kind.RANGE
+        fault[np.isnan(reward)] = Kind.REWARD
         fault[row < 0] = Kind.ACTION
         fault[new & (start < 0)] = Kind.START
         fault[s < 0] = Kind.STATE
@@ -223,14 +230,17 @@ class Episodes:
         to follow one another.
         """
         n = len(cause)
-        t, s, following, done = (x[:n] for x in (steps.t, steps.s, steps.following, steps.done))
+        columns = (steps.t, steps.s, steps.a, steps.following, steps.done)
+        t, s, a, following, done = (x[:n] for x in columns)
         lost = (cause > 0) & ~np.isin(cause, HARMLESS) | (steps.fault[:n] == Kind.LINE)
-        self.losses.add(lost, np.where(torn, -1, t), s, steps.a[:n])
+        self.losses.add(lost, np.where(torn, -1, t), s, a)
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
         self.went_on.update(np.unique(s[s >= 0]).tolist())
-        there = following >= 0
-        self.not_done.update(np.unique(following[there & (done != 1)]).tolist())
-        self.done_in.update(np.unique(following[there & (done == 1) & (cause == 0)]).tolist())
+        ends, known = (done == 1) & (cause == 0), (s >= 0) & (a >= 0)
+        self.not_done.update(np.unique(following[(following >= 0) & (done != 1)]).tolist())
+        self.done_in.update(np.unique(following[ends]).tolist())
+        self.going_on |= _tuples(s, a, at=known & (done != 1))
+        self.ending |= _tuples(s, a, following, at=ends)
 
     def _add_ends(self, steps: _Steps, at: Ints) -> None:
         """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""
@@ -247,11 +257,7 @@ class Episodes:
         rows, kind, tally = steps.rows, steps.fault[i], self.tally
 
         def show(name: str, at: int = i) -> str:
-            value = rows.values[name][at]
-            text = (
-                repr(value) if len(repr(value)) <= MOST_SHOWN else f"{repr(value)[:MOST_SHOWN]}..."
-            )
-            return f"{name} {text}"
+            return f"{name} {shown(rows.values[name][at])}"
 
         if i in rows.broken:
             return rows.broken[i]
@@ -280,5 +286,6 @@ class Episodes:
             Kind.START: f"{show('state')} is none of those where the problem begins",
             Kind.ACTION: f"{show('action')} is none of the {len(tally.actions.index)} actions",
             Kind.REWARD: show("reward") if "reward" in rows.values else "",
+            Kind.RANGE: show("reward") if "reward" in rows.values else "",
             Kind.NEXT_STATE: f"{show('next_state')} is none of {every}",
         }[Kind(kind)]

@@ -24,21 +24,25 @@ class Kind(IntEnum):
     START = 8
     ACTION = 9
     REWARD = 10
-    NEXT_STATE = 11
-    EXCLUDED = 12
-    MISMATCH = 13
-    SHORT = 14
-    DONE = 15
+    RANGE = 11
+    NEXT_STATE = 12
+    EXCLUDED = 13
+    MISMATCH = 14
+    SHORT = 15
+    DONE = 16
 
 
-HARMLESS = (Kind.CUT, Kind.LONG, Kind.ACTION)
+HARMLESS = (Kind.CUT, Kind.LONG)
 """Rows are left out by what is known before their outcome, or are the last of the log."""
 
-REFUTING = (Kind.START, Kind.EXCLUDED)
-"""Rows that cannot be, if the problem is as told: either they are wrong, or that is."""
+REFUTING = (Kind.START, Kind.RANGE, Kind.EXCLUDED)
+"""Rows that cannot be, if what is told or assumed is right: either they are wrong, or that is."""
 
 _TEXTS = {
-    Kind.LINE: ("a row cannot be read", "write a value in every column"),
+    Kind.LINE: (
+        "a row cannot be read",
+        "write a value in every column, and true or false in done",
+    ),
     Kind.CUT: (
         "the log ends within an episode or a line",
         "if that is all, end the last line with a line break and declare the horizon that it has",
@@ -56,8 +60,9 @@ _TEXTS = {
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
     Kind.START: ("an episode cannot begin there", "correct it, or do not tell the problem's start"),
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),
-    Kind.REWARD: (
-        "a reward is not a number in [0, 1]",
+    Kind.REWARD: ("a reward is not a number", "write a number, with a point and no unit"),
+    Kind.RANGE: (
+        "a reward is outside of [0, 1]",
         "rescale all of them, by the least and the largest that are possible",
     ),
     Kind.NEXT_STATE: ("an unknown next_state", "declare it, or correct it"),

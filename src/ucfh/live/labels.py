@@ -14,6 +14,8 @@ from ucfh.table import Bools, Floats, Ints
 
 MISSING, UNKNOWN = -1, -2
 """Codes of a value that is not there, and of one that means nothing here."""
+MOST_SHOWN = 60
+"""Letters of a value in a message."""
 MOST_KEPT = 10**5
 """How many values of a column are remembered: it may hold another one in every row."""
 
@@ -29,6 +31,12 @@ def text_of(value: Any) -> str:
     text = "" if value is None else str(value).strip()
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
+
+
+def shown(value: Any) -> str:
+    """A value as it stands in a message, in quotes and not too long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 class Codes(dict[Any, int], ABC):
@@ -121,7 +129,8 @@ class Numbers(dict[Any, float]):
 
 def _number(value: Any) -> float:
     try:
-        return float(value)
+        # Python reads 0_1 as a number, nobody else does
+        return np.nan if isinstance(value, str) and "_" in value else float(value)
     except (TypeError, ValueError, OverflowError):
         return np.nan
 

@@ -11,9 +11,9 @@ choice of what to count that does not look at the outcome, nor at anything after
   written when they are over, an end loses the slow ones, perhaps for what happened in them;
 - an episode is counted up to its first fault and left there. To leave out all of it because of
   what is wrong later in it would be a choice by outcome; to count it up to there is not;
-- a step that is none of the problem's (an unknown action, or after the horizon) is left out
-  before its outcome is seen, and the rest of the episode with it: nothing is lost but data
-  (`Fault.harmless`);
+- a step after the horizon is left out before its outcome is seen, and the rest of the episode with
+  it: nothing is lost but data (`Fault.harmless`). So would an action be that is none of the
+  problem's, if its name were known before its outcome; logs call some by what came of them;
 - where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
   it may be because of what happened. No reader can know. The bounds then hold only if it is not
   so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or many
@@ -24,8 +24,9 @@ choice of what to count that does not look at the outcome, nor at anything after
   where one is done in a state from which others go on. More than a few such are refused, too.
   "done" says that the task was over, so the last state is terminal; but a state from which any
   row goes on, counted or not, is not taken to be. At the horizon every episode is over, and done
-  says little: a state that is reached there alone is taken to be terminal if all say so, and if
-  done is not said of states that go on, too, as it is where it means that time is up.
+  says little: a state that is reached there alone is taken to be terminal if all say so, unless
+  done seems to mean that time is up: it is said of states that go on, too, or after a state and
+  an action after which it is not said at other steps.
 
 States, actions, the horizon and whether t begins with 1 may be declared, or else are what the log
 shows, in any row that can be read, counted or not: a state too many costs data, one too few costs
@@ -46,13 +47,15 @@ from ucfh.errors import InputError, check_count, unknown
 from ucfh.files import AnyPath, labels_of, naming, open_bytes
 from ucfh.live.episodes import Episodes
 from ucfh.live.faults import Fault, Faults, Kind
-from ucfh.live.labels import Times
+from ucfh.live.labels import Times, shown
 from ucfh.live.rows import COLUMNS, Batch, kind_of, read_batches
 from ucfh.live.tally import Shown, Told
 from ucfh.problem import MDP, Problem
 
 PEEK = 1000
 """In how many rows is looked for a step 0."""
+MOST_DECLARED = 10**5
+"""How many states or actions may be declared: a table of all transitions is no larger."""
 MOST_NAMED = 5
 """How many terminal states are named."""
 
@@ -182,7 +185,10 @@ def _declared(kind: str, given: Iterable[str] | SupportsIndex | None) -> Sequenc
     if isinstance(given, str):
         raise InputError(f"{kind}s = {given!r}: pass a list of names, or how many there are")
     if not isinstance(given, Iterable):
-        return check_count(f"{kind}s", given)
+        number = check_count(f"{kind}s", given)
+        if number > MOST_DECLARED:
+            raise InputError(f"{kind}s = {number} is too many: pass at most {MOST_DECLARED}")
+        return number
     names = list(given)
     return validation.check_names(kind, names, check_count(f"{kind}s", len(names)))
 
@@ -201,13 +207,15 @@ def _refuse(faults: Faults) -> None:
 def _terminal(tally: Told | Shown, reader: Episodes, horizon: int) -> list[int]:
     """States that end the episode: as told; or those that did, where no row goes on.
 
-    At the horizon, they did if all say so, unless done means there that time is up.
+    At the horizon, they did if all say so, unless done means there that time is up: where it is
+    said of a state that goes on, too, or after a pair after which it is not said at other steps.
     """
     if isinstance(tally, Told):
         return list(tally.problem.terminal)
     ends = {s for done, length, s in reader.ends if done and length < horizon}
     if not reader.done_in & reader.went_on:
-        ends |= reader.done_in - reader.not_done
+        by_time = {after for s, a, after in reader.ending if (s, a) in reader.going_on}
+        ends |= reader.done_in - reader.not_done - by_time
     return sorted(ends - reader.went_on)
 
 
@@ -233,16 +241,21 @@ def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[in
 
 def _check_losses(reader: Episodes, faults: Faults) -> None:
     """Refuse a log that lost its point, or contradicts the problem."""
-    go_on = "or go on with --accept-losses (accept_losses=True)"
-    for fault in faults.values():
-        if fault.refutes:
-            raise InputError(f"the log contradicts the problem: {fault.first}, {go_on}")
-    if not reader.losses.are_few(reader.tally.counted):
-        worst = max((x for x in faults.values() if not x.harmless), key=lambda x: x.count)
-        raise InputError(
-            f"{_lost(reader)}: {worst.first}. That may be because of what happened, and then "
-            f"bounds from the rest are wrong: repair the log, {go_on}"
-        )
+    refuting = [x for x in faults.values() if x.refutes]
+    if not refuting and reader.losses.are_few(reader.tally.counted):
+        return
+    costly = [x for x in faults.values() if not x.harmless]
+    if reader.losses.lost:  # those that cost rows
+        costly = [x for x in costly if x.kind not in ("short", "done")]
+    worst = max(refuting or costly, key=lambda fault: fault.count)
+    why = "That may be because of what happened, and then bounds from the rest are wrong"
+    if refuting:
+        told = "that rewards are in [0, 1]" if worst.kind == "range" else "the problem"
+        why = f"It contradicts {told}"
+    raise InputError(
+        f"{_lost(reader)}: {worst.first}. {why}: repair the log, or go on with --accept-losses "
+        "(accept_losses=True)"
+    )
 
 
 def _lost(reader: Episodes) -> str:
@@ -254,15 +267,16 @@ def _lost(reader: Episodes) -> str:
     part = losses.worst(reader.tally.counted)
     if part is None:
         return f"{text}, in {losses.spoilt} of {losses.episodes} episodes"
-    states, actions = (list(names.index) for names in (reader.tally.states, reader.tally.actions))
+    names = (reader.tally.states, reader.tally.actions)
+    states, actions = ([shown(name) for name in each.index] for each in names)
     first, last = part.code[0], part.code[-1]
     if part.kind == "step":
         which = f"t = {first + reader.first}"
     elif part.kind == "state":
-        which = f"state {states[first]!r}"
+        which = f"state {states[first]}"
     else:
-        which = f"action {actions[last]!r}"
-        which += f" in state {states[first]!r}" if part.kind == "pair" else ""
+        which = f"action {actions[last]}"
+        which += f" in state {states[first]}" if part.kind == "pair" else ""
     some = "all" if part.gone == part.seen else f"{part.gone} of the {part.seen}"
     return f"{text}, among them {some} with {which}"
 

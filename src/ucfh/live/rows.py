@@ -35,8 +35,15 @@ CHUNK = 2**16
 """Bytes of CSV at a time: what fits into a processor's cache is parsed twice as fast."""
 BATCH = 1000
 """Rows at a time, where they are parsed one by one."""
+BEGINNINGS = {
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+}
+"""How files in other encodings may begin; that of UTF-32 may look like one of UTF-16."""
 MAX_LINE = 2**20
 """Bytes of the longest line."""
+GZIP = b"\x1f\x8b"
+"""How gzip files begin."""
 HIDDEN = b"\x1f"
 """Stands for a comma within quotes while lines are split."""
 
@@ -162,12 +169,15 @@ class _AsUtf8(RawIOBase):
 def _is_no_text(number: int, line: bytes) -> InputError:
     """A line is not text in UTF-8. A log of which half is read is another log: none of it is."""
     likely = "latin-1"
-    if line[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or b"\0" in line:
-        likely = "utf-16"
-    else:
-        with suppress(UnicodeDecodeError):
-            line.decode("cp1252")
-            likely = "cp1252"
+    with suppress(UnicodeDecodeError):
+        line.decode("cp1252")
+        likely = "cp1252"
+    for name, begins in BEGINNINGS.items():
+        if number == 1 and line.startswith(begins):
+            likely = name
+    if number == 1 and likely in ("cp1252", "latin-1") and b"\0" in line:
+        wide = "16" if line.count(b"\0") <= 0.6 * len(line) else "32"
+        likely = f"utf-{wide}-{'be' if line.startswith(bytes(1)) else 'le'}"
     return InputError(
         f"line {number} is not UTF-8, but perhaps {likely}: save the file as UTF-8, or pass "
         f'--encoding {likely} (encoding="{likely}")'
@@ -183,15 +193,19 @@ def pick(there: Sequence[str], names: dict[str, str]) -> dict[str, int]:
         if name in there:
             found[column] = there.index(name)
         elif (column, name) != ("done", "done"):
-            which = f'say which it is by columns={{"{column}": "..."}}'
-            raise InputError(f"{unknown('column', name, there)}; {which}")
+            which = f'--columns {column}=NAME (columns={{"{column}": "NAME"}})'
+            raise InputError(f"{unknown('column', name, there)}; say which it is by {which}")
     return found
 
 
 def _read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
     head = next(_lines(file), b"")
+    if head.startswith(GZIP):
+        raise InputError("it is gzip: call it .csv.gz")
     if b"\0" in head:
         raise _is_no_text(1, head)
+    if b"\r" in head.rstrip(b"\r\n"):
+        raise InputError("its lines end with CR alone: save it with LF or CRLF line ends")
     try:
         there = next(csv.reader([head.decode("utf-8-sig")]), [])
     except UnicodeDecodeError:
@@ -201,6 +215,9 @@ def _read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
     there = [name.strip() for name in there]
     if not there:
         raise InputError("it is empty: line 1 must name the columns")
+    for mark, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(there) == 1 and mark in there[0]:
+            raise InputError(f"its columns are divided by {name}: save it with commas")
     at, width = pick(there, names), len(there)
     line, rest = 1, b""
     while data := file.read(CHUNK):
@@ -284,6 +301,7 @@ def _parse_csv(
 ) -> Iterator[tuple[int, Sequence[Any] | str]]:
     """The line and the values of each row, or why it cannot be read; ``before``: lines before."""
     tail = []
+    taken: list[str] = []  # the lines of a row: more than one, where a value in quotes goes on
 
     def whole() -> Iterator[str]:
         for number, line in enumerate(lines, before + 1):
@@ -294,16 +312,21 @@ def _parse_csv(
                 text = line.decode()
             except UnicodeDecodeError:
                 raise _is_no_text(number, line) from None
+            taken.append(text)
             yield text
 
     reader = csv.reader(whole(), strict=True)
     while True:
+        taken.clear()
         try:
             row = next(reader, None)
         except csv.Error as error:
+            _check_quotes(before + reader.line_num, taken, width, at["t"])
             yield before + reader.line_num, f"it is not CSV ({error})"
             continue
         line = before + reader.line_num
+        if len(taken) > 1:
+            _check_quotes(line, taken, width, at["t"])
         if row is None:
             break
         if len(row) == width:
@@ -312,6 +335,17 @@ def _parse_csv(
             yield line, f"it has {len(row)} values, and line 1 names {width} columns"
     if tail:
         yield before + reader.line_num + 1, CUT
+
+
+def _check_quotes(last: int, lines: list[str], width: int, t: int) -> None:
+    """Refuse where a quote that is not closed has swallowed other rows, up to line ``last``."""
+    values = [line.split(",") for line in lines]
+    like_rows = [len(x) >= width and x[t].strip().isdigit() for x in values]
+    if like_rows[0] and any(like_rows[1:]):
+        raise InputError(
+            f"line {last - len(lines) + 1} opens a quote that goes on to line {last}, over other "
+            "rows: close it, or leave it out"
+        )
 
 
 def _collect(
@@ -337,9 +371,14 @@ def _read_jsonl(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
             if is_first:
                 pick(list(row), names)
                 is_first = False
-            yield line, [row.get(key) for key in keys]
+            yield line, [_by_text(row.get(key)) for key in keys]
 
     return _collect(rows(), names)
+
+
+def _by_text(value: Any) -> Any:
+    """A value, but true and false as text: to Python they are equal to 1 and 0."""
+    return str(value) if isinstance(value, bool) else value
 
 
 def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
@@ -384,7 +423,7 @@ def _read_parquet(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
                 found = batch.column(column)
                 if arrow.types.is_floating(found.type):
                     found = compute.if_else(compute.is_nan(found), None, found)
-                values[name] = found.to_pylist()
+                values[name] = [*map(_by_text, found.to_pylist())]
             lines = np.arange(row + 1, row + 1 + batch.num_rows)
             row += batch.num_rows
             yield Batch(lines, values, share=row / rows)
