@@ -141,6 +141,10 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "0.855" in out
     _, out, _ = run(capsys, "problems", str(model), "--json")
     assert json.loads(out)["optimal"] == pytest.approx(0.8550496)
+    model = tmp_path / "model.tra"
+    model.touch()  # so that --force would be asked for, in vain
+    asked = fails(capsys, "problems", "tutoring", "--write", str(model))
+    assert "unknown ending '.tra'" in asked
 
 
 @pytest.mark.parametrize(
@@ -173,6 +177,9 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--save", "x.npz", "--policy", "x.npz"], "unknown ending '.npz'"),
         (["learn", "x.json", "--policy", "x.json"], "x.json is named twice"),
         (["learn", "chain:horizon=1000000", "--paper"], "the problem is too large"),
+        (["learn", "gym:"], "gym needs its environment first: write gym:ENVIRONMENT"),
+        (["learn", "chain:"], "nothing follows the colon of 'chain:'"),
+        (["learn", "chain", "--epsilon", "1e-320"], "is too small: pass a number such as 0.1\n"),
         (["lern"], "No such command 'lern'"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
@@ -180,7 +187,7 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["bounds", "--states", "5"], "Missing option"),
         (
             ["bounds", "--states=5", "--actions=2", "--horizon=5", "--epsilon=1e-99", "--delta=1"],
-            "epsilon = 1e-99 is too small",
+            "epsilon = 1e-99 is too small: pass a number such as 0.1",
         ),
     ],
 )
@@ -249,7 +256,7 @@ def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--agent", "psr"], "unknown agent 'psr': did you mean 'psrl'"),
         (["--agent", "psrl", "--paper"], "are about the learner ucfh: leave them out, or --agent"),
-        (["--agent", "psrl"], "psrl learns for ever: pass episodes"),
+        (["--agent", "psrl"], "psrl never stops by itself: pass episodes=N (--episodes N)"),
         (["--agent", "psrl", "--unknown", "rewards"], "psrl is for known rewards"),
     ],
 )

@@ -184,7 +184,13 @@ def test_agents_are_listed(capsys: Capture) -> None:
     _, out, _ = run(capsys, "agents", "psrl")
     assert "parameter  prior\n" in out
     assert "constants  chosen: the prior\n" in out
+    _, out, _ = run(capsys, "agents", "psrl:prior=1")
+    assert "name  psrl\n" in out
+    assert "parameter  prior = 1.0\n" in out
+    assert "unknown parameter of psrl 'prio'" in fails(capsys, "agents", "psrl:prio=1")
     assert "did you mean 'psrl'?" in fails(capsys, "agents", "pslr")
+    assert "did you mean 'ucfh'?" in fails(capsys, "agents", "UCFH")
+    assert "unknown agent 'nosuch': (known: " in fails(capsys, "agents", "nosuch")
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 30])

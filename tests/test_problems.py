@@ -525,7 +525,7 @@ def test_gym_as_a_function_takes_values() -> None:
         ("chian", "unknown problem 'chian': did you mean 'chain'"),
         ("chian:n=5", "unknown problem 'chian': did you mean 'chain'"),
         ("hard:", "nothing follows the colon of 'hard:'"),
-        ("gym: ", "nothing follows the colon"),
+        ("gym: ", "gym needs its environment first"),
         ("hard:gapp=0.1", r"unknown parameter of hard 'gapp': did you mean 'gap'\? \(known: acti"),
         ("hard:n=abc", "n=abc is not a whole number: write one, such as n=10"),
         ("hard:n=2.5", "n=2.5 is not a whole number"),

@@ -13,7 +13,8 @@ from ucfh.best import Best, Crossing
 from ucfh.counts import MOST_COUNTED, Counts
 from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_unit
-from ucfh.problem import Problem
+from ucfh.problem import Problem, as_problem
+from ucfh.validation import as_array
 
 SHOWN = 10
 """How many of the pairs that hold a gap open are named."""
@@ -186,6 +187,7 @@ def certify(
         )
     if problem is None:
         raise InputError("counts need the problem they belong to: pass problem=ucfh.Problem(...)")
+    problem = as_problem(problem)
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
     counts.check(problem)
     return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
@@ -196,7 +198,7 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     table = problem.table
     shape: tuple[int, ...] = (table.states, table.actions, table.states)
     shape = shape if table.stages == 1 else (table.stages, *shape)
-    given = np.asarray(array)
+    given = as_array("counts", array)
     if given.shape != shape:
         raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")
     whole = given.dtype.kind in "iu" or (

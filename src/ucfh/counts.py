@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.errors import InputError
-from ucfh.problem import Problem
+from ucfh.errors import InputError, check_type
+from ucfh.problem import Problem, as_problem
 from ucfh.table import Bools, Floats, Ints, Table
+from ucfh.validation import as_array, as_numbers
 
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
@@ -42,10 +43,16 @@ class Counts:
     scores: Floats = field(default_factory=lambda: np.zeros(0))
     steps: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
+    def __post_init__(self) -> None:
+        """Take lists, too."""
+        self.visits = as_array("visits", self.visits)
+        self.successors = as_array("successors", self.successors)
+        self.rewards = as_numbers("rewards", self.rewards)
+
     @classmethod
     def zero(cls, problem: Problem) -> Counts:
         """No visits yet."""
-        table = problem.table
+        table = as_problem(problem).table
         return cls(
             np.zeros(table.rows, np.int64),
             np.zeros(table.entries, np.int64),
@@ -55,16 +62,7 @@ class Counts:
     def check(self, problem: Problem) -> None:
         """Raise unless these may be counts of the problem: whole, consistent, rewards in [0, 1]."""
         table = problem.table
-        shapes = {"visits": table.rows, "successors": table.entries, "rewards": table.rows}
-        for name, size in shapes.items():
-            array = getattr(self, name)
-            if np.shape(array) != (size,):
-                raise InputError(
-                    f"the counts are those of another problem, with {np.size(array)} {name} in "
-                    f"place of {size}: pass the one they belong to"
-                )
-            if name != "rewards" and np.asarray(array).dtype.kind not in "iu":
-                raise InputError(f"{name} must be whole numbers, of an integer type")
+        self._check_sizes(table.rows, table.entries)
         least = np.minimum.reduceat(self.successors, table.indptr[:-1])
         _check_rows(table, least >= 0, "{row}: a successor was counted {x} times", least)
         for array in (self.visits, self.successors):
@@ -86,8 +84,22 @@ class Counts:
             over = "{row}: its rewards sum to {x:g}, but the task is over there and pays nothing"
             _check_rows(table, pays | (paid == 0), over, paid)
 
+    def _check_sizes(self, rows: int, entries: int) -> None:
+        """Raise unless the arrays are those of a table of so many rows and entries."""
+        for name, size in (("visits", rows), ("successors", entries), ("rewards", rows)):
+            array = getattr(self, name)
+            if array.shape != (size,):
+                raise InputError(
+                    f"the counts are those of another problem, with {array.size} {name} in "
+                    f"place of {size}: pass the one they belong to"
+                )
+            if name != "rewards" and array.dtype.kind not in "iu":
+                raise InputError(f"{name} must be whole numbers, of an integer type")
+
     def add(self, other: Counts) -> None:
-        """Add another's counts to these."""
+        """Add another's counts of the same problem to these."""
+        check_type("seen", other, Counts, "ucfh.Counts of the learner's problem")
+        other._check_sizes(len(self.visits), len(self.successors))
         self.visits += other.visits
         self.successors += other.successors
         self.rewards += other.rewards

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Real
 from operator import index
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 
 class InputError(ValueError):
@@ -14,6 +14,10 @@ class InputError(ValueError):
     It is a ``ValueError``, so Python users catch what they expect. The command line prints its
     one line and exits with code 2; every other exception is a bug and keeps its traceback.
     """
+
+
+NEAR = 0.7
+"""How alike a name must be to be suggested: 'chian' and 'chain' are to 0.8."""
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
@@ -25,8 +29,9 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     from difflib import get_close_matches
 
     names = sorted(known)
-    close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    lower = {known.lower(): known for known in names}
+    close = get_close_matches(name.lower(), lower, 1, NEAR) if isinstance(name, str) else []
+    hint = f"did you mean {lower[close[0]]!r}? " if close else ""
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
 
@@ -40,9 +45,28 @@ def not_installed(what: str, package: str) -> InputError:
     return InputError(f"{what} needs {package}, which is not installed: pip install {package}")
 
 
+def wrong_type(name: str, value: object, what: str) -> InputError:
+    """An error for something of another kind than ``what`` a call asks for.
+
+    >>> print(wrong_type("resume", 5, "a Run, or None"))
+    resume = 5 must be a Run, or None
+    """
+    text = " ".join(repr(value).split())
+    text = text if len(text) <= 100 else f"{text[:100]}..."
+    return InputError(f"{name} = {text} must be {what}")
+
+
+def check_type(name: str, value: object, kind: Any, what: str) -> None:
+    """Raise unless ``value`` is of a kind, as `isinstance` takes it; ``what`` names that kind."""
+    if not isinstance(value, kind):
+        raise wrong_type(name, value, what)
+
+
 def check_unit(name: str, value: float) -> float:
     """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value <= 1:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InputError(f"{name} = {value!r} is no number: pass one in (0, 1], such as 0.1")
+    if not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
 

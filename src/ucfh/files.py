@@ -21,6 +21,9 @@ from ucfh.memory import check_memory
 if TYPE_CHECKING:
     from ucfh.problem import Problem
 
+RUN_FORMAT = "ucfh-run"
+"""What a saved run calls itself in its "head", so that other readers can say what it is."""
+
 AnyPath = str | os.PathLike[str]
 T = TypeVar("T")
 

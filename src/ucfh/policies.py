@@ -13,7 +13,7 @@ import numpy as np
 from ucfh import files
 from ucfh.errors import InputError, unknown
 from ucfh.files import AnyPath, Labels, Object, naming
-from ucfh.problem import MDP, Problem
+from ucfh.problem import MDP, Problem, as_problem
 from ucfh.table import Ints
 
 FORMAT, VERSION = "ucfh-policy", 1
@@ -34,7 +34,7 @@ def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool
 
     """
     ending = files.check_ending(path, ENDINGS)
-    told = _told(problem)
+    told = as_problem(problem)
     pi = _check_policy(policy, told)
     states, actions = files.labels_of(told)
     named = [
@@ -51,18 +51,10 @@ def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
     `InputError` that names the line or entry at fault.
     """
     ending = files.check_ending(path, ENDINGS)
-    told = _told(problem)
+    told = as_problem(problem)
     text = files.read_text(path)
     with naming(path):
         return _from_csv(text, told) if ending == ".csv" else _from_json(text, told)
-
-
-def _told(problem: Problem | MDP) -> Problem:
-    if isinstance(problem, MDP):
-        return problem.problem
-    if not isinstance(problem, Problem):
-        raise InputError(f"{problem!r} is no problem: pass an MDP, or a Problem")
-    return problem
 
 
 def _check_policy(policy: Any, problem: Problem) -> Ints:

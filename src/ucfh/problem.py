@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ucfh import validation
-from ucfh.errors import InputError, check_count
+from ucfh.errors import InputError, check_count, check_type
 from ucfh.memory import check_memory
 from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
 
@@ -82,8 +82,7 @@ class Problem:
     ) -> None:
         S, A = check_count("states", states), check_count("actions", actions)
         H = check_count("horizon", horizon)
-        if not isinstance(stage_dependent, bool | np.bool_):
-            raise InputError(f"stage_dependent = {stage_dependent!r} must be True or False")
+        validation.check_truth("stage_dependent", stage_dependent)
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = None if initial is None else validation.check_initial(initial, S)
@@ -346,6 +345,26 @@ class MDP:
 
     def __repr__(self) -> str:
         return repr(self.problem).replace("Problem", "MDP", 1)
+
+
+def as_problem(given: Problem | MDP) -> Problem:
+    """What a learner may be told, from a `Problem` or an `MDP`; else raise."""
+    if isinstance(given, MDP):
+        return given.problem
+    check_type("problem", given, Problem, f"a Problem or an MDP{_remedy(given)}")
+    return given
+
+
+def check_mdp(given: MDP) -> None:
+    """Raise unless an `MDP` is given."""
+    check_type("mdp", given, MDP, f"an MDP{_remedy(given)}")
+
+
+def _remedy(given: object) -> str:
+    """How to get a problem from the name of one, or why a `Problem` is no `MDP`."""
+    if isinstance(given, Problem):
+        return ": a Problem lacks the probabilities"
+    return f": pass make({given!r})" if isinstance(given, str) else ""
 
 
 def _start_states(p0: Floats | None, states: int) -> Ints:

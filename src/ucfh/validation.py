@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.errors import InputError
+from ucfh.errors import InputError, check_type
 from ucfh.memory import check_memory
 from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Table
 
@@ -38,6 +38,11 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
         return np.asarray(values)
     except ValueError:
         raise InputError(f"{name} must be an array of one shape: its lines differ") from None
+
+
+def check_truth(name: str, value: bool) -> None:
+    """Raise unless ``value`` is True or False: a text such as "no" would count as True."""
+    check_type(name, value, bool | np.bool_, "True or False")
 
 
 def check_available(available: Any, states: int, actions: int) -> Bools:

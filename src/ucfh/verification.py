@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from math import ceil, comb, inf, log2
 
 from ucfh.agents.ucfh import UCFH
-from ucfh.errors import check_count
+from ucfh.errors import check_count, check_seed, check_type
 from ucfh.instruments import knownness, local_variances, value_difference, weights_by_row
 from ucfh.planning.optimistic import optimistic_model
-from ucfh.problem import MDP
+from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.watch import watch
 from ucfh.theory.constants import Variant
@@ -153,6 +153,10 @@ def verify(
     True
 
     """
+    check_mdp(mdp)
+    check_type("make", make, Callable, "a function that makes a learner, such as UCFH")
+    check_type("progress", progress, Callable | None, "a function, or None")
+    seed = check_seed(seed)
     lives = []
     for k in range(check_count("runs", runs)):
         agent = make(mdp.problem, epsilon, delta, variant=variant, confidence=confidence)

@@ -25,7 +25,7 @@ from ucfh.best import Best
 from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit, unknown
-from ucfh.problem import Problem
+from ucfh.problem import Problem, as_problem
 from ucfh.sets import ALWAYS, AT_DOUBLINGS, Sets
 from ucfh.table import Ints
 from ucfh.theory.constants import Variant, constants_of
@@ -106,7 +106,7 @@ class CertifiedUCFH(UCFH):
         m: float | None = None,
         without: tuple[str, ...] = (),
     ) -> None:
-        self.problem = problem
+        self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         always = confidence == "best" or confidence in ALWAYS
         if not always and confidence not in AT_DOUBLINGS:
@@ -163,9 +163,9 @@ class CertifiedUCFH(UCFH):
 
     def observe(self, seen: Counts) -> bool:
         """Count; learn from it if the schedule says so."""
-        self.beliefs.score(seen.scores)
-        seen.scores = np.zeros(0)
         self.v.add(seen)
+        self.beliefs.score(self.v.scores)
+        self.v.scores = np.zeros(0)
         if self.schedule == "growth":
             if self.v.visits[-1] < max(1, int(GROWTH * self.n.visits[-1])):
                 return False

@@ -16,8 +16,8 @@ from inspect import signature
 from typing import Any
 
 from ucfh.agents.base import Agent
-from ucfh.errors import InputError, unknown
-from ucfh.problem import MDP, Problem
+from ucfh.errors import InputError, check_type, unknown
+from ucfh.problem import MDP, Problem, as_problem, check_mdp
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
@@ -106,16 +106,19 @@ def make_agent(
     told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting says so.
     """
     cls, choices = read_name(name)
+    check_mdp(mdp)
+    told = mdp.problem if problem is None else as_problem(problem)
     accepted = signature(cls.__init__).parameters
     common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
-    agent: Agent = make(mdp.problem if problem is None else problem, epsilon, delta, **choices)
+    agent: Agent = make(told, epsilon, delta, **choices)
     return agent
 
 
 def read_name(name: str) -> tuple[type[Agent], dict[str, Any]]:
     """The class of a learner, and the parameters that its name carries."""
+    check_type("agent", name, str, "a name, such as 'psrl' or 'psrl:prior=1'")
     name, _, given = name.partition(":")
     cls = agent_class(name)
     known = parameters_of(cls)

@@ -25,7 +25,7 @@ from ucfh.confidence import SETS, Box, choose_set
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import PhasePlanner, start_value
-from ucfh.problem import Problem
+from ucfh.problem import Problem, as_problem
 from ucfh.table import Floats, Rewards
 from ucfh.theory.constants import Variant, constants_of
 
@@ -99,7 +99,7 @@ class UCFH(Agent):
         m: float | None = None,
     ) -> None:
         del schedule, stop  # `__new__` has seen to them
-        self.problem = problem
+        self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.confidence_set = choose_set(confidence)
         self.constants = constants_of(problem, epsilon, delta, variant, m)

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from ucfh import __version__
-from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins, parameters_of
+from ucfh.agents.registry import AGENTS, ORIGINS, origins, parameters_of, read_name
 from ucfh.commands.progress import Bar
 from ucfh.commands.show import print_json
 from ucfh.comparison.runner import Comparison, Maker, Standing, compare, makers
@@ -275,9 +275,9 @@ def show_agents(name: str | None, json: bool) -> None:
     """The list of agents, or one of them in full."""
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
-        found = agent_class(key)
+        found, given = read_name(key)
         facts = {what: getattr(found, what) for what in FACTS}
-        listed.append({"name": key, **facts, "parameters": parameters_of(found)})
+        listed.append({"name": found.name, **facts, "parameters": parameters_of(found) | given})
     if json:
         print_json({"agents": listed})
         return

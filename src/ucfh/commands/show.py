@@ -114,9 +114,10 @@ def show_problem(name: str, write: str | None, force: bool, json: bool) -> None:
     from ucfh.problems import catalogue, make
 
     if write is not None:
-        from ucfh.files import refuse_existing
+        from ucfh.files import check_outputs
+        from ucfh.models import ENDINGS
 
-        refuse_existing(write, force)
+        check_outputs([(write, ENDINGS)], [], force)
     mdp = make(name)
     plan = mdp.optimal()
     facts = {

@@ -8,7 +8,7 @@ difference. In the process that ran it, it is reduced to some numbers and two cu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -18,9 +18,9 @@ import numpy as np
 from ucfh.agents.base import Agent
 from ucfh.comparison.statistics import Interval, Place, median_interval, ranking
 from ucfh.defaults import DELTA
-from ucfh.errors import InputError, check_count, check_unit
+from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
 from ucfh.parallel import DIED, do_all
-from ucfh.problem import MDP
+from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
 from ucfh.table import Floats
@@ -172,6 +172,13 @@ def compare(
     Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
     """
+    check_mdp(mdp)
+    if isinstance(agents, str) or not isinstance(agents, Iterable):
+        names = "a list of names, such as ['psrl']"
+        raise wrong_type(
+            "agents", agents, f"{names}, or a dict of functions that make learners, by name"
+        )
+    check_type("progress", progress, Callable | None, "a function, or None")
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
     episodes, seeds = check_count("episodes", episodes), check_count("seeds", seeds)
@@ -212,10 +219,11 @@ def makers(
     check_scale(scale)  # not every learner looks at it
     found: dict[str, Maker] = {}
     for name in names:
+        make = partial(_make, (name, epsilon, delta, episodes, scale))
+        make(mdp, 0)  # said now, not after an hour
         if name in found:
             raise InputError(f"the agent {name} is given twice: leave one")
-        found[name] = partial(_make, (name, epsilon, delta, episodes, scale))
-        found[name](mdp, 0)  # said now, not after an hour
+        found[name] = make
     return found
 
 

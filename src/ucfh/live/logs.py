@@ -50,7 +50,7 @@ from ucfh.live.faults import Fault, Faults, Kind
 from ucfh.live.labels import Times, shown
 from ucfh.live.rows import COLUMNS, Batch, kind_of, read_batches
 from ucfh.live.tally import Shown, Told
-from ucfh.problem import MDP, Problem
+from ucfh.problem import MDP, Problem, as_problem
 
 PEEK = 1000
 """In how many rows is looked for a step 0."""
@@ -122,7 +122,7 @@ def read_log(
         progress: called now and then with the share of the file that was read.
 
     """
-    told = problem.problem if isinstance(problem, MDP) else problem
+    told = None if problem is None else as_problem(problem)
     names = _check_columns(columns or {})
     tally: Told | Shown
     if told is None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.errors import InputError, check_count
+from ucfh.errors import InputError, check_count, check_seed
 from ucfh.files import AnyPath, check_ending, labels_of, replacing
 from ucfh.live.rows import COLUMNS
-from ucfh.problem import MDP
+from ucfh.problem import MDP, check_mdp
 from ucfh.table import Ints
 
 BLOCK = 10_000
@@ -37,13 +37,14 @@ def write_log(
         force: whether to overwrite a file that exists.
 
     """
+    check_mdp(mdp)
     check_ending(path, [".csv"])
     check_count("episodes", episodes)
     for s in mdp.problem.terminal:
         if mdp.initial[s] > 0:
             raise InputError(f"an episode that begins in terminal state {s} leaves no row in a log")
     rows = None if policy is None else mdp.table.rows_of(policy, mdp.horizon)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     with replacing(path, force) as temporary, open(temporary, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -11,6 +11,7 @@ import numpy as np
 from ucfh.memory import check_memory
 from ucfh.problem import MDP, Problem
 from ucfh.table import Floats, Rewards, Table
+from ucfh.validation import check_truth
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan
@@ -63,6 +64,7 @@ class IntervalMDP:
         """
         from ucfh.planning import Plan, extended_value_iteration
 
+        check_truth("optimistic", optimistic)
         S, H = self.table.states, self.horizon
         action = np.min_scalar_type(self.table.actions - 1).itemsize
         check_memory(f"a plan of {H} steps in {S} states", 8 * (H + 1) * S + action * H * S)

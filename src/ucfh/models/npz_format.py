@@ -48,6 +48,8 @@ def to_arrays(content: Content) -> dict[str, Any]:
 
 def from_arrays(arrays: Object) -> Content:
     """What arrays say of a model."""
+    if files.RUN_FORMAT in str(arrays.get("head")):
+        raise InputError("a saved run, not a model: pass the problem that it is a run of")
     probabilities = BOUNDS if "p" not in arrays and ("lo" in arrays or "hi" in arrays) else KNOWN
     files.check_keys(arrays, (*ARRAYS, *probabilities))
     with naming("header"):

@@ -81,6 +81,7 @@ def fixed_horizon_evi(
 
     """
     H = check_count("horizon", horizon)
+    validation.check_truth("optimistic", optimistic)
     if threads is not None:
         check_count("threads", threads)
     low, high = validation.as_numbers("lo", lo), validation.as_numbers("hi", hi)

@@ -72,7 +72,8 @@ def make(name: AnyPath) -> MDP:
     builders = catalogue()
     if problem not in builders:
         raise unknown("problem", problem, builders)
-    if colon and not text.strip():
-        raise InputError(f"nothing follows the colon of {name!r}: write name=value, or no colon")
+    text = text.strip()
     given, named = read_arguments(problem, builders[problem], text)
+    if colon and not text:
+        raise InputError(f"nothing follows the colon of {name!r}: write name=value, or no colon")
     return builders[problem](*given, **named)

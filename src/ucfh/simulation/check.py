@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ucfh.agents.base import Agent, Limits
-from ucfh.problem import MDP, Problem
+from ucfh.errors import check_type
+from ucfh.problem import MDP, Problem, check_mdp
 from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 
@@ -39,7 +40,9 @@ def check_agent(make: Callable[[Problem], Agent], mdp: MDP | None = None) -> Non
     >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
 
     """
-    mdp = mdp or small_world()
+    check_type("make", make, Callable, "a function that makes a learner for a problem")
+    mdp = small_world() if mdp is None else mdp
+    check_mdp(mdp)
     faults: list[str] = []
     agent = make(mdp.problem)
     faults += _of_attributes(agent, mdp)

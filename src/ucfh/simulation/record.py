@@ -12,11 +12,10 @@ from ucfh import __version__
 from ucfh.agents.base import Agent
 from ucfh.certificate import Certificate
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, check_ending, read_arrays, replacing
+from ucfh.files import RUN_FORMAT, AnyPath, check_ending, read_arrays, replacing
 from ucfh.problem import MDP, Problem
 from ucfh.simulation.run import COLUMNS, Checkpoint, Phase, Run
 
-FORMAT = "ucfh-run"
 ENDINGS = (".npz",)
 
 
@@ -70,7 +69,7 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
 def save_run(run: Run, path: AnyPath, force: bool = False) -> None:
     """Write a run to one .npz file; no pickles inside."""
     head = {
-        "format": FORMAT,
+        "format": RUN_FORMAT,
         "about": run.about,
         "optimal": run.optimal,
         "episode_bound": run.episode_bound,
@@ -108,8 +107,8 @@ def load_run(path: AnyPath) -> Run:
 
 def _run_of(arrays: dict[str, Any]) -> Run:
     head = json.loads(str(arrays["head"]))
-    if head["format"] != FORMAT:
-        raise KeyError(FORMAT)
+    if head["format"] != RUN_FORMAT:
+        raise KeyError(RUN_FORMAT)
     columns = {
         name: [int(x) for x in arrays[f"column_{name}"]]
         if kind is object

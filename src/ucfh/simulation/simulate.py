@@ -15,8 +15,8 @@ from ucfh.agents.base import NEVER, Agent, Limits
 from ucfh.agents.online import EveryEpisode
 from ucfh.clock import work_seconds
 from ucfh.counts import Counts
-from ucfh.errors import InputError, check_count, check_seed, unknown
-from ucfh.problem import MDP
+from ucfh.errors import InputError, check_count, check_seed, check_type, unknown
+from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.bulk import BulkPhase
 from ucfh.simulation.record import check_same, describe
 from ucfh.simulation.run import Checkpoint, Phase, Run
@@ -68,6 +68,11 @@ def simulate(
 
     """
     started = work_seconds()
+    check_mdp(mdp)
+    such = "UCFH(mdp.problem, epsilon=0.1, delta=0.1)"
+    check_type("agent", agent, Agent, f"a learner, such as {such}")
+    check_type("progress", progress, Callable | None, "a function, or None")
+    check_type("resume", resume, Run | None, "a Run, or None")
     most = None if episodes is None else check_count("episodes", episodes)
     seed = check_seed(seed)
     if method not in ("bulk", "step"):
@@ -84,7 +89,7 @@ def simulate(
             f"the learner ({agent.name}) has been run before: pass a new one, made in the same way"
         )
     if agent.follow is not None and most is None and (resume is None or not resume.final):
-        raise InputError(f"{agent.name} learns for ever: pass episodes, how many to run")
+        raise InputError(f"{agent.name} never stops by itself: pass episodes=N (--episodes N)")
     about = describe(mdp, agent, seed, method)
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)

@@ -154,7 +154,7 @@ def bounds(
     states, actions = check_count("states", states), check_count("actions", actions)
     horizon = check_count("horizon", horizon)
     if check_unit("epsilon", epsilon) < 1e-50:
-        raise InputError(f"epsilon = {epsilon} is too small to compute with: pass 1e-50")
+        raise InputError(f"epsilon = {epsilon} is too small: pass a number such as 0.1")
     both: dict[str, Constants] = {
         variant: constants(states, actions, horizon, epsilon, delta, successors, variant)
         for variant in ("paper", "corrected")

@@ -94,7 +94,7 @@ class Constants:
         check_unit("delta", self.delta)
         for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
             if value < 1e-100:
-                raise InputError(f"{name} = {value} is too small to compute with: pass 1e-100")
+                raise InputError(f"{name} = {value} is too small: pass a number such as 0.1")
         if self.variant not in ("paper", "corrected"):
             raise unknown("variant", self.variant, ("paper", "corrected"))
         if self.m_given is not None and not 0 < self.m_given < float("inf"):
