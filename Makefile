@@ -33,8 +33,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# tests of one file run in one process: so what they need is compiled once
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
