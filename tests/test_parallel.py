@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 import warnings
@@ -118,6 +119,19 @@ def test_workers_do_not_hear_signals_from_their_start_on() -> None:
     get_reusable_executor().shutdown(wait=True)
     numbers = [signal.SIGINT, signal.SIGTERM]
     assert [deaf for _, deaf in do_all(works.deaf_to, numbers, 2)] == [True, True]
+
+
+def test_trackers_warn_of_nothing() -> None:
+    """What is gone before they look for it is nobody's worry; workers warn as they always do."""
+    code = (
+        "import os, sys; from ucfh.parallel import _deaf\n"
+        "with _deaf():\n"
+        "    print(os.environ.get('PYTHONWARNINGS'))\n"
+        "from joblib.externals.loky.backend.resource_tracker import register\n"
+        "register('nowhere', 'folder')\n"  # which does not exist
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("None\n", "")
 
 
 def test_a_thread_may_do_it() -> None:

@@ -236,6 +236,19 @@ def _check_scheduler(address: str) -> None:
 
 
 @contextmanager
+def _silent() -> Iterator[None]:
+    """Start processes of Python that warn of nothing."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+@contextmanager
 def _deaf() -> Iterator[None]:
     """Start processes that do not hear Ctrl-C, which reaches all of a terminal's, or SIGTERM.
 
@@ -248,8 +261,11 @@ def _deaf() -> Iterator[None]:
 
     from joblib.externals.loky.backend import resource_tracker as of_loky
 
-    for tracker in (resource_tracker, of_loky):
-        tracker.ensure_running()  # begun later, they would let signals through again
+    # begun later, they would let signals through again. Where a folder is gone before they look for
+    # it, as after an error, they would warn of it on our stderr
+    with _silent():
+        for tracker in (resource_tracker, of_loky):
+            tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
