@@ -61,9 +61,10 @@ def _so_far(marked: Bools, begin: Ints, before: bool) -> Ints:
     return np.asarray(total - total[begin] + marked[begin] + (before & (begin == 0)), np.int64)
 
 
-def _tuples(*codes: Ints, at: Bools) -> set[Any]:
-    """The different tuples of codes, each (n,), at the rows that are marked (n,)."""
-    return set(zip(*(code[at].tolist() for code in codes), strict=True))
+def _pairs(s: Ints, a: Ints) -> set[tuple[int, int]]:
+    """The different pairs of n codes, s (n,) and a (n,)."""
+    keys = np.unique(s << 32 | a)
+    return set(zip((keys >> 32).tolist(), (keys & (2**32 - 1)).tolist(), strict=True))
 
 
 class Episodes:
@@ -239,8 +240,10 @@ class Episodes:
         ends, known = (done == 1) & (cause == 0), (s >= 0) & (a >= 0)
         self.not_done.update(np.unique(following[(following >= 0) & (done != 1)]).tolist())
         self.done_in.update(np.unique(following[ends]).tolist())
-        self.going_on |= _tuples(s, a, at=known & (done != 1))
-        self.ending |= _tuples(s, a, following, at=ends)
+        goes_on = known & (done != 1)
+        self.going_on |= _pairs(s[goes_on], a[goes_on])
+        last = (x[ends].tolist() for x in (s, a, following))
+        self.ending.update(zip(*last, strict=True))
 
     def _add_ends(self, steps: _Steps, at: Ints) -> None:
         """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""
