@@ -148,12 +148,13 @@ def _begin_with(
         )
     for fault in found.faults:
         print(f"ucfh: {log}: {fault}", file=sys.stderr)
-    impossible = [fault.first for fault in found.faults if fault.refutes]
-    why = next(iter(impossible), None) or disagreement(found.counts, learner.problem, mdp)
-    if why is not None:
+    why = [fault.first for fault in found.faults if fault.refutes]
+    if (unlikely := disagreement(found.counts, learner.problem, mdp)) is not None:
+        why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")
+    if why:
         raise InputError(
-            f"{log} and the model disagree: {why} (a false alarm has probability {ALPHA:g} at "
-            f"most); correct the model, or ask what the log says alone: ucfh certify {log}"
+            f"{log} and the model disagree: {why[0]}; correct the model, or ask what the log says "
+            f"alone: ucfh certify {log}"
         )
     learner.observe(found.counts)
     print(f"ucfh: beginning with {found.episodes} episodes of {log}", file=sys.stderr)

@@ -76,9 +76,8 @@ class Episodes:
         first: the number of the first step, 0 or 1.
 
     Attributes:
-        rows, episodes: how many there were.
         counted: how many of the rows are counted.
-        losses: how many are lost, and of what.
+        losses: how many rows and episodes there were, how many are lost, and of what.
         longest: the number of steps of the longest episode, counted or not, as far as its rows
             can be read and follow one another.
         went_on: states that some row, counted or not, has as its state.
@@ -92,7 +91,7 @@ class Episodes:
 
     def __init__(self, tally: Told | Shown, faults: Faults, first: int) -> None:
         self.tally, self.faults, self.first = tally, faults, first
-        self.rows = self.episodes = self.counted = self.longest = 0
+        self.counted = self.longest = 0
         self.losses = Losses()
         self.went_on: set[int] = set()
         self.not_done: set[int] = set()
@@ -208,8 +207,6 @@ class Episodes:
             steps.reward[:n][good],
             steps.start[:n][begins],
         )
-        self.rows += n
-        self.episodes += int(new.sum())
         self.counted += int(good.sum())
         is_last = np.append(steps.new[1:], False)[:n]
         self._add_ends(steps, np.flatnonzero(good & (is_last | (steps.done[:n] == 1))))
@@ -280,6 +277,7 @@ class Episodes:
             return f"{show('state')} has no {show('action')}"
         if kind == Kind.MISMATCH:
             return f"{show('next_state')}, and then {show('state', i + 1)}"
+        paid = show("reward") if "reward" in rows.values else ""
         return {
             Kind.REPEAT: f"{show('episode')} was there before, with others in between",
             Kind.AFTER: f"{show('t')} comes after the end",
@@ -288,7 +286,7 @@ class Episodes:
             Kind.STATE: f"{show('state')} is none of {every}",
             Kind.START: f"{show('state')} is none of those where the problem begins",
             Kind.ACTION: f"{show('action')} is none of the {len(tally.actions.index)} actions",
-            Kind.REWARD: show("reward") if "reward" in rows.values else "",
-            Kind.RANGE: show("reward") if "reward" in rows.values else "",
+            Kind.REWARD: paid,
+            Kind.RANGE: paid,
             Kind.NEXT_STATE: f"{show('next_state')} is none of {every}",
         }[Kind(kind)]

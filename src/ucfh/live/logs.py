@@ -28,9 +28,9 @@ choice of what to count that does not look at the outcome, nor at anything after
   done seems to mean that time is up: it is said of states that go on, too, or after a state and
   an action after which it is not said at other steps.
 
-States, actions, the horizon and whether t begins with 1 may be declared, or else are what the log
-shows, in any row that can be read, counted or not: a state too many costs data, one too few costs
-validity, and a step too few makes it another task.
+States, actions and the horizon may be declared. What is not, and whether t begins with 1, is what
+the log shows, in any row that can be read, counted or not: a state too many costs data, one too few
+costs validity, and a step too few makes it another task.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def read_log(
     return Log(
         found,
         counts,
-        reader.rows,
-        reader.episodes,
+        reader.losses.rows,
+        reader.losses.episodes,
         reader.counted,
         tuple(faults[kind] for kind in sorted(faults)),
         tuple(_assumptions(tally, reader, found)),
