@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from report import Report, best
 
+from report import Report, best
 from ucfh import MDP, make, simulate
 from ucfh.agents.registry import make_agent
 

@@ -22,7 +22,7 @@ COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 READ = """
 import resource, sys
 from time import perf_counter, process_time
-from ucfh.live.logs import read_log
+from ucfh.logs.reading import read_log
 started = perf_counter()
 log = read_log(sys.argv[1])
 seconds = perf_counter() - started

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from report import Report, best, best_of
 
+from oracles.vectorised import instance, sorted_fill
+from report import Report, best, best_of
 from ucfh import MDP, fixed_horizon_evi
-from vectorised import instance, sorted_fill
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers" / "bin" / "python"

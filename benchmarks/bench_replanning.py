@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import perf_counter
 
 import numpy as np
-from report import Report, best
 
+from report import Report, best
 from ucfh import UCFH, make, simulate
-from ucfh.confidence import confidence_set
+from ucfh.confidence.intervals import confidence_set
 from ucfh.planning import PhasePlanner, extended_value_iteration, occupancy
 
 GRID = "grid:rows=100,cols=100,horizon=200"

@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from report import Report, best
 
+from report import Report, best
 from ucfh import fixed_horizon_evi, make
 from ucfh.planning import extended_value_iteration
 

@@ -14,6 +14,7 @@ import bench_replanning
 import bench_sampling
 import bench_simulation
 import bench_start
+
 from report import Report, machine
 
 

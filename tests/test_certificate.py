@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from certified_cases import Case, cases, draw_case
+from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
-from ucfh.best import Best
-from ucfh.certificate import SHOWN, Open
+from ucfh.certificate import SHOWN, UnknownPair
+from ucfh.confidence.values import Best
 
 
 def expected_counts(mdp: MDP, times: int) -> Any:
@@ -161,7 +161,9 @@ def test_it_prints_itself() -> None:
     found = certify(expected_counts(CHAIN, 10**4), CHAIN.problem, delta=0.05, epsilon=0.5)
     assert repr(found).startswith("Certificate(certified: ")
     assert "delta 0.05" in repr(found)
-    assert Open(0, 1, 0, 7, 0.5) == Open(stage=0, state=1, action=0, visits=7, share=0.5)
+    assert UnknownPair(0, 1, 0, 7, 0.5) == UnknownPair(
+        stage=0, state=1, action=0, visits=7, share=0.5
+    )
 
 
 GOOD = expected_counts(CHAIN, 10)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drifting import EPSILON, arm, drift
+from helpers.drifting import EPSILON, arm, drift
 from ucfh import MDP, Certificate, make, simulate
 from ucfh._kernels import balls, l1
+from ucfh.agents.beliefs import BINS, ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
-from ucfh.agents.directed import BINS, Directed
-from ucfh.best import Best, Crossing, possible
 from ucfh.certificate import certificate_of, contradiction
+from ucfh.confidence.values import Best, Crossing, possible
 from ucfh.counts import Counts
 from ucfh.simulation.run import Run
 
@@ -52,7 +52,7 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     mdp = arm(0.9)
     agent = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     run = simulate(mdp, agent, episodes=50)
-    assert isinstance(agent.beliefs, Directed)
+    assert isinstance(agent.beliefs, ValueBeliefs)
     agent.beliefs.crossing = Crossing(1, 2, 0.5, 0.7)
     other = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     other.restore(agent.state())
@@ -164,7 +164,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
 def test_scores_are_never_rounded_up() -> None:
     """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):
-        beliefs = Directed(make("chain:n=3").problem, epsilon, 0.1)
+        beliefs = ValueBeliefs(make("chain:n=3").problem, epsilon, 0.1)
         x = np.arange(1, 4000) * (epsilon / BINS)
         x = np.concatenate([x, np.nextafter(x, 0), np.nextafter(x, 9)])
         for score in x:

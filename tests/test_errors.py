@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import ucfh
-from ucfh.agents.posterior import OPSRL, PSRL
+from ucfh._support.defaults import DELTA
+from ucfh.agents.psrl import OPSRL, PSRL
 from ucfh.agents.registry import AGENTS
-from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_count, check_seed, unknown
-from ucfh.live.samples import write_log
+from ucfh.logs.samples import write_log
 
 CHAIN = ucfh.make("chain:n=3,horizon=3")
 KINDS: tuple[Any, Any] = (np.int64, int)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "ucfh"
+from helpers.paths import SOURCE
 
 # Each layer may import from those before it, and within itself.
 LAYERS = [

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model_files import fault
+from helpers.model_files import fault
 from ucfh import InputError, Problem
+from ucfh._support.arrays import Ints
 from ucfh.policies import read_policy, write_policy
 from ucfh.problem import MDP
-from ucfh.table import Ints
 
 FUZZ = settings(
     deadline=None,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import reference as ref
+from oracles import reference as ref
 from ucfh.agents.ucfh import UCFH
 from ucfh.errors import InputError
 from ucfh.problem import MDP, Problem

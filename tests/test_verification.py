@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from test_cli import fails, run
+from helpers.command_line import fails, run
 from ucfh import MDP, UCFH, make, simulate, verification, verify
 from ucfh.table import Rewards
 from ucfh.verification import Line, refuted

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_files import fault
+from helpers.model_files import fault
 from ucfh import (
     UCFH,
     Counts,
@@ -26,8 +26,9 @@ from ucfh import (
 )
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.errors import check_type, check_unit, unknown
-from ucfh.live.samples import write_log
-from ucfh.models import IntervalMDP, read_intervals, read_model, write_model
+from ucfh.interval_mdp import IntervalMDP
+from ucfh.logs.samples import write_log
+from ucfh.models import read_intervals, read_model, write_model
 from ucfh.problem import as_problem, check_mdp
 
 MDP3 = make("chain:n=3")

@@ -5,7 +5,7 @@ Names are loaded on first use, so that ``import ucfh`` costs nothing.
 
 from __future__ import annotations
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 _HOME = {
     "MDP": "problem",
@@ -16,22 +16,35 @@ _HOME = {
     "Constants": "theory.constants",
     "constants": "theory.constants",
     "bounds": "theory.bounds",
-    "confidence_set": "confidence",
-    "kl_set": "confidence",
+    "confidence_set": "confidence.intervals",
+    "kl_set": "confidence.intervals",
     "Counts": "counts",
+    "Limits": "counts",
+    "Watch": "counts",
     "Certificate": "certificate",
     "certify": "certificate",
-    "Log": "live.logs",
-    "read_log": "live.logs",
-    "IntervalMDP": "models",
+    "Log": "logs.reading",
+    "read_log": "logs.reading",
+    "write_log": "logs.samples",
+    "IntervalMDP": "interval_mdp",
     "read_intervals": "models",
     "UCFH": "agents.ucfh",
+    "CertifiedUCFH": "agents.certified",
+    "Agent": "agents.base",
+    "Online": "agents.online",
+    "make_agent": "agents.registry",
+    "agent_class": "agents.registry",
     "Run": "simulation.run",
     "simulate": "simulation.simulate",
     "check_agent": "simulation.check",
+    "AgentError": "simulation.check",
+    "Comparison": "comparison.runner",
     "compare": "comparison.runner",
     "verify": "verification",
-    "make_agent": "agents.registry",
+    "Study": "experiments.spec",
+    "read_study": "studies.catalogue",
+    "run_jobs": "experiments.runner",
+    "Store": "experiments.store",
     "make": "problems",
     "read_model": "models",
     "write_model": "models",
@@ -45,18 +58,29 @@ TYPE_CHECKING = False  # as type checkers know it; importing typing would take t
 if TYPE_CHECKING:
     from typing import Any
 
+    from ucfh.agents.base import Agent as Agent
+    from ucfh.agents.certified import CertifiedUCFH as CertifiedUCFH
+    from ucfh.agents.online import Online as Online
+    from ucfh.agents.registry import agent_class as agent_class
     from ucfh.agents.registry import make_agent as make_agent
     from ucfh.agents.ucfh import UCFH as UCFH
     from ucfh.certificate import Certificate as Certificate
     from ucfh.certificate import certify as certify
+    from ucfh.comparison.runner import Comparison as Comparison
     from ucfh.comparison.runner import compare as compare
-    from ucfh.confidence import confidence_set as confidence_set
-    from ucfh.confidence import kl_set as kl_set
+    from ucfh.confidence.intervals import confidence_set as confidence_set
+    from ucfh.confidence.intervals import kl_set as kl_set
     from ucfh.counts import Counts as Counts
+    from ucfh.counts import Limits as Limits
+    from ucfh.counts import Watch as Watch
     from ucfh.errors import InputError as InputError
-    from ucfh.live.logs import Log as Log
-    from ucfh.live.logs import read_log as read_log
-    from ucfh.models import IntervalMDP as IntervalMDP
+    from ucfh.experiments.runner import run_jobs as run_jobs
+    from ucfh.experiments.spec import Study as Study
+    from ucfh.experiments.store import Store as Store
+    from ucfh.interval_mdp import IntervalMDP as IntervalMDP
+    from ucfh.logs.reading import Log as Log
+    from ucfh.logs.reading import read_log as read_log
+    from ucfh.logs.samples import write_log as write_log
     from ucfh.models import read_intervals as read_intervals
     from ucfh.models import read_model as read_model
     from ucfh.models import write_model as write_model
@@ -67,9 +91,11 @@ if TYPE_CHECKING:
     from ucfh.problem import MDP as MDP
     from ucfh.problem import Problem as Problem
     from ucfh.problems import make as make
+    from ucfh.simulation.check import AgentError as AgentError
     from ucfh.simulation.check import check_agent as check_agent
     from ucfh.simulation.run import Run as Run
     from ucfh.simulation.simulate import simulate as simulate
+    from ucfh.studies.catalogue import read_study as read_study
     from ucfh.theory.bounds import bounds as bounds
     from ucfh.theory.constants import Constants as Constants
     from ucfh.theory.constants import constants as constants
@@ -88,3 +114,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _explain_moved_modules() -> None:
+    """Let imports of modules that have moved fail with a line that says where to."""
+    import sys
+
+    from ucfh._support.moved import MovedModules
+
+    sys.meta_path.append(MovedModules())
+
+
+_explain_moved_modules()

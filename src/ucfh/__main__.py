@@ -2,7 +2,7 @@
 
 import sys
 
-from ucfh import interrupts
+from ucfh._support import interrupts
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
 def _end_workers() -> None:
     """End other processes, if there are any: Python would, when it hears no signal any more."""
     if "joblib" in sys.modules:
-        from ucfh.parallel import end_workers
+        from ucfh._support.parallel import end_workers
 
         with interrupts.listening():
             interrupts.keep()

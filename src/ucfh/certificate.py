@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.best import Best, Crossing
+from ucfh._support.defaults import DELTA
+from ucfh._support.validation import as_array
+from ucfh.confidence.values import Best, Crossing
 from ucfh.counts import MOST_COUNTED, Counts
-from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem, as_problem
-from ucfh.validation import as_array
 
 SHOWN = 10
 """How many of the pairs that hold a gap open are named."""
@@ -24,7 +24,7 @@ TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
 
 
 @dataclass(frozen=True)
-class Open:
+class UnknownPair:
     """A pair that holds the gap open.
 
     Attributes:
@@ -70,7 +70,7 @@ class Certificate:
     episodes: int
     method: str
     assumed: tuple[str, ...] = ()
-    missing: tuple[Open, ...] = field(default=())
+    missing: tuple[UnknownPair, ...] = field(default=())
     contradiction: str | None = None
 
     @property
@@ -93,7 +93,7 @@ class Certificate:
     @classmethod
     def of_dict(cls, saved: dict[str, Any], policy: NDArray[Any]) -> Certificate:
         """The converse of `as_dict`."""
-        missing = tuple(Open(**x) for x in saved["missing"])
+        missing = tuple(UnknownPair(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
@@ -138,12 +138,14 @@ def contradiction(problem: Problem, crossing: Crossing | None, delta: float) -> 
     )
 
 
-def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[Open, ...]:
+def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[UnknownPair, ...]:
     """The rows with the largest blame (rows,), by name."""
     total = float(blame.sum())
     worst = np.argsort(-blame, kind="stable")[:SHOWN]
     return tuple(
-        Open(*problem.table.pair_of(int(row)), int(counts.visits[row]), float(blame[row] / total))
+        UnknownPair(
+            *problem.table.pair_of(int(row)), int(counts.visits[row]), float(blame[row] / total)
+        )
         for row in worst
         if blame[row] > 0
     )
@@ -175,7 +177,7 @@ def certify(
     True
 
     """
-    from ucfh.live.logs import Log, read_log
+    from ucfh.logs.reading import Log, read_log
 
     if isinstance(data, (str, PathLike)):
         data, problem = read_log(data, problem), None

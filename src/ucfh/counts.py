@@ -1,7 +1,8 @@
-"""Counts: the one currency between the world and a learner.
+"""What the world and a learner exchange: counts one way, and how long to go on the other.
 
 A simulator, a live environment and a log all produce counts over the learner's table, and a
-learner never knows which of them did.
+learner never knows which of them did. The learner says in turn by which `Limits` it wants to know,
+and what is to be scored meanwhile (`Watch`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.validation import as_array, as_numbers
 from ucfh.errors import InputError, check_type
 from ucfh.problem import Problem, as_problem
-from ucfh.table import Bools, Floats, Ints, Table
-from ucfh.validation import as_array, as_numbers
+from ucfh.table import Table
+
+NEVER = np.iinfo(np.int64).max
+"""More visits than can be counted: the row changes nothing any more."""
 
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
@@ -32,7 +37,7 @@ class Counts:
         successors: (entries,) n(s, a, s').
         rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
         scores: (k,) what single episodes scored, for a learner that asked (see
-            `ucfh.agents.base.Watch`).
+            `Watch`).
         steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
 
     """
@@ -128,6 +133,46 @@ class Counts:
         self.visits[:] = arrays[f"{prefix}_visits"]
         self.successors[:] = arrays[f"{prefix}_successors"]
         self.rewards[:] = arrays[f"{prefix}_rewards"]
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What each episode is to be scored by: how much of its reward a policy would have earned.
+
+    An episode scores its reward while it follows the watched policy, and where it leaves it
+    ``leaving`` for the rest. Known rewards count with their mean.
+
+    Attributes:
+        rows: (H, S) the rows that the watched policy takes.
+        leaving: (H+1, S) what counts for the rest, by the step and state in which it is left.
+
+    """
+
+    rows: Ints
+    leaving: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """How much may be seen before a learner wants to know.
+
+    Attributes:
+        visits: (rows,) the world stops at the end of the first episode in which some row has
+            been visited this often since the last `Agent.observe`, at most 2^62; `NEVER` for
+            rows that change nothing, whose visits need not be counted. 0 stops after one
+            episode: at least one runs between two calls.
+        episodes: stop after so many episodes; None: no limit.
+        drop_surplus: whether visits beyond a row's limit are not to be counted.
+        watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
+        steps: whether to hand over every single step (`Counts.steps`); walked one by one too.
+
+    """
+
+    visits: Ints
+    episodes: int | None = None
+    drop_surplus: bool = False
+    watch: Watch | None = None
+    steps: bool = False
 
 
 def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:

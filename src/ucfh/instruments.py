@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._support.arrays import Floats, Ints
 from ucfh.errors import InputError
 from ucfh.planning import occupancy
 from ucfh.problem import MDP
-from ucfh.table import Floats, Ints
 
 MANY, BATCH = 2_000_000, 2_000_000
 """Stationary policies that are tried at most, and numbers computed with at once."""

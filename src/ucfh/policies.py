@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ucfh import files
+from ucfh._support import files
+from ucfh._support.arrays import Ints
+from ucfh._support.files import AnyPath, Labels, Object, naming
 from ucfh.errors import InputError, unknown
-from ucfh.files import AnyPath, Labels, Object, naming
 from ucfh.problem import MDP, Problem, as_problem
-from ucfh.table import Ints
 
 FORMAT, VERSION = "ucfh-policy", 1
 ENDINGS = (".csv", ".json")

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ucfh import validation
+from ucfh._support import validation
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.memory import check_memory
 from ucfh.errors import InputError, check_count, check_type
-from ucfh.memory import check_memory
-from ucfh.table import Bools, Floats, Ints, Rewards, Table, build
+from ucfh.table import Rewards, Table, build
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan

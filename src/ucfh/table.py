@@ -22,15 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.memory import check_memory
 from ucfh.errors import InputError
-from ucfh.memory import check_memory
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-
-MAX_ROUNDING = 1e-9
-"""Probabilities that sum to one up to this much are renormalised; more is an error."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from ucfh.instruments import knownness, local_variances, value_difference, weigh
 from ucfh.planning.optimistic import optimistic_model
 from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.run import TOLERANCE, Run
-from ucfh.simulation.watch import watch
+from ucfh.simulation.simulate import simulate
 from ucfh.theory.constants import Variant
 
 SURE = 1e-4
@@ -62,7 +62,7 @@ class Line:
 
 
 @dataclass
-class Reading:
+class PhaseReading:
     """What the instruments show of one phase."""
 
     balanced: bool
@@ -74,27 +74,32 @@ class Reading:
 
 
 @dataclass
-class Life:
+class CheckedRun:
     """One run, its phases, and what was seen in each."""
 
     run: Run
-    readings: list[Reading]
+    readings: list[PhaseReading]
 
-    def episodes(self, keep: Callable[[Reading], bool]) -> int:
+    def episodes(self, keep: Callable[[PhaseReading], bool]) -> int:
         """Episodes of the phases that are kept; the endless one does not count."""
         pairs = zip(self.run.rows, self.readings, strict=True)
         return sum(row.episodes for row, reading in pairs if keep(reading))
 
 
-def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Life:
+def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> CheckedRun:
     """Run a learner, reading the instruments in every phase."""
-    life = Life(*watch(mdp, agent, lambda: read(mdp, agent), episodes, seed))
-    if life.run.interrupted:
+    readings: list[PhaseReading] = []
+
+    def look(_: Run) -> None:
+        readings.append(read(mdp, agent))
+
+    run = simulate(mdp, agent, episodes, seed, on_phase=look)
+    if run.interrupted:
         raise KeyboardInterrupt  # part of a life says nothing of the whole
-    return life
+    return CheckedRun(run, readings)
 
 
-def read(mdp: MDP, agent: UCFH) -> Reading:
+def read(mdp: MDP, agent: UCFH) -> PhaseReading:
     """The instruments, for the policy that a learner is about to follow."""
     constants, box, policy = agent.constants, agent.box, agent.policy
     w = weights_by_row(mdp, policy)
@@ -106,7 +111,7 @@ def read(mdp: MDP, agent: UCFH) -> Reading:
         float((d * sigma).sum())
         for sigma, d in (local_variances(mdp, policy), local_variances(mdp, policy, p))
     ]
-    return Reading(
+    return PhaseReading(
         balanced=seen.balanced,
         captured=bool(box.holds(mdp.p, None)),
         mismatch=float(abs(agent.optimistic - mdp.value(policy))),
@@ -166,7 +171,7 @@ def verify(
     return [*_phase_lines(lives, epsilon, mdp.horizon), *_life_lines(lives, agent)]
 
 
-def _phase_lines(lives: list[Life], epsilon: float, horizon: int) -> list[Line]:
+def _phase_lines(lives: list[CheckedRun], epsilon: float, horizon: int) -> list[Line]:
     """Claims about single phases."""
     all_of = [reading for life in lives for reading in life.readings]
     captured = [x for x in all_of if x.captured]
@@ -185,7 +190,7 @@ def _phase_lines(lives: list[Life], epsilon: float, horizon: int) -> list[Line]:
     ]  # fmt: skip
 
 
-def _life_lines(lives: list[Life], agent: UCFH) -> list[Line]:
+def _life_lines(lives: list[CheckedRun], agent: UCFH) -> list[Line]:
     """Claims about whole lives, with a probability."""
     c, delta, trials = agent.constants, agent.delta, len(lives)
     printed = c.printed

@@ -282,7 +282,7 @@ def certify(
     x_pi: Floats,
     x_ahead: Floats,
 ) -> None:
-    """All bounds that `ucfh.best` rests on, in one sweep back in time; see there for the proofs.
+    """All bounds of `ucfh.confidence.values`, in one sweep back in time; see there for the proofs.
 
     eta_up, eta_low, eta_all (rows,) are budgets divided by n: for the mean of V*, from above and
     below, and for that of any function. r_up, r_low, r (1 or H, R): bounds and estimates of

@@ -16,8 +16,8 @@ import numba
 from numba.core import config
 from numba.core.caching import FunctionCache
 
+from ucfh._support.interrupts import held
 from ucfh.errors import InputError
-from ucfh.interrupts import held
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
     # as plain Python they would take hours, and some cannot run: they add as one act among threads

@@ -9,67 +9,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._support.arrays import Ints
 from ucfh.certificate import Certificate
-from ucfh.confidence import Box
-from ucfh.counts import Counts
+from ucfh.confidence.intervals import Box
+from ucfh.counts import Counts, Limits
 from ucfh.problem import Problem
-from ucfh.table import Floats, Ints
 
 if TYPE_CHECKING:
     from ucfh._kernels.online import Nature
     from ucfh.agents.online import Record
 
-    Follow = Callable[[np.random.Generator, Nature, int], tuple[int, Record]]
 
-NEVER = np.iinfo(np.int64).max
-"""More visits than can be counted: the row changes nothing any more."""
-
-
-@dataclass(frozen=True, eq=False)
-class Watch:
-    """What each episode is to be scored by: how much of its reward a policy would have earned.
-
-    An episode scores its reward while it follows the watched policy, and where it leaves it
-    ``leaving`` for the rest. Known rewards count with their mean.
+class LoopResult(NamedTuple):
+    """What a learner's own loop did.
 
     Attributes:
-        rows: (H, S) the rows that the watched policy takes.
-        leaving: (H+1, S) what counts for the rest, by the step and state in which it is left.
+        episodes: how many it ran before its policy was settled for ever.
+        record: the policies that it followed.
+        policy: (H, S) the last of them.
 
     """
 
-    rows: Ints
-    leaving: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """How much may be seen before a learner wants to know.
-
-    Attributes:
-        visits: (rows,) the world stops at the end of the first episode in which some row has
-            been visited this often since the last `Agent.observe`, at most 2^62; `NEVER` for
-            rows that change nothing, whose visits need not be counted. 0 stops after one
-            episode: at least one runs between two calls.
-        episodes: stop after so many episodes; None: no limit.
-        drop_surplus: whether visits beyond a row's limit are not to be counted.
-        watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
-        steps: whether to hand over every single step (`Counts.steps`); walked one by one too.
-
-    """
-
-    visits: Ints
-    episodes: int | None = None
-    drop_surplus: bool = False
-    watch: Watch | None = None
-    steps: bool = False
+    episodes: int
+    record: Record
+    policy: NDArray[Any]
 
 
 class Agent(ABC):
@@ -95,9 +64,8 @@ class Agent(ABC):
             goes on; None if it asks for none, or has what it asked for.
         samples: how often it has asked a generative model for a successor.
         follow: a loop of its own, for a learner whose policy may change in every episode: given a
-            generator, nature and a number of episodes, it runs so many, and tells how many it ran
-            before its policy was settled for ever, and what it followed. None: it has no such
-            loop, and is asked for `limits`.
+            generator, nature and a number of episodes, it runs that many (see `LoopResult`). None:
+            it has no such loop, and is asked for `limits`.
         has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
         planning_seconds: spent on planning, as far as it keeps count of that; compiling aside. In
             the compiled loops of learners that plan after every episode, acting is in it.
@@ -126,7 +94,7 @@ class Agent(ABC):
     scale: float = 1.0
     wants: Ints | None = None
     samples: int = 0
-    follow: Follow | None = None
+    follow: Callable[[np.random.Generator, Nature, int], LoopResult] | None = None
     has_run: bool = False
     planning_seconds: float = 0.0
     name: str

@@ -8,7 +8,8 @@
 
 Schedules: "growth" plans anew after 2 % more episodes, with all that was counted; "doubling" when
 the visits of some row have doubled, with those of that row; "paper" likewise, but for the first
-time after m w_min visits. Sets that hold at doublings only (`ucfh.sets`) need one of the latter.
+time after m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need one of the
+latter.
 """
 
 from __future__ import annotations
@@ -18,16 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.agents.base import Limits
-from ucfh.agents.directed import Directed
-from ucfh.agents.ucfh import UCFH
-from ucfh.best import Best
+from ucfh.agents.base import Agent
+from ucfh.agents.beliefs import SetBeliefs, ValueBeliefs
 from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
-from ucfh.counts import Counts
+from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
+from ucfh.confidence.values import Best
+from ucfh.counts import Counts, Limits
 from ucfh.errors import InputError, check_unit, unknown
 from ucfh.problem import Problem, as_problem
-from ucfh.sets import ALWAYS, AT_DOUBLINGS, Sets
-from ucfh.table import Ints
 from ucfh.theory.constants import Variant, constants_of
 
 GROWTH = 0.02
@@ -37,50 +36,16 @@ MOST = 2**62
 """A limit on visits that is never reached, but counted towards."""
 
 
-class Plain:
-    """What `CertifiedUCFH` believes and follows with a confidence set: optimism."""
-
-    watch = crossing = None  # the truth of an instant: nothing is kept that could be crossed
-
-    def __init__(self, problem: Problem, delta: float, kind: str) -> None:
-        self.problem = problem
-        self.sets = Sets(problem, delta, kind)
-        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
-
-    def learn(self, n: Counts, updates: Ints) -> None:
-        """Bound everything anew, and plan."""
-        self.sets.learn(n, updates)
-        self.policy, self.upper = self.sets.plan(n, optimistic=True)
-        self._certified, self.lower = self.sets.plan(n, optimistic=False)
-        self.gap = self.upper - self.lower
-
-    @property
-    def certified(self) -> Ints:
-        """(H, S) the rows of the policy that earns at least ``lower``."""
-        return self.problem.table.rows_of(self._certified, self.problem.horizon)
-
-    def score(self, scores: Any) -> None:
-        """Nothing is scored."""
-
-    def state(self) -> dict[str, Any]:
-        """All follows from the counts."""
-        return {}
-
-    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
-        """All follows from the counts."""
-        self.learn(n, updates)
-
-
-class CertifiedUCFH(UCFH):
-    """A policy, and a certificate that it is epsilon-optimal, with probability 1 - delta.
+class CertifiedUCFH(Agent):
+    """Learns until its policy is certified to be epsilon-optimal, with probability 1 - delta.
 
     Args:
         problem: what the learner is told.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        confidence: "best" (`ucfh.best`), or a kind of `ucfh.sets`.
+        confidence: "best" (`ucfh.confidence.values`), or a kind of `ucfh.confidence.sets`.
         schedule: "growth", "doubling" or "paper"; None: growth, if the sets allow it.
         variant, m: of the constants m and w_min, for schedule "paper".
-        stop: "certificate", or None to go on for ever.
+        stop: "certificate", or None to go on without an end.
         without: ideas of "best" that are switched off, to measure their worth.
 
     >>> from ucfh import make, simulate
@@ -91,6 +56,10 @@ class CertifiedUCFH(UCFH):
 
     """
 
+    name = "certified-ucfh"
+    reference = "UCFH's optimism, with bounds that hold at all times"
+    setting = "as here: episodic, stationary or stage-dependent; rewards known or not"
+    guarantee = "when it stops, its policy is within eps of optimal with probability 1 - delta"
     constants: Any = "derived: those of the sets; chosen: when to plan anew"
 
     def __init__(
@@ -137,9 +106,11 @@ class CertifiedUCFH(UCFH):
         self.updates = np.zeros(problem.table.rows, np.int64)
         self.updated = problem.table.start
         if confidence == "best":
-            self.beliefs: Directed | Plain = Directed(problem, epsilon, delta, self.without)
+            self.beliefs: SetBeliefs | ValueBeliefs = ValueBeliefs(
+                problem, epsilon, delta, self.without
+            )
         else:
-            self.beliefs = Plain(problem, delta, confidence)
+            self.beliefs = SetBeliefs(problem, delta, confidence)
         self._take_stock()
 
     @property
@@ -202,7 +173,7 @@ class CertifiedUCFH(UCFH):
         beliefs, problem = self.beliefs, self.problem
         best = Best(problem, self.delta)
         b = best.bounds(self.n)
-        by_difference = beliefs.by_difference if isinstance(beliefs, Directed) else False
+        by_difference = beliefs.by_difference if isinstance(beliefs, ValueBeliefs) else False
         return Certificate(
             beliefs.upper,
             beliefs.lower,
@@ -220,7 +191,7 @@ class CertifiedUCFH(UCFH):
     def settings(self) -> dict[str, Any]:
         """The arguments it was made with."""
         return {
-            "agent": "ucfh",
+            "agent": self.name,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "confidence": self.confidence,
@@ -230,6 +201,18 @@ class CertifiedUCFH(UCFH):
             "m": self.constants.m_given,
             "without": list(self.without),
         }
+
+    def __repr__(self) -> str:
+        settings = self.settings()
+        shown = ", ".join(
+            f"{key}={settings[key]!r}" for key in ("epsilon", "delta", "confidence", "schedule")
+        )
+        promise = (
+            f"stops once its policy is certified within {self.epsilon:g} of optimal"
+            if self.stop
+            else "never stops; its certificate holds at all times"
+        )
+        return f"CertifiedUCFH({shown}; {promise}, with probability {1 - self.delta:g})"
 
     def visits_of(self, row: int) -> int:
         """n of a row."""

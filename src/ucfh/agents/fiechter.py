@@ -24,10 +24,11 @@ import numpy as np
 
 from ucfh._kernels import online as kernels
 from ucfh._kernels.online import CAP_NEXT, NO_CAP, Rule
+from ucfh._support.arrays import Floats
 from ucfh.agents.mbie import l1_radius
 from ucfh.agents.online import Online, sheet_of, told_rewards
 from ucfh.problem import Problem
-from ucfh.table import Floats, Rewards
+from ucfh.table import Rewards
 
 
 class Fiechter(Online):

@@ -47,10 +47,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh._support.clock import work_seconds
+from ucfh.agents.base import Agent
 from ucfh.agents.online import check_scale, told_rewards
-from ucfh.clock import work_seconds
-from ucfh.counts import Counts
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import backward_induction, mean_rewards
 from ucfh.problem import Problem

@@ -40,11 +40,11 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels.online import NO_CAP, Rule
-from ucfh.agents.base import NEVER
+from ucfh._support.arrays import Floats
 from ucfh.agents.online import Online
+from ucfh.counts import NEVER
 from ucfh.errors import InputError
 from ucfh.problem import Problem
-from ucfh.table import Floats
 
 
 def l1_radius(states: int, log_terms: Floats, n: Floats) -> Floats:

@@ -27,9 +27,9 @@ from math import log
 import numpy as np
 
 from ucfh._kernels.online import CAP_HORIZON, Rule
-from ucfh.agents.base import NEVER
+from ucfh._support.arrays import Floats, Ints
 from ucfh.agents.phased import FULL, Phased, next_doubling
-from ucfh.table import Floats, Ints
+from ucfh.counts import NEVER
 
 
 class MVP(Phased):

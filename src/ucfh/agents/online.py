@@ -19,12 +19,13 @@ import numpy as np
 
 from ucfh._kernels import online as kernels
 from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
-from ucfh.agents.base import NEVER, Agent, Limits
-from ucfh.clock import work_seconds
-from ucfh.counts import Counts
+from ucfh._support.arrays import Floats, Ints
+from ucfh._support.clock import work_seconds
+from ucfh.agents.base import Agent, LoopResult
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_unit
 from ucfh.problem import Problem
-from ucfh.table import Floats, Ints, Rewards
+from ucfh.table import Rewards
 
 LINES = {
     "flat": FLAT,
@@ -165,10 +166,8 @@ class EveryEpisode(Agent):
         self.planning_seconds += work_seconds() - started
         return self.done or not np.array_equal(before, self.rows)
 
-    def follow(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int
-    ) -> tuple[int, Record]:
-        """Run so many episodes in one go: how many were run before it settled, and a record."""
+    def follow(self, rng: np.random.Generator, nature: kernels.Nature, episodes: int) -> LoopResult:
+        """Run that many episodes in one go, unless it settles before."""
         started, walked = work_seconds(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
@@ -183,7 +182,9 @@ class EveryEpisode(Agent):
                 break
         self.planning_seconds += work_seconds() - started
         self._catch_up()
-        return walked, Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+        record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+        policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)
+        return LoopResult(walked, record, policy)
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
@@ -206,7 +207,7 @@ class EveryEpisode(Agent):
         self._catch_up()
 
 
-class Drawing(EveryEpisode):
+class SeededLearner(EveryEpisode):
     """A learner that draws something itself; ``seed`` is that of its own generator."""
 
     def __init__(

@@ -22,13 +22,14 @@ import numpy as np
 
 from ucfh._kernels import online as kernels
 from ucfh._kernels.online import Rule
-from ucfh.agents.base import NEVER, Agent, Limits
+from ucfh._support.arrays import Floats, Ints
+from ucfh._support.clock import work_seconds
+from ucfh.agents.base import Agent
 from ucfh.agents.online import LINES, check_scale, sheet_of, told_rewards
-from ucfh.clock import work_seconds
-from ucfh.counts import Counts
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.problem import Problem
-from ucfh.table import Floats, Ints, Table
+from ucfh.table import Table
 
 FULL = 2**61
 """A row with so many visits changes nothing any more: counts have no room to double again."""

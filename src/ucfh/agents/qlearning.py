@@ -30,9 +30,9 @@ from math import log, sqrt
 import numpy as np
 
 from ucfh._kernels import online as kernels
+from ucfh._support.arrays import Floats, Ints
 from ucfh.agents.online import FIRST_TABLE, EveryEpisode, Record
 from ucfh.problem import Problem
-from ucfh.table import Floats, Ints
 
 
 class UCBH(EveryEpisode):

@@ -21,38 +21,39 @@ from ucfh.problem import MDP, Problem, as_problem, check_mdp
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
+    "certified-ucfh": "certified:CertifiedUCFH",
     # named in the paper
     "rmax": "rmax:RMax",
     "kakade": "rmax:Kakade",
     "mbie": "mbie:MBIE",
     "mbie-eb": "mbie:MBIEBonus",
-    "delayed-q": "attempts:DelayedQ",
+    "delayed-q": "delayed_q:DelayedQ",
     "ucrl2": "ucrl:UCRL2",
     "ucrl-gamma": "ucrl:UCRLGamma",
-    "mormax": "attempts:MoRMax",
+    "mormax": "mormax:MoRMax",
     "beb": "mbie:BEB",
     "auer-ortner": "ucrl:AuerOrtner",
     "fiechter": "fiechter:Fiechter",
-    "reveliotis": "acyclic:Reveliotis",
+    "reveliotis": "reveliotis:Reveliotis",
     "phased-q": "generative:PhasedQLearning",
     "indirect": "generative:Indirect",
     "azar": "generative:Azar",
     # after it
-    "psrl": "posterior:PSRL",
+    "psrl": "psrl:PSRL",
     "ucbvi-ch": "ucbvi:UCBVI",
     "ucbvi-bf": "ucbvi:UCBVIBernstein",
     "ubev": "ubev:UBEV",
-    "orlc": "accountable:ORLC",
-    "euler": "accountable:EULER",
+    "orlc": "orlc:ORLC",
+    "euler": "euler:EULER",
     "mvp": "mvp:MVP",
     "ucb-h": "qlearning:UCBH",
     "ucb-b": "qlearning:UCBB",
-    "bpi-ucbvi": "accountable:BPIUCBVI",
-    "opsrl": "posterior:OPSRL",
-    # floors and ceiling
-    "epsilon-greedy": "floors:EpsilonGreedy",
-    "uniform": "floors:Uniform",
-    "optimal": "floors:Optimal",
+    "bpi-ucbvi": "bpi_ucbvi:BPIUCBVI",
+    "opsrl": "psrl:OPSRL",
+    # baselines
+    "epsilon-greedy": "baselines:EpsilonGreedy",
+    "uniform": "baselines:Uniform",
+    "optimal": "baselines:Optimal",
 }
 """Where each class is: module of this package, and its name there."""
 

@@ -52,10 +52,10 @@ from math import ceil, log
 
 import numpy as np
 
-from ucfh.agents.base import NEVER
+from ucfh._support.arrays import Ints
 from ucfh.agents.mbie import l1_radius
 from ucfh.agents.phased import Threshold, best_rows, next_doubling
-from ucfh.table import Ints
+from ucfh.counts import NEVER
 
 
 class RMax(Threshold):

@@ -24,9 +24,9 @@ from math import log
 import numpy as np
 
 from ucfh._kernels.online import NO_CAP, Rule
+from ucfh._support.arrays import Floats
 from ucfh.agents.online import Online
 from ucfh.problem import Problem
-from ucfh.table import Floats
 
 
 class UBEV(Online):

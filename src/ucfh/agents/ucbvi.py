@@ -23,8 +23,8 @@ from math import log
 import numpy as np
 
 from ucfh._kernels.online import CAP_HORIZON, Rule
+from ucfh._support.arrays import Floats
 from ucfh.agents.online import Online
-from ucfh.table import Floats
 
 
 class UCBVI(Online):

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.agents.base import NEVER, Agent, Limits
-from ucfh.confidence import SETS, Box, choose_set
-from ucfh.counts import Counts
+from ucfh._support.arrays import Floats
+from ucfh.agents.base import Agent
+from ucfh.confidence.intervals import Box, choose_set
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import PhasePlanner, start_value
 from ucfh.problem import Problem, as_problem
-from ucfh.table import Floats, Rewards
+from ucfh.table import Rewards
 from ucfh.theory.constants import Variant, constants_of
 
 
@@ -43,15 +44,11 @@ class UCFH(Agent):
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
             random.
         confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or to
-            measure their worth the printed one less a condition, "without-bernstein" say. Those
-            that hold at all times ("kt", "kl-ball", "kt-ball", "best") or at doublings ("l1"),
-            other schedules and a stop make it a `ucfh.agents.certified.CertifiedUCFH`, where
-            "best" is the default.
-        schedule: when to update: "paper" as above; "doubling" or "growth", see there. None: as
-            above, but with a stop or another set "growth" or, if the set needs it, "doubling".
-        stop: None to go on for ever, or "certificate".
+            measure their worth the printed one less a condition, "without-bernstein" say.
         m: replaces the constant m, for tests and studies. No guarantee then: ``episode_bound``
             is None.
+        stop: None: it never says that it is done. `ucfh.CertifiedUCFH` does, and takes other
+            confidence sets and schedules.
 
     Attributes (besides those of `Agent`):
         constants: w_min, U_max, delta_1, m, cut-off (of the class: where they come from).
@@ -76,16 +73,6 @@ class UCFH(Agent):
     )
     box: Box
 
-    def __new__(cls, *_: Any, **choices: Any) -> UCFH:
-        """Algorithm 1, or its certified kin if a choice asks for that."""
-        printed = choices.get("confidence", "paper") in SETS
-        printed &= choices.get("schedule") in (None, "paper") and choices.get("stop") is None
-        if cls is UCFH and not printed:
-            from ucfh.agents.certified import CertifiedUCFH
-
-            cls = CertifiedUCFH
-        return super().__new__(cls)
-
     def __init__(
         self,
         problem: Problem,
@@ -94,11 +81,14 @@ class UCFH(Agent):
         *,
         variant: Variant = "paper",
         confidence: str = "paper",
-        schedule: str | None = None,
-        stop: str | None = None,
         m: float | None = None,
+        stop: None = None,
     ) -> None:
-        del schedule, stop  # `__new__` has seen to them
+        if stop is not None:
+            raise InputError(
+                f"UCFH never stops by itself: for stop={stop!r} use ucfh.CertifiedUCFH(problem, "
+                "epsilon, delta)"
+            )
         self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.confidence_set = choose_set(confidence)

@@ -52,13 +52,12 @@ from math import ceil, log, log2
 import numpy as np
 
 from ucfh._kernels.online import NO_CAP, Rule
-from ucfh.agents.base import NEVER, Limits
+from ucfh._support.arrays import Floats, Ints
 from ucfh.agents.phased import FULL, Phased
-from ucfh.confidence import Box
-from ucfh.counts import Counts
+from ucfh.confidence.intervals import Box
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError
 from ucfh.planning import extended_value_iteration
-from ucfh.table import Floats, Ints
 
 
 class UCRL2(Phased):
@@ -92,7 +91,7 @@ class UCRL2(Phased):
         self.v = Counts.zero(self.problem)
 
 
-class Boxed(Phased):
+class BoxLearner(Phased):
     """A learner that bounds every transition probability, and plans over the box."""
 
     box: Box
@@ -112,7 +111,7 @@ class Boxed(Phased):
         self.V[:], self.rows[:] = found.values, table.rows_of(found.policy, self.H)
 
 
-class AuerOrtner(Boxed, UCRL2):
+class AuerOrtner(BoxLearner, UCRL2):
     """Auer and Ortner's UCRL."""
 
     name = "auer-ortner"
@@ -147,7 +146,7 @@ class AuerOrtner(Boxed, UCRL2):
         return np.where(n < FULL / 8, needed.astype(np.int64) - n - v, NEVER)
 
 
-class UCRLGamma(Boxed):
+class UCRLGamma(BoxLearner):
     """UCRL-gamma, for at most two successors of a pair.
 
     Attributes:

@@ -4,52 +4,95 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ucfh import __version__, policies
-from ucfh.certificate import Certificate, certificate_of
-from ucfh.commands.learn import NOT_CERTIFIED, certificate_lines
+import typer
+
+from ucfh._support.defaults import DELTA
+from ucfh.commands.options import AcceptLosses, AsJson, Delta, Encoding, Epsilon, Force
+from ucfh.commands.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
 from ucfh.commands.progress import Bar
-from ucfh.commands.show import print_json
 from ucfh.errors import InputError, check_count
-from ucfh.files import check_outputs
-from ucfh.live.logs import Log, read_log
-from ucfh.problems import make
+
+if TYPE_CHECKING:
+    from ucfh.certificate import Certificate
+    from ucfh.logs.reading import Log
 
 
-def run_certify(
-    log: str,
-    *,
-    problem: str | None,
-    declared: dict[str, str | None],
-    horizon: int | None,
-    stage_dependent: bool,
-    columns: list[str],
-    epsilon: float,
-    delta: float,
-    hidden: list[str],
-    encoding: str | None,
-    strict: bool,
-    accept_losses: bool,
-    policy: str | None,
-    force: bool,
-    json: bool,
-) -> int:
-    """Certify what a log shows, print it, and return the exit code."""
+def certify(
+    log: Annotated[
+        str,
+        typer.Argument(metavar="LOG", help="a .csv, .jsonl or .parquet file", show_default=False),
+    ],
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            help="model file or named problem that the log is of; default: what the log shows"
+        ),
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option(help="all states: names with commas, or their number")
+    ] = None,
+    actions: Annotated[
+        str | None, typer.Option(help="all actions: names with commas, or their number")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="steps in an episode; default: the longest in the log")
+    ] = None,
+    stage_dependent: Annotated[
+        bool,
+        typer.Option("--stage-dependent", help="let transitions and rewards depend on the step t"),
+    ] = False,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="name of a column in the file, such as state=s; repeatable"),
+    ] = None,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = DELTA,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(help="ignore of --problem: rewards, successors or initial; repeatable"),
+    ] = None,
+    encoding: Encoding = None,
+    strict: Annotated[bool, typer.Option("--strict", help="stop at the first fault")] = False,
+    accept_losses: AcceptLosses = False,
+    policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Report what a log, collected by any policy, proves about the best policy.
+
+    Prints a policy, what it earns at least, what any policy earns at most, and how far it may be
+    from optimal; exit code 3 if that is more than epsilon. Rows that are lost because of their
+    outcome void the bounds: a log that lost more than a few rows in a thousand, or all of one step,
+    state or action, is refused.
+
+    \b
+    Examples:
+      ucfh certify shop.csv --epsilon 0.2 --policy shop-policy.csv
+      ucfh certify shop.csv --states door,browsing,paid,left --horizon 4 --json
+      ucfh certify tutoring.csv --problem tutoring
+    """
+    from ucfh import policies
+    from ucfh._support.files import check_outputs
+    from ucfh.certificate import certificate_of
+    from ucfh.logs.reading import read_log
+    from ucfh.problems import make
+
     inputs = [path for path in (log, problem) if path is not None]
     check_outputs([(policy, policies.ENDINGS)], inputs, force)
     told = None
     if problem is not None:
-        told = make(problem).problem.hiding(*cast(Any, hidden))
-    elif hidden:
-        raise InputError("--unknown is about --problem: without one nothing is told")
+        told = make(problem).problem.hiding(*cast(Any, unknown or []))
+    elif unknown:
+        raise InputError("--unknown is about --problem: pass that too, or leave --unknown out")
     with Bar() as bar:
         found = read_log(
             log,
             told,
-            columns=_columns(columns),
-            states=_names("--states", declared["states"]),
-            actions=_names("--actions", declared["actions"]),
+            columns=_columns(columns or []),
+            states=_names("--states", states),
+            actions=_names("--actions", actions),
             horizon=horizon,
             stage_dependent=stage_dependent,
             encoding=encoding,
@@ -69,7 +112,7 @@ def run_certify(
         policies.write_policy(known.policy, found.problem, policy, force)
         if not json:
             print(f"{'policy':>12}  {policy}")
-    return 0 if known.certified else NOT_CERTIFIED
+    raise typer.Exit(0 if known.certified else NOT_CERTIFIED)
 
 
 def _columns(given: list[str]) -> dict[str, str]:
@@ -118,6 +161,8 @@ def more_episodes(known: Certificate) -> float | None:
 
 def summary(log: str, found: Log, known: Certificate, more: float | None) -> dict[str, Any]:
     """A certificate in a few numbers, for programs."""
+    from ucfh import __version__
+
     return {
         "log": log,
         "rows": found.rows,
@@ -143,12 +188,11 @@ def print_certificate(log: str, found: Log, known: Certificate, more: float | No
     }
     if not known.certified:
         lines["more"] = (
-            "no number of episodes of this kind will do: some pairs are never visited"
+            "no number of episodes of this kind is enough: some pairs are never visited"
             if more is None
-            else f"about {more:.2g} more episodes of this kind for epsilon {known.epsilon:g}"
+            else f"about {more:.2g} more episodes of this kind to reach epsilon {known.epsilon:g}"
         )
+    print_lines(lines)
     for fault in found.faults:
-        lines[f"fault {len(lines)}"] = str(fault)
-    for key, text in lines.items():
-        print(f"{key.split()[0]:>12}  {text}")
-    print(f"{'if':>12}  " + f"\n{'':>12}  ".join(known.assumed))
+        print_lines({"fault": str(fault)})
+    print_lines({"assumed": f"\n{'':>14}".join(known.assumed)})

@@ -1,54 +1,84 @@
-"""``ucfh compare`` and ``ucfh agents``."""
+"""``ucfh compare``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ucfh import __version__
-from ucfh.agents.registry import AGENTS, ORIGINS, origins, parameters_of, read_name
+import typer
+
+from ucfh._support.defaults import DELTA
+from ucfh.commands.options import AsJson, Delta, Epsilon, Force, ProblemName
+from ucfh.commands.printing import print_json, print_lines
 from ucfh.commands.progress import Bar
-from ucfh.commands.show import print_json
-from ucfh.comparison.runner import Comparison, Maker, Standing, compare, makers
-from ucfh.comparison.statistics import LEVEL, Interval, seeds_needed
 from ucfh.errors import InputError, check_count, check_unit
-from ucfh.files import check_outputs
-from ucfh.interrupts import exit_code
-from ucfh.problem import MDP
-from ucfh.problems import make
-from ucfh.report.comparison import plot_comparison
-from ucfh.report.figures import ENDINGS
 
-FACTS = ("reference", "setting", "guarantee", "constants")
-"""What is told of an agent."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ucfh._support.statistics import Interval
+    from ucfh.comparison.runner import Comparison, Maker, Standing
+    from ucfh.problem import MDP
 
 INCOMPLETE = 1
-"""The exit code of a comparison in which some run came to nothing."""
+"""The exit code of a comparison in which some run failed."""
 
 USUAL = (
     "ucfh", "rmax", "mbie-eb", "ucrl2", "psrl", "ucbvi-ch", "ucbvi-bf", "ubev", "orlc", "euler",
     "mvp", "ucb-h", "epsilon-greedy", "uniform",
 )  # fmt: skip
-"""The agents that are compared if none are named, as far as they fit the problem."""
+"""The learners that are compared if none are named, as far as they fit the problem."""
 
 
-def run_compare(
-    problem: str,
-    *,
-    agents: str | None,
-    episodes: int,
-    seeds: int,
-    epsilon: float,
-    delta: float,
-    scale: float,
-    workers: int | None,
-    plot: str | None,
-    force: bool,
-    json: bool,
-) -> int:
-    """Compare learners, print how they did, draw it if asked to, and return the exit code."""
+def compare(
+    problem: ProblemName,
+    agents: Annotated[
+        str | None,
+        typer.Option(
+            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf; default: a "
+            "dozen that fit the problem",
+            show_default=False,
+        ),
+    ] = None,
+    episodes: Annotated[int, typer.Option(help="episodes of every run")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="runs of every learner")] = 20,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = DELTA,
+    scale: Annotated[
+        float,
+        typer.Option(help="factor on all bonuses: below 1 explores less, without a guarantee"),
+    ] = 1.0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="number of processes; default: one per core; same result", show_default=False
+        ),
+    ] = None,
+    plot: Annotated[str | None, typer.Option(help="write a figure: .png, .svg or .pdf")] = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Compare learners on a problem, with the same seeds, and rank them by regret.
+
+    Regret and mistakes (episodes whose policy loses more than epsilon) are exact for the policies
+    followed. Prints medians over the seeds with intervals, and which differences are significant.
+    Exit code 1 if a run failed: the others are kept. Ctrl-C keeps what was run.
+
+    \b
+    Examples:
+      ucfh compare chain:n=5 --plot chain.png
+      ucfh compare riverswim --agents psrl,ucbvi-bf,uniform --episodes 50000
+      ucfh compare hard:n=4 --scale 0.1 --json
+    """
+    from ucfh._support.canvas import ENDINGS
+    from ucfh._support.files import check_outputs
+    from ucfh._support.interrupts import exit_code
+    from ucfh.comparison.figures import plot_comparison
+    from ucfh.comparison.runner import compare as compare_on
+    from ucfh.comparison.runner import makers
+    from ucfh.problems import make
+
     check_outputs([(plot, ENDINGS)], [problem], force)
     for name, share in (("epsilon", epsilon), ("delta", delta)):
         check_unit(name, share)
@@ -64,7 +94,7 @@ def run_compare(
         def report(done: int, total: int) -> None:
             bar.show(f"{done} of {total} runs", done / total)
 
-        result = compare(mdp, made, episodes, seeds, epsilon, workers=workers, progress=report)
+        result = compare_on(mdp, made, episodes, seeds, epsilon, workers=workers, progress=report)
     if json:
         about = {"problem": problem, "delta": delta, "scale": scale}
         print_json(about | summary(result) | {"seconds": perf_counter() - started})
@@ -80,11 +110,11 @@ def run_compare(
     if result.interrupted:
         print(
             f"ucfh: interrupted; this is what was run until then: {result.complete} of {seeds} "
-            "seeds with all agents",
+            "seeds with all learners",
             file=sys.stderr,
         )
-        return exit_code()
-    return INCOMPLETE if result.failures else 0
+        raise typer.Exit(exit_code())
+    raise typer.Exit(INCOMPLETE if result.failures else 0)
 
 
 def split_names(text: str) -> list[str]:
@@ -103,7 +133,9 @@ def split_names(text: str) -> list[str]:
 
 
 def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Maker]:
-    """The usual agents, without those that do not fit the problem."""
+    """The usual learners, without those that do not fit the problem."""
+    from ucfh.comparison.runner import makers
+
     found: dict[str, Maker] = {}
     for name in USUAL:
         try:
@@ -122,6 +154,8 @@ def _scaled(result: Comparison) -> str:
 
 def summary(result: Comparison) -> dict[str, Any]:
     """A comparison for programs."""
+    from ucfh import __version__
+
     return {
         "agents": [_summary_of(standing) for standing in result.standings()],
         "grid": result.grid.tolist(),
@@ -142,6 +176,8 @@ NUMBERS = (
 
 
 def _summary_of(standing: Standing) -> dict[str, Any]:
+    from ucfh._support.statistics import LEVEL
+
     place = standing.place
     runs = [{name: getattr(x, name) for name in ("seed", *NUMBERS)} for x in standing.outcomes]
     curves = {
@@ -166,18 +202,17 @@ def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> N
     standings = result.standings()
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
-        "compared": f"{len(result.agents)} agents, {result.episodes} episodes, {result.seeds} "
+        "compared": f"{len(result.agents)} learners, {result.episodes} episodes, {result.seeds} "
         f"seeds; epsilon {result.epsilon:g}, delta {delta:g}",
-        "optimum": f"{result.optimal:.6g} is earned in an episode by the best policy",
+        "optimum": f"the best policy earns {result.optimal:.6g} per episode",
     }
     scaled = [f"{x.place.agent} {s:g}" for x in standings if (s := x.outcomes[0].scale) != 1]
     if scaled:
         lines["scale"] = f"bonuses are scaled, no theorem holds: {', '.join(scaled)}"
-    for key, text in lines.items():
-        print(f"{key:>12}  {text}")
+    print_lines(lines)
     print()
     if not standings:
-        print("No run came through.")
+        print("Every run failed.")
         return
     _print_table(standings, result)
     print()
@@ -188,7 +223,7 @@ def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> N
 def _print_table(standings: list[Standing], result: Comparison) -> None:
     columns: dict[str, Callable[[Standing], str]] = {
         "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
-        "agent": lambda x: x.place.agent,
+        "learner": lambda x: x.place.agent,
         "regret": lambda x: _show(x.of("regret")),
         "mistakes": lambda x: _show(x.of("mistakes")),
         "last mistake": lambda x: _show(x.of("last_mistake"), most=result.episodes),
@@ -203,16 +238,18 @@ def _print_table(standings: list[Standing], result: Comparison) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = [
-            cell.ljust(width) if name == "agent" else cell.rjust(width)
+            cell.ljust(width) if name == "learner" else cell.rjust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         print("  ".join(cells).rstrip())
 
 
 def _print_notes(standings: list[Standing], episodes: int) -> None:
+    from ucfh._support.statistics import LEVEL, seeds_needed
+
     coverage = min(x.of("regret").coverage for x in standings)
     few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
-    print(f"[ ]   hold the median over all seeds with probability {coverage:.1%}{few}")
+    print(f"[ ]   {coverage:.1%} confidence interval of the median over all seeds{few}")
     if any(x.of("last_mistake").high >= episodes for x in standings):
         print("+     the last episode was still a mistake")
     best, *others = (x.place for x in standings)
@@ -220,15 +257,15 @@ def _print_notes(standings: list[Standing], episodes: int) -> None:
         print(
             "p     of the difference in regret, paired by seed: exact signed-rank test, corrected"
         )
-        print("      for all pairs (Holm); rank: those who are told apart by it at 5 %")
+        print("      for all pairs (Holm); rank: by the differences that are significant at 5 %")
         close = [place.agent for place in others if place.p is not None and place.p > 1 - LEVEL]
         needed = seeds_needed(len(standings))
         if max(len(x.outcomes) for x in standings) < needed:
-            print(f"So few seeds tell nobody apart: pass --seeds {needed} or more.")
+            print(f"No difference can be significant with so few seeds: pass --seeds {needed}.")
         elif close:
-            print(f"{best.agent} and these are not told apart: {', '.join(close)}")
+            print(f"{best.agent} is not significantly better than: {', '.join(close)}")
         else:
-            print(f"{best.agent} is told apart from all others")
+            print(f"{best.agent} is significantly better than all others")
 
 
 def _print_constants(standings: list[Standing]) -> None:
@@ -237,18 +274,22 @@ def _print_constants(standings: list[Standing]) -> None:
     for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
         told = _origins(x.outcomes[0].constants)
         by_origin.setdefault(told, []).append(x.place.agent)
-    print("Where the agents' constants come from (one in full: ucfh agents NAME):")
+    print("Where the learners' constants come from (one in full: ucfh agents NAME):")
     for told, agents in by_origin.items():
         print(f"  {told}: {', '.join(agents)}")
 
 
 def _origins(constants: str) -> str:
     """The kinds of origin that a text names, in a few words."""
+    from ucfh.agents.registry import origins
+
     return ", ".join(origins(constants)) or "none"
 
 
 def _told_first(constants: str) -> list[int]:
     """Sorts texts by the origins that they name, published ones first."""
+    from ucfh.agents.registry import ORIGINS, origins
+
     return [ORIGINS.index(origin) for origin in origins(constants)] or [len(ORIGINS)]
 
 
@@ -269,36 +310,3 @@ def _number(value: float) -> str:
     if 100 <= value < 1e6:
         return f"{value:.0f}"
     return f"{value:.3g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
-
-
-def show_agents(name: str | None, json: bool) -> None:
-    """The list of agents, or one of them in full."""
-    listed: list[dict[str, Any]] = []
-    for key in AGENTS if name is None else [name]:
-        found, given = read_name(key)
-        facts = {what: getattr(found, what) for what in FACTS}
-        listed.append({"name": found.name, **facts, "parameters": parameters_of(found) | given})
-    if json:
-        print_json({"agents": listed})
-        return
-    if name is not None:
-        parameters = listed[0].pop("parameters")
-        for key, text in listed[0].items():
-            print(f"{key:>12}  {text}")
-        for key, default in parameters.items():
-            print(f"{'parameter':>12}  {key}" + ("" if default is None else f" = {default}"))
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    table.add_column("agent", no_wrap=True)
-    for heading in FACTS:
-        table.add_column(heading)
-    for row in listed:
-        facts = row | {"constants": _origins(row["constants"])}
-        table.add_row(*(facts[key] for key in ("name", *FACTS)))
-    console = Console(highlight=False, markup=False)
-    console.print(table)
-    console.print("one in full, with its parameters: ucfh agents NAME")

@@ -3,71 +3,114 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from math import inf
-from typing import Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-import numpy as np
+import typer
 
-from ucfh import __version__, policies
-from ucfh.agents.base import Agent
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.agents.registry import agent_class, make_agent
-from ucfh.agents.ucfh import UCFH
-from ucfh.certificate import Certificate
-from ucfh.clock import compile_seconds
+from ucfh._support.defaults import DELTA
+from ucfh._support.files import labels_of
+from ucfh.commands.options import AcceptLosses, AsJson, Delta, Encoding, Epsilon, Force, ProblemName
+from ucfh.commands.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
 from ucfh.commands.progress import Bar
-from ucfh.commands.show import print_json
 from ucfh.errors import InputError
-from ucfh.files import Labels, check_outputs
-from ucfh.interrupts import check, exit_code, keep
-from ucfh.problem import MDP, Problem
-from ucfh.problems import make
-from ucfh.report import figures
-from ucfh.simulation import record
-from ucfh.simulation.run import TOLERANCE, Run
-from ucfh.simulation.simulate import simulate
 
-CERTIFIED = {"confidence": "best", "schedule": None, "stop": "certificate"}
-"""What ucfh is asked for if no option says otherwise."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
+    from ucfh.agents.base import Agent
+    from ucfh.problem import MDP
+    from ucfh.simulation.run import Run
+
+CERTIFIED, PRINTED = "certified-ucfh", "ucfh"
 MANY = 10**9
 """Episodes that a learner is told of which wants to know how many there will be."""
 
-NOT_CERTIFIED = 3
-"""The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
 
-
-def run_learn(
-    problem: str,
-    *,
-    agent: str,
-    settings: dict[str, Any],
-    epsilon: float,
-    delta: float,
-    hidden: list[str],
-    episodes: int | None,
-    seed: int,
-    method: str,
-    log: str | None,
-    encoding: str | None,
-    accept_losses: bool,
-    plot: str | None,
-    policy: str | None,
-    save: str | None,
-    resume: str | None,
-    force: bool,
-    json: bool,
+def learn(
+    problem: ProblemName,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = DELTA,
+    agent: Annotated[
+        str, typer.Option(help="learner (see: ucfh agents); ucfh is the same as --paper")
+    ] = CERTIFIED,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="run Algorithm 1 as printed, which never stops by itself"),
+    ] = False,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="run Algorithm 1 with constants as in the paper, or corrected"),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option(
+            help="confidence sets: best, kt, kt-ball, kl-ball, l1, kl, paper; default: best; with "
+            "--paper: paper or kl"
+        ),
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="when to plan again: growth (2 % more episodes), doubling")
+    ] = None,
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(help="hide from the learner: rewards, successors or initial; repeatable"),
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="largest number of episodes; default: until it is done")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="random seed of the simulation")] = 0,
+    step: Annotated[
+        bool, typer.Option("--step", help="walk every episode instead of exact bulk simulation")
+    ] = False,
+    log: Annotated[
+        str | None, typer.Option(help="start with the counts of a log: .csv, .jsonl or .parquet")
+    ] = None,
+    encoding: Encoding = None,
+    accept_losses: AcceptLosses = False,
+    plot: Annotated[
+        str | None, typer.Option(help="write a figure of the run: .png, .svg or .pdf")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="write the last policy: .csv or .json")] = None,
+    save: Annotated[
+        str | None, typer.Option(help="save the run, to read or to resume: .npz")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="continue a saved run (same problem, learner and seed)")
+    ] = None,
+    force: Force = False,
+    json: AsJson = False,
 ) -> None:
-    """Run a learner, print what came of it, write what was asked for."""
-    if agent != "ucfh":
-        agent_class(agent.partition(":")[0])  # an error if there is none
-        if settings != CERTIFIED or log is not None:
-            raise InputError(
-                "--paper, --variant, --confidence, --schedule and --log are about the learner "
-                f"ucfh: leave them out, or --agent {agent}"
-            )
+    """Learn a problem until the policy is certified to be within epsilon of optimal.
+
+    The learner never sees the transition probabilities. With --paper it is Algorithm 1 as printed:
+    its mistakes are counted exactly until its policy can never change again, even if that takes
+    1e15 episodes. Ctrl-C keeps what was run.
+
+    \b
+    Examples:
+      ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot tutoring.png
+      ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper
+      ucfh learn chain:n=8 --variant corrected --confidence kl --json
+      ucfh learn calls --unknown rewards --save calls.npz
+      ucfh learn riverswim --agent psrl --episodes 5000
+    """
+    from ucfh import policies
+    from ucfh._support import canvas
+    from ucfh._support.files import check_outputs
+    from ucfh._support.interrupts import exit_code
+    from ucfh.agents.registry import make_agent
+    from ucfh.problems import make
+    from ucfh.simulation import run_file
+    from ucfh.simulation.run import Run
+    from ucfh.simulation.simulate import simulate
+
+    if paper and variant not in (None, "paper"):
+        raise InputError(f"--paper and --variant {variant} contradict each other: leave one out")
+    agent, choices = _choose(agent, paper or variant is not None, variant, confidence, schedule)
+    method: Literal["bulk", "step"] = "step" if step else "bulk"
+    hidden = unknown or []
     if log is None and (encoding is not None or accept_losses):
         raise InputError(
             "--encoding and --accept-losses are about --log: leave them out, or pass it"
@@ -77,25 +120,21 @@ def run_learn(
     # in this order: a figure, which depends on most, comes last and costs no other file
     outputs = [
         ("policy", policy, policies.ENDINGS),
-        ("run", save, record.ENDINGS),
-        ("figure", plot, figures.ENDINGS),
+        ("run", save, run_file.ENDINGS),
+        ("figure", plot, canvas.ENDINGS),
     ]
     inputs = [path for path in (problem, log, resume) if path is not None]
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
-    learner: Agent
-    if agent == "ucfh":
-        learner = UCFH(told, epsilon, delta, **settings)
-    else:
-        announced = MANY if episodes is None else episodes
-        learner = make_agent(agent, mdp, epsilon, delta, announced, seed, problem=told)
+    announced = MANY if episodes is None else episodes
+    learner = make_agent(agent + choices, mdp, epsilon, delta, announced, seed, problem=told)
     if log is not None:
         _begin_with(learner, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with Bar() as bar:
         report = partial(_report, bar, learner, episodes, method)
-        run = simulate(mdp, learner, episodes, seed, cast(Any, method), report, old)
+        run = simulate(mdp, learner, episodes, seed, method, report, old)
     if old is not None and old.final:
         print(f"ucfh: the run in {resume} is finished: this is its result again", file=sys.stderr)
     if json:
@@ -122,22 +161,50 @@ def run_learn(
     if failed is not None:
         raise failed
     if run.interrupted:
-        how = "" if save is None else f"; go on with --resume {save}"
+        how = "" if save is None else f"; continue with --resume {save}"
         print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
         sys.exit(exit_code())
     if run.certificate is not None and run.certificate.contradiction is not None:
         sys.exit(NOT_CERTIFIED)
 
 
+def _choose(
+    agent: str, paper: bool, variant: str | None, confidence: str | None, schedule: str | None
+) -> tuple[str, str]:
+    """The learner's name, and the parameters that options give it: "ucfh", ":confidence=kl"."""
+    given = {"variant": variant, "confidence": confidence, "schedule": schedule}
+    choices = {key: value for key, value in given.items() if value is not None}
+    if agent not in (CERTIFIED, PRINTED):
+        if choices or paper:
+            raise InputError(
+                "--paper, --variant, --confidence and --schedule are about the learners ucfh and "
+                f"certified-ucfh: leave them out, or --agent {agent}"
+            )
+        return agent, ""
+    if paper or agent == PRINTED:
+        agent = PRINTED
+        if confidence not in (None, "paper", "kl"):
+            raise InputError(
+                f"--paper has the sets paper and kl, not {confidence}: leave --paper out"
+            )
+        if schedule is not None:
+            raise InputError("--paper has its own schedule: leave --schedule out")
+    return agent, ":" * bool(choices) + ",".join(f"{k}={v}" for k, v in choices.items())
+
+
 def _begin_with(
     learner: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
 ) -> None:
     """Let the learner start with what a log shows, if that is no other task than the model."""
-    from ucfh.live.agreement import ALPHA, disagreement
-    from ucfh.live.logs import read_log
+    from ucfh.agents.certified import CertifiedUCFH
+    from ucfh.logs.agreement import ALPHA, disagreement
+    from ucfh.logs.reading import read_log
 
     if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":
-        raise InputError("--log needs a learner whose sets hold at all times: leave --paper out")
+        raise InputError(
+            "--log needs the certified learner, whose sets hold at all times: leave --paper, "
+            "--agent and --schedule out"
+        )
     with Bar() as bar:
         found = read_log(
             log,
@@ -157,31 +224,29 @@ def _begin_with(
             f"alone: ucfh certify {log}"
         )
     learner.observe(found.counts)
-    print(f"ucfh: beginning with {found.episodes} episodes of {log}", file=sys.stderr)
+    print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
 
 
 def _method(agent: Agent) -> str:
     """How a learner learns, in a few words."""
     settings = agent.settings()
-    if not isinstance(agent, UCFH):
-        return agent.reference
-    constants = f"{settings['variant']} constants"
-    if settings["m"] is not None:
-        constants += f" but for m = {settings['m']:g}"
-    if isinstance(agent, CertifiedUCFH):
+    if agent.name == CERTIFIED:
         schedule = f"{settings['schedule']} schedule"
         if settings["schedule"] == "paper":
-            schedule += f" with {constants}"
-        return f"{settings['confidence']} sets, {schedule}, to a certificate"
-    if settings["m"] is not None:
-        constants += " (no guarantee)"
-    return f"{constants}, {settings['confidence']} sets"
+            schedule += f" with {settings['variant']} constants"
+        return f"{settings['confidence']} sets, {schedule}"
+    if agent.name == PRINTED:
+        return f"{settings['variant']} constants, {settings['confidence']} sets"
+    return agent.reference
 
 
 def summary(
     problem: str, mdp: MDP, agent: str, delta: float, seed: int, run: Run
 ) -> dict[str, Any]:
     """A run in a few numbers, for programs."""
+    from ucfh import __version__
+    from ucfh._support.clock import compile_seconds
+
     mistakes, value = run.mistakes(), mdp.value(run.policy)
     known = run.certificate
     return {
@@ -217,6 +282,8 @@ def summary(
 
 def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
     """A run for a person."""
+    from ucfh._support.clock import compile_seconds
+
     mistakes, bound, known = run.mistakes(), run.episode_bound, run.certificate
     why = (
         "certified"
@@ -227,12 +294,12 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if run.final
         else "interrupted"
         if run.interrupted
-        else "capped; the learner was not done"
+        else "the most that was allowed; the learner is not done"
     )
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
         "learner": f"{agent.settings()['agent']}, {_method(agent)}; epsilon {run.epsilon:g}, "
-        f"delta {agent.delta:g}" + (f"; not told: {', '.join(hidden)}" if hidden else ""),
+        f"delta {agent.delta:g}" + (f"; hidden: {', '.join(hidden)}" if hidden else ""),
         "episodes": f"{_count(run.episodes)} ({why})",
     }
     if known is None:
@@ -241,27 +308,25 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         lines["mistakes"] = f"{mistakes:.4g} episodes were worse than epsilon" + (
             "" if bound is None else f"; {whose} allows {bound:.3g}"
         )
-        if isinstance(agent, UCFH):
-            lines["updates"] = f"{run.updates} of the model" + (
+        if agent.name == PRINTED:
+            lines["updates"] = f"{run.updates} updates of the model" + (
                 "" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"
             )
         else:
-            lines["policies"] = f"{len(run.rows)} were followed, one after the other"
+            lines["policies"] = f"{len(run.rows)} followed, one after the other"
     else:
         lines |= certificate_lines(known, mdp.problem)
     value = mdp.value(run.policy)
     lines |= {
-        "value": f"{value:.6g} is what the policy really earns, of an optimal "
-        f"{run.optimal:.6g} (gap {max(0.0, run.optimal - value):.3g})",
+        "truth": f"the policy really earns {value:.6g} per episode, the best one {run.optimal:.6g} "
+        f"(loss {max(0.0, run.optimal - value):.3g})",
         "took": f"{run.seconds:.2f} s, and {compile_seconds():.2f} s to compile or load code",
     }
     if mdp.note:
         lines["note"] = mdp.note
-    for key, text in lines.items():
-        print(f"{key:>12}  {text}")
-    print("\nAn episode under the policy, as it may go:")
-    states = Labels("state", mdp.problem.state_names, mdp.states)
-    actions = Labels("action", mdp.problem.action_names, mdp.actions)
+    print_lines(lines)
+    print("\nExample episode under this policy:")
+    states, actions = labels_of(mdp.problem)
     course = example_episode(mdp, run.policy)
     width = max(5, *(len(str(states.label(s))) for _, s, _ in course))
     print(f"{'step':>12}  {'state':<{width}}  action")
@@ -278,33 +343,10 @@ def _count(episodes: int) -> str:
     return str(episodes) if episodes < 1e6 else f"{episodes:.4g}"
 
 
-def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
-    """A certificate for a person: what is known, with what probability, what is missing."""
-    if known.contradiction is not None:
-        return {"refuted": known.contradiction}
-    sure = f"with probability {1 - known.delta:g}"
-    near = "optimal" if known.gap < TOLERANCE else f"within {known.gap:.4g} of optimal"
-    lines = {
-        "known": f"{sure}: V* <= {known.upper:.4g}, this policy earns >= {known.lower:.4g} and is "
-        f"{near}"
-    }
-    if not known.certified and known.missing:
-        states = Labels("state", problem.state_names, problem.states)
-        actions = Labels("action", problem.action_names, problem.actions)
-        pairs = [
-            f"{actions.label(x.action)} in {states.label(x.state)}"
-            + (f" at step {x.stage + 1}" if problem.table.stages > 1 else "")
-            + f" ({x.visits} visits, {x.share:.0%})"
-            if x.state >= 0
-            else f"where episodes start ({x.visits} seen, {x.share:.0%})"
-            for x in known.missing[:5]
-        ]
-        lines["missing"] = "most is unknown about: " + "; ".join(pairs)
-    return lines
-
-
 def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
-    """(t, s, a) of one episode, always the same one."""
+    """(t, s, a) of one episode, always the same one; policy (H, S)."""
+    import numpy as np
+
     table, rng = mdp.table, np.random.default_rng(0)
     rows = table.rows_of(policy, mdp.horizon)
     s = int(rng.choice(mdp.states, p=mdp.initial))
@@ -318,6 +360,8 @@ def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
 
 def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> None:
     """Show episodes, phase and what is left; from now on there is something to keep."""
+    from ucfh._support.interrupts import check, keep
+
     keep()
     check()
     if not bar.watched:

@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-Problem = Annotated[
+ProblemName = Annotated[
     str,
     typer.Argument(
         metavar="PROBLEM",
@@ -14,8 +14,8 @@ Problem = Annotated[
         show_default=False,
     ),
 ]
-Epsilon = Annotated[float, typer.Option(help="how much worse than the optimum is still good")]
-Delta = Annotated[float, typer.Option(help="the probability with which the guarantee may fail")]
+Epsilon = Annotated[float, typer.Option(help="largest acceptable loss per episode")]
+Delta = Annotated[float, typer.Option(help="probability that the guarantee may fail")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 Encoding = Annotated[
     str | None, typer.Option(help="encoding of the log, such as cp1252; default: utf-8")

@@ -8,19 +8,18 @@ import json as jsonlib
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 
-from ucfh import __version__, files, policies
-from ucfh.commands.show import print_json
+from ucfh._support import files
+from ucfh.commands.options import AsJson, Force
+from ucfh.commands.printing import print_json, print_lines
 from ucfh.errors import check_count
-from ucfh.files import AnyPath
-from ucfh.models import IntervalMDP, read_intervals
-from ucfh.table import Floats
 
 if TYPE_CHECKING:
+    from ucfh._support.arrays import Floats
+    from ucfh.interval_mdp import IntervalMDP
     from ucfh.planning import Plan
 
 MOST_SHOWN = 10
@@ -35,19 +34,59 @@ KINDS = {
 }
 
 
-def run_plan(
-    model: str,
-    *,
-    robust: bool,
-    horizon: int | None,
-    others: Mapping[str, str | None],
-    policy: str | None,
-    values: str | None,
-    threads: int | None,
-    force: bool,
-    json: bool,
+def plan(
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="a .json, .npz, or PRISM's .tra", show_default=False),
+    ],
+    robust: Annotated[
+        bool,
+        typer.Option("--robust", help="plan for the worst model in the intervals, not the best"),
+    ] = False,
+    horizon: Annotated[
+        int | None, typer.Option(help="steps in an episode; .tra files do not say it")
+    ] = None,
+    states: Annotated[
+        str | None, typer.Option(help="file of state names; default: the .sta beside the .tra")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="file of labels, for init; default: the .lab beside it")
+    ] = None,
+    state_rewards: Annotated[
+        str | None, typer.Option(help="file of state rewards; default: the .srew beside it")
+    ] = None,
+    transition_rewards: Annotated[
+        str | None, typer.Option(help="file of transition rewards; default: the .trew beside it")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
+    values: Annotated[str | None, typer.Option(help="write the values: .csv or .json")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="number of threads; default: all cores where that pays; same result"),
+    ] = None,
+    force: Force = False,
+    json: AsJson = False,
 ) -> None:
-    """Plan with a model, print what came of it, write what was asked for."""
+    """Compute the best policy of a model, or of one known up to intervals, and what it earns.
+
+    With intervals, plans for the best model they allow, as UCFH does, or with --robust for the
+    worst. Rewards may have any unit; values are in the same unit.
+
+    \b
+    Examples:
+      ucfh plan commute.json --policy best.csv
+      ucfh plan delivery.json --robust --values values.csv
+      ucfh plan robot.tra --horizon 20 --json
+    """
+    from ucfh import policies
+    from ucfh.models import read_intervals
+
+    others = {
+        "states": states,
+        "labels": labels,
+        "state_rewards": state_rewards,
+        "transition_rewards": transition_rewards,
+    }
     if threads is not None:
         check_count("threads", threads)
     inputs = [path for path in (model, *others.values()) if path is not None]
@@ -58,18 +97,18 @@ def run_plan(
     mdp = read_intervals(model, horizon, **others)
     middle = time.perf_counter()
     _tell(size, f"planning {mdp.horizon} steps in {mdp.table.states} states")
-    plan = mdp.plan(optimistic=not robust, threads=threads)
+    found = mdp.plan(optimistic=not robust, threads=threads)
     end = time.perf_counter()
     kind = "exact" if mdp.exact else "robust" if robust else "optimistic"
     if json:
-        print_json(summary(model, kind, mdp, plan.values) | {"seconds": end - begin})
+        print_json(summary(model, kind, mdp, found.values) | {"seconds": end - begin})
     else:
         took = f"{middle - begin:.2f} s to read, {end - middle:.2f} s to plan"
-        print_summary(model, kind, mdp, plan, took)
+        print_summary(model, kind, mdp, found, took)
     if policy is not None:
-        policies.write_policy(plan.policy, mdp.problem, policy, force)
+        policies.write_policy(found.policy, mdp.problem, policy, force)
     if values is not None:
-        write_values(plan.values, mdp, values, force)
+        write_values(found.values, mdp, values, force)
 
 
 def _tell(size: int, what: str) -> None:
@@ -80,6 +119,8 @@ def _tell(size: int, what: str) -> None:
 
 def summary(model: str, kind: str, mdp: IntervalMDP, values: Floats) -> dict[str, Any]:
     """A plan in a few numbers, for programs; values (H+1, S)."""
+    from ucfh import __version__
+
     return {
         "model": model,
         "kind": kind,
@@ -101,15 +142,14 @@ def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str
     lines = {
         "model": f"{model}: {S} states, {mdp.table.actions} actions, {mdp.horizon} steps",
         "planned": KINDS[kind],
-        "value": f"{mdp.at_start(plan.values):.6g} is earned from the start",
+        "value": f"{mdp.at_start(plan.values):.6g} per episode, from the start",
         "took": took,
     }
     if mdp.note:
         lines["note"] = mdp.note
-    for key, text in lines.items():
-        print(f"{key:>12}  {text}")
+    print_lines(lines)
     # the likeliest starts, then states in order
-    shown = np.argsort(-mdp.initial, kind="stable")[:MOST_SHOWN].tolist()
+    shown = (-mdp.initial).argsort(kind="stable")[:MOST_SHOWN].tolist()
     width = max(5, *(len(str(states.label(s))) for s in shown))
     print(f"\n{'value':>12}  {'state':<{width}}  action at the first step")
     for s in shown:
@@ -119,8 +159,10 @@ def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str
         print(f"{'...':>12}  and {S - len(shown)} more: --policy and --values write all")
 
 
-def write_values(values: Floats, mdp: IntervalMDP, path: AnyPath, force: bool = False) -> None:
+def write_values(values: Floats, mdp: IntervalMDP, path: str, force: bool = False) -> None:
     """Write values (H+1, S), without the last line, to a file, by its ending .csv or .json."""
+    from ucfh import policies
+
     states, _ = files.labels_of(mdp.problem)
     labels = [states.label(s) for s in range(mdp.table.states)]
     steps = values[:-1].tolist()

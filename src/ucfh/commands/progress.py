@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ucfh.interrupts import wipe
+from ucfh._support.interrupts import wipe
 
 
 class Bar:

@@ -1,35 +1,123 @@
-"""``ucfh study`` and ``ucfh report``."""
+"""``ucfh study``."""
 
 from __future__ import annotations
 
 import sys
 from textwrap import fill
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-from ucfh import __version__
+import typer
+
+from ucfh.commands.options import AsJson
+from ucfh.commands.printing import print_json
 from ucfh.commands.progress import Bar
-from ucfh.commands.show import print_json
+from ucfh.commands.report import PAGE, as_dict
 from ucfh.errors import InputError, check_count
-from ucfh.experiments.runner import Progress, run
-from ucfh.experiments.spec import STUDIES, read_study
-from ucfh.experiments.store import Asked, Store
-from ucfh.files import check_outputs, naming, write_text
-from ucfh.interrupts import exit_code
-from ucfh.report.html import page
-from ucfh.report.section import Section, Table
-from ucfh.report.studies import check_reading, section
+
+if TYPE_CHECKING:
+    from ucfh.experiments.runner import Progress
+    from ucfh.experiments.spec import Study
+    from ucfh.experiments.store import Request, Store
+    from ucfh.report.section import Section, TextTable
 
 INCOMPLETE = 1
-"""The exit code of a study in which some job came to nothing."""
+"""The exit code of a study in which some job failed."""
 
-PAGE = "report.html"
 SHOWN = 5
-"""So many failures are named."""
+"""How many failures are named."""
 
 
-def list_studies(json: bool) -> None:
+def study(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="names of studies, all, or your own .toml files; without any: list the studies",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="run a small version that takes a minute or two")
+    ] = False,
+    out: Annotated[str, typer.Option(help="folder for results, figures and report")] = "results",
+    seed: Annotated[
+        int, typer.Option(help="random seed from which the seeds of all jobs are derived")
+    ] = 0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="number of processes; default: one per core; same results", show_default=False
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="run on the workers of a Dask scheduler, such as tcp://host:8786",
+            show_default=False,
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Run studies of the paper's claims, and write a report.
+
+    Each states what the theory predicts and what was measured. Results are kept one by one: after
+    Ctrl-C or a crash, the same command continues. Exit code 1 if a job failed: the others are kept.
+
+    \b
+    Examples:
+      ucfh study
+      ucfh study mistakes --quick
+      ucfh study all --out results
+      ucfh study mine.toml --cluster tcp://10.0.0.1:8786
+    """
+    from ucfh import __version__
+    from ucfh._support.files import write_text
+    from ucfh.experiments.store import Request, Store
+    from ucfh.studies.readings import page_of, sections_of
+
+    if not names:
+        _list(json)
+        return
+    started = perf_counter()
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed} must be at least 0 and less than 2^63: pass one that is")
+    if workers is not None:
+        check_count("workers", workers)
+        if cluster is not None:
+            raise InputError("--workers are processes here, --cluster has its own: leave one out")
+    requests = [Request(study, quick, seed) for study in _read(names)]
+    with Store(out, write=True) as store:
+        progress = _do(requests, store, workers, cluster)
+        every = sections_of(store)
+        sections = [every[one.study.name] for one in requests]
+        _write_figures(store, sections)
+        path = store.folder / PAGE
+        write_text(path, page_of(store, list(every.values())), force=True)
+    about = {"folder": out, "report": str(path), "jobs": progress.total, "done": progress.done}
+    if json:
+        failures = [{**job.arguments, "reason": why} for job, why in progress.failures]
+        print_json(
+            {
+                **about,
+                "failures": failures,
+                "interrupted": progress.interrupted,
+                "studies": [as_dict(one) for one in sections],
+                "seconds": perf_counter() - started,
+                "version": __version__,
+            }
+        )
+    else:
+        for part in sections:
+            _print(part)
+        print(f"{'report':>12}  {path}")
+    raise typer.Exit(_complain(progress))
+
+
+def _list(json: bool) -> None:
     """The studies that there are."""
+    from ucfh.studies.catalogue import STUDIES, read_study
+
     found = [read_study(name) for name in STUDIES]
     if json:
         print_json({"studies": [{"name": x.name, "title": x.title} for x in found]})
@@ -39,57 +127,16 @@ def list_studies(json: bool) -> None:
     print("\nrun one: ucfh study NAME [--quick]      all: ucfh study all")
 
 
-def run_study(
-    names: list[str],
-    quick: bool,
-    out: str,
-    seed: int,
-    workers: int | None,
-    cluster: str | None,
-    json: bool,
-) -> int:
-    """Do what is missing of some studies, tell what came out, and return the exit code."""
-    started = perf_counter()
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed = {seed} must be at least 0 and less than 2^63: pass one that is")
-    if workers is not None:
-        check_count("workers", workers)
-        if cluster is not None:
-            raise InputError("--workers are processes here, --cluster has its own: leave one out")
-    asked = [Asked(study, quick, seed) for study in _read(names)]
-    with Store(out, write=True) as store:
-        progress = _do(asked, store, workers, cluster)
-        every = _sections(store)
-        sections = [every[one.study.name] for one in asked]
-        _write_figures(store, sections)
-        path = store.folder / PAGE
-        write_text(path, _page(store, list(every.values())), force=True)
-    about = {"folder": out, "report": str(path), "jobs": progress.total, "done": progress.done}
-    if json:
-        failures = [{**job.arguments, "reason": why} for job, why in progress.failures]
-        print_json(
-            {
-                **about,
-                "failures": failures,
-                "interrupted": progress.interrupted,
-                "studies": [_as_dict(one) for one in sections],
-                "seconds": perf_counter() - started,
-                "version": __version__,
-            }
-        )
-    else:
-        for part in sections:
-            _print(part)
-        print(f"{'report':>12}  {path}")
-    return _complain(progress)
-
-
-def _do(asked: list[Asked], store: Store, workers: int | None, cluster: str | None) -> Progress:
+def _do(
+    requests: list[Request], store: Store, workers: int | None, cluster: str | None
+) -> Progress:
     """Do what is missing, and show how far it is."""
-    jobs = [job for one in asked for job in one.jobs()]
+    from ucfh.experiments.runner import run_jobs
+
+    jobs = [job for one in requests for job in one.jobs()]
     # all studies advance together, so that time left is easy to tell
     jobs.sort(key=lambda job: job.replicate)
-    for one in asked:
+    for one in requests:
         store.note(one)
     with Bar() as bar:
 
@@ -97,11 +144,15 @@ def _do(asked: list[Asked], store: Store, workers: int | None, cluster: str | No
             ended = now.done + len(now.failures)
             bar.show(f"{ended} of {now.total} jobs", ended / now.total)
 
-        return run(jobs, store, workers, cluster, report)
+        return run_jobs(jobs, store, workers, cluster, report)
 
 
-def _read(names: list[str]) -> list[Any]:
+def _read(names: list[str]) -> list[Study]:
     """The studies of these names, each once, their readings checked."""
+    from ucfh._support.files import naming
+    from ucfh.studies.catalogue import STUDIES, read_study
+    from ucfh.studies.readings import check_reading
+
     wanted = [x for name in names for x in (STUDIES if name == "all" else [name])]
     found = [read_study(name) for name in dict.fromkeys(wanted)]
     for study, name in zip(found, dict.fromkeys(wanted), strict=True):
@@ -115,6 +166,8 @@ def _read(names: list[str]) -> list[Any]:
 
 def _complain(progress: Progress) -> int:
     """Say what went wrong, on stderr; the exit code."""
+    from ucfh._support.interrupts import exit_code
+
     for job, why in progress.failures[:SHOWN]:
         given = ", ".join(f"{key} {value}" for key, value in job.arguments.items())
         print(f"ucfh: {job.measure} ({given}): {why}", file=sys.stderr)
@@ -123,67 +176,19 @@ def _complain(progress: Progress) -> int:
     if progress.interrupted:
         print(
             f"ucfh: interrupted; {progress.done} of {progress.total} results are kept: run it "
-            "again to go on",
+            "again to continue",
             file=sys.stderr,
         )
         return exit_code()
     return INCOMPLETE if progress.failures else 0
 
 
-def run_report(folder: str, html: str | None, force: bool, json: bool) -> None:
-    """Write the page of results that are there."""
-    check_outputs([(html, (".html",))], [], force)
-    with Store(folder) as store:
-        path = str(store.folder / PAGE) if html is None else html
-        sections = list(_sections(store).values())
-        write_text(path, _page(store, sections), force or html is None)
-    if json:
-        told = [_as_dict(one) for one in sections]
-        print_json({"report": path, "studies": told, "version": __version__})
-    else:
-        print(f"{'report':>12}  {path}")
-
-
-def _sections(store: Store) -> dict[str, Section]:
-    """All studies of a folder: those of the package in their order, then others by name."""
-    rank = {name: k for k, name in enumerate(STUDIES)}
-    asked = sorted(store.asked(), key=lambda x: (rank.get(x.study.name, len(rank)), x.study.name))
-    return {one.study.name: section(one, store) for one in asked}
-
-
-def _page(store: Store, sections: list[Section]) -> str:
-    """The report of all studies of a folder."""
-    asked = store.asked()
-    small = {one.study.name for one in asked if one.quick}
-    wanted = {job.id for one in asked for job in one.jobs()}  # some are in two studies
-    about = {
-        **{key: value or "unknown" for key, value in store.made_with().items()},
-        "seed": ", ".join(str(x) for x in sorted({one.root for one in asked})),
-        "results": f"{len(store.done() & wanted):,} jobs",
-        "computing time": f"{store.seconds() / 60:.1f} minutes of one core",
-    }
-    if small:
-        about["quick versions"] = ", ".join(one.name for one in sections if one.name in small)
-    return page(sections, about)
-
-
 def _write_figures(store: Store, sections: list[Section]) -> None:
+    from ucfh._support.files import write_text
+
     for one in sections:
         for figure in one.figures:
             write_text(store.folder / f"{figure.name}.svg", figure.svg, force=True)
-
-
-def _as_dict(one: Section) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "title": one.title,
-        "predicted": one.predicted,
-        "seen": one.seen,
-        "tables": [vars(table) for table in one.tables],
-        "figures": [f"{figure.name}.svg" for figure in one.figures],
-        "results": one.jobs,
-        "missing": one.missing,
-    }
 
 
 def _print(one: Section) -> None:
@@ -197,7 +202,7 @@ def _print(one: Section) -> None:
         print(f"{one.missing} of {one.missing + one.jobs} results are missing.\n")
 
 
-def _print_table(table: Table) -> None:
+def _print_table(table: TextTable) -> None:
     print(fill(table.caption, 100))
     widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
     for row in (table.columns, *table.rows):

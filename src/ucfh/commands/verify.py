@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from math import isinf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ucfh import __version__
+import typer
+
+from ucfh._support.defaults import DELTA
+from ucfh.commands.options import AsJson, Delta, Epsilon
+from ucfh.commands.printing import print_json
 from ucfh.commands.progress import Bar
-from ucfh.commands.show import print_json
 from ucfh.errors import check_count, check_unit, unknown
-from ucfh.problems import make
-from ucfh.verification import Line, verify
+
+if TYPE_CHECKING:
+    from ucfh.verification import Line
 
 SMALL = ("chain:n=5", "riverswim:n=4,horizon=6", "hard:n=3,actions=2,horizon=5,gap=0.25")
 """Problems that are verified if none are named."""
@@ -21,16 +25,38 @@ REFUTED = 1
 """The exit code if a claim fails that is proved."""
 
 
-def run_verify(
-    problems: list[str],
-    epsilon: float,
-    delta: float,
-    variant: str,
-    runs: int,
-    seed: int,
-    json: bool,
-) -> int:
-    """Verify, print what came out, and return the exit code."""
+def verify(
+    problems: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROBLEM]...",
+            help="names (see: ucfh problems) or model files; default: three small ones",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Epsilon = 0.2,
+    delta: Delta = DELTA,
+    variant: Annotated[
+        str, typer.Option(help="constants to use: paper, corrected, or both")
+    ] = "both",
+    runs: Annotated[int, typer.Option(help="number of whole lifetimes on each problem")] = 5,
+    seed: Annotated[int, typer.Option(help="random seed of the first lifetime")] = 0,
+    json: AsJson = False,
+) -> None:
+    """Check the paper's lemmas and theorem on whole lifetimes: predicted, measured, margin.
+
+    Statements of the paper that are known to be wrong, or not proved, are shown too and may fail.
+    Exit code 1 if a proved statement fails.
+
+    \b
+    Examples:
+      ucfh verify
+      ucfh verify chain:n=5 --epsilon 0.5 --variant corrected --runs 20
+    """
+    from ucfh import __version__
+    from ucfh.problems import make
+    from ucfh.verification import verify as verify_on
+
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
     check_count("runs", runs)
@@ -47,7 +73,7 @@ def run_verify(
                 def report(done: int, bar: Bar = bar, title: str = f"{name}, {kind}") -> None:
                     bar.show(f"{title}: {done} of {runs} lifetimes", done / runs)
 
-                lines = verify(mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=report)
+                lines = verify_on(mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=report)
             failed |= any(line.proved and not line.holds for line in lines)
             if not json:
                 _print(f"{name}, {kind} constants, {runs} lifetimes", lines)
@@ -57,7 +83,7 @@ def run_verify(
     if json:
         about = {"epsilon": epsilon, "delta": delta, "runs": runs, "seed": seed}
         print_json({**about, "verified": not failed, "results": found, "version": __version__})
-    return REFUTED if failed else 0
+    raise typer.Exit(REFUTED if failed else 0)
 
 
 def _as_dict(line: Line) -> dict[str, Any]:

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ucfh._support.arrays import Floats
+from ucfh._support.defaults import DELTA
+from ucfh._support.parallel import DIED, do_all
+from ucfh._support.statistics import Interval, Place, median_interval, ranking
 from ucfh.agents.base import Agent
-from ucfh.comparison.statistics import Interval, Place, median_interval, ranking
-from ucfh.defaults import DELTA
 from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
-from ucfh.parallel import DIED, do_all
 from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
-from ucfh.table import Floats
 
 POINTS = 200
 """Points of a curve over the episodes, evenly spaced in their logarithm."""
@@ -190,7 +190,7 @@ def compare(
         raise InputError("no agents are given: name at least one")
     result = Comparison(list(agents), episodes, seeds, epsilon, mdp.at_start(mdp.optimal().values))
     jobs = [
-        Job(name, make, seed, mdp, episodes, epsilon)
+        SeedRun(name, make, seed, mdp, episodes, epsilon)
         for seed in range(seeds)
         for name, make in agents.items()
     ]
@@ -240,7 +240,7 @@ def grid_of(episodes: int) -> Floats:
     return grid
 
 
-class Job(NamedTuple):
+class SeedRun(NamedTuple):
     """One run to do."""
 
     agent: str
@@ -251,7 +251,7 @@ class Job(NamedTuple):
     epsilon: float
 
 
-def run_job(job: Job) -> Outcome | Failure:
+def run_job(job: SeedRun) -> Outcome | Failure:
     """Do one run."""
     try:
         agent = job.make(job.mdp, job.seed)
@@ -267,7 +267,7 @@ def run_job(job: Job) -> Outcome | Failure:
     return _reduce(job, agent, run)
 
 
-def _reduce(job: Job, agent: Agent, run: Run) -> Outcome:
+def _reduce(job: SeedRun, agent: Agent, run: Run) -> Outcome:
     """What is kept of a run."""
     counts = [row.episodes for row in run.rows]
     counts[-1] += job.episodes - run.episodes  # a policy that cannot change is followed on

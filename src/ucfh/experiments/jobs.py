@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucfh import __version__
+from ucfh._support.files import open_bytes
 from ucfh.experiments.measures import MEASURES, Values
-from ucfh.files import open_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Job:
         return int(spawned.generate_state(1, np.uint64)[0] >> 1)
 
 
-class Done(NamedTuple):
+class Measurement(NamedTuple):
     """What came of a job: values, what they were made with, and how long it took.
 
     ``values`` is None if it came to nothing; then ``reason`` says why.
@@ -87,7 +87,7 @@ class Done(NamedTuple):
     reason: str = ""
 
 
-def do(job: Job) -> Done:
+def do(job: Job) -> Measurement:
     """Do a job, here and now."""
     started = perf_counter()
     seed = job.seed
@@ -99,7 +99,7 @@ def do(job: Job) -> Done:
         values = found
     except Exception as error:  # whatever it is, the others' results are kept
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return Done(values, made_with(), perf_counter() - started, reason)
+    return Measurement(values, made_with(), perf_counter() - started, reason)
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +120,7 @@ def _digest_of_source() -> str:
     root = Path(__file__).parents[1]
     digest = sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in ("report", "commands", "cli.py"):
+        if path.relative_to(root).parts[0] not in ("report", "studies", "commands", "cli.py"):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

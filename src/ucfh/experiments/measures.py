@@ -18,8 +18,8 @@ import numpy as np
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.registry import make_agent, read_name
 from ucfh.agents.ucfh import UCFH
-from ucfh.comparison.runner import Failure, Job, grid_of, makers, run_job
-from ucfh.confidence import choose_set
+from ucfh.comparison.runner import Failure, SeedRun, grid_of, makers, run_job
+from ucfh.confidence.intervals import choose_set
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.instruments import Knownness, best_stationary, weights_by_row
 from ucfh.instruments import knownness as table_of
@@ -27,28 +27,26 @@ from ucfh.problem import MDP
 from ucfh.problems import make
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
-from ucfh.simulation.watch import watch
 from ucfh.theory.bounds import theorem_2
-from ucfh.theory.constants import constants_of
+from ucfh.theory.constants import Variant, constants_of
 from ucfh.verification import verify
 
 Values = dict[str, Any]
-Problem = Annotated[str, make]
+CheckedProblem = Annotated[str, make]
 """A name is annotated with the function that refuses unknown ones, a number with one that is given
 its own name first."""
 
-Epsilon = Annotated[float, check_unit]
-Delta = Annotated[float, check_unit]
+CheckedEpsilon = Annotated[float, check_unit]
+CheckedDelta = Annotated[float, check_unit]
 Count = Annotated[int, check_count]
 Set = Annotated[str, choose_set]
-Agent = Annotated[str, read_name]
-Variant = Literal["paper", "corrected"]
+CheckedAgent = Annotated[str, read_name]
 
 
 def lifetime(
-    problem: Problem,
-    epsilon: Epsilon,
-    delta: Delta,
+    problem: CheckedProblem,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     variant: Variant = "paper",
     confidence: Set = "paper",
     stages: bool = False,
@@ -109,9 +107,9 @@ def _lower_bound(mdp: MDP, epsilon: float, delta: float) -> float | None:
 
 
 def certificate(
-    problem: Problem,
-    epsilon: Epsilon,
-    delta: Delta,
+    problem: CheckedProblem,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     confidence: Literal["paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "best"] = "best",
     stages: bool = False,
     successors: bool = False,
@@ -139,11 +137,11 @@ def certificate(
 
 
 def learner(
-    problem: Problem,
-    agent: Agent,
+    problem: CheckedProblem,
+    agent: CheckedAgent,
     episodes: Count,
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     scale: float = 1.0,
     *,
     seed: int,
@@ -151,7 +149,7 @@ def learner(
     """A learner by its name: exact regret and mistakes."""
     mdp = make(problem)
     maker = makers(mdp, [agent], epsilon, delta, episodes, scale)[agent]
-    outcome = run_job(Job(agent, maker, seed, mdp, episodes, epsilon))
+    outcome = run_job(SeedRun(agent, maker, seed, mdp, episodes, epsilon))
     if isinstance(outcome, Failure):
         raise InputError(outcome.reason)
     shown = slice(None, None, -(-len(outcome.regret_curve) // POINTS))
@@ -169,10 +167,10 @@ def learner(
 
 
 def stopping(
-    problem: Problem,
-    agent: Agent,
-    epsilon: Epsilon,
-    delta: Delta,
+    problem: CheckedProblem,
+    agent: CheckedAgent,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     most: Count = 1_000_000,
     *,
     seed: int,
@@ -194,7 +192,7 @@ POINTS = 50
 """About so many points of a curve are kept."""
 
 
-def stationary(problem: Problem) -> Values:
+def stationary(problem: CheckedProblem) -> Values:
     """The optimum, and the best policy that does not look at t; exact."""
     mdp = make(problem)
     value, policies = best_stationary(mdp)
@@ -203,9 +201,9 @@ def stationary(problem: Problem) -> Values:
 
 
 def claims(
-    problem: Problem,
-    epsilon: Epsilon,
-    delta: Delta,
+    problem: CheckedProblem,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     variant: Variant = "corrected",
     runs: Count = 10,
     *,
@@ -219,9 +217,9 @@ def claims(
 
 
 def knownness(
-    problem: Problem,
-    epsilon: Epsilon,
-    delta: Delta,
+    problem: CheckedProblem,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
     variant: Variant = "paper",
     *,
     seed: int,
@@ -231,13 +229,15 @@ def knownness(
     agent = UCFH(mdp.problem, epsilon, delta, variant=variant)
     m, w_min = agent.constants.m, agent.constants.w_min
 
-    def look() -> tuple[Knownness, float]:
-        w = weights_by_row(mdp, agent.policy)
-        off = abs(agent.optimistic - mdp.value(agent.policy))
-        return table_of(w, agent.n.visits[:-1], m, w_min), float(off)
+    tables: list[Knownness] = []
+    mismatches: list[float] = []
 
-    run, seen = watch(mdp, agent, look, seed=seed)
-    tables = [table for table, _ in seen]
+    def look(_: Run) -> None:
+        w = weights_by_row(mdp, agent.policy)
+        tables.append(table_of(w, agent.n.visits[:-1], m, w_min))
+        mismatches.append(float(abs(agent.optimistic - mdp.value(agent.policy))))
+
+    run = simulate(mdp, agent, seed=seed, on_phase=look)
     begins = [int(row.first_episode) for row in run.rows]
     return {
         "moments": [
@@ -252,7 +252,7 @@ def knownness(
             "first_episode": begins,
             "balanced": [table.balanced for table in tables],
             "gap": [max(float(row.gap), 0.0) for row in run.rows],
-            "mismatch": [off for _, off in seen],
+            "mismatch": mismatches,
         },
         "epsilon": epsilon,
         "episodes": int(run.episodes),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from ucfh._support.parallel import DIED, do_all
 from ucfh.experiments.jobs import Job, do
 from ucfh.experiments.store import Store
-from ucfh.parallel import DIED, do_all
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Progress:
     interrupted: bool = False
 
 
-def run(
+def run_jobs(
     jobs: Iterable[Job],
     store: Store,
     workers: int | None = None,

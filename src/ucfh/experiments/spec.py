@@ -2,7 +2,7 @@
 
     title = "Mistakes against Theorem 1"
     predicted = "At most so many ..."        # what the theory says, for the report
-    reading = "mistakes"                     # how results are read (`ucfh.report.studies`)
+    reading = "mistakes"                     # how results are read (`ucfh.studies.readings`)
 
     [[grid]]                                 # as many as are wanted
     measure = "lifetime"                     # a function of `ucfh.experiments.measures`
@@ -25,20 +25,12 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter, signature
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from ucfh._support.files import AnyPath, naming
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.experiments.jobs import Job
 from ucfh.experiments.measures import MEASURES
-from ucfh.files import AnyPath, naming, read_text
-
-FOLDER = Path(__file__).parent / "studies"
-STUDIES = (
-    "mistakes", "scaling", "conditions", "peers", "certificates", "stationarity", "claims",
-    "knownness",
-)  # fmt: skip
-"""The studies that come with the package, in the order of a report."""
 
 HEAD = ("title", "predicted", "reading")
 OWN = ("measure", "label", "replicates", "cases", "quick")
@@ -74,24 +66,6 @@ class Study:
             found += _expand(_quickened(grid) if quick else grid, place, root)
         # what was run until an interruption then covers all, and time left is easy to tell
         return sorted(found, key=lambda job: job.replicate)
-
-
-def read_study(name: AnyPath) -> Study:
-    """A study by its name, or from a .toml file.
-
-    >>> read_study("mistakes").title
-    'Mistakes against Theorems 1 and 2'
-    >>> read_study("mistaks")
-    Traceback (most recent call last):
-    ucfh.errors.InputError: unknown study 'mistaks': did you mean 'mistakes'? ...
-
-    """
-    path = Path(name)
-    if path.suffix != ".toml":
-        if str(name) not in STUDIES:
-            raise unknown("study", str(name), STUDIES)
-        path = FOLDER / f"{name}.toml"
-    return parse_study(path.stem, read_text(path), path)
 
 
 def parse_study(name: str, text: str, place: AnyPath) -> Study:

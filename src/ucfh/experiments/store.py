@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ucfh._support.files import AnyPath
 from ucfh.errors import InputError
-from ucfh.experiments.jobs import Done, Job, made_with
+from ucfh.experiments.jobs import Job, Measurement, made_with
 from ucfh.experiments.spec import Study, parse_study
-from ucfh.files import AnyPath
 
 FILE = "results.sqlite"
 FORMAT = 1
@@ -51,7 +51,7 @@ class Result(NamedTuple):
     values: dict[str, Any]
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """A study that was asked for."""
 
     study: Study
@@ -159,22 +159,22 @@ class Store:
                 f"{self.path} is damaged, or no database ({error}): move it away, and run again"
             ) from None
 
-    def note(self, asked: Asked) -> None:
+    def note(self, asked: Request) -> None:
         """Remember that a study was asked for, and how."""
         row = (asked.study.name, asked.study.text, asked.quick, asked.root)
         with self._saying("write"):
             self._db.execute("insert or replace into studies values (?, ?, ?, ?)", row)
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[Request]:
         """The studies that were asked for, as they were last."""
         with self._saying("read"):
             rows = self._db.execute("select name, spec, quick, root from studies").fetchall()
         return [
-            Asked(parse_study(name, text, f"{self.path}, {name}"), bool(quick), root)
+            Request(parse_study(name, text, f"{self.path}, {name}"), bool(quick), root)
             for name, text, quick, root in rows
         ]
 
-    def add(self, job: Job, done: Done) -> None:
+    def add(self, job: Job, done: Measurement) -> None:
         """Keep a result, for good: when this returns, it is on the disk."""
         _check_same(done.made_with, "a worker has", "install the same there, and start it anew")
         texts = [json.dumps(x, sort_keys=True) for x in (job.arguments, done.made_with)]

@@ -2,7 +2,7 @@
 
 Writing and reading back gives the same model to the last bit. So a row whose probabilities sum
 to 1 up to the rounding of the sum itself is kept as it is read, not divided by its sum again
-(`ucfh.validation.check_probabilities` settles which rows these are).
+(`ucfh._support.validation.check_probabilities` settles which rows these are).
 
 The parts: `header`, what .json and .npz files say in the same words; `json_format`, `npz_format`
 and `prism`, each from what a file holds to the content of a model, and the first two back;
@@ -15,12 +15,12 @@ import os
 
 import numpy as np
 
-from ucfh import files
+from ucfh._support import files
+from ucfh._support.files import AnyPath, naming
+from ucfh._support.memory import check_memory
 from ucfh.errors import InputError
-from ucfh.files import AnyPath, naming
-from ucfh.memory import check_memory
+from ucfh.interval_mdp import IntervalMDP
 from ucfh.models.building import Content, content_of, to_intervals, to_mdp
-from ucfh.models.intervals import IntervalMDP
 from ucfh.models.json_format import from_json, to_json
 from ucfh.models.npz_format import from_arrays, to_arrays
 from ucfh.models.prism import from_prism

@@ -5,8 +5,8 @@ start as a distribution. `build_transitions` makes the successor table of these,
 checks the probabilities. With rewards, which the format lays out over that table, this is the
 `Content` of a file: `to_mdp` makes a model to learn on of it, `to_intervals` one to plan with.
 
-What must hold is what `ucfh.validation` asks of arrays too; here errors name the entry at fault
-by its labels.
+What must hold is what `ucfh._support.validation` asks of arrays too; here errors name the entry at
+fault by its labels.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from functools import partial
 
 import numpy as np
 
-from ucfh import files, validation
+from ucfh._support import files, validation
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.validation import MAX_ROUNDING
 from ucfh.errors import InputError
+from ucfh.interval_mdp import IntervalMDP
 from ucfh.models.header import Header
-from ucfh.models.intervals import IntervalMDP
 from ucfh.problem import MDP, Problem
-from ucfh.table import MAX_ROUNDING, Bools, Floats, Ints, Rewards, Table, build
+from ucfh.table import Rewards, Table, build
 
 REMEDY = "divide all of them, and epsilon, by the same number"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ucfh import files, validation
+from ucfh._support import files, validation
+from ucfh._support.files import Labels, Object, naming
 from ucfh.errors import InputError, unknown
-from ucfh.files import Labels, Object, naming
 from ucfh.table import Table
 
 FORMAT, VERSION = "ucfh-model", 1

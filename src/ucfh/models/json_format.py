@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh import files
+from ucfh._support import files
+from ucfh._support.arrays import Floats, Ints
+from ucfh._support.files import Labels, Object, naming
 from ucfh.errors import InputError
-from ucfh.files import Labels, Object, naming
 from ucfh.models.building import (
     Content,
     build_transitions,
@@ -35,9 +36,9 @@ from ucfh.models.building import (
     start_of,
 )
 from ucfh.models.header import Header, read_header, write_header
-from ucfh.table import Floats, Ints, Rewards, Table
+from ucfh.table import Rewards, Table
 
-Bounds = tuple[float, float]
+BoundPair = tuple[float, float]
 """Of a probability; both are the same where it is known."""
 
 
@@ -104,19 +105,19 @@ def _write_distribution(
 
 
 def _read_distribution(
-    states: Labels, given: Any, read: Callable[[Any], Bounds]
-) -> dict[int, Bounds]:
+    states: Labels, given: Any, read: Callable[[Any], BoundPair]
+) -> dict[int, BoundPair]:
     if not isinstance(given, Object):
         return {states.find(given): (1.0, 1.0)}
     return states.read_object(given, read)
 
 
-def _read_probability(given: Any) -> Bounds:
+def _read_probability(given: Any) -> BoundPair:
     x = files.check_number(given)
     return x, x
 
 
-def _read_bounds(given: Any) -> Bounds:
+def _read_bounds(given: Any) -> BoundPair:
     if not isinstance(given, list):
         return _read_probability(given)
     if len(given) != 2:
@@ -134,7 +135,7 @@ class _Row:
     t: int
     s: int
     a: int
-    next: dict[int, Bounds]
+    next: dict[int, BoundPair]
     reward: list[float]
     reward_next: dict[int, list[float]] | None
 

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh import files, validation
+from ucfh._support import files, validation
+from ucfh._support.arrays import Floats, Ints
+from ucfh._support.files import Object, naming
+from ucfh._support.validation import MAX_ROUNDING
 from ucfh.errors import InputError
-from ucfh.files import Object, naming
 from ucfh.models.building import Content, check_rows, check_size
 from ucfh.models.header import Header, read_header, write_header
-from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
+from ucfh.table import Rewards, Table
 
 ARRAYS = ("header", "first", "action", "indptr", "indices", "initial", "reward", "reward_next")
 KNOWN, BOUNDS = ("p",), ("lo", "hi")

@@ -19,14 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ucfh import files, validation
+from ucfh._support import files, validation
+from ucfh._support.arrays import Floats, Ints
+from ucfh._support.files import AnyPath, Labels, naming
+from ucfh._support.memory import check_memory
+from ucfh._support.validation import MAX_ROUNDING
 from ucfh.errors import InputError, check_count
-from ucfh.files import AnyPath, Labels, naming
-from ucfh.memory import check_memory
 from ucfh.models.building import Content, build_transitions, check_rows
 from ucfh.models.header import Header
 from ucfh.models.prism_lines import NO_ACTION, Entries, Form, line_of, read_entries, read_sizes
-from ucfh.table import MAX_ROUNDING, Floats, Ints, Rewards, Table
+from ucfh.table import Rewards, Table
 
 TRANSITION_BYTES, STATE_BYTES = 160, 64
 """At most so many are needed while a model is read, as measured."""

@@ -22,10 +22,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh import files
+from ucfh._support import files
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.files import AnyPath
 from ucfh.errors import InputError
-from ucfh.files import AnyPath
-from ucfh.table import Bools, Floats, Ints
 
 CHUNK = 1 << 20
 LONGEST = 1 << 16

@@ -11,6 +11,7 @@ pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: 
 be earned whatever the model. With lo = hi both are exact backward induction.
 """
 
+from ucfh.planning.evi import fixed_horizon_evi
 from ucfh.planning.exact import (
     backward_induction,
     evaluate,
@@ -18,7 +19,6 @@ from ucfh.planning.exact import (
     occupancy,
     return_variance,
 )
-from ucfh.planning.intervals import fixed_horizon_evi
 from ucfh.planning.optimistic import PhasePlanner, extended_value_iteration, start_value
 from ucfh.planning.plan import Plan
 

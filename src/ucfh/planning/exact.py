@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh._kernels import exact as kernels
+from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Floats, Ints, Rewards, Table
+from ucfh.table import Rewards, Table
 
 EXACT = np.zeros(0)
 """Upper bounds, where the lower ones are the probabilities themselves."""

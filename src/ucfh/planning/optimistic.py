@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
+from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Floats, Ints, Rewards, Table
+from ucfh.table import Rewards, Table
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

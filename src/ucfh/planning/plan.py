@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.memory import check_memory
-from ucfh.table import Floats
+from ucfh._support.arrays import Floats
+from ucfh._support.memory import check_memory
 
 
 class Plan(NamedTuple):

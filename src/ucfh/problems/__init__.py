@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from ucfh._support.files import AnyPath
 from ucfh.errors import InputError, unknown
-from ucfh.files import AnyPath
 from ucfh.problem import MDP
 from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim

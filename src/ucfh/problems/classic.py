@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from ucfh._support.arrays import Ints
 from ucfh.problem import MDP
 from ucfh.problems._building import check_real, check_room, check_whole, compress
-from ucfh.table import Ints
 
 
 def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = False) -> MDP:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._support.arrays import Floats
 from ucfh.errors import InputError, not_installed, unknown
 from ucfh.problem import MDP
 from ucfh.problems._building import check_room, check_whole
-from ucfh.table import Floats
 
 
 def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool | str) -> MDP:

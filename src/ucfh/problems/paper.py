@@ -8,10 +8,10 @@ from math import e
 
 import numpy as np
 
+from ucfh._support.arrays import Ints
 from ucfh.errors import InputError
 from ucfh.problem import MDP
 from ucfh.problems._building import check_real, check_room, check_whole, compress
-from ucfh.table import Ints
 
 
 def hard(

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ucfh.report.section import WIDTH, Figure, Section, Table
+from ucfh.report.section import WIDTH, Figure, Section, TextTable
 
 TITLE = "An empirical evaluation of UCFH"
 
@@ -210,7 +210,7 @@ def _figure(number: str, figure: Figure) -> str:
     )
 
 
-def _table(number: str, anchor: str, table: Table) -> str:
+def _table(number: str, anchor: str, table: TextTable) -> str:
     """A table in a frame that scrolls sideways, with keys too, where the page is narrower."""
     kinds = [
         ' class="n"' if _is_numeric([row[k] for row in table.rows]) else ""
@@ -222,7 +222,7 @@ def _table(number: str, anchor: str, table: Table) -> str:
     )
     lines = [
         f'<div class="table" role="region" aria-labelledby="{anchor}" tabindex="0">\n<table>\n'
-        f'<caption id="{anchor}"><b>Table {number}.</b> {_text(table.caption)}</caption>\n'
+        f'<caption id="{anchor}"><b>TextTable {number}.</b> {_text(table.caption)}</caption>\n'
         f"<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n"
     ]
     for row in table.rows:

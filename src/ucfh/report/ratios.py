@@ -10,40 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh.comparison.statistics import LEVEL
-from ucfh.report.section import COLOURS, GREY, MARKS
+from ucfh._support.palette import COLOURS, GREY, MARKS
 from ucfh.report.words import number
-from ucfh.table import Floats
-
-DRAWS = 2000
-"""Of a bootstrap."""
 
 SIZE = 5.5
 """Of marks, in points."""
-
-
-def ratio_of_means(one: Floats, other: Floats) -> tuple[float, float, float]:
-    """The ratio of the means of pairs (n,), and its interval by drawing pairs again.
-
-    Nan if a mean is infinite or the second one 0; from a single pair there is no interval.
-
-    >>> ratio_of_means(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
-    (2.0, 2.0, 2.0)
-
-    """
-    if not isfinite(one.sum() + other.sum()) or other.sum() == 0:
-        return nan, nan, nan
-    ratio, n = float(one.sum() / other.sum()), len(one)
-    if n == 1:
-        return ratio, nan, nan
-    drawn = np.random.default_rng(0).integers(n, size=(DRAWS, n))
-    above, below = one[drawn].sum(1), other[drawn].sum(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(above == below, 1.0, above / below)
-    tail = (1 - LEVEL) / 2
-    # nothing lies between two of them where one is infinite
-    low, high = np.quantile(ratios, [tail, 1 - tail], method="closest_observation")
-    return ratio, float(low), float(high)
 
 
 def with_interval(value: float, low: float, high: float) -> str:

@@ -10,20 +10,13 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from ucfh.report.canvas import load_matplotlib, new_figure
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-"""People with any colour vision tell these apart (Okabe and Ito); their yellow is too pale."""
-
-GREY = "#555555"
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
-"""So that colours are never the only difference."""
+from ucfh._support.canvas import load_matplotlib, new_figure
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Cells of text under headings; the first column names the rows."""
 
     caption: str
@@ -85,6 +78,14 @@ class Section:
     predicted: str
     seen: list[str]
     figures: list[Figure] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[TextTable] = field(default_factory=list)
     jobs: int = 0
     missing: int = 0
+
+
+class Reading(NamedTuple):
+    """What results come to; ``seen`` has a sentence first that says it all."""
+
+    seen: list[str]
+    figures: list[Figure]
+    tables: list[TextTable]

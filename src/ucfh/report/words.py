@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import isfinite, isnan
 from pathlib import PurePath
 
-from ucfh.comparison.statistics import LEVEL, Interval
+from ucfh._support.statistics import LEVEL, Interval
 
 SYMBOLS = {"states": "S", "actions": "A", "successors": "C", "horizon": "H"}
 """Parameters of problems that have a symbol."""

@@ -27,10 +27,10 @@ import numpy as np
 
 from ucfh._kernels import phase as graphs
 from ucfh._kernels import sampling
-from ucfh.agents.base import NEVER, Limits
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.counts import NEVER, Limits
 from ucfh.errors import InputError
 from ucfh.simulation.world import Stretch, World
-from ucfh.table import Bools, Floats, Ints
 
 MARGIN = 3.0
 """How many standard deviations a jump keeps from the limit."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.agents.base import Agent, Limits
+from ucfh.agents.base import Agent
+from ucfh.counts import Limits
 from ucfh.errors import check_type
 from ucfh.problem import MDP, Problem, check_mdp
 from ucfh.simulation.run import Run

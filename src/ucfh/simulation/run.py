@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._support.files import AnyPath
 from ucfh.certificate import Certificate
 from ucfh.errors import InputError
-from ucfh.files import AnyPath
+from ucfh.simulation.figures import plot_certificate, plot_run
+from ucfh.simulation.run_file import read_run, write_run
 
 TOLERANCE = 1e-9
 """A gap beyond epsilon by no more than this is rounding: values often lie on grids."""
@@ -30,6 +32,9 @@ COLUMNS = [
     ("lower", np.float64),
     ("gap_bound", np.float64),
 ]
+
+HEAD = ("about", "optimal", "episode_bound", "update_bound", "final", "interrupted", "seconds")
+"""Attributes of a run that its file keeps as they are."""
 
 
 @dataclass
@@ -89,7 +94,7 @@ class Run:
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the run was cut short by the user.
-        seconds: how long it took, compiling aside (see `ucfh.clock`).
+        seconds: how long it took, compiling aside (see `ucfh._support.clock`).
         certificate: what the learner knows at the end, if it keeps count of that.
         checkpoint: where the last phase began: the learner's and the generator's state, from
             which `simulate` goes on to the same result as if it had never stopped.
@@ -161,23 +166,54 @@ class Run:
 
     def plot(self, path: AnyPath, title: str = "", force: bool = False) -> None:
         """Draw what was lost, promised and known over the episodes: a .png, .svg or .pdf."""
-        from ucfh.report.figures import plot_certificate, plot_run
-
         plot = plot_run if self.certificate is None else plot_certificate
         plot(self, title or self.about["agent"].upper(), path, force)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""
-        from ucfh.simulation.record import save_run
+        head: dict[str, Any] = {name: getattr(self, name) for name in HEAD}
+        arrays: dict[str, Any] = {"policy": self.policy}
+        if self.certificate is not None:
+            arrays["certified_policy"] = self.certificate.policy
+            head["certificate"] = self.certificate.as_dict()
+        for name, kind in COLUMNS:
+            column = [getattr(row, name) for row in self.rows]
+            # Python integers of any size are kept as text
+            arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
+        head |= {"generator": None, "kept": 0}
+        if self.checkpoint is not None:
+            head |= {"generator": self.checkpoint.generator, "kept": self.checkpoint.rows}
+            arrays |= {f"agent_{name}": array for name, array in self.checkpoint.agent.items()}
+        write_run(path, head, arrays, force)
 
-        save_run(self, path, force)
-
-    @staticmethod
-    def load(path: AnyPath) -> Run:
+    @classmethod
+    def load(cls, path: AnyPath) -> Run:
         """A run that was saved."""
-        from ucfh.simulation.record import load_run
+        return read_run(path, cls._of_file)
 
-        return load_run(path)
+    @classmethod
+    def _of_file(cls, head: dict[str, Any], arrays: dict[str, Any]) -> Run:
+        """The run of which a file has this head and these arrays."""
+        columns = {
+            name: [int(x) for x in arrays[f"column_{name}"]]
+            if kind is object
+            else arrays[f"column_{name}"].tolist()
+            for name, kind in COLUMNS
+        }
+        rows = zip(*columns.values(), strict=True)
+        checkpoint = certificate = None
+        if head["generator"] is not None:
+            state = {k.removeprefix("agent_"): v for k, v in arrays.items() if k[:6] == "agent_"}
+            checkpoint = Checkpoint(state, head["generator"], head["kept"])
+        if "certificate" in head:
+            certificate = Certificate.of_dict(head["certificate"], arrays["certified_policy"])
+        return cls(
+            **{name: head[name] for name in HEAD},
+            policy=arrays["policy"],
+            rows=[Phase(**dict(zip(columns, row, strict=True))) for row in rows],
+            checkpoint=checkpoint,
+            certificate=certificate,
+        )
 
     def __str__(self) -> str:
         lines = [

@@ -7,29 +7,25 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from math import nan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from ucfh.agents.base import NEVER, Agent, Limits
-from ucfh.agents.online import EveryEpisode
-from ucfh.clock import work_seconds
-from ucfh.counts import Counts
+from ucfh._support.arrays import Ints
+from ucfh._support.clock import work_seconds
+from ucfh.agents.base import Agent
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_type, unknown
 from ucfh.problem import MDP, check_mdp
 from ucfh.simulation.bulk import BulkPhase
-from ucfh.simulation.record import check_same, describe
 from ucfh.simulation.run import Checkpoint, Phase, Run
+from ucfh.simulation.run_file import check_same, describe
 from ucfh.simulation.world import Stretch, World
-from ucfh.table import Ints
-
-if TYPE_CHECKING:
-    from ucfh.agents.base import Follow
 
 CHUNK_STEPS = 2_000_000
 """Steps walked between two reports of progress: about a twentieth of a second."""
 
-Progress = Callable[[Run], None]
+OnRun = Callable[[Run], None]
 
 
 def simulate(
@@ -38,8 +34,9 @@ def simulate(
     episodes: int | None = None,
     seed: int = 0,
     method: Literal["bulk", "step"] = "bulk",
-    progress: Progress | None = None,
+    progress: OnRun | None = None,
     resume: Run | None = None,
+    on_phase: OnRun | None = None,
 ) -> Run:
     """Run a learner on an MDP, and keep a record of every policy it follows.
 
@@ -57,6 +54,9 @@ def simulate(
             result is the same as if it had run on (only in law if a cap cut a jump of more than
             1e17 episodes short); of a run that is finished, the same again (and the
             learner stays new).
+        on_phase: called with the run so far whenever its last row is that of a new policy, which
+            the learner is about to follow: look at the learner, and change nothing. A learner
+            that has a loop of its own (`Agent.follow`) has run on by then.
 
     Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
@@ -73,6 +73,8 @@ def simulate(
     check_type("agent", agent, Agent, f"a learner, such as {such}")
     check_type("progress", progress, Callable | None, "a function, or None")
     check_type("resume", resume, Run | None, "a Run, or None")
+    check_type("on_phase", on_phase, Callable | None, "a function, or None")
+    look = on_phase or _do_nothing
     most = None if episodes is None else check_count("episodes", episodes)
     seed = check_seed(seed)
     if method not in ("bulk", "step"):
@@ -104,17 +106,21 @@ def simulate(
         if agent.wants is not None:
             _ask(run, world, agent, rng)
         elif method == "bulk" and agent.follow is not None and most is not None:
-            _run_loop(run, world, agent, agent.follow, rng, most, progress)
+            _run_loop(run, world, agent, rng, most, progress, look)
         elif not agent.done:
-            _run_phase(run, world, agent, rng, most, method, progress)
+            _run_phase(run, world, agent, rng, most, method, progress, look)
         if agent.done:
-            _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon))
+            _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon), look)
             run.final, run.checkpoint = True, None
     run.certificate = agent.certificate
     if run.certificate is not None:
         run.policy = run.certificate.policy
     run.seconds = spent + work_seconds() - started
     return run
+
+
+def _do_nothing(_: Run) -> None:
+    """Nobody wants to know."""
 
 
 def _continue(
@@ -165,17 +171,18 @@ def _run_loop(
     run: Run,
     world: World,
     agent: Agent,
-    follow: Follow,
     rng: np.random.Generator,
     most: int,
-    progress: Progress | None,
+    progress: OnRun | None,
+    look: OnRun,
 ) -> None:
     """Let a learner run some episodes in its own loop, and add its policies to the record."""
+    assert agent.follow is not None
     before = run.episodes
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     try:
         asked = min(max(1, CHUNK_STEPS // (64 * world.mdp.horizon)), most - before)
-        walked, record = follow(rng, world.as_nature(), asked)
+        walked, record, run.policy = agent.follow(rng, world.as_nature(), asked)
     except KeyboardInterrupt:
         agent.restore(checkpoint.agent)
         run.interrupted, run.checkpoint = True, checkpoint
@@ -193,9 +200,7 @@ def _run_loop(
             nan,
         )
         run.rows.append(phase)
-    run.policy = agent.policy
-    if isinstance(agent, EveryEpisode) and not agent.randomised:
-        run.policy = agent.problem.table.policy_of(agent.followed)  # of the last row
+        look(run)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     if walked < asked:
         run.final, run.checkpoint = True, None
@@ -213,11 +218,12 @@ def _run_phase(
     rng: np.random.Generator,
     most: int | None,
     method: str,
-    progress: Progress | None,
+    progress: OnRun | None,
+    look: OnRun,
 ) -> None:
     """Follow one policy until the learner changes it, and add its row to the record."""
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
-    phase = _begin_phase(run, world, agent, rows)
+    phase = _begin_phase(run, world, agent, rows, look)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
     while not run.interrupted and run.episodes != most:
         limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
@@ -271,7 +277,7 @@ def _walk_phase(
         tick()
 
 
-def _begin_phase(run: Run, world: World, agent: Agent, rows: Ints) -> Phase:
+def _begin_phase(run: Run, world: World, agent: Agent, rows: Ints, look: OnRun) -> Phase:
     """A row for the policy that is about to be followed, which takes rows (H, S)."""
     value = world.value(rows)
     captured = nan
@@ -289,4 +295,5 @@ def _begin_phase(run: Run, world: World, agent: Agent, rows: Ints) -> Phase:
         gap_bound=agent.gap_bound,
     )
     run.rows.append(phase)
+    look(run)
     return phase

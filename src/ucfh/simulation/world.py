@@ -9,12 +9,11 @@ import numpy as np
 
 from ucfh._kernels import walk as kernels
 from ucfh._kernels.online import Nature
-from ucfh.agents.base import NEVER, Limits
-from ucfh.counts import Counts
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError
 from ucfh.planning import evaluate
 from ucfh.problem import MDP, Problem
-from ucfh.table import Bools, Floats, Ints
 
 
 @dataclass(eq=False)

@@ -1,0 +1,264 @@
+"""What can be said of medians, rankings, exponents and ratios from a few runs each.
+
+Medians and rankings are exact, whatever the law of the runs:
+
+- The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
+  unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
+- Two learners ran with the same seeds, so their differences are compared: the signed-rank test
+  of Wilcoxon, its law counted out over all signs, ties and zeros included.
+- Which learner did best is read off the same data, so the family of tests is that of all pairs,
+  not only those with the best; Holm's correction over it keeps every false claim below 5 %.
+
+Exponents of growth and ratios of means have intervals by the bootstrap: runs are drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, count
+from math import comb, isfinite, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from ucfh._support.arrays import Floats
+
+LEVEL = 0.95
+"""How surely an interval holds the median, and 1 - LEVEL how rarely a ranking claims too much."""
+
+NOISE = 1e-9
+"""Regrets whose difference is no larger share of them than this are equal up to rounding."""
+
+
+class Interval(NamedTuple):
+    """A median, and bounds that hold that of the law with probability ``coverage``."""
+
+    median: float
+    low: float
+    high: float
+    coverage: float
+
+
+def median_interval(values: Sequence[float] | Floats) -> Interval:
+    """The median of n values, and the narrowest order statistics that hold it surely enough.
+
+    Fewer than six values cannot hold it with probability `LEVEL`: then it is their range, and
+    ``coverage`` says how sure that is.
+
+    >>> median_interval([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
+    Interval(median=3.5, low=1.0, high=6.0, coverage=0.96875)
+    >>> median_interval([1.0, 2.0, 9.0]).coverage
+    0.75
+
+    """
+    x = np.sort(np.asarray(values, float))
+    n = len(x)
+    k, ways = 0, 1  # of n fair coins, fewer than k + 1 fall on one side in so many ways
+    while 2 * (more := ways + comb(n, k + 1)) / 2**n <= 1 - LEVEL:
+        k, ways = k + 1, more
+    return Interval(float(np.median(x)), float(x[k]), float(x[n - 1 - k]), 1 - 2 * ways / 2**n)
+
+
+class Verdict(NamedTuple):
+    """A two-sided p-value, and to which side the values lean: -1, 0 or 1."""
+
+    p: float
+    side: int
+
+
+def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
+    """Wilcoxon's signed-rank test of values that are symmetric about 0 if nothing differs.
+
+    Zeros are dropped and equal sizes share their mean rank; the law given the sizes, which is
+    that of fair and independent signs, is counted out.
+
+    >>> signed_rank([3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
+    Verdict(p=0.03125, side=1)
+    >>> signed_rank([1.0, -1.0, 0.0])
+    Verdict(p=1.0, side=0)
+
+    """
+    d = np.asarray(differences, float)
+    d = d[d != 0]
+    sizes, which, times = np.unique(np.abs(d), return_inverse=True, return_counts=True)
+    del sizes
+    # twice the mean rank of each size is whole
+    ranks = (2 * np.cumsum(times) - times + 1)[which]
+    total, above = int(ranks.sum()), int(ranks[d > 0].sum())
+    rarer = min(above, total - above)
+    law = np.zeros(rarer + 1)  # P(ranks of positive signs sum to k), as far as it is asked for
+    law[0] = 1.0
+    for rank in ranks:
+        moved = np.zeros_like(law)
+        moved[rank:] = law[: max(0, len(law) - rank)]
+        law = (law + moved) / 2
+    return Verdict(min(1.0, 2 * float(law.sum())), int(np.sign(2 * above - total)))
+
+
+def holm(p: Sequence[float] | Floats) -> Floats:
+    """P-values (m,) corrected for their number: all claims below alpha hold but for alpha.
+
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+
+    """
+    given = np.asarray(p, float)
+    order = np.argsort(given, kind="stable")
+    corrected = np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1))
+    out = np.empty_like(given)
+    out[order] = np.minimum(corrected, 1.0)
+    return out
+
+
+def seeds_needed(agents: int) -> int:
+    """With fewer seeds than this no two of so many learners can be told apart.
+
+    >>> seeds_needed(2), seeds_needed(12)
+    (6, 12)
+
+    """
+    return next(n for n in count(1) if comb(agents, 2) * 2.0 ** (1 - n) <= 1 - LEVEL)
+
+
+class Place(NamedTuple):
+    """Where a learner stands.
+
+    Attributes:
+        agent: its name.
+        first, last: its rank lies between these: so many others are told apart from it, on
+            either side.
+        p: of its difference from the best, corrected; None for the best itself.
+
+    """
+
+    agent: str
+    first: int
+    last: int
+    p: float | None
+
+
+def ranking(regrets: Mapping[str, Mapping[int, float]]) -> list[Place]:
+    """Rank learners by their median regret, given by name and seed, smallest first.
+
+    >>> runs = {"a": {k: 1.0 + k for k in range(20)}, "b": {k: 2.0 + k for k in range(20)}}
+    >>> for place in ranking(runs):
+    ...     print(place.agent, place.first, place.last, place.p)
+    a 1 1 None
+    b 2 2 1.9073486328125e-06
+
+    """
+    names = sorted(regrets, key=lambda name: float(np.median(list(regrets[name].values()))))
+    pairs = list(combinations(names, 2))
+    tests = [_compare(regrets[a], regrets[b]) for a, b in pairs]
+    corrected = dict(zip(pairs, holm([test.p for test in tests]), strict=True))
+    better = dict.fromkeys(names, 0)
+    worse = dict.fromkeys(names, 0)
+    for (a, b), test in zip(pairs, tests, strict=True):
+        if corrected[a, b] <= 1 - LEVEL:
+            low, high = (a, b) if test.side < 0 else (b, a)
+            better[high] += 1
+            worse[low] += 1
+    return [
+        Place(
+            name,
+            1 + better[name],
+            len(names) - worse[name],
+            float(corrected[names[0], name]) if name != names[0] else None,
+        )
+        for name in names
+    ]
+
+
+def _compare(one: Mapping[int, float], other: Mapping[int, float]) -> Verdict:
+    """The test of the differences of two learners, over the seeds that both ran with."""
+    shared = sorted(one.keys() & other.keys())
+    a = np.array([one[seed] for seed in shared], float)
+    b = np.array([other[seed] for seed in shared], float)
+    same = np.abs(a - b) <= NOISE * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))
+    return signed_rank(np.where(same, 0.0, a - b))
+
+
+RESAMPLES, SEED = 2000, 0
+"""Of a bootstrap."""
+
+
+class Fit(NamedTuple):
+    """An exponent with its interval; NaN where there is none."""
+
+    exponent: float
+    low: float
+    high: float
+
+
+def exponent(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float:
+    """The slope of log y (n,) on log x (n,) by least squares; NaN without two different x.
+
+    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
+    2.0
+
+    """
+    return float(_slopes(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))[0])
+
+
+def fit(x: Sequence[float], runs: Sequence[Sequence[float]]) -> Fit:
+    """The exponent of the mean over the runs at each x (n,), not all of which are 0.
+
+    The interval is that of a bootstrap: runs are drawn anew at each x, with return, and the middle
+    95 % of the exponents are kept. A point without two runs tells nothing of its noise: then there
+    is no interval. Where only runs that are 0 are drawn at a point, it is left out that time. Runs
+    at different x are taken as independent; if they share their problems, it is too wide.
+    """
+    at = np.log(np.asarray(x, float))
+    samples = [np.asarray(values, float) for values in runs]  # counts can be beyond 64 bits
+    means = np.array([values.mean() for values in samples])
+    found = float(_slopes(at, np.log(means))[0])
+    if not runs or min(map(len, runs)) < 2:
+        return Fit(found, np.nan, np.nan)
+    rng = np.random.default_rng(SEED)
+    drawn = np.stack(
+        [rng.choice(values, (RESAMPLES, len(values))).mean(1) for values in samples], 1
+    )
+    slopes = _slopes(at, np.log(drawn, where=drawn > 0, out=np.full_like(drawn, np.nan)))
+    slopes = slopes[~np.isnan(slopes)]
+    if not slopes.size:
+        return Fit(found, np.nan, np.nan)
+    low, high = np.quantile(slopes, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Fit(found, float(low), float(high))
+
+
+def _slopes(x: Floats, y: Floats) -> Floats:
+    """Least-squares slopes of each row of y (m, n), or of y (n,), on x (n,); NaN is no point."""
+    rows = np.atleast_2d(y)
+    there = ~np.isnan(rows)
+    count = np.maximum(there.sum(1, keepdims=True), 1)
+    off_x = np.where(there, x - (there * x).sum(1, keepdims=True) / count, 0.0)
+    spread = (off_x**2).sum(1)
+    # equal x differ by rounding of their mean at most
+    flat = spread <= 1e-18 * np.maximum(1.0, np.square(x).sum())
+    rise = (off_x * np.where(there, rows, 0.0)).sum(1)
+    slopes: Floats = np.divide(rise, spread, where=~flat, out=np.full(len(rows), np.nan))
+    return slopes
+
+
+def ratio_of_means(one: Floats, other: Floats) -> tuple[float, float, float]:
+    """The ratio of the means of pairs (n,), and its interval by drawing pairs again.
+
+    Nan if a mean is infinite or the second one 0; from a single pair there is no interval.
+
+    >>> ratio_of_means(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
+    (2.0, 2.0, 2.0)
+
+    """
+    if not isfinite(one.sum() + other.sum()) or other.sum() == 0:
+        return nan, nan, nan
+    ratio, n = float(one.sum() / other.sum()), len(one)
+    if n == 1:
+        return ratio, nan, nan
+    drawn = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
+    above, below = one[drawn].sum(1), other[drawn].sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(above == below, 1.0, above / below)
+    tail = (1 - LEVEL) / 2
+    # nothing lies between two of them where one is infinite
+    low, high = np.quantile(ratios, [tail, 1 - tail], method="closest_observation")
+    return ratio, float(low), float(high)

@@ -1,0 +1,262 @@
+"""What the certified learner believes, and which policy it follows next.
+
+With plain sets (`SetBeliefs`) it follows the optimistic policy. With bounds on values
+(`ValueBeliefs`) it directs its sampling, and freezes and scores a policy.
+
+Sampling never affects validity, so all here is judged by how few episodes it takes. Two routes
+lead to a certificate for epsilon:
+
+- the difference D of `ucfh.confidence.values`, which falls about like episodes^(-2/3) in what was
+  measured;
+- U - V^pi, where U falls like episodes^(-1/2), and V^pi is bounded by scoring a frozen policy:
+  2 Var ln(.../delta)/x^2 episodes for a margin x.
+
+At each planning the shorter route by these rules is taken. What it depends on most is sampled:
+the derivative of the gap by the visits of each row (`Best.blame`) is the reward of an episode, and
+the policy that collects most of it in the empirical model is followed. On the second route, once
+more episodes spent on U save fewer scored ones, the greedy policy is frozen and followed instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ucfh._kernels import balls
+from ucfh._support.arrays import Floats, Ints
+from ucfh.confidence.sets import Sets
+from ucfh.confidence.values import Best, Bounds, Crossing
+from ucfh.counts import Counts, Watch
+from ucfh.problem import Problem
+
+BINS = 1000
+"""Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
+
+TYPICAL_REGRET = 2.0
+"""What bets on some hundred scores win less than the best one, in nats: to tell how many."""
+
+GOOD_ENOUGH = 0.25
+"""A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
+
+FEW_LEAVE = 0.1
+"""Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
+
+
+class SetBeliefs:
+    """What `CertifiedUCFH` believes and follows with sets of `ucfh.confidence.sets`: optimism.
+
+    Attributes: as those of `ValueBeliefs`.
+    """
+
+    watch = crossing = None  # the truth of an instant: nothing is kept that could be crossed
+
+    def __init__(self, problem: Problem, delta: float, kind: str) -> None:
+        self.problem = problem
+        self.sets = Sets(problem, delta, kind)
+        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+
+    def learn(self, n: Counts, updates: Ints) -> None:
+        """Bound everything anew, and plan."""
+        self.sets.learn(n, updates)
+        self.policy, self.upper = self.sets.plan(n, optimistic=True)
+        self._certified, self.lower = self.sets.plan(n, optimistic=False)
+        self.gap = self.upper - self.lower
+
+    @property
+    def certified(self) -> Ints:
+        """(H, S) the rows of the policy that earns at least ``lower``."""
+        return self.problem.table.rows_of(self._certified, self.problem.horizon)
+
+    def score(self, scores: Any) -> None:
+        """Nothing is scored."""
+
+    def state(self) -> dict[str, Any]:
+        """All follows from the counts."""
+        return {}
+
+    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """All follows from the counts."""
+        self.learn(n, updates)
+
+
+class ValueBeliefs:
+    """What `CertifiedUCFH` believes and follows with ``confidence="best"``.
+
+    Attributes:
+        policy: (H, S) what to follow.
+        upper, lower, gap: of the certificate, for the policy ``certified`` (H, S).
+        watch: how to score the next episodes, or None.
+        crossing: where bounds contradicted each other first; nothing is certified from then on.
+
+    """
+
+    def __init__(self, problem: Problem, epsilon: float, delta: float, without: Any = ()) -> None:
+        self.problem, self.epsilon = problem, epsilon
+        self.best = Best(problem, delta, tuple(without))
+        self.frozen: Ints | None = None
+        self.number = 0
+        self.scores: dict[float, int] = {}
+        self.watch: Watch | None = None
+        self.upper, self.lower, self.gap = inf, -inf, inf
+        self.certified: Ints = np.zeros((0, 0), np.int64)
+        self.by_difference = True
+        self.crossing: Crossing | None = None
+        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+
+    def score(self, scores: Floats) -> None:
+        """Take the scores (k,) of episodes that were watched."""
+        width = self.epsilon / BINS
+        bins = np.floor(scores / width)
+        bins -= bins * width > scores  # the division may have been rounded up
+        for k, times in zip(*np.unique(bins, return_counts=True), strict=True):
+            x = float(k) * width
+            self.scores[x] = self.scores.get(x, 0) + int(times)
+
+    def learn(self, n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """Bound everything anew, and choose what to do next."""
+        table, best = self.problem.table, self.best
+        self.bounds = b = best.bounds(n)
+        self.upper = min(self.upper, b.upper)
+        self.gap = min(self.gap, self.upper - self.lower)
+        self._consider(b.greedy, b.lower, b.difference, by_difference=True)
+        if self.frozen is not None:
+            by_scores = best.by_scores(self.scores, self.number)
+            self._consider(self.frozen, by_scores, inf, by_difference=False)
+        self.crossing = self.crossing or b.crossing or self._find_crossing(n)
+        if self.crossing is not None or self.gap <= self.epsilon:
+            self.watch = None
+            self.policy = table.policy_of(self.certified)
+            return
+        rows = self._choose(n, b)
+        self.policy = table.policy_of(rows)
+        self._decide_on_scoring(n, rows)
+
+    def _find_crossing(self, n: Counts) -> Crossing | None:
+        """Whether what is about to be certified was contradicted since the policy was found."""
+        if self.gap > self.epsilon:
+            return None
+        most = min(self.upper, self.best.most_of(n, self.certified))
+        if self.lower - most <= self.best.rounding:
+            return None
+        return Crossing(0, -1, most, self.lower)
+
+    def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
+        """Keep a policy that takes rows (H, S) if it is known to be closer to optimal."""
+        gap = min(gap, self.upper - lower)
+        if gap < self.gap:
+            self.certified, self.lower, self.gap = rows.copy(), lower, gap
+            self.by_difference = by_difference
+
+    def _choose(self, n: Counts, b: Bounds) -> Ints:
+        """The rows (H, S) to take next."""
+        episodes = max(1, int(n.visits[-1]))
+        ahead = max(b.upper - b.estimate, 1e-12)
+        by_difference = True
+        if self.best.on["scores"]:
+            # few episodes may happen to agree: the second term keeps them from being believed
+            variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
+            tail = 2 * variance * (self.best.price_of_scores(max(1, self.number)) + TYPICAL_REGRET)
+            margins = self.epsilon * np.arange(1, 100) / 100
+            spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
+            second_route = float((spent + tail / margins**2).min())
+            first_route = episodes * (b.difference / self.epsilon) ** 1.5
+            by_difference = first_route < second_route
+            margin = self.epsilon - ahead
+            if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
+                return self._freeze(n, b, margin)
+        if not self.best.on["directed"]:
+            return b.up
+        return self._explore(n, self.best.blame(n, b, by_difference))
+
+    def _freeze(self, n: Counts, b: Bounds, margin: float) -> Ints:
+        """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
+        if self.frozen is not None:
+            old = self.best.mean_values(n, self.frozen)
+            if (
+                b.estimate - self.best.at_start(old, n, 0.0, self.best.eta_up)
+                < GOOD_ENOUGH * margin
+            ):
+                return self.frozen
+        self.frozen = b.greedy.copy()
+        self.number += 1
+        self.scores = {}
+        return self.frozen
+
+    def _explore(self, n: Counts, blame: Floats) -> Ints:
+        """The rows (H, S) of the policy that does most about the gap."""
+        table = self.problem.table
+        rows = np.zeros((self.problem.horizon, table.states), np.int64)
+        balls.explore(
+            table.first,
+            table.indptr,
+            table.indices,
+            table.stride,
+            n.successors,
+            n.visits,
+            blame / np.maximum(n.visits, 1),
+            rows,
+        )
+        return rows
+
+    def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
+        """Score the next episodes if they follow the frozen policy closely."""
+        self.watch = None
+        if self.frozen is None:
+            return
+        table = self.problem.table
+        leaving = self.best.lower_values(n, self.frozen)
+        worth = self.best.mean_values(n, self.frozen)
+        loss = balls.loss_by_leaving(
+            table.indptr,
+            table.indices,
+            n.successors,
+            n.visits,
+            rows,
+            self.frozen,
+            worth,
+            leaving,
+            self.best.start(n),
+        )
+        if loss <= FEW_LEAVE * self.epsilon:
+            self.watch = Watch(self.frozen, leaving)
+
+    def state(self) -> dict[str, Any]:
+        """The frozen policy and its scores."""
+        return {
+            "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
+            "number": self.number,
+            "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
+            "certified": self.certified.copy(),
+            "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
+            "following": self.problem.table.rows_of(self.policy, self.problem.horizon),
+            "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
+            "U": self.best.U.copy(),
+            "L": self.best.L.copy(),
+            "found": np.hstack(self.best.found),
+            "scores": np.array([*self.scores], float),
+            "times": np.array([*self.scores.values()], np.int64),
+        }
+
+    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """Take back what `state` gave: also what to do next, which was decided with less frozen."""
+        frozen = np.asarray(state["frozen"], np.int64)
+        self.frozen = frozen if frozen.size else None
+        self.number = int(state["number"])
+        self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
+        self.by_difference = bool(state["known"][3])
+        self.certified = np.asarray(state["certified"], np.int64)
+        self.crossing = None
+        if len(state["crossing"]):
+            step, where, above, below = state["crossing"].tolist()
+            self.crossing = Crossing(int(step), int(where), above, below)
+        self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
+        at = np.cumsum([x.shape[1] for x in self.best.found])[:-1]
+        self.best.found = [x.copy() for x in np.hsplit(state["found"], at)]
+        self.policy = self.problem.table.policy_of(np.asarray(state["following"], np.int64))
+        self.watch = None
+        if state["leaving"].size and self.frozen is not None:
+            self.watch = Watch(self.frozen, state["leaving"].copy())
+        self.scores = dict(zip(state["scores"].tolist(), state["times"].tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""What counts say: of one probability, of a problem's transitions, of values."""

@@ -1,0 +1,212 @@
+"""Confidence sets of whole problems: what may be the truth, given counts, and planning over it.
+
+    paper, kl        intervals of single probabilities (`intervals.py`)         at doublings of n
+    l1               |p - p^|_1 <= sqrt(2 ln((2^C - 2) R j(j+1)/delta) / n)     at doublings of n
+    kt               n kl(p^, p) <= ln(M/delta) + excess, for single probabilities     always
+    kl-ball          n KL(p^, p) <= ln(R/delta) + (C-1) ln(e (1 + n/(C-1)))            always
+    kt-ball          n KL(p^, p) <= ln(R/delta) + excess, under Dirichlet(1/2)         always
+
+M counts the single probabilities that have to be bounded (C a row, one where C = 2, none where
+C = 1), R the rows with more than one successor; means of unknown rewards count as one more each.
+Those that hold at doublings only use the j-th update of a row with budget delta/(j(j+1)), whose n
+must not depend on what was seen: visits beyond the doubling are dropped. The others hold at any
+time by Ville's inequality (`ucfh._kernels.mixtures`; the bound of kl-ball is that of Jonsson et
+al. 2020 for the same kind of martingale).
+
+Optimistic planning breaks ties between actions towards the one visited least.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucfh._kernels import balls, l1
+from ucfh._kernels.evi import expectation
+from ucfh._kernels.kl import kl_reach
+from ucfh._kernels.mixtures import binary_excess, excess, portfolio_regret
+from ucfh._support.arrays import Floats, Ints
+from ucfh.confidence.intervals import SETS as INTERVALS
+from ucfh.confidence.intervals import Box
+from ucfh.counts import Counts
+from ucfh.errors import check_unit, unknown
+from ucfh.planning import extended_value_iteration
+from ucfh.problem import Problem
+from ucfh.table import Rewards
+
+AT_DOUBLINGS = ("paper", "kl", "l1")
+ALWAYS = ("kt", "kl-ball", "kt-ball")
+PREFERENCE = 1e-10
+"""How much less a visited action seems to earn per rank, so that ties go to the least visited."""
+
+
+class Sets:
+    """The sets of one kind, and planning over them.
+
+    Args:
+        problem: what the learner is told.
+        delta: the probability with which the truth may ever lie outside.
+        kind: one of the names above.
+
+    """
+
+    def __init__(self, problem: Problem, delta: float, kind: str) -> None:
+        if kind not in AT_DOUBLINGS + ALWAYS:
+            raise unknown("confidence set", kind, AT_DOUBLINGS + ALWAYS)
+        self.problem, self.kind = problem, kind
+        self.delta = check_unit("delta", delta)
+        table = problem.table
+        C = table.lengths.copy()
+        if problem.initial is not None:
+            C[-1] = 1  # told, so there is nothing to bound
+        self._C = C
+        self._told = C <= 1
+        rewards = int(problem.pays_unknown.sum())
+        self._intervals = max(1, int(np.where(C > 2, C, C - 1).sum()) + rewards)
+        self._rows = max(1, int((C > 1).sum()) + rewards)
+        self.box: Box | None = None
+        self._eta = np.ones(table.rows)
+        self._reward_bounds = np.zeros(table.start), np.ones(table.start)
+
+    def learn(self, n: Counts, updates: Ints) -> None:
+        """Take counts; updates (rows,) says how often each row's were updated."""
+        j = np.maximum(updates, 1)
+        delta = self.delta / (j * (j + 1)) if self.kind in AT_DOUBLINGS else self.delta + 0.0 * j
+        visits = np.maximum(n.visits, 1).astype(float)
+        if self.kind in ("paper", "kl", "kt"):
+            self._bound_entries(n, visits, delta / self._intervals)
+        else:
+            self._bound_rows(n, visits, delta / self._rows)
+
+    def _bound_entries(self, n: Counts, visits: Floats, delta_1: Floats) -> None:
+        """lo and hi of every entry: a box."""
+        table, problem = self.problem.table, self.problem
+        of = table.row_of_entry
+        p_hat = n.successors / visits[of]
+        lo, hi = self._intervals_of(p_hat, visits[of], delta_1[of])
+        unseen = n.visits[of] == 0
+        lo, hi = np.where(unseen, 0.0, lo), np.where(unseen, 1.0, hi)
+        certain = self._told[of]
+        one = table.lengths[of] == 1
+        told = problem.initial[table.indices] if problem.initial is not None else np.ones(len(of))
+        lo, hi = (np.where(certain, np.where(one, 1.0, told), x) for x in (lo, hi))
+        r_lo, r_hi = self._bound_rewards(n, visits, delta_1)
+        self.box = Box(lo, hi, np.append(r_lo, 0.0), np.append(r_hi, 1.0))
+
+    def _intervals_of(self, p: Floats, n: Floats, delta_1: Floats) -> tuple[Floats, Floats]:
+        if self.kind == "kt":
+            budget = -np.log(delta_1) + binary_excess(np.round(p * n), n)
+            return _kl_interval(p, n, budget)
+        # the sets take one delta_1: rows of the same age share theirs
+        lo, hi = np.zeros_like(p), np.ones_like(p)
+        for value in np.unique(delta_1):
+            at = delta_1 == value
+            lo[at], hi[at] = INTERVALS[self.kind](p[at], n[at], float(value))
+        return lo, hi
+
+    def _bound_rows(self, n: Counts, visits: Floats, delta_1: Floats) -> None:
+        """The radius of every row's ball."""
+        table, C = self.problem.table, self._C.astype(float)
+        if self.kind == "l1":
+            with np.errstate(divide="ignore"):
+                ways = np.log(np.maximum(np.exp2(np.minimum(C, 1000.0)) - 2.0, 1.0))
+            ways = np.where(C > 1000, C * np.log(2.0), ways)
+            self._eta = np.sqrt(2.0 * (ways - np.log(delta_1)) / visits)
+        elif self.kind == "kl-ball":
+            more = np.maximum(C - 1, 1.0)
+            self._eta = (more * (1.0 + np.log1p(visits / more)) - np.log(delta_1)) / visits
+        else:
+            beyond = np.zeros(table.rows)
+            excess(table.indptr, n.successors, n.visits, False, beyond)
+            self._eta = (beyond - np.log(delta_1)) / visits
+        self._eta = self._eta * (1 + 1e-12)
+        self._counts = n
+        self._reward_bounds = self._bound_rewards(n, visits, delta_1)
+
+    def _bound_rewards(self, n: Counts, visits: Floats, delta_1: Floats) -> tuple[Floats, Floats]:
+        """(rows - 1,) bounds of the mean rewards; 0 and 1 where they are told."""
+        seen, few = n.visits[:-1] > 0, visits[:-1]
+        if self.problem.rewards is not None:
+            return np.zeros(len(few)), np.ones(len(few))
+        mean = np.clip(n.rewards[:-1] / few, 0.0, 1.0)
+        budget = np.log(2.0 / delta_1[:-1])  # Chernoff's, at an n that was fixed before
+        if self.kind in ALWAYS:
+            budget = -np.log(delta_1[:-1]) + portfolio_regret(few)
+        lo, hi = _kl_interval(mean, few, budget)
+        hi = np.where(self.problem.pays_unknown, np.where(seen, hi, 1.0), 0.0)
+        return np.where(seen, lo, 0.0), hi
+
+    def plan(self, n: Counts, optimistic: bool) -> tuple[Any, float]:
+        """The best policy (H, S) over the sets, and its value at the start: best, or worst."""
+        problem, table, H = self.problem, self.problem.table, self.problem.horizon
+        told = problem.rewards
+        if told is None:
+            r_lo, r_hi = self._reward_bounds
+            if self.box is not None:
+                r_lo, r_hi = self.box.reward_lo[:-1], self.box.reward_hi[:-1]
+            told = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
+        # each of H steps adds what ties between actions, and the sums of a row, may make of values
+        # of size H
+        slack = (2 * balls.TIE + 2.3e-16 * int(table.lengths.max())) * H * (H + 1)
+        if optimistic:
+            told, worth = self._preferring_the_unvisited(told, n)
+            slack += worth
+        if self.box is not None:
+            plan = extended_value_iteration(table, self.box.lo, self.box.hi, told, H, optimistic)
+            policy, V = plan.policy, plan.values
+        else:
+            V = np.zeros((H + 1, table.states))
+            policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
+            kernel = l1.plan if self.kind == "l1" else balls.plan
+            kernel(
+                table.first,
+                table.action,
+                table.indptr,
+                table.indices,
+                table.stride,
+                n.successors,
+                n.visits,
+                self._eta,
+                told.pair,
+                told.successor,
+                1.0 if optimistic else -1.0,
+                balls.TIE * H,
+                V,
+                policy,
+            )
+        if optimistic:
+            return policy, min(self._at_start(V, n, 1.0) + slack, float(H))
+        return policy, max(self._at_start(V, n, -1.0) - slack, 0.0)
+
+    def _preferring_the_unvisited(self, told: Rewards, n: Counts) -> tuple[Rewards, float]:
+        """Rewards less next to nothing, more so for actions visited more; and what that costs."""
+        table = self.problem.table
+        visits = n.visits[:-1].reshape(table.stages, table.pairs)
+        order = np.lexsort((visits.sum(0), table.state))
+        rank = np.empty(table.pairs)
+        rank[order] = np.arange(table.pairs) - table.first[table.state[order]]
+        worth = PREFERENCE * rank
+        return Rewards(told.pair - worth, told.successor), self.problem.horizon * worth.max()
+
+    def _at_start(self, V: Floats, n: Counts, sign: float) -> float:
+        table, start = self.problem.table, self.problem.initial
+        if start is not None:
+            return float(start @ V[0])
+        at = table.entries_of(table.start)
+        if self.box is not None:
+            lo, hi = self.box.lo, self.box.hi
+            return float(expectation(at.start, at.stop, table.indices, lo, hi, V[0], sign))
+        c, visits, eta = n.successors, int(n.visits[-1]), float(self._eta[-1])
+        if self.kind == "l1":
+            return float(
+                l1.reach(at.start, at.stop, table.indices, c, visits, V[0], None, sign, eta)
+            )
+        return float(balls.reach(at.start, at.stop, table.indices, c, visits, V[0], sign, eta))
+
+
+def _kl_interval(p: Floats, n: Floats, budget: Floats) -> tuple[Floats, Floats]:
+    """All q with n kl(p, q) <= budget, rounded outward."""
+    c = budget / n * (1 + 1e-12)
+    lo, hi = p - kl_reach(1 - p, p, c), p + kl_reach(p, 1 - p, c)
+    return np.maximum(lo - 1e-15 * p, 0.0), np.minimum(hi + 1e-15 * hi, 1.0)

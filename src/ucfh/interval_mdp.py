@@ -1,0 +1,106 @@
+"""MDPs of which the transition probabilities are known up to intervals, for planning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucfh._support.arrays import Floats
+from ucfh._support.memory import check_memory
+from ucfh._support.validation import check_truth
+from ucfh.problem import MDP, Problem
+from ucfh.table import Rewards, Table
+
+if TYPE_CHECKING:
+    from ucfh.planning import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalMDP:
+    """What a planner needs, and no more: it is no problem for a learner.
+
+    Attributes:
+        problem: the table of successors, the horizon and the names; the rewards are not in it.
+        rewards: at least 0, in any unit, which is that of the values.
+        initial: (S,) the start distribution.
+        lo, hi: (entries,) bounds of the probabilities over the table; one array, not two, where
+            the probabilities are known.
+        note: what a reader of results should know.
+
+    """
+
+    problem: Problem
+    rewards: Rewards
+    initial: Floats
+    lo: Floats
+    hi: Floats
+    note: str = ""
+
+    @property
+    def table(self) -> Table:
+        """The successors of each row; the last row is the start."""
+        return self.problem.table
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return self.problem.horizon
+
+    @property
+    def exact(self) -> bool:
+        """Whether the probabilities are known."""
+        return self.lo is self.hi
+
+    def plan(self, optimistic: bool = True, threads: int | None = None) -> Plan:
+        """The policy (H, S) and values (H+1, S) that are best in the best model, or the worst.
+
+        Args:
+            optimistic: True for the best model between the bounds, False for the worst; where
+                the probabilities are known, both are exact planning.
+            threads: how many to use; None: all cores where that pays. The result is the same.
+
+        """
+        from ucfh.planning import Plan, extended_value_iteration
+
+        check_truth("optimistic", optimistic)
+        S, H = self.table.states, self.horizon
+        action = np.min_scalar_type(self.table.actions - 1).itemsize
+        check_memory(f"a plan of {H} steps in {S} states", 8 * (H + 1) * S + action * H * S)
+        exponent = self._exponent()
+        rewards = self._scaled(-exponent)
+        if self.exact:
+            problem = Problem._of(**{**vars(self.problem), "rewards": rewards})
+            plan = MDP._of(problem, self.lo, None, "").optimal()
+        else:
+            plan = extended_value_iteration(
+                self.table, self.lo, self.hi, rewards, H, optimistic=optimistic, threads=threads
+            )
+        return Plan(plan.policy, np.ldexp(plan.values, exponent, out=plan.values))
+
+    def at_start(self, values: Floats) -> float:
+        """The mean of V_1 (H+1, S) over the start."""
+        return float(self.initial @ values[0])
+
+    def _exponent(self) -> int:
+        """An e for which no reward exceeds 2^e, and the largest is not much smaller."""
+        largest = float(self.rewards.pair.max())
+        if self.rewards.successor is not None:
+            body = self.table.indptr[self.table.start]  # nothing is paid at the start
+            largest += float(self.rewards.successor[:, :body].max())
+        mantissa, exponent = frexp(largest)
+        return exponent - (mantissa == 0.5)
+
+    def _scaled(self, exponent: int) -> Rewards:
+        """The rewards times 2^exponent, which is exact.
+
+        Planning tells ties from differences by the size that values have if rewards are in [0, 1].
+        """
+        if exponent == 0:
+            return self.rewards
+        pair, after = self.rewards.pair, self.rewards.successor
+        return Rewards(
+            np.ldexp(pair, exponent), None if after is None else np.ldexp(after, exponent)
+        )

@@ -1,0 +1,179 @@
+"""From what a log writes to numbers: labels of states and actions, times, flags, episode ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ucfh._support.arrays import Bools, Floats, Ints
+
+MISSING, UNKNOWN = -1, -2
+"""Codes of a value that is not there, and of one that means nothing here."""
+MOST_SHOWN = 60
+"""Letters of a value in a message."""
+MOST_KEPT = 10**5
+"""How many values of a column are remembered: it may hold another one in every row."""
+
+_WHOLE = re.compile(r"(-?[0-9]+)\.0*")
+
+
+def text_of(value: Any) -> str:
+    """A value as text without the blanks around it; 3.0, as some tools write 3, is 3.
+
+    >>> text_of(" home "), text_of(3), text_of("3.0"), text_of(None)
+    ('home', '3', '3', '')
+    """
+    text = "" if value is None else str(value).strip()
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def shown(value: Any) -> str:
+    """A value as it stands in a message, in quotes and not too long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+class Codes(dict[Any, int], ABC):
+    """The number of each value of a column, worked out once."""
+
+    def of(self, column: list[Any]) -> Ints:
+        """(n,) the numbers of n values."""
+        try:
+            return np.fromiter(map(self.__getitem__, column), np.int64, len(column))
+        except TypeError:  # a list or an object is called by its JSON text
+            column[:] = [
+                json.dumps(value, default=str) if isinstance(value, list | dict) else value
+                for value in column
+            ]
+            return np.fromiter(map(self.__getitem__, column), np.int64, len(column))
+
+    def __missing__(self, value: Any) -> int:
+        code = self.find(value)
+        if len(self) < MOST_KEPT:
+            self[value] = code
+        return code
+
+    @abstractmethod
+    def find(self, value: Any) -> int:
+        """The number of one value."""
+
+
+class NameCodes(Codes):
+    """States, or actions: those that were declared, or else all that are met.
+
+    Attributes:
+        index: the number of each name; without a declaration, in the order they were met.
+
+    """
+
+    def __init__(self, declared: Iterable[str] | int | None) -> None:
+        super().__init__()
+        self.is_open = declared is None
+        if isinstance(declared, int):
+            declared = map(str, range(declared))
+        self.index = {name: i for i, name in enumerate(declared or ())}
+        # a number that is nobody's name is the number of a state, as in other files
+        self._numbers = {str(i): i for i in range(len(self.index))}
+
+    def find(self, value: Any) -> int:
+        """The number of a name, or `MISSING`, or `UNKNOWN`."""
+        text = text_of(value)
+        if not text:
+            return MISSING
+        if self.is_open:
+            return self.index.setdefault(text, len(self.index))
+        for name in (str(value), str(value).strip(), text):
+            if name in self.index:
+                return self.index[name]
+        return self._numbers.get(text, UNKNOWN)
+
+
+class Times(Codes):
+    """Time steps: whole numbers from 0 on; nothing else is one."""
+
+    def find(self, value: Any) -> int:
+        """The time step, or `MISSING`."""
+        text = text_of(value)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else MISSING
+
+
+class Flags(Codes):
+    """Whether an episode is over: 1 or 0. No value says no."""
+
+    def find(self, value: Any) -> int:
+        """1, 0, or `UNKNOWN`."""
+        return {"": 0, "0": 0, "false": 0, "1": 1, "true": 1}.get(text_of(value).lower(), UNKNOWN)
+
+
+class Numbers(dict[Any, float]):
+    """Rewards. To look up the few that come up again and again is faster than to read them."""
+
+    def of(self, column: list[Any]) -> Floats:
+        """(n,) the numbers of n values, NaN where one is none."""
+        look_up = self.__getitem__ if len(self) < MOST_KEPT else _number
+        try:
+            return np.fromiter(map(look_up, column), np.float64, len(column))
+        except TypeError:  # a list or an object
+            return np.fromiter(map(_number, column), np.float64, len(column))
+
+    def __missing__(self, value: Any) -> float:
+        self[value] = number = _number(value)
+        return number
+
+
+def _number(value: Any) -> float:
+    try:
+        # Python reads 0_1 as a number, nobody else does
+        return np.nan if isinstance(value, str) and "_" in value else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+class EpisodeIds:
+    """Which episodes have been met: exact for numbers, by a 64-bit hash for other ids.
+
+    The latest are kept in a set; all others as runs of consecutive numbers, sorted. So episodes
+    that are counted up take no memory to speak of, others 16 bytes each.
+    """
+
+    def __init__(self) -> None:
+        self._latest: set[int] = set()
+        self._first = self._last = np.zeros(0, np.int64)
+
+    def add(self, ids: Iterable[Any]) -> Bools:
+        """(n,) whether each of n ids was met before, here or earlier; now they all are."""
+        keys = [
+            int(text) if text.isdecimal() and len(text) < 19 else hash(text)
+            for text in map(str, ids)
+        ]
+        met, latest = self._is_merged(np.array(keys, np.int64)), self._latest
+        if len(set(keys)) < len(keys) or not latest.isdisjoint(keys):
+            for i, key in enumerate(keys):
+                met[i] |= key in latest
+                latest.add(key)
+        latest.update(keys)
+        if len(latest) > MOST_KEPT:
+            self._merge()
+        return met
+
+    def _is_merged(self, keys: Ints) -> Bools:
+        if not self._first.size:
+            return np.zeros(len(keys), bool)
+        at = np.searchsorted(self._first, keys, "right") - 1
+        return np.asarray((at >= 0) & (keys <= self._last[at]), bool)
+
+    def _merge(self) -> None:
+        latest = np.fromiter(self._latest, np.int64, len(self._latest))
+        latest = latest[~self._is_merged(latest)]
+        self._latest.clear()
+        first, last = np.append(self._first, latest), np.append(self._last, latest)
+        order = np.argsort(first, kind="stable")
+        first, last = first[order], last[order]
+        apart = first[1:] != last[:-1] + 1
+        self._first, self._last = first[np.append(True, apart)], last[np.append(apart, True)]

@@ -1,0 +1,330 @@
+"""Logs of what happened, by whatever policy, as counts over a problem's table.
+
+Which rows may be counted? Bounds from counts rest on this: given all that happened before, and
+that a pair (s, a) is counted once more, its next state is drawn from p(.|s, a). It holds for any
+choice of what to count that does not look at the outcome, nor at anything after it. So
+
+- the policy that chose the actions may be anything that does not know the future;
+- the log may end whenever it likes, even because of what it shows, and lose its last line: the
+  outcomes of each pair are then a beginning of all its outcomes, and bounds that hold at all times
+  hold for every beginning. That is so for one episode after another. Of episodes side by side,
+  written when they are over, an end loses the slow ones, perhaps for what happened in them;
+- an episode is counted up to its first fault and left there. To leave out all of it because of
+  what is wrong later in it would be a choice by outcome; to count it up to there is not;
+- a step after the horizon is left out before its outcome is seen, and the rest of the episode with
+  it: nothing is lost but data (`Fault.harmless`). So would an action be that is none of the
+  problem's, if its name were known before its outcome; logs call some by what came of them;
+- where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
+  it may be because of what happened. No reader can know. The bounds then hold only if it is not
+  so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or many
+  of one step, state, action or pair (`ucfh.logs.losses`), is refused unless that is asked for: it
+  has lost its point, as when every exam pays 90 where rewards end at 1. So is one with rows that
+  the problem excludes, of whatever number: they are left out because of their outcome;
+- where an episode stops short, what was seen is counted, and the same assumed of what was not; so
+  where one is done in a state from which others go on. More than a few such are refused, too.
+  "done" says that the task was over, so the last state is terminal; but a state from which any
+  row goes on, counted or not, is not taken to be. At the horizon every episode is over, and done
+  says little: a state that is reached there alone is taken to be terminal if all say so, unless
+  done seems to mean that time is up: it is said of states that go on, too, or after a state and
+  an action after which it is not said at other steps.
+
+States, actions and the horizon may be declared. What is not, and whether t begins with 1, is what
+the log shows, in any row that can be read, counted or not: a state too many costs data, one too few
+costs validity, and a step too few makes it another task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import SupportsIndex
+
+from ucfh._support import validation
+from ucfh._support.files import AnyPath, labels_of, naming, open_bytes
+from ucfh.counts import Counts
+from ucfh.errors import InputError, check_count, unknown
+from ucfh.logs.episodes import Episodes
+from ucfh.logs.faults import Fault, Faults, Kind
+from ucfh.logs.labels import Times, shown
+from ucfh.logs.rows import COLUMNS, Batch, kind_of, read_batches
+from ucfh.logs.tally import ShownTally, ToldTally
+from ucfh.problem import MDP, Problem, as_problem
+
+PEEK = 1000
+"""In how many rows is looked for a step 0."""
+MOST_DECLARED = 10**5
+"""How many states or actions may be declared: a table of all transitions is no larger."""
+MOST_NAMED = 5
+"""How many terminal states are named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What a log shows.
+
+    Attributes:
+        problem: the one given, or the one that the log shows; its names label the states.
+        counts: over the problem's table; its last row is the start. Sums of rewards where the
+            problem does not tell them.
+        rows, episodes: how many there are in the log.
+        counted: how many of the rows are in the counts.
+        faults: what is wrong with it, by kind.
+        assumptions: what bounds from these counts rest on, a sentence each.
+
+    """
+
+    problem: Problem
+    counts: Counts
+    rows: int
+    episodes: int
+    counted: int
+    faults: tuple[Fault, ...]
+    assumptions: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"Log({self.episodes} episodes, {self.counted} of {self.rows} rows counted, "
+            f"{len(self.faults)} kinds of faults, {self.problem})"
+        )
+
+
+def read_log(
+    path: AnyPath,
+    problem: Problem | MDP | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    states: Iterable[str] | SupportsIndex | None = None,
+    actions: Iterable[str] | SupportsIndex | None = None,
+    horizon: int | None = None,
+    stage_dependent: bool = False,
+    encoding: str | None = None,
+    strict: bool = False,
+    accept_losses: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Log:
+    """Count what a log shows; the module says which rows count, docs/logs.md the format.
+
+    Args:
+        path: a .csv, .jsonl or .parquet file; the first two also zipped, as .csv.gz.
+        problem: what is known of the task. Without it, a problem with unknown rewards and
+            start, in which any state may follow any other, made of what the log shows and
+            what is declared below.
+        columns: names of columns where they differ, such as {"state": "s"}.
+        states, actions: their names, or how many there are, if they are called 0, 1, ...
+        horizon: H; without it, the length of the longest episode, counted or not.
+        stage_dependent: whether transitions and rewards may depend on t.
+        encoding: of the text, such as "cp1252"; None: UTF-8.
+        strict: whether to raise at the first fault.
+        accept_losses: whether to go on where more than a few rows are lost, or rows contradict
+            the problem; `Log.assumptions` then says what was.
+        progress: called now and then with the share of the file that was read.
+
+    """
+    told = None if problem is None else as_problem(problem)
+    names = _check_columns(columns or {})
+    tally: ToldTally | ShownTally
+    if told is None:
+        H = None if horizon is None else check_count("horizon", horizon)
+        tally = ShownTally(
+            _declared("state", states), _declared("action", actions), H, stage_dependent
+        )
+    elif states is None and actions is None and horizon is None and not stage_dependent:
+        tally = ToldTally(told)
+        if told.rewards is not None:
+            del names["reward"]
+    else:
+        raise InputError("the problem tells states, actions, horizon and stages: leave them out")
+    faults = Faults("row" if kind_of(path) == ".parquet" else "line")
+    with open_bytes(path) as file, naming(path):
+        batches = read_batches(file, path, names, encoding)
+        begin = next(batches, None)
+        while begin is not None and len(begin) < PEEK and (more := next(batches, None)):
+            begin = begin.then(more)
+        reader = Episodes(tally, faults, _first_step(begin))
+        for batch in chain([] if begin is None else [begin], batches):
+            reader.read(batch)
+            if strict:
+                _refuse(faults)
+            if progress is not None:
+                progress(batch.share)
+        reader.finish()
+        H = tally.horizon or reader.longest
+        ending = _terminal(tally, reader, H)
+        _note_ends(reader, faults, H, ending)
+        if strict:
+            _refuse(faults)
+        if not accept_losses:
+            _check_losses(reader, faults)
+        if isinstance(tally, ToldTally):
+            found, counts = tally.problem, tally.counts
+        else:
+            _check_shown(tally, H, faults)
+            found, counts = tally.problem(H, ending)
+    return Log(
+        found,
+        counts,
+        reader.losses.rows,
+        reader.losses.episodes,
+        reader.counted,
+        tuple(faults[kind] for kind in sorted(faults)),
+        tuple(_assumptions(tally, reader, found)),
+    )
+
+
+def _check_columns(given: Mapping[str, str]) -> dict[str, str]:
+    """The name in the file of each column."""
+    for column in given:
+        if column not in COLUMNS:
+            raise unknown("column of a log", column, COLUMNS)
+    return {column: given.get(column, column) for column in COLUMNS}
+
+
+def _declared(kind: str, given: Iterable[str] | SupportsIndex | None) -> Sequence[str] | int | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise InputError(f"{kind}s = {given!r}: pass a list of names, or how many there are")
+    if not isinstance(given, Iterable):
+        number = check_count(f"{kind}s", given)
+        if number > MOST_DECLARED:
+            raise InputError(f"{kind}s = {number} is too many: pass at most {MOST_DECLARED}")
+        return number
+    names = list(given)
+    return validation.check_names(kind, names, check_count(f"{kind}s", len(names)))
+
+
+def _first_step(begin: Batch | None) -> int:
+    """1 if a log counts steps from 1, else 0; of a log that begins in an episode, too."""
+    steps = set() if begin is None else set(Times().of(begin.values["t"][:PEEK]).tolist())
+    return 1 if 1 in steps and 0 not in steps else 0
+
+
+def _refuse(faults: Faults) -> None:
+    if faults:
+        raise InputError(faults.first)
+
+
+def _terminal(tally: ToldTally | ShownTally, reader: Episodes, horizon: int) -> list[int]:
+    """States that end the episode: as told; or those that did, where no row goes on.
+
+    At the horizon, they did if all say so, unless done means there that time is up: where it is
+    said of a state that goes on, too, or after a pair after which it is not said at other steps.
+    """
+    if isinstance(tally, ToldTally):
+        return list(tally.problem.terminal)
+    ends = {s for done, length, s in reader.ends if done and length < horizon}
+    if not reader.done_in & reader.went_on:
+        by_time = {after for s, a, after in reader.ending if (s, a) in reader.going_on}
+        ends |= reader.done_in - reader.not_done - by_time
+    return sorted(ends - reader.went_on)
+
+
+def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> None:
+    """Note episodes that ended before the horizon, in a state that is not terminal."""
+    names = list(reader.tally.states.index)
+
+    def tell(length: int, done: bool, s: int) -> str:
+        where = f"the episode ends there after {length} of {horizon} steps, in state {names[s]!r}"
+        return f"{where}, {'which is not terminal' if done else 'and is not done'}"
+
+    early = [(end, found) for end, found in reader.ends.items() if end[1] < horizon]
+    for (done, length, s), (count, lines) in sorted(early, key=lambda item: item[1][1]):
+        if s not in terminal:
+            kind = Kind.DONE if done else Kind.SHORT
+            faults.note(kind, lines, partial(tell, length, done, s), count)
+            reader.losses.spoilt += count
+    if reader.unfinished is not None:
+        (done, length, s), line = reader.unfinished
+        if length < horizon and s not in terminal:
+            faults.note(Kind.CUT, [line], partial(tell, length, done, s))
+
+
+def _check_losses(reader: Episodes, faults: Faults) -> None:
+    """Refuse a log that lost its point, or contradicts the problem."""
+    refuting = [x for x in faults.values() if x.refutes]
+    if not refuting and reader.losses.are_few(reader.tally.counted):
+        return
+    costly = [x for x in faults.values() if not x.harmless]
+    if reader.losses.lost:  # those that cost rows
+        costly = [x for x in costly if x.kind not in ("short", "done")]
+    worst = max(refuting or costly, key=lambda fault: fault.count)
+    why = "That may be because of what happened, and then bounds from the rest are wrong"
+    if refuting:
+        told = "that rewards are in [0, 1]" if worst.kind == "range" else "the problem"
+        why = f"It contradicts {told}"
+    raise InputError(
+        f"{_lost(reader)}: {worst.first}. {why}: repair the log, or go on with --accept-losses "
+        "(accept_losses=True)"
+    )
+
+
+def _lost(reader: Episodes) -> str:
+    """How many rows and episodes are lost, and most of what, in words."""
+    losses = reader.losses
+    text = f"{losses.lost} of {losses.rows} rows are lost"
+    if not losses.lost:
+        return f"{losses.spoilt} of {losses.episodes} episodes are not told to their end"
+    part = losses.worst(reader.tally.counted)
+    if part is None:
+        return f"{text}, in {losses.spoilt} of {losses.episodes} episodes"
+    names = (reader.tally.states, reader.tally.actions)
+    states, actions = ([shown(name) for name in each.index] for each in names)
+    first, last = part.code[0], part.code[-1]
+    if part.kind == "step":
+        which = f"t = {first + reader.first}"
+    elif part.kind == "state":
+        which = f"state {states[first]}"
+    else:
+        which = f"action {actions[last]}"
+        which += f" in state {states[first]}" if part.kind == "pair" else ""
+    some = "all" if part.gone == part.seen else f"{part.gone} of the {part.seen}"
+    return f"{text}, among them {some} with {which}"
+
+
+def _check_shown(tally: ShownTally, horizon: int, faults: Faults) -> None:
+    """A problem can only be made of what is there."""
+    missing = {
+        "states": not tally.states.index,
+        "actions": not tally.actions.index,
+        "the horizon": not horizon,
+    }
+    if any(missing.values()):
+        what = " and ".join(name for name, lacks in missing.items() if lacks)
+        why = faults.first if faults else "it has no rows"
+        raise InputError(f"no row of it can be counted ({why}); to go on with none, declare {what}")
+
+
+def _assumptions(
+    tally: ToldTally | ShownTally, reader: Episodes, problem: Problem
+) -> Iterator[str]:
+    yield (
+        "no episode is in the log, or missing from it, because of what happened in it, and no "
+        "action was chosen by a look at the future"
+    )
+    states, _ = labels_of(problem)
+    if isinstance(tally, ToldTally):
+        yield "the problem is as told"
+    else:
+        alone = "the step, the state and" if tally.stage_dependent else "the state and"
+        yield f"what follows, and its reward, depend on {alone} the action alone"
+        if tally.states.is_open:
+            yield f"there are no states but the {problem.states} that the log shows"
+        if tally.actions.is_open:
+            yield f"there are no actions but the {problem.actions} that the log shows"
+        if tally.horizon is None:
+            yield f"an episode lasts {problem.horizon} steps, as the longest of the log does"
+        if problem.terminal:
+            some = ", ".join(repr(str(states.label(s))) for s in problem.terminal[:MOST_NAMED])
+            more = ", ..." if len(problem.terminal) > MOST_NAMED else ""
+            yield f"the task is over, and pays no more, in these states: {some}{more}"
+    if reader.first:
+        yield "t counts from 1, as no early row has t = 0"
+    harmful = [fault for fault in reader.faults.values() if not fault.harmless]
+    if harmful:
+        kinds = ", ".join(fault.kind for fault in harmful)
+        yield (
+            f"what is wrong with the log ({kinds}; {_lost(reader)}) has nothing to do with what "
+            "happened in it"
+        )

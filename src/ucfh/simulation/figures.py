@@ -1,0 +1,150 @@
+"""Figures of runs."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucfh._support.canvas import ENDINGS, new_figure, save
+from ucfh._support.files import AnyPath, check_ending
+
+if TYPE_CHECKING:
+    from ucfh.simulation.run import Run
+
+GAP, PROMISE, LIMIT = "#0072B2", "#E69F00", "#555555"
+"""Two colours that people with any colour vision tell apart (Okabe and Ito), and grey."""
+
+
+def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
+    """Draw what each policy lost against how long it was followed, and save it.
+
+    Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
+    that was followed, and V~ - V*, how much too much the learner promised itself. Epsilon and the
+    number of mistakes that the learner's theorem allows are marked.
+    """
+    check_ending(path, ENDINGS)
+    phases = run.phases
+    begin = np.array([float(x) for x in phases.first_episode])
+    end = begin + np.array([float(x) for x in phases.episodes])
+    last = max(float(end[-1]), 1.0) * (10 if run.final else 1)
+    edges = np.concatenate([[0.5 if len(end) < 2 else max(0.5, end[0] / 3)], end[:-1], [last]])
+    if run.episode_bound is not None:
+        last = max(last, 3 * run.episode_bound)
+
+    gap = np.asarray(phases.gap, float)
+    promise = np.asarray(phases.optimistic, float) - run.optimal
+    positive = np.concatenate([gap[gap > 1e-12], promise[promise > 1e-12], [run.epsilon]])
+    floor = 10 ** np.floor(np.log10(positive.min()) - 1)
+
+    figure = new_figure(8, 4.8)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for values, colour, label in (
+        (promise, PROMISE, "promised too much, $\\tilde V - V^*$"),
+        (gap, GAP, "lost by the policy, $V^* - V^\\pi$"),
+    ):
+        heights = np.maximum(values, floor)
+        axes.stairs(heights, edges, baseline=None, color=colour, lw=2, label=label)
+    bad = gap > run.epsilon + 1e-9
+    axes.fill_between(
+        np.repeat(edges, 2)[1:-1],
+        np.repeat(np.where(bad, np.maximum(gap, floor), run.epsilon), 2),
+        run.epsilon,
+        where=np.repeat(bad, 2).tolist(),
+        color=GAP,
+        alpha=0.2,
+        lw=0,
+        label=f"mistakes: {run.mistakes():.3g} episodes",
+    )
+    axes.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
+    axes.annotate(
+        f"epsilon = {run.epsilon:g}",
+        (0.5, run.epsilon),
+        xycoords=("axes fraction", "data"),
+        ha="center",
+        va="bottom",
+        color=LIMIT,
+    )
+    if run.episode_bound is not None:
+        axes.axvline(run.episode_bound, color=LIMIT, ls=":", lw=1.5)
+        axes.annotate(
+            f"mistakes allowed: {run.episode_bound:.2g} ",
+            (run.episode_bound, 0.5),
+            xycoords=("data", "axes fraction"),
+            rotation=90,
+            ha="right",
+            va="center",
+            color=LIMIT,
+        )
+    top = np.ceil(np.log10(max(gap.max(), promise.max(), run.epsilon)))
+    powers = np.arange(np.log10(floor) + 1, top + 1)
+    axes.set_yticks([floor, *10**powers], ["0", *(f"$10^{{{int(power)}}}$" for power in powers)])
+    axes.set_xlim(edges[0], last)
+    axes.set_ylim(floor / 2, 2 * 10**top)
+    axes.set_xlabel("episodes")
+    axes.set_ylabel("reward in an episode")
+    axes.set_title(fill(title, 70), parse_math=False)
+    axes.grid(alpha=0.2)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    save(figure, path, force)
+
+
+def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
+    """Draw how what is known closes in on the truth, and save it.
+
+    Above, over the number of episodes: the bound of V* from above and that of what the policy
+    earns from below, around V*. Below: how far the policy may be from optimal, until it is
+    epsilon.
+    """
+    check_ending(path, ENDINGS)
+    phases = run.phases
+    x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
+    figure = new_figure(8, 5.6)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="$V^*$ is at most this")
+    above.plot(x, phases.lower, color=GAP, lw=2, label="the policy earns at least this")
+    above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
+    above.axhline(run.optimal, color=LIMIT, ls="--", lw=1)
+    above.annotate(
+        f"$V^*$ = {run.optimal:.3g}, which the learner does not know",
+        (0.01, run.optimal),
+        xycoords=("axes fraction", "data"),
+        va="bottom",
+        color=LIMIT,
+    )
+    above.set_ylabel("reward in an episode")
+    above.set_title(fill(title, 70), parse_math=False)
+    below.plot(
+        x, phases.gap_bound, color="black", lw=2, label="the policy is this close to optimal"
+    )
+    below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
+    below.annotate(
+        f"epsilon = {run.epsilon:g}",
+        (0.01, run.epsilon),
+        xycoords=("axes fraction", "data"),
+        va="bottom",
+        color=LIMIT,
+    )
+    if run.certificate is not None and run.certificate.certified:
+        for axes in (above, below):
+            axes.axvline(x[-1], color=LIMIT, ls=":", lw=1.5)
+        below.annotate(
+            f"certified after {run.episodes} episodes ",
+            (x[-1], 0.92),
+            xycoords=("data", "axes fraction"),
+            ha="right",
+            va="top",
+            color=LIMIT,
+        )
+    below.set_xscale("log")
+    below.set_yscale("log")
+    below.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
+    below.set_xlabel("episodes")
+    below.set_ylabel("distance")
+    for axes in (above, below):
+        axes.grid(alpha=0.2)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    save(figure, path, force)

@@ -1,0 +1,1 @@
+"""How few episodes a certificate takes."""

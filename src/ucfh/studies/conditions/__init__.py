@@ -1,0 +1,1 @@
+"""What each condition of the confidence set is worth."""

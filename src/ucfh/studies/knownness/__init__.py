@@ -1,0 +1,1 @@
+"""How pairs become known, by importance."""

@@ -1,0 +1,1 @@
+"""Mistakes against Theorems 1 and 2."""

@@ -1,0 +1,253 @@
+"""Learners side by side: their runs in order, and figures of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucfh._support.canvas import spread
+from ucfh._support.palette import COLOURS, GREY, MARKS
+from ucfh._support.statistics import NOISE, Interval, median_interval
+from ucfh.experiments.store import Result
+from ucfh.report.section import Figure
+from ucfh.report.words import bars, labels, listed, number, plural, unseeded
+
+PRINTED, CERTIFIED, FLOOR = "ucfh", "certified ucfh", "uniform"
+CALLED = {"ucfh:confidence=best,stop=certificate": CERTIFIED}
+
+TELLING = (PRINTED, CERTIFIED, "psrl", "ucrl2", "ucbvi-bf", "ubev", "ucb-h", FLOOR)
+"""Learners whose curves are drawn, if they ran: of several kinds, from near and far."""
+
+RunsByReplicate = dict[int, Result]
+"""Of one learner on one problem, by replicate."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """All runs of a study.
+
+    Attributes:
+        runs: of learners from episodes, by problem (without its seed) and learner.
+        sampling: the same of learners that have asked a generative model for samples.
+        names: short labels of the problems.
+
+    """
+
+    runs: dict[str, dict[str, RunsByReplicate]]
+    sampling: dict[str, dict[str, RunsByReplicate]]
+    names: dict[str, str]
+
+    def of(self, name: str) -> dict[str, RunsByReplicate]:
+        """Runs of a learner by problem."""
+        return {problem: found[name] for problem, found in self.runs.items() if name in found}
+
+    @property
+    def learners(self) -> list[str]:
+        """From episodes, by their mean rank: relative ones, for not all ran on all problems."""
+        ranks: dict[str, list[float]] = {}
+        for by_name in self.runs.values():
+            medians = {name: median_of("regret", runs) for name, runs in by_name.items()}
+            order = np.array(list(medians.values()))
+            for name, x in medians.items():
+                same = NOISE * max(1.0, x)
+                rank = (np.sum(order < x - same) + np.sum(order <= x + same)) / 2
+                ranks.setdefault(name, []).append(rank / len(order))
+        return sorted(ranks, key=lambda name: float(np.mean(ranks[name])))
+
+    @property
+    def against_floor(self) -> bool:
+        """Whether random actions were run everywhere, to compare what is lost with."""
+        return all(FLOOR in by_name for by_name in self.runs.values())
+
+    @property
+    def whole(self) -> str:
+        """What losses are shares of, in words."""
+        return "what random actions lose" if self.against_floor else "what the optimum earns"
+
+    def share(self, problem: str, name: str) -> Interval | None:
+        """What a learner loses on a problem as a share of `whole`, by median; None if unknown."""
+        by_name = self.runs.get(problem, {})
+        found = []
+        for replicate, run in by_name.get(name, {}).items():
+            whole = run.arguments["episodes"] * run.values["optimal"]
+            if self.against_floor:
+                floor = by_name[FLOOR].get(replicate)
+                whole = floor.values["regret"] if floor else 0.0
+            if whole > 0:
+                found.append(run.values["regret"] / whole)
+        return median_interval(found) if found else None
+
+
+def field_of(results: Sequence[Result]) -> Field:
+    """Runs by problem and learner."""
+    runs: dict[str, dict[str, RunsByReplicate]] = {}
+    sampling: dict[str, dict[str, RunsByReplicate]] = {}
+    for result in results:
+        kind = sampling if result.values["samples"] else runs
+        by_name = kind.setdefault(unseeded(result.arguments["problem"]), {})
+        name = _name(result.arguments, results[0].arguments)
+        by_name.setdefault(name, {})[result.replicate] = result
+    return Field(runs, sampling, labels(unseeded(x.arguments["problem"]) for x in results))
+
+
+def _name(arguments: dict[str, Any], usual: dict[str, Any]) -> str:
+    """Of a learner; with what it was asked for, where that is not the usual."""
+    agent = arguments["agent"]
+    own = [
+        f"{key} {arguments[key]:g}"
+        for key in ("episodes", "epsilon", "delta", "scale")
+        if arguments[key] != usual[key]
+    ]
+    return ", ".join([CALLED.get(agent, agent), *own])
+
+
+def median_of(key: str, runs: RunsByReplicate) -> float:
+    """Of a value, over the replicates."""
+    return float(np.median([run.values[key] for run in runs.values()]))
+
+
+def curves(field: Field) -> Figure | None:
+    """Regret over the episodes on one problem, for some learners; None if nobody lost anything."""
+    problem = max(field.runs, key=lambda name: (len(field.runs[name]), name.startswith("tutoring")))
+    by_name = field.runs[problem]
+    ranked = [name for name in field.learners if name in by_name]
+    telling = [name for name in ranked if name in TELLING]
+    chosen = telling if len(telling) > 1 else ranked[:: -(-len(ranked) // len(TELLING))]
+    lines = {name: _quartiles(by_name[name]) for name in chosen}
+    ends = {name: float(values[1][-1]) for name, (_, values) in lines.items()}
+    if max(ends.values()) <= NOISE:
+        return None
+    last = max(float(after[-1]) for after, _ in lines.values())
+    first = last / SHOWN
+    zero = min(ends.values()) <= NOISE
+    seen = [np.interp(first, after, values[1]) for after, values in lines.values()]
+    floor = _floor(ends.values()) if zero else max(min(seen), _floor(ends.values()) / 10)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.set(xscale="log", yscale="log", xlim=(first, last))
+        axes.set_ylim(floor / 1.5, 2 * max(float(values[2][-1]) for _, values in lines.values()))
+        for k, (name, (after, values)) in enumerate(lines.items()):
+            low, middle, high = np.maximum(values, floor)
+            look = _look(k, name)
+            axes.fill_between(after, low, high, alpha=0.15, lw=0, color=look["color"])
+            axes.plot(after, middle, lw=1.5, markevery=(2 * k % 8, 8), **look)
+        _label(axes, {name: max(end, floor) for name, end in ends.items()})
+        _ticks(axes.yaxis, floor if zero else None)
+        axes.set_xlabel("episodes")
+        axes.set_ylabel("regret: reward lost so far")
+        axes.grid(alpha=0.25)
+
+    runs = plural(max(map(len, by_name.values())), "run")
+    caption = (
+        f"Reward lost so far on {field.names[problem]}, median and middle half of {runs}; both "
+        "axes are logarithmic. Lines that flatten have learned."
+    )
+    told = [f"{name} {number(end)}" for name, end in ends.items()]
+    alt = f"Regret over episodes, both axes logarithmic. At the end: {listed(told)}."
+    return Figure("peers", caption, alt, draw, 4.2)
+
+
+SHOWN = 1000
+"""The first of so many parts of the episodes is not drawn: all learn little in it."""
+
+
+def _look(k: int, name: str) -> dict[str, Any]:
+    """Of the k-th line."""
+    if name == FLOOR:
+        return {"color": GREY, "ls": "--"}
+    mark = MARKS[(k + k // len(COLOURS)) % len(MARKS)]
+    return {"color": COLOURS[k % len(COLOURS)], "marker": mark, "ms": 5}
+
+
+def _quartiles(runs: RunsByReplicate) -> tuple[Any, Any]:
+    """Numbers of episodes (n,), and quartiles (3, n) of what is lost until then."""
+    some = next(iter(runs.values()))
+    episodes = some.arguments["episodes"]
+    after = [x for x in some.values["after"] if x < episodes] + [episodes]
+    lost = [[*run.values["regrets"], run.values["regret"]] for run in runs.values()]
+    kept = [[*x[: len(after) - 1], x[-1]] for x in lost]
+    return np.array(after, float), np.quantile(np.array(kept), [0.25, 0.5, 0.75], axis=0)
+
+
+def _floor(values: Iterable[float]) -> float:
+    """What stands for 0 on a logarithmic axis: below all that is more."""
+    positive = [x for x in values if x > NOISE]
+    return float(10.0 ** (np.ceil(np.log10(min(positive))) - 1)) if positive else 0.1
+
+
+def _ticks(axis: Any, zero: float | None) -> None:
+    """Ticks at powers of ten, and one that says 0 where that is."""
+    low, high = axis.get_view_interval()
+    least = low if zero is None else 2 * zero
+    ticks = {10.0**k: f"$10^{{{k}}}$" for k in range(-30, 31) if least <= 10.0**k <= high}
+    if 1.0 in ticks:
+        ticks[1.0] = "1"
+    if zero is not None:
+        ticks[zero] = "0"
+    axis.set_ticks(list(ticks), list(ticks.values()))
+    axis.axes.minorticks_off()
+
+
+def _label(axes: Any, ends: dict[str, float]) -> None:
+    """Names beside the ends of lines, none over another."""
+    bottom, top = np.log(axes.get_ylim())
+    at = (np.log(list(ends.values())) - bottom) / (top - bottom)
+    outside = {"transform": axes.transAxes, "clip_on": False}
+    for k, (name, y, place) in enumerate(zip(ends, at, spread(at, 0.065), strict=True)):
+        look = _look(k, name)
+        axes.plot([1, 1.04], [y, place], lw=0.8, color=look["color"], **outside)
+        axes.plot([1.06], [place], **look, **outside)
+        axes.text(1.09, place, name, va="center", color=look["color"], **outside)
+
+
+def dots(field: Field) -> Figure | None:
+    """What every learner loses on every problem; None if no share is known."""
+    learners = field.learners
+    shares = {
+        problem: {
+            name: share for name in learners if (share := field.share(problem, name)) is not None
+        }
+        for problem in field.runs
+    }
+    every = [share for by_name in shares.values() for share in by_name.values()]
+    if not every:
+        return None
+    medians = [share.median for share in every]
+    floor = min(_floor(medians), 0.1)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        axes.set_xscale("log")
+        axes.axvline(1, color=GREY, lw=1, ls="--")
+        for k, (problem, by_name) in enumerate(shares.items()):
+            x = [max(share.median, floor) for share in by_name.values()]
+            low = [a - max(share.low, floor) for a, share in zip(x, by_name.values(), strict=True)]
+            high = [max(share.high - a, 0) for a, share in zip(x, by_name.values(), strict=True)]
+            axes.errorbar(
+                x, [learners.index(name) for name in by_name], xerr=[low, high],
+                fmt=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)], ms=5.5, lw=0.8,
+                mfc="none", mew=1.3, label=field.names[problem],
+            )  # fmt: skip
+        axes.set_yticks(range(len(learners)), learners, fontsize=9)
+        axes.set_ylim(len(learners) - 0.5, -0.5)
+        axes.set_xlim(floor / 1.6, 2.5 * max(1.0, *medians))
+        _ticks(axes.xaxis, floor if min(medians) <= NOISE else None)
+        axes.set_xlabel(f"regret as a share of {field.whole}")
+        axes.grid(alpha=0.25)
+        figure.legend(loc="outside upper center", ncols=3, frameon=False, columnspacing=1.2)
+
+    caption = (
+        f"What each learner loses, as a share of {field.whole} (dashed: all of it): median and "
+        f"{bars(every)}, learners in the order of their mean rank."
+    )
+    alt = (
+        f"One mark for each of {plural(len(learners), 'learner')} and "
+        f"{plural(len(shares), 'problem')}, over the share on a logarithmic axis from "
+        f"{number(min(medians), 2)} to {number(max(medians), 2)}. From the top: {learners[0]}; at "
+        f"the bottom: {learners[-1]}."
+    )
+    return Figure("peers-all", caption, alt, draw, 1.4 + 0.2 * len(learners))

@@ -1,0 +1,1 @@
+"""How mistakes grow with the size of a problem."""

@@ -1,0 +1,1 @@
+"""What a policy loses that does not look at the clock."""

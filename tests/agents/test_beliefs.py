@@ -1,0 +1,188 @@
+"""Which of two routes to a certificate is taken, when a policy is frozen, which are scored."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ucfh import make
+from ucfh.agents.beliefs import FEW_LEAVE, GOOD_ENOUGH, TYPICAL_REGRET, ValueBeliefs
+from ucfh.confidence.values import SHARES, Best, Bounds
+from ucfh.counts import Counts
+from ucfh.problem import Problem
+
+EPSILON, DELTA = 0.5, 0.1
+PROBLEM = Problem(2, 2, 4, np.full((2, 2), 0.5), initial=0)
+CHOICES = ("scores", "difference", "freeze")
+
+
+class Silent(Best):
+    """It blames nothing but the route."""
+
+    def blame(self, counts: Counts, b: Bounds, by_difference: bool) -> Any:  # noqa: ARG002
+        """Which one it is asked for."""
+        return np.array([float(by_difference)])
+
+
+class Chooser(ValueBeliefs):
+    """It only says what it would do: `CHOICES`, as a number."""
+
+    def __init__(self, number: int = 0, without: tuple[str, ...] = ()) -> None:
+        super().__init__(PROBLEM, EPSILON, DELTA, without)
+        self.best, self.number = Silent(PROBLEM, DELTA, without), number
+
+    def _explore(self, n: Counts, blame: Any) -> Any:  # noqa: ARG002
+        return blame.astype(np.int64)
+
+    def _freeze(self, n: Counts, b: Bounds, margin: float) -> Any:  # noqa: ARG002
+        return np.array([2])
+
+    def choice(self, episodes: int, known: dict[str, float]) -> str:
+        """What it does after so many episodes, by the bounds at the start."""
+        b = bounds(**known)
+        n = Counts.zero(PROBLEM)
+        n.visits[-1] = episodes
+        return CHOICES[int(self._choose(n, b)[0])]
+
+
+def bounds(**known: Any) -> Bounds:
+    names = Bounds.__dataclass_fields__
+    return Bounds(**dict.fromkeys(names, 0.0) | known)
+
+
+def tail(episodes: int, number: int, known: dict[str, float]) -> float:
+    """2 Var ln(.../delta), which divided by x^2 is how many scores a margin x takes."""
+    told = sum(SHARES[part] for part in SHARES if part != "rewards")
+    j = max(1, number)
+    price = log(j * (j + 1) / (DELTA * SHARES["scores"] / told))
+    variance = max(0.0, known["second"] - known["estimate"] ** 2)
+    return 2 * (variance + known["upper"] ** 2 / episodes) * (price + TYPICAL_REGRET)
+
+
+def by_scores(episodes: int, number: int, known: dict[str, float]) -> float:
+    """How many episodes U - V^pi takes, with the best share of epsilon for each of the two."""
+    ahead = max(known["upper"] - known["estimate"], 1e-12)
+    scored = tail(episodes, number, known)
+    ways = []
+    for part in range(1, 100):
+        margin = EPSILON * part / 100
+        more = (ahead / (EPSILON - margin)) ** 2  # as it falls like episodes^(-1/2)
+        ways.append(episodes * max(1.0, more) + scored / margin**2)
+    return min(ways)
+
+
+def even(episodes: int, number: int, known: dict[str, float]) -> float:
+    """The difference at which, falling like episodes^(-2/3), it takes just as many."""
+    return float(EPSILON * (by_scores(episodes, number, known) / episodes) ** (2 / 3))
+
+
+@st.composite
+def starts(draw: st.DrawFn) -> dict[str, float]:
+    """Bounds at the start."""
+    estimate = draw(st.floats(0, 3))
+    return {
+        "estimate": estimate,
+        "upper": estimate + draw(st.sampled_from([0.0, 0.01, 0.3, 0.49, 0.6, 1.0])),
+        "second": estimate**2 + draw(st.sampled_from([-0.1, 0.0, 0.05, 1.0])),
+    }
+
+
+@settings(max_examples=60)
+@given(starts(), st.integers(1, 10**6), st.integers(0, 9))
+def test_the_shorter_route_is_taken(known: dict[str, float], episodes: int, number: int) -> None:
+    """By its price: the difference in place of scores if it is smaller by next to nothing."""
+    turn = even(episodes, number, known)
+    learner = Chooser(number)
+    assert learner.choice(episodes, known | {"difference": turn * (1 - 1e-9)}) == "difference"
+    assert learner.choice(episodes, known | {"difference": turn * (1 + 1e-9)}) != "difference"
+
+
+@settings(max_examples=60)
+@given(starts(), st.integers(1, 10**6), st.integers(0, 9))
+def test_a_policy_is_frozen_once_that_saves_more(
+    known: dict[str, float], episodes: int, number: int
+) -> None:
+    """One more episode for U widens the margin by ahead/(2n), and so saves that many scores."""
+    ahead = max(known["upper"] - known["estimate"], 1e-12)
+    margin = EPSILON - ahead
+    saved = tail(episodes, number, known) * ahead / episodes / margin**3
+    found = Chooser(number).choice(episodes, known | {"difference": np.inf})
+    assert found == ("freeze" if margin > 0 and saved <= 1 else "scores")
+
+
+def test_the_moment_to_freeze() -> None:
+    """By hand: with no variance and a price p, it comes when 2 U^2 p ahead = margin^3 n^2."""
+    known = {"estimate": 1.0, "upper": 1.2, "second": 1.0, "difference": np.inf}
+    price = tail(1, 0, known) / (2 * 1.2**2)
+    turn = (2 * 1.2**2 * price * 0.2 / 0.3**3) ** 0.5
+    assert Chooser().choice(int(turn), known) == "scores"
+    assert Chooser().choice(int(turn) + 1, known) == "freeze"
+
+
+def test_without_scores_there_is_one_route() -> None:
+    known = {"estimate": 1.0, "upper": 1.2, "second": 1.0, "difference": np.inf}
+    assert Chooser(without=("scores",)).choice(10**6, known) == "difference"
+
+
+def test_undirected_it_follows_the_upper_bound() -> None:
+    up = np.arange(8).reshape(4, 2)
+    b = bounds(estimate=1.0, upper=3.0, second=1.0, difference=np.inf, up=up)
+    learner = ValueBeliefs(PROBLEM, EPSILON, DELTA, ("directed",))
+    assert learner._choose(Counts.zero(PROBLEM), b) is up
+
+
+CHAIN = make("chain:n=3,horizon=3")
+
+
+def exact() -> tuple[ValueBeliefs, Counts, Bounds]:
+    """A learner that has seen everything as often as it should be seen."""
+    learner, n = ValueBeliefs(CHAIN.problem, EPSILON, DELTA), Counts.zero(CHAIN.problem)
+    n.successors[:] = np.round(1000 * CHAIN.p)
+    n.visits[:] = 1000
+    return learner, n, learner.best.bounds(n)
+
+
+def test_a_policy_stays_frozen_while_it_seems_good_enough() -> None:
+    learner, n, b = exact()
+    margin = 0.3
+    np.testing.assert_array_equal(learner._freeze(n, b, margin), b.greedy)
+    assert (learner.number, learner.scores) == (1, {})
+    learner.score(np.ones(3))
+    kept = dict(learner.scores)
+    assert learner._freeze(n, b, margin) is learner.frozen
+    assert (learner.number, learner.scores) == (1, kept)
+
+    worse = CHAIN.table.rows_of(np.zeros((3, 3), int), 3)
+    loss = CHAIN.at_start(CHAIN.optimal().values) - CHAIN.value(np.zeros((3, 3), int))
+    learner.frozen = worse
+    assert learner._freeze(n, b, (loss + 1e-9) / GOOD_ENOUGH) is worse
+    assert (learner.number, learner.scores) == (1, kept)
+    np.testing.assert_array_equal(learner._freeze(n, b, (loss - 1e-9) / GOOD_ENOUGH), b.greedy)
+    assert learner.frozen is not b.greedy  # which the next bounds may write over
+    assert (learner.number, learner.scores) == (2, {})
+
+
+def test_episodes_are_scored_if_leaving_costs_little() -> None:
+    """Those that leave at once lose what is not known to be earned; others nothing."""
+    learner, n, b = exact()
+    learner._decide_on_scoring(n, b.greedy)
+    assert learner.watch is None  # nothing is frozen
+    learner.frozen = b.greedy.copy()
+    learner._decide_on_scoring(n, b.greedy)
+    assert learner.watch is not None
+    np.testing.assert_array_equal(learner.watch.rows, learner.frozen)
+    leaving = learner.best.lower_values(n, learner.frozen)
+    np.testing.assert_array_equal(learner.watch.leaving, leaving)
+
+    other = b.greedy.copy()
+    other[0, 0] = 1 - other[0, 0]  # rows 0 and 1 are those of the state where all begins
+    loss = float(CHAIN.optimal().values[0, 0] - leaving[0, 0])
+    assert loss > 0
+    for factor, scored in ((1 + 1e-6, True), (1 - 1e-6, False)):
+        learner.epsilon = factor * loss / FEW_LEAVE
+        learner._decide_on_scoring(n, other)
+        assert (learner.watch is not None) == scored

@@ -1,0 +1,105 @@
+"""Which states are possible when, and how many events bounds rest on: by walking, and by size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ucfh import UCFH, make
+from ucfh._support import memory
+from ucfh.confidence.values import count_events, possible
+from ucfh.errors import InputError
+from ucfh.problem import Problem
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Sparse ones, in which few states follow each other: cycles of several lengths."""
+    S, A = draw(st.integers(1, 6)), draw(st.integers(1, 2))
+    staged = draw(st.booleans())
+    H = draw(st.integers(1, 5 if staged else 40))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    shape = (H, S, A, S) if staged else (S, A, S)
+    mask = rng.random(shape) < draw(st.sampled_from([0.0, 0.2, 0.5]))
+    np.put_along_axis(mask, rng.integers(0, S, (*shape[:-1], 1)), True, axis=-1)
+    return Problem(
+        S,
+        A,
+        H,
+        rewards=draw(st.sampled_from([None, np.ones((1, S, A, S))])),
+        successors=mask,
+        initial=draw(st.sampled_from([None, 0])),
+        terminal=draw(st.sampled_from([(), (0,)])),
+    )
+
+
+def walk(problem: Problem) -> list[set[int]]:
+    """The same, state by state."""
+    table = problem.table
+    now = set(table.indices[table.entries_of(table.start)].tolist())
+    found = []
+    for t in range(problem.horizon):
+        found.append(now)
+        pairs = [k for k in range(table.pairs) if table.state[k] in now]
+        rows = [t * table.stride + k for k in pairs]
+        now = {s for row in rows for s in table.indices[table.entries_of(row)].tolist()}
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_possible_is_what_a_walk_finds(problem: Problem) -> None:
+    here = possible(problem)
+    assert here.shape == (problem.horizon, problem.states)
+    assert [set(np.flatnonzero(line).tolist()) for line in here] == walk(problem)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_events_are_counted_one_by_one(problem: Problem) -> None:
+    table, above, below = problem.table, 0, 0
+    steps = problem.horizon - (problem.rewards is None)
+    for t, now in enumerate(walk(problem)[:steps]):
+        for s in now:
+            rows = range(table.first[s] + t * table.stride, table.first[s + 1] + t * table.stride)
+            uncertain = sum(int(table.lengths[row]) > 1 for row in rows)
+            above, below = above + (uncertain > 0), below + uncertain
+    start = int(problem.initial is None)
+    learned = table.lengths[:-1] > 1
+    expected = (above + start, below + start, int(learned.sum()) + start)
+    assert count_events(problem) == tuple(max(1, n) for n in expected)
+
+
+def ring(*lengths: int) -> Any:
+    """Successors (S, 1, S) that lead around several rings."""
+    S = sum(lengths)
+    mask, first = np.zeros((S, 1, S), bool), 0
+    for n in lengths:
+        for i in range(n):
+            mask[first + i, 0, first + (i + 1) % n] = True
+        first += n
+    return mask
+
+
+@pytest.mark.parametrize("lengths", [(1,), (3,), (3, 4, 5)])
+def test_long_horizons_repeat_themselves(lengths: tuple[int, ...]) -> None:
+    """A million steps, of which only the first few are walked."""
+    H, S = 10**6 + 7, sum(lengths)
+    firsts = np.cumsum([0, *lengths[:-1]])
+    initial = np.isin(np.arange(S), firsts) / len(lengths)
+    here = possible(Problem(S, 1, H, successors=ring(*lengths), initial=initial))
+    t = np.arange(H)[:, None]
+    expected = np.concatenate([t % n == np.arange(n) for n in lengths], axis=1)
+    np.testing.assert_array_equal(here, expected)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**10)
+    with pytest.raises(InputError, match=r"a certificate for 100000 steps in 100000 states needs"):
+        UCFH(make("chain:n=100000").problem, 0.1, 0.1, stop="certificate")
+    with pytest.raises(InputError, match=r"a certificate for 1000000000 steps in 5 states needs"):
+        count_events(Problem(5, 2, 10**9))

@@ -1,0 +1,100 @@
+"""The checker for learners finds each kind of fault, and none in those that are here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ucfh import UCFH, check_agent, make
+from ucfh._kernels.online import Rule
+from ucfh.agents.registry import AGENTS, make_agent
+from ucfh.agents.ucbvi import UCBVI
+from ucfh.counts import Limits
+from ucfh.problem import Problem
+from ucfh.simulation.check import AgentError, small_world
+
+
+def broken(**changes: Any) -> Any:
+    """A learner that is right but for some attributes."""
+    scale = changes.pop("scale", 1.0)
+    cls: Any = type("Broken", (UCBVI,), changes)
+    return lambda problem: cls(problem, 0.5, 0.1, 60, scale)
+
+
+def always(x: Any) -> Any:
+    return lambda *_: x
+
+
+def lost(self: Any, V: Any) -> None:
+    UCBVI._promise(self, V)
+    self.optimistic = np.inf
+
+
+def wrong_action(self: Any) -> None:
+    UCBVI._plan(self)
+    if self.counts.visits.sum() > 50:
+        self.policy = self.policy.copy()
+        self.policy[0, 2] = 1  # the state has one action
+
+
+def restless(self: Any) -> None:
+    self.terms[0] *= 1 + 0.5 * np.random.default_rng().random()
+    UCBVI._plan(self)
+
+
+def other_steps(self: Any, steps: Any) -> None:
+    UCBVI._count(self, steps)
+    UCBVI._count(self, steps)
+
+
+def forgetful(self: Any) -> dict[str, Any]:
+    return {**UCBVI.state(self), "n_visits": 0 * self.counts.visits}
+
+
+def no_room(self: Any) -> Limits:
+    return Limits(np.full(self.problem.table.rows, -1))
+
+
+FAULTS = [
+    (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
+     r"policy has shape \(2, 2\) and type float64: whole numbers \(4, 3\)"),
+    (broken(_promise=lost), "optimistic = inf: V~ from the start, or NaN"),
+    (broken(limits=always(3)), "limits.. returns a int: return a Limits, or None"),
+    (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
+    (broken(limits=no_room), "visits has -1: 0"),
+    (broken(settings=always({"agent": "x", "a": np.ones(2)})), "cannot be written as JSON"),
+    (broken(settings=always({"epsilon": 1})), 'settings.. has no "agent"'),
+    (broken(state=always({"x": [None, 3]})), "state.. has 'x', which is no array"),
+    (broken(_plan=wrong_action), r"in mid-run, policy\[0, 2\] = 1: the state has no such action"),
+    (broken(_plan=restless, scale=0.01), "two runs with one seed differ"),
+    (broken(state=always({})), "restore.. does not take what state.. gave"),
+    (broken(state=forgetful, rule=Rule(), scale=0.005),
+     "restored from state.. it goes on differently"),
+    (broken(_count=other_steps, scale=1e-3), "follow.. gives another run than observe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make_broken", "message"), FAULTS)
+def test_each_fault_is_named(make_broken: Any, message: str) -> None:
+    with pytest.raises(AgentError, match=message):
+        check_agent(make_broken)
+
+
+def test_what_is_no_agent() -> None:
+    with pytest.raises(AgentError, match="it is a int: derive it from"):
+        check_agent(lambda _: 3)  # type: ignore[arg-type, return-value]
+    bare: Any = type("Bare", (UCFH,), {"__init__": always(None)})
+    with pytest.raises(AgentError, match=r"5 fault\(s\):\n- it has no problem: set it"):
+        check_agent(bare)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_nothing_is_wrong_with_those_here(name: str) -> None:
+    world = make("chain:n=3,horizon=3") if name == "ucrl-gamma" else small_world()
+
+    def make_one(_: Problem) -> Any:
+        return make_agent(name, world, 0.5, 0.1, 60)
+
+    check_agent(make_one, world)
