@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ucfh import MDP, UCFH, Problem, make, simulate
+from ucfh import MDP, Problem, make, simulate
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.confidence.values import IDEAS
 
@@ -86,9 +86,9 @@ def episodes(name: str, method: str, seed: int) -> float:
     """Episodes until the certificate; infinite if there are more than `MOST`."""
     mdp, told, epsilon = problem(name, seed)
     if method.startswith("without "):
-        agent: UCFH = CertifiedUCFH(told, epsilon, 0.1, without=(method.split()[1],))
+        agent = CertifiedUCFH(told, epsilon, 0.1, without=(method.split()[1],))
     else:
-        agent = UCFH(told, epsilon, 0.1, confidence=method, stop="certificate")
+        agent = CertifiedUCFH(told, epsilon, 0.1, confidence=method)
     run = simulate(mdp, agent, MOST, seed)
     if run.certificate is None or not run.certificate.certified:
         return float("inf")

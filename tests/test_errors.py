@@ -97,7 +97,7 @@ def test_settings_of_learners(tmp_path: Path) -> None:
         PSRL(problem, 0.5, 0.1, n(20), seed=one, prior=one),
         ucfh.UCFH(problem, one, one),
         ucfh.UCFH(problem, half, half, m=n(20)),
-        ucfh.UCFH(problem, 0.5, 0.1, m=n(20), stop="certificate", schedule="paper"),
+        ucfh.CertifiedUCFH(problem, 0.5, 0.1, m=n(20), schedule="paper"),
     ):
         run_and_save(agent, tmp_path / "run.npz")
 
@@ -114,11 +114,8 @@ def test_numbers_of_runs_and_of_rows(tmp_path: Path) -> None:
 def test_one_default_of_delta_everywhere() -> None:
     from inspect import signature
 
-    from ucfh import cli
-    from ucfh.commands import compare_options, verify_options
+    from ucfh.commands import certify, compare, learn, verify
 
-    for call in (
-        ucfh.certify, ucfh.compare, cli.learn, cli.certify, compare_options.compare,
-        verify_options.verify,
-    ):  # fmt: skip
+    commands = (learn.learn, certify.certify, compare.compare, verify.verify)
+    for call in (ucfh.certify, ucfh.compare, *commands):
         assert signature(call).parameters["delta"].default == DELTA == 0.1

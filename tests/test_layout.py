@@ -5,65 +5,117 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from helpers.paths import SOURCE
 
-# Each layer may import from those before it, and within itself.
+# Each layer may import from those before it; the rooms of one layer know nothing of each other.
 LAYERS = [
-    ["defaults", "errors", "interrupts"],
-    ["memory", "parallel", "clock"],
+    ["errors"],
+    ["_support"],
     ["_kernels"],
-    ["table", "validation", "files"],
-    ["planning", "confidence"],
+    ["table"],
+    ["planning"],
     ["problem"],
-    ["theory", "counts", "models", "policies", "live"],
-    ["best", "sets", "certificate"],
+    ["theory", "counts", "policies", "interval_mdp"],
+    ["models", "logs", "confidence"],
+    ["certificate"],
     ["problems", "agents"],
     ["simulation", "instruments"],
     ["comparison", "verification"],
     ["experiments"],
     ["report"],
+    ["studies"],
     ["commands"],
     ["cli"],
+    ["__main__"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
+LONGEST = 400
+"""Lines of a file: what is longer holds more than one thing."""
 
-def modules() -> list[Path]:
-    return sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+
+def name_of(path: Path) -> str:
+    """The module of a file, "agents.ucfh"; the package itself is ""."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path) -> set[str]:
-    """Top-level parts of ucfh that a file imports while it is loaded or run, types aside."""
+MODULES = {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def tree_of(path: Path) -> ast.Module:
+    """What a file does when it is loaded or run: imports for type checkers are left out."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             node.body = []
+    return tree
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ucfh that a file imports, those inside of functions included."""
     found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            parts = node.module.split(".")
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in named:
+            parts = name.split(".")
             if parts[0] == "ucfh":
-                names = parts[1:2] or [alias.name for alias in node.names]
-                found.update(name for name in names if name in RANK)
-    return found
+                inner = [".".join(parts[1:k]) for k in range(len(parts), 0, -1)]
+                found.add(next(part for part in inner if part in MODULES))
+    return found - {name_of(path)}
 
 
-def part(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def room(module: str) -> str:
+    return module.partition(".")[0]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down_the_data_flow(path: Path) -> None:
-    if part(path) == "__main__":
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_down_the_data_flow(module: str) -> None:
+    if module == "":
+        assert imports(MODULES[module]) <= {"_support.moved"}
         return
-    above = {name for name in imports(path) if RANK[name] > RANK[part(path)]}
-    # a door upwards, opened only when it is called: a run plots itself
-    doors = {"simulation": {"report"}}
-    assert above <= doors.get(part(path), set()), f"{path.name} imports {above}"
+    for other in imports(MODULES[module]) - {""}:
+        below = RANK[room(other)] < RANK[room(module)]
+        assert below or room(other) == room(module), f"{module} imports {other}"
+
+
+def test_no_module_imports_itself_on_a_detour() -> None:
+    graph = {module: imports(path) - {""} for module, path in MODULES.items() if module}
+    TopologicalSorter(graph).prepare()
+
+
+def test_files_are_short() -> None:
+    long = {
+        str(path): lines
+        for path in SOURCE.rglob("*.py")
+        if (lines := len(path.read_text().splitlines())) > LONGEST
+    }
+    assert long == {}
+
+
+def test_a_name_is_one_thing() -> None:
+    """No two modules call different classes or types alike; compiled code has its own arrays."""
+    homes: dict[str, str] = {}
+    for module, path in MODULES.items():
+        for node in tree_of(path).body:
+            name = ""
+            if isinstance(node, ast.ClassDef):
+                name = node.name
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+            if room(module) != "_kernels" and name[:1].isupper() and not name.isupper():
+                assert name not in homes, f"{name}: {homes[name]} and {module}"
+                homes[name] = module
 
 
 def test_no_compiled_call_crosses_a_file() -> None:
@@ -79,16 +131,27 @@ def test_kernels_are_compiled_in_one_way() -> None:
         assert "numba import njit" not in path.read_text(), path.name
 
 
-def test_everything_has_a_layer() -> None:
-    parts = {part(path) for path in modules()} - {"__main__"}
-    assert parts <= set(RANK)
-
-
 def test_importing_loads_nothing_heavy() -> None:
+    """Nor does the help of a command, which loads its module."""
     heavy = ("numpy", "numba", "rich", "matplotlib", "joblib")
-    code = f"import ucfh.cli, sys; print([name for name in {heavy} if name in sys.modules])"
+    code = (
+        "import sys; from importlib import import_module; from ucfh.cli import COMMANDS; "
+        "[import_module(f'ucfh.commands.{name}') for name in COMMANDS]; "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_command_is_in_the_table() -> None:
+    from ucfh.cli import COMMANDS
+
+    with_options = {
+        path.stem
+        for path in (SOURCE / "commands").glob("*.py")
+        if f"\ndef {path.stem}(" in path.read_text()
+    }
+    assert with_options == set(COMMANDS)
 
 
 def test_public_names_exist() -> None:

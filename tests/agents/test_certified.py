@@ -119,21 +119,32 @@ def test_walking_comes_to_a_certificate_too(confidence: str) -> None:
     check_certificate(CHAIN, run, 0.5, 1e-3)
 
 
-def test_ucfh_with_a_stop_is_this_learner() -> None:
-    agent = UCFH(CHAIN.problem, 0.5, 0.1, confidence="kt", stop="certificate")
-    assert isinstance(agent, CertifiedUCFH)
-    assert agent.schedule == "growth"
-    assert not isinstance(UCFH(CHAIN.problem, 0.5, 0.1), CertifiedUCFH)
+def test_ucfh_with_a_stop_names_this_learner() -> None:
+    for choices in ({"stop": "certificate"}, {"confidence": "kt"}, {"confidence": "best"}):
+        with pytest.raises(
+            InputError, match=r"use ucfh\.CertifiedUCFH\(problem, epsilon, delta"
+        ) as e:
+            UCFH(CHAIN.problem, 0.5, 0.1, **choices)  # type: ignore[arg-type]
+        assert len(str(e.value).splitlines()) == 1
+    assert CertifiedUCFH(CHAIN.problem, 0.5, 0.1, confidence="kt").schedule == "growth"
+    assert not isinstance(CertifiedUCFH(CHAIN.problem, 0.5, 0.1), UCFH)
+
+
+def test_it_says_what_it_guarantees() -> None:
+    said = repr(CertifiedUCFH(CHAIN.problem, 0.25, 0.05))
+    assert "epsilon=0.25, delta=0.05, confidence='best', schedule='growth'" in said
+    assert (
+        "stops once its policy is certified within 0.25 of optimal, with probability 0.95" in said
+    )
+    said = repr(CertifiedUCFH(CHAIN.problem, 0.25, 0.05, stop=None))
+    assert "never stops; its certificate holds at all times, with probability 0.95" in said
 
 
 def test_the_paper_schedule_with_a_stop() -> None:
     """m w_min visits first, then doublings, as often as the printed algorithm updates."""
-    agent = UCFH(
-        CHAIN.problem, 0.5, 0.01, confidence="kl", schedule="paper", stop="certificate", m=9000.0
-    )
+    agent = CertifiedUCFH(CHAIN.problem, 0.5, 0.01, confidence="kl", schedule="paper", m=9000.0)
     run = simulate(CHAIN, agent, episodes=10**6, seed=1)
     check_certificate(CHAIN, run, 0.5, 0.01)
-    assert isinstance(agent, CertifiedUCFH)
     least = math.ceil(9000.0 * agent.constants.w_min)
     assert least > 10
     assert all(n == 0 or math.log2(n / least) % 1 == 0 for n in agent.n.visits[:-1])

@@ -49,7 +49,7 @@ def test_parameters_follow_a_colon() -> None:
     assert make_agent("psrl:prior=2", mdp, 0.5, 0.1, 10).settings()["prior"] == 2.0
     made = make_agent("opsrl:J=3,kappa=2", mdp, 0.5, 0.1, 10).settings()
     assert (made["J"], made["kappa"]) == (3, 2.0)
-    made = make_agent("ucfh:confidence=kt,stop=certificate", mdp, 0.5, 0.1, 10).settings()
+    made = make_agent("certified-ucfh:confidence=kt", mdp, 0.5, 0.1, 10).settings()
     assert (made["confidence"], made["stop"]) == ("kt", "certificate")
     assert parameters_of(agent_class("opsrl")) == {"J": 8, "kappa": 1.0, "n0": 1.0, "r0": 1.0}
 

@@ -66,10 +66,10 @@ def test_learners_that_are_told_how_many_episodes_there_will_be(
         ),
         ("ucfh:variant=corrected", "ucfh, corrected constants, paper sets; epsilon"),
         (
-            "ucfh:stop=certificate,schedule=paper,m=50",
-            "sets, paper schedule with paper constants but for m = 50, to a certificate; epsilon",
+            "certified-ucfh:schedule=paper,m=50",
+            "best sets, paper schedule with paper constants but for m = 50; epsilon",
         ),
-        ("ucfh:confidence=kt", "ucfh, kt sets, growth schedule, to a certificate; epsilon"),
+        ("certified-ucfh:confidence=kt", "certified-ucfh:confidence=kt, kt sets, growth schedule;"),
     ],
 )
 def test_the_learner_is_called_what_it_is(capsys: Printed, agent: str, words: str) -> None:

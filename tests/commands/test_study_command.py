@@ -20,11 +20,12 @@ from helpers.command_line import fails, run
 from helpers.dask_cluster import cluster
 from helpers.interruptions import OWN, finish, kill_often, of_session, results, start
 from helpers.paths import TESTS
-from ucfh import __version__, studies
+from ucfh import __version__
 from ucfh.experiments import runner
 from ucfh.experiments.jobs import made_with
 from ucfh.experiments.measures import MEASURES
 from ucfh.experiments.store import FILE
+from ucfh.studies import readings
 from ucfh.studies.catalogue import STUDIES
 
 Capture = pytest.CaptureFixture[str]
@@ -47,8 +48,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, measure in measures.OWN.items():
         monkeypatch.setitem(MEASURES, name, measure)
     monkeypatch.setattr(runner, "do", measures.do)
-    monkeypatch.setattr(studies, "read_results", measures.read)
-    monkeypatch.setitem(studies.READINGS, "claims", tuple(MEASURES))
+    monkeypatch.setattr(readings, "read_results", measures.read)
+    monkeypatch.setitem(readings.READINGS, "claims", tuple(MEASURES))
     monkeypatch.setenv("UCFH_MARKS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path

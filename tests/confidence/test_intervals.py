@@ -15,6 +15,7 @@ from scipy.stats import binom
 from oracles import reference as ref
 from ucfh import make
 from ucfh._kernels.kl import kl_reach
+from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.ucfh import UCFH
 from ucfh.confidence.intervals import CONDITIONS, SETS, choose_set, confidence_set, kl_set
 from ucfh.confidence.sets import Sets
@@ -376,4 +377,4 @@ def test_certificates_use_whole_sets(without: str) -> None:
         Sets(problem, 0.1, kind)
     for stop, schedule in (("certificate", None), (None, "doubling")):
         with pytest.raises(InputError, match="unknown confidence set"):
-            UCFH(problem, 0.5, 0.1, confidence=kind, stop=stop, schedule=schedule)
+            CertifiedUCFH(problem, 0.5, 0.1, confidence=kind, stop=stop, schedule=schedule)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucfh import UCFH, make
+from ucfh import make
 from ucfh._support import memory
+from ucfh.agents.certified import CertifiedUCFH
 from ucfh.confidence.values import count_events, possible
 from ucfh.errors import InputError
 from ucfh.problem import Problem
@@ -100,6 +101,6 @@ def test_long_horizons_repeat_themselves(lengths: tuple[int, ...]) -> None:
 def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 10**10)
     with pytest.raises(InputError, match=r"a certificate for 100000 steps in 100000 states needs"):
-        UCFH(make("chain:n=100000").problem, 0.1, 0.1, stop="certificate")
+        CertifiedUCFH(make("chain:n=100000").problem, 0.1, 0.1)
     with pytest.raises(InputError, match=r"a certificate for 1000000000 steps in 5 states needs"):
         count_events(Problem(5, 2, 10**9))

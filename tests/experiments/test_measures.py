@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from ucfh import UCFH, InputError, make, make_agent, simulate, verify
+from ucfh.agents.certified import CertifiedUCFH
 from ucfh.experiments.measures import MEASURES
 from ucfh.instruments import knownness, weights_by_row
 
@@ -60,7 +61,7 @@ def test_certificate_is_that_of_a_run(stages: bool) -> None:
     mdp = make(name)
     told = mdp.problem.hiding("successors")
     told = told.by_stage() if stages else told
-    run = simulate(mdp, UCFH(told, 0.5, 0.1, confidence="kt", stop="certificate"), seed=3)
+    run = simulate(mdp, CertifiedUCFH(told, 0.5, 0.1, confidence="kt"), seed=3)
     assert run.certificate is not None
     assert values["episodes"] == run.episodes
     assert (values["upper"], values["lower"]) == (run.certificate.upper, run.certificate.lower)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.paths import SOURCE
 from ucfh import make
 from ucfh.errors import InputError
-from ucfh.experiments import spec
 from ucfh.experiments.jobs import Job
 from ucfh.experiments.measures import MEASURES
 from ucfh.experiments.spec import parse_study
@@ -282,9 +282,9 @@ def test_shipped_studies() -> None:
     for name in STUDIES:
         study = read_study(name)
         assert study.name == name
-        assert (spec.FOLDER / f"{name}.toml").read_text() == study.text
+        assert (SOURCE / "studies" / name / "study.toml").read_text() == study.text
         assert 0 < len(study.jobs(quick=True)) <= len(study.jobs())
-    assert {path.stem for path in spec.FOLDER.glob("*.toml")} == set(STUDIES)
+    assert {path.parent.name for path in SOURCE.glob("studies/*/study.toml")} == set(STUDIES)
     assert {job.measure for job in found.values()} == set(MEASURES)
 
 

@@ -11,11 +11,12 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from ucfh import studies
 from ucfh.cli import main
 from ucfh.experiments import jobs, runner
 from ucfh.experiments.measures import MEASURES, Values
 from ucfh.experiments.store import Result
+from ucfh.report.section import Reading
+from ucfh.studies import readings
 
 TEXT = """
 title = "A study"
@@ -83,33 +84,33 @@ OWN: dict[str, Any] = {
 }
 
 
-def do(job: jobs.Job) -> jobs.Done:
+def do(job: jobs.Job) -> jobs.Measurement:
     """Do a job of theirs; whoever imports it knows the measures."""
     MEASURES.update(OWN)
     return jobs.do(job)
 
 
-def other_version(job: jobs.Job) -> jobs.Done:
+def other_version(job: jobs.Job) -> jobs.Measurement:
     """Do a job as if it were done with another version."""
     done = do(job)
     return done._replace(made_with={**done.made_with, "ucfh": "9.9.9"})
 
 
-def read(name: str, results: Sequence[Result]) -> studies.Reading:  # noqa: ARG001
+def read(name: str, results: Sequence[Result]) -> Reading:  # noqa: ARG001
     """Say how many there are: these tests are not about how results are read."""
-    return studies.Reading([f"{len(results)} results."], [], [])
+    return Reading([f"{len(results)} results."], [], [])
 
 
 def command() -> None:
     """``ucfh`` with these measures, in a process of its own."""
     MEASURES.update(OWN)
     setattr(runner, "do", do)  # noqa: B010
-    studies.read_results = read
-    studies.READINGS["claims"] = tuple(MEASURES)
+    readings.read_results = read
+    readings.READINGS["claims"] = tuple(MEASURES)
     main(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    import study_measures  # under the name by which workers import it
+    from helpers import study_measures  # under the name by which workers import it
 
     study_measures.command()

@@ -472,7 +472,7 @@ def test_json_lines(tmp_path: Path) -> None:
     kept=st.integers(0, 10),
 )
 def test_episodes_met_before(batches: list[list[Any]], kept: int) -> None:
-    seen, before = labels.Seen(), set()
+    seen, before = labels.EpisodeIds(), set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(labels, "MOST_KEPT", kept)
         for batch in batches:
@@ -482,7 +482,7 @@ def test_episodes_met_before(batches: list[list[Any]], kept: int) -> None:
 
 
 def test_episodes_counted_up_take_no_memory() -> None:
-    seen = labels.Seen()
+    seen = labels.EpisodeIds()
     for first in range(0, 3 * labels.MOST_KEPT, 1000):
         assert not seen.add(map(str, range(first, first + 1000))).any()
     assert len(seen._first) == 1

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ucfh._support.statistics import holm, ratio_of_means, signed_rank
 from ucfh.experiments.store import Result
-from ucfh.report.section import Reading, read_results
+from ucfh.report.section import Reading
 from ucfh.studies.conditions.ablation import compare, grouped
+from ucfh.studies.readings import read_results
 
 SETS = ("paper", "without-hoeffding", "without-bernstein", "without-deviation", "kl")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ucfh.experiments.store import Result
-from ucfh.report.section import Reading, read_results
+from ucfh.report.section import Reading
+from ucfh.studies.readings import read_results
 from ucfh.studies.stationarity.clocks import percent, shares_of
 
 

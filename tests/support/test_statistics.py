@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ucfh._support.fits import RESAMPLES, SEED
 
-from ucfh._support.statistics import Fit, exponent, fit
+from ucfh._support.statistics import RESAMPLES, SEED, Fit, exponent, fit
 
 
 def slow_slope(x: list[float], y: list[float]) -> float:

@@ -62,6 +62,9 @@ ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
 code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
 was at hand."""
 
+RENAMED = {"ucfh:confidence=best,stop=certificate": "certified-ucfh"}
+"""Names that earlier versions used, and that their results folders hold."""
+
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
@@ -87,7 +90,11 @@ def origins(constants: str) -> list[str]:
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
     """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
     given = signature(cls.__init__).parameters
-    return {name: x.default for name, x in given.items() if name not in COMMON}
+    return {
+        name: x.default
+        for name, x in given.items()
+        if name not in COMMON and x.annotation != "None"  # which takes no other value
+    }
 
 
 def make_agent(
@@ -120,15 +127,14 @@ def make_agent(
 def read_name(name: str) -> tuple[type[Agent], dict[str, Any]]:
     """The class of a learner, and the parameters that its name carries."""
     check_type("agent", name, str, "a name, such as 'psrl' or 'psrl:prior=1'")
-    name, _, given = name.partition(":")
+    name, _, given = RENAMED.get(name, name).partition(":")
     cls = agent_class(name)
-    known = parameters_of(cls)
     accepted = signature(cls.__init__).parameters
     choices: dict[str, Any] = {}
     for part in filter(None, given.split(",")):
         key, _, value = part.partition("=")
-        if key not in known:
-            raise unknown(f"parameter of {name}", key, known)
+        if key not in accepted or key in COMMON:
+            raise unknown(f"parameter of {name}", key, parameters_of(cls))
         choices[key] = _as_kind(name, key, value, str(accepted[key].annotation))
     return cls, choices
 

@@ -23,6 +23,7 @@ import numpy as np
 from ucfh._support.arrays import Floats
 from ucfh.agents.base import Agent
 from ucfh.confidence.intervals import Box, choose_set
+from ucfh.confidence.sets import ALWAYS
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import PhasePlanner, start_value
@@ -88,6 +89,11 @@ class UCFH(Agent):
             raise InputError(
                 f"UCFH never stops by itself: for stop={stop!r} use ucfh.CertifiedUCFH(problem, "
                 "epsilon, delta)"
+            )
+        if confidence in (*ALWAYS, "l1", "best"):
+            raise InputError(
+                f"UCFH has the confidence sets 'paper' and 'kl': for {confidence!r} use "
+                "ucfh.CertifiedUCFH(problem, epsilon, delta, confidence=...)"
             )
         self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)

@@ -229,15 +229,16 @@ def _begin_with(
 
 def _method(agent: Agent) -> str:
     """How a learner learns, in a few words."""
+    if agent.name not in (CERTIFIED, PRINTED):
+        return agent.reference
     settings = agent.settings()
+    constants, sets = f"{settings['variant']} constants", f"{settings['confidence']} sets"
+    if settings["m"] is not None:
+        constants += f" but for m = {settings['m']:g}"
     if agent.name == CERTIFIED:
-        schedule = f"{settings['schedule']} schedule"
-        if settings["schedule"] == "paper":
-            schedule += f" with {settings['variant']} constants"
-        return f"{settings['confidence']} sets, {schedule}"
-    if agent.name == PRINTED:
-        return f"{settings['variant']} constants, {settings['confidence']} sets"
-    return agent.reference
+        with_constants = f" with {constants}" if settings["schedule"] == "paper" else ""
+        return f"{sets}, {settings['schedule']} schedule{with_constants}"
+    return f"{constants}{' (no guarantee)' * (settings['m'] is not None)}, {sets}"
 
 
 def summary(

@@ -11,12 +11,13 @@ import numpy as np
 from ucfh._support.canvas import spread
 from ucfh._support.palette import COLOURS, GREY, MARKS
 from ucfh._support.statistics import NOISE, Interval, median_interval
+from ucfh.agents.registry import RENAMED
 from ucfh.experiments.store import Result
 from ucfh.report.section import Figure
 from ucfh.report.words import bars, labels, listed, number, plural, unseeded
 
 PRINTED, CERTIFIED, FLOOR = "ucfh", "certified ucfh", "uniform"
-CALLED = {"ucfh:confidence=best,stop=certificate": CERTIFIED}
+CALLED = dict.fromkeys(["certified-ucfh", *RENAMED], CERTIFIED)
 
 TELLING = (PRINTED, CERTIFIED, "psrl", "ucrl2", "ucbvi-bf", "ubev", "ucb-h", FLOOR)
 """Learners whose curves are drawn, if they ran: of several kinds, from near and far."""
