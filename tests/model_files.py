@@ -19,7 +19,7 @@ from ucfh import MDP, InputError, Problem
 from ucfh.models import IntervalMDP, read_model
 from ucfh.table import Rewards
 
-DOCS = Path(__file__).parents[1] / "docs" / "formats.md"
+DOCS = Path(__file__).parents[1] / "docs" / "howto" / "formats.md"
 GO = "(state 'home', action 'go')"  # a pair of the example, as messages call it
 FUZZ = settings(
     deadline=None,

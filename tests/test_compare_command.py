@@ -21,7 +21,7 @@ from ucfh.comparison.runner import Comparison, Outcome, grid_of
 from ucfh.report.comparison import plot_comparison, spread
 
 Capture = pytest.CaptureFixture[str]
-DOCS = Path(__file__).parents[1] / "docs" / "compare.md"
+DOCS = Path(__file__).parents[1] / "docs" / "howto" / "compare.md"
 TWO = ["--agents", "psrl,ucbvi-ch", "--episodes", "300", "--epsilon", "0.2"]
 
 

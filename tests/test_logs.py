@@ -26,7 +26,7 @@ from ucfh.live.faults import Kind
 from ucfh.live.logs import Log, read_log
 from ucfh.live.samples import write_log
 
-DOCS = Path(__file__).parents[1] / "docs" / "logs.md"
+DOCS = Path(__file__).parents[1] / "docs" / "howto" / "logs.md"
 HEAD = "episode,t,state,action,reward,next_state,done\n"
 FUZZ = settings(
     deadline=None,

@@ -20,7 +20,7 @@ from ucfh.models import read_intervals, read_model
 from ucfh.policies import read_policy
 
 Capture = pytest.CaptureFixture[str]
-DOCS = Path(__file__).parents[1] / "docs" / "planning.md"
+DOCS = Path(__file__).parents[1] / "docs" / "howto" / "planning.md"
 
 
 def block(kind: str) -> str:
