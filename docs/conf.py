@@ -57,6 +57,8 @@ nitpick_ignore_regex = [("py:.*", rf"(?!ucfh\.({'|'.join(ucfh.__all__)})$).*")]
 # `states` in a docstring is an argument; that two classes have such an attribute does not matter
 suppress_warnings = ["ref.python"]
 
+smartquotes = False  # eps' is no quotation
+
 # The look
 html_theme = "furo"
 html_title = f"ucfh {version}"
@@ -71,17 +73,19 @@ pygments_style = "friendly"
 linkcheck_anchors = False
 
 
-def escape_bars(*arguments: Any) -> None:
-    """Let |x| in a docstring be |x|, and no substitution."""
-    lines: list[str] = arguments[-1]
+def repair(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
+    """Let a docstring be read as it was meant, where reST or napoleon reads something else."""
+    if what == "property" and lines and ":type: " in lines[-1]:  # "what it is: more of it"
+        lines[:] = [lines[-1].removeprefix(":type: ") + ": " + lines[0], *lines[1:-1]]
     for at, line in enumerate(lines):
         parts = line.split("``")
+        # |x| is no substitution, and a line "H." no list
         parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
-        lines[at] = "``".join(parts)
+        lines[at] = re.sub(r"(^\s*|: )([A-Za-z])\.( |$)", r"\1\2\.\3", "``".join(parts))
 
 
 def setup(app: Any) -> None:
     """Sphinx calls this."""
-    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-process-docstring", repair)
     for name in ("csv", "tra", "trew"):  # files that are shown as they are
         app.add_lexer(name, TextLexer)

@@ -73,6 +73,8 @@ def learners() -> Iterator[str]:
     """What every learner says of itself."""
     from ucfh.agents.registry import AGENTS, agent_class, parameters_of
 
+    rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
+    yield _table(["learner", "source"], rows)
     for name in AGENTS:
         cls = agent_class(name)
         facts = {
@@ -94,9 +96,8 @@ def problems() -> Iterator[str]:
 
     for name, builder in catalogue().items():
         parameters = inspect.signature(builder).parameters.values()
-        given = [
-            f"{p.name}={p.default}" for p in parameters if p.default is not inspect.Parameter.empty
-        ]
+        without = (inspect.Parameter.empty, None, "")
+        given = [f"{p.name}={p.default}" for p in parameters if p.default not in without]
         text = (inspect.getdoc(builder) or "").replace("`", "``").replace("````", "``")
         text = text.partition(">>>")[0].replace("*", r"\*").replace("|", r"\|")
         text = re.sub(r"^Args:\n((?:    .*\n?)*)", _parameters, text, flags=re.MULTILINE)
@@ -106,8 +107,8 @@ def problems() -> Iterator[str]:
 
 def _parameters(found: re.Match[str]) -> str:
     """The section Args of a docstring as a list."""
-    lines = re.sub(r"^    (?=[\w, ]+:)", "- **", found[1], flags=re.MULTILINE)
-    return re.sub(r"^(- \*\*[\w, ]+):", r"\1**:", lines, flags=re.MULTILINE).replace("\n    ", "\n")
+    joined = re.sub(r"\n {8,}", " ", found[1])
+    return re.sub(r"^    ([\w, ]+):", r"- **\1**:", joined, flags=re.MULTILINE)
 
 
 class Generated(SphinxDirective):
