@@ -1,5 +1,7 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
+# make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
+# make links  follow the links that lead out of the site (needs a network)
 # make verify long statistical checks (about half an hour)
 # make report all studies (about half an hour), and docs/report.html from them
 # make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
@@ -9,7 +11,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 
-.PHONY: run test lint format verify report bench clean
+.PHONY: run test lint format docs links verify report bench clean
 
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
@@ -19,6 +21,10 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
 run: $(VENV)/.installed
@@ -40,6 +46,15 @@ test: lint
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# nothing is kept between builds: parts of pages come from the package, which Sphinx does not watch
+docs: $(VENV)/.installed-docs
+	rm -rf docs/_build
+	$(BIN)/sphinx-build -q -n -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check.py docs/_build/html
+
+links: $(VENV)/.installed-docs
+	$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
 verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP verify
@@ -65,4 +80,4 @@ bench: $(VENV)/.installed-dev $(PEERS)/.installed $(RLBERRY)/.installed
 	PYTHONPATH=tests $(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(RLBERRY) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(RLBERRY) out .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build

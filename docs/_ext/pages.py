@@ -1,0 +1,127 @@
+"""Parts of pages that are made from the package itself, so that they cannot go stale.
+
+``{names}`` lists the public names, ``{commands}`` the help of every command, ``{learners}`` and
+``{problems}`` what has a name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+COLUMNS = 88
+"""How wide the help of commands is printed."""
+
+
+def _first_sentence(thing: Any) -> str:
+    """The summary of a docstring, one line."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    """A text as it may stand in a table of Markdown, to be read as it is."""
+    text = re.sub(r"``?([^`]+)``?", r"\1", text)
+    return re.sub(r"([\\`*_{}\[\]<>|$~^])", r"\\\1", text)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def names() -> Iterator[str]:
+    """Every public name with its summary, as links."""
+    import ucfh
+
+    rows = []
+    for name in sorted(ucfh.__all__, key=str.lower):
+        if name != "__version__":
+            thing = getattr(ucfh, name)
+            role = "class" if inspect.isclass(thing) else "func"
+            rows.append([f"{{py:{role}}}`~ucfh.{name}`", _cell(_first_sentence(thing))])
+    yield _table(["name", "what it is"], rows)
+
+
+def _help(*arguments: str) -> str:
+    """What a command prints with --help."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ucfh", *arguments, "--help"],
+        env={**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.strip("\n")
+
+
+def commands() -> Iterator[str]:
+    """The help of every command."""
+    text = _help()
+    listed = text.partition("Commands:\n")[2]
+    for name in re.findall(r"^  (\w+)", listed, re.MULTILINE):
+        yield f"## ucfh {name}\n\n```text\n{_help(name)}\n```"
+
+
+def learners() -> Iterator[str]:
+    """What every learner says of itself."""
+    from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+
+    rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
+    yield _table(["learner", "source"], rows)
+    for name in AGENTS:
+        cls = agent_class(name)
+        facts = {
+            "Source": cls.reference,
+            "Setting": cls.setting,
+            "What is proved": cls.guarantee,
+            "Constants": cls.constants,
+        }
+        own = ", ".join(f"{key}={value}" for key, value in parameters_of(cls).items())
+        if own:
+            facts["Own parameters"] = own
+        said = "\n".join(f"- **{key}**: {_cell(value)}" for key, value in facts.items())
+        yield f"## {name}\n\n{_cell(_first_sentence(cls))}\n\n{said}"
+
+
+def problems() -> Iterator[str]:
+    """What every named problem is, with its parameters and their defaults."""
+    from ucfh.problems import catalogue
+
+    for name, builder in catalogue().items():
+        parameters = inspect.signature(builder).parameters.values()
+        without = (inspect.Parameter.empty, None, "")
+        given = [f"{p.name}={p.default}" for p in parameters if p.default not in without]
+        text = (inspect.getdoc(builder) or "").replace("`", "``").replace("````", "``")
+        text = text.partition(">>>")[0].replace("*", r"\*").replace("|", r"\|")
+        text = re.sub(r"^Args:\n((?:    .*\n?)*)", _parameters, text, flags=re.MULTILINE)
+        full = f"{name}:{','.join(given)}"
+        yield f"## {name}\n\n```text\n{full}\n```\n\n~~~~{{eval-rst}}\n{text}\n~~~~"
+
+
+def _parameters(found: re.Match[str]) -> str:
+    """The section Args of a docstring as a list."""
+    joined = re.sub(r"\n {8,}", " ", found[1])
+    return re.sub(r"^    ([\w, ]+):", r"- **\1**:", joined, flags=re.MULTILINE)
+
+
+class Generated(SphinxDirective):
+    """A directive whose Markdown is made by the function of its name."""
+
+    def run(self) -> list[nodes.Node]:
+        """Sphinx calls this."""
+        made = {x.__name__: x for x in (names, commands, learners, problems)}[self.name]
+        return self.parse_text_to_nodes("\n\n".join(made()), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Sphinx calls this."""
+    for made in (names, commands, learners, problems):
+        app.add_directive(made.__name__, Generated)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
