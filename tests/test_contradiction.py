@@ -16,7 +16,8 @@ from ucfh._kernels import balls, l1
 from ucfh.agents.beliefs import BINS, ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.certificate import certificate_of, contradiction
-from ucfh.confidence.values import Best, Crossing, possible
+from ucfh.confidence.events import possible
+from ucfh.confidence.values import Best, Crossing
 from ucfh.counts import Counts
 from ucfh.simulation.run import Run
 

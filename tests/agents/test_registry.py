@@ -8,6 +8,7 @@ from ucfh import InputError, make, make_agent, simulate
 from ucfh.agents.registry import AGENTS, agent_class, parameters_of
 
 NAMED = [
+    "certified-ucfh",
     "rmax", "kakade", "mbie", "mbie-eb", "delayed-q", "ucrl2", "ucrl-gamma", "mormax", "beb",
     "auer-ortner", "fiechter", "reveliotis", "phased-q", "indirect", "azar", "psrl", "ucbvi-ch",
     "ucbvi-bf", "ubev", "orlc", "euler", "mvp", "ucb-h", "ucb-b", "bpi-ucbvi", "opsrl",
@@ -17,6 +18,15 @@ NAMED = [
 
 def test_all_that_are_named_are_here() -> None:
     assert sorted(AGENTS) == sorted(NAMED)
+
+
+def test_a_learner_that_was_renamed() -> None:
+    mdp = make("chain:n=3")
+    agent = make_agent("ucfh:confidence=best,stop=certificate", mdp, 0.5, 0.1, 10)
+    assert agent.settings() == make_agent("certified-ucfh", mdp, 0.5, 0.1, 10).settings()
+    with pytest.raises(InputError, match=r"for stop='certificate' use ucfh.CertifiedUCFH"):
+        make_agent("ucfh:stop=certificate", mdp, 0.5, 0.1, 10)
+    assert "stop" not in parameters_of(agent_class("ucfh"))
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -20,7 +20,13 @@ Method = Literal["bulk", "step"]
 
 MDP = make("chain:n=3,horizon=3")
 EPISODES = 60
-KINDS = [*AGENTS, "ucfh:m=300", "ucfh:confidence=best", "ucfh:confidence=kt", "ucfh:confidence=l1"]
+KINDS = [
+    *AGENTS,
+    "ucfh:m=300",
+    "certified-ucfh:stop=certificate",
+    "certified-ucfh:confidence=kt",
+    "certified-ucfh:confidence=l1",
+]
 
 
 def learner(name: str, episodes: int = EPISODES) -> Agent:

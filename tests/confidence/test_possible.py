@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ucfh import make
 from ucfh._support import memory
 from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence.values import count_events, possible
+from ucfh.confidence.events import count_events, possible
 from ucfh.errors import InputError
 from ucfh.problem import Problem
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucfh import Problem
-from ucfh.confidence.values import count_events, possible
+from ucfh.confidence.events import count_events, possible
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,10 @@ KEPT = TESTS / "data" / "results-0.4.0"
 """Two results of version 0.4.0, in a study of the lemmas on "chain:n=3,horizon=3"."""
 
 
+RENAMED = TESTS / "data" / "results-0.5.0"
+"""Four results of version 0.5.0, of which two are of a learner that is called otherwise now."""
+
+
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
     """A copy, which may be written to."""
@@ -65,3 +69,18 @@ def test_older_results_are_not_added_to(older: Path) -> None:
     assert "pass another folder (--out)" in message
     assert len(message.splitlines()) == 1
     assert (older / FILE).read_bytes() == before
+
+
+def test_learners_that_were_renamed_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(RENAMED, tmp_path / "renamed")
+    with Store(folder) as store:
+        (asked,) = store.asked()
+        assert len(store.results(asked.jobs())) == 4
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(folder)])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")
+    page = (folder / "report.html").read_text()
+    assert "certified ucfh" in page
+    assert "stop=certificate" not in page

@@ -13,7 +13,7 @@ from helpers.command_line import fails, run
 from helpers.log_files import write
 from helpers.small_logs import HEAD, TOLD, refusal
 from ucfh import certify, make, read_log
-from ucfh.logs import rows
+from ucfh.logs import csv_rows
 from ucfh.logs.losses import Losses
 from ucfh.logs.samples import write_log
 
@@ -364,7 +364,7 @@ def test_other_encodings_are_refused(encoding: str, line: int, likely: str, tmp_
 def test_a_declared_encoding_is_read(
     encoding: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "CHUNK", chunk)
+    monkeypatch.setattr(csv_rows, "CHUNK", chunk)
     log = read_log(latin(tmp_path / "log.csv", encoding), encoding=encoding)
     assert log.problem.state_names == ("a", "né", "é")
     assert log.counted == 201

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ucfh import read_log
-from ucfh.logs import rows, tally
+from ucfh.logs import csv_rows, tally
 from ucfh.logs.reading import Log
 
 EPISODES, HORIZON = 1000, 3
@@ -47,7 +47,7 @@ def test_wild_times_cost_one_episode(
     times: list[int], first: int, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the log is refused, nor is there room made for a step that nothing led to."""
-    monkeypatch.setattr(rows, "CHUNK", chunk)
+    monkeypatch.setattr(csv_rows, "CHUNK", chunk)
     monkeypatch.setattr(tally, "MAX_ENTRIES", 10)  # less than twice what the plain ones take
     times = [t + first for t in times]
     right = 0

@@ -22,7 +22,7 @@ from helpers.log_files import ACTIONS, STATES, assert_same, logs, problems, slow
 from helpers.paths import DOCS
 from helpers.small_logs import HEAD, TOLD, refusal
 from ucfh import MDP, InputError, Problem, make
-from ucfh.logs import labels, rows, tally
+from ucfh.logs import batches, csv_rows, labels, tally
 from ucfh.logs.faults import Kind
 from ucfh.logs.reading import Log, read_log
 from ucfh.logs.samples import write_log
@@ -95,8 +95,8 @@ def test_finds_what_the_slow_reader_finds(
     path = write(content, tmp_path / f"log.{ending}", quote)
     options = {} if problem is not None else options
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "CHUNK", chunk)
-        patch.setattr(rows, "BATCH", chunk // 8)
+        patch.setattr(csv_rows, "CHUNK", chunk)
+        patch.setattr(batches, "BATCH", chunk // 8)
         patch.setattr(labels, "MOST_KEPT", chunk)
         log = attempt(path, problem, **options)
         careful = attempt(path, problem, **options, accept_losses=False)
@@ -405,15 +405,16 @@ def test_too_many_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_LINE", 100)
-    monkeypatch.setattr(rows, "CHUNK", 32)
+    for module in (batches, csv_rows):
+        monkeypatch.setattr(module, "MAX_LINE", 100)
+    monkeypatch.setattr(csv_rows, "CHUNK", 32)
     assert "more than 100 bytes" in refusal(read, GOOD + "x" * 200, tmp_path, TOLD)
     assert "more than 100 bytes" in refusal(read, GOOD + '"' + "x" * 200, tmp_path, TOLD)
 
 
 def test_progress_reaches_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ucfh.logs.reading.PEEK", 1)
-    monkeypatch.setattr(rows, "CHUNK", 64)
+    monkeypatch.setattr(csv_rows, "CHUNK", 64)
     shares: list[float] = []
     read("".join(f"{e},0,a,x,0,a,\n" for e in range(100)), tmp_path, progress=shares.append)
     assert len(shares) > 10

@@ -252,23 +252,23 @@ def test_saved_runs_load_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("change", "words"),
     [
-        ({"seed": 1}, "seed"),
-        ({"epsilon": 0.4}, "epsilon"),
-        ({"problem": "chain:n=4,horizon=3"}, "problem"),  # said in words, not as a digest
-        ({"method": "step"}, "method"),
-        ({"version": "0.0.1"}, "version"),
+        ({"seed": 1}, "its seed is"),
+        ({"epsilon": 0.4}, "its epsilon is"),
+        ({"problem": "chain:n=4,horizon=3"}, "its problem is"),  # in words, not as a digest
+        ({"method": "step"}, "its method is"),
+        ({"version": "0.0.1"}, "was made by ucfh 0.0.1, and this is"),
     ],
 )
-def test_resuming_something_else_is_refused(change: dict[str, object], word: str) -> None:
+def test_resuming_something_else_is_refused(change: dict[str, object], words: str) -> None:
     mdp = make("chain:n=3,horizon=3")
     run = simulate(mdp, UCFH(mdp.problem, 0.3, 0.1), 1000)
     if "version" in change:
         run.about["version"] = change["version"]
     other = make(str(change.get("problem", "chain:n=3,horizon=3")))
     agent = UCFH(other.problem, float(str(change.get("epsilon", 0.3))), 0.1)
-    with pytest.raises(InputError, match=f"its {word} is"):
+    with pytest.raises(InputError, match=words):
         simulate(
             other,
             agent,

@@ -23,8 +23,9 @@ import ucfh.confidence.values
 from ucfh import MDP, Problem, make, simulate
 from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
+from ucfh.confidence.events import possible
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.values import IDEAS, SHARES, Best, possible
+from ucfh.confidence.values import IDEAS, SHARES, Best
 from ucfh.planning import evaluate
 from ucfh.simulation.world import World
 

@@ -78,8 +78,8 @@ import numpy as np
 from ucfh._kernels import balls
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import excess, lower_mean, portfolio_regret
-from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh._support.memory import check_memory
+from ucfh._support.arrays import Floats, Ints
+from ucfh.confidence.events import count_events, possible
 from ucfh.counts import Counts
 from ucfh.errors import unknown
 from ucfh.problem import Problem
@@ -146,49 +146,6 @@ class Bounds:
     estimate: float = 0.0
     second: float = 0.0
     crossing: Crossing | None = None
-
-
-def possible(problem: Problem) -> Bools:
-    """(H, S) which states an episode may be in at each step, by what was told.
-
-    Without stages the states of one step settle those of the next. So when they are those of an
-    earlier step, all that follows is a repetition: that step is the last power of two (Brent).
-    """
-    table, H = problem.table, problem.horizon
-    here = np.zeros((H, table.states), bool)
-    here[0, table.indices[table.entries_of(table.start)]] = True
-    of_entry = np.append(np.tile(table.state, table.stages), -1)[table.row_of_entry]
-    mark = 0
-    for t in range(H - 1):
-        rows = t * table.stride
-        at = slice(table.indptr[rows], table.indptr[rows + table.pairs])
-        here[t + 1, table.indices[at][here[t, of_entry[at]]]] = True
-        if table.stages == 1 and (here[t + 1] == here[mark]).all():
-            here[t + 1 :] = np.resize(here[mark : t + 1], (H - t - 1, table.states))
-            break
-        if (t + 1) & t == 0:
-            mark = t + 1
-    return here
-
-
-def count_events(problem: Problem) -> tuple[int, int, int]:
-    """How many events have to hold: for U (per (t, s)), for L (per (t, s, a)), for all functions.
-
-    Rows with one successor are certain. The last transition matters only if it pays.
-    """
-    table, told = problem.table, problem.rewards
-    # all that bounds need for each (t, s) and (t, s, a), asked before the first of it is made
-    check_memory(
-        f"a certificate for {problem.horizon} steps in {table.states} states",
-        problem.horizon * (136 * table.states + 16 * table.pairs),
-    )
-    steps = problem.horizon - (told is None or told.successor is None)
-    uncertain = table.lengths[:-1].reshape(table.stages, table.pairs) > 1
-    by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
-    here = possible(problem)[:steps] * (by_state[:steps] if table.stages > 1 else by_state)
-    start = int(problem.initial is None)
-    above, below = int((here > 0).sum()) + start, int(here.sum()) + start
-    return max(1, above), max(1, below), max(1, int(uncertain.sum()) + start)
 
 
 class Best:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.logs.batches import CUT, Batch
 from ucfh.logs.faults import HARMLESS, MOST_LINES, Faults, Kind
 from ucfh.logs.labels import MISSING, UNKNOWN, EpisodeIds, Flags, Numbers, Times, shown, text_of
 from ucfh.logs.losses import Losses
-from ucfh.logs.rows import CUT, Batch
 from ucfh.logs.tally import ShownTally, ToldTally
 
 End = tuple[bool, int, int]

@@ -45,10 +45,11 @@ from ucfh._support import validation
 from ucfh._support.files import AnyPath, labels_of, naming, open_bytes
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
+from ucfh.logs.batches import COLUMNS, Batch
 from ucfh.logs.episodes import Episodes
 from ucfh.logs.faults import Fault, Faults, Kind
 from ucfh.logs.labels import Times, shown
-from ucfh.logs.rows import COLUMNS, Batch, kind_of, read_batches
+from ucfh.logs.rows import kind_of, read_batches
 from ucfh.logs.tally import ShownTally, ToldTally
 from ucfh.problem import MDP, Problem, as_problem
 

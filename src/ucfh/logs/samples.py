@@ -10,7 +10,7 @@ import numpy as np
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath, check_ending, labels_of, replacing
 from ucfh.errors import InputError, check_count, check_seed
-from ucfh.logs.rows import COLUMNS
+from ucfh.logs.batches import COLUMNS
 from ucfh.problem import MDP, check_mdp
 
 BLOCK = 10_000

@@ -1,0 +1,163 @@
+"""Rows of a log in CSV; docs/howto/logs.md describes it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from itertools import chain
+from typing import IO, Any
+
+import numpy as np
+
+from ucfh.errors import InputError
+from ucfh.logs.batches import CUT, MAX_LINE, Batch, collect, lines_of, not_utf8, pick
+
+CHUNK = 2**16
+"""Bytes at a time: what fits into a processor's cache is parsed twice as fast."""
+GZIP = b"\x1f\x8b"
+"""How gzip files begin."""
+HIDDEN = b"\x1f"
+"""Stands for a comma within quotes while lines are split."""
+
+
+def read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
+    """The rows of an open file; ``names`` are those of the wanted columns in it."""
+    head = next(lines_of(file), b"")
+    if head.startswith(GZIP):
+        raise InputError("it is gzip: call it .csv.gz")
+    if b"\0" in head:
+        raise not_utf8(1, head)
+    if b"\r" in head.rstrip(b"\r\n"):
+        raise InputError("its lines end with CR alone: save it with LF or CRLF line ends")
+    try:
+        there = next(csv.reader([head.decode("utf-8-sig")]), [])
+    except UnicodeDecodeError:
+        raise not_utf8(1, head) from None
+    except csv.Error:
+        raise InputError("line 1 must name the columns, with commas between them") from None
+    there = [name.strip() for name in there]
+    if not there:
+        raise InputError("it is empty: line 1 must name the columns")
+    for mark, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(there) == 1 and mark in there[0]:
+            raise InputError(f"its columns are divided by {name}: save it with commas")
+    at, width = pick(there, names), len(there)
+    line, rest = 1, b""
+    while data := file.read(CHUNK):
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        data, rest = data[:end], data[end:]
+        if data.count(b'"') % 2 or len(rest) > MAX_LINE:
+            # a value in quotes goes on after a line break: only a parser of all the rest can tell
+            lines = chain(BytesIO(data), lines_of(file, rest))
+            yield from collect(_parse_csv(lines, line, width, at), at)
+            return
+        columns = _split(data, width, at)
+        if columns is None:
+            yield from collect(_parse_csv(BytesIO(data), line, width, at), at)
+        elif data:
+            yield Batch(line + 1 + np.arange(data.count(b"\n")), columns)
+        line += data.count(b"\n")
+    yield from collect(_parse_csv(BytesIO(rest), line, width, at), at)
+
+
+def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] | None:
+    """The columns of whole lines, each of ``width`` values; None if they need more care."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    quoted = b'"' in data
+    if width < 2 or b"\r" in data or (quoted and HIDDEN in data):
+        return None
+    letters = np.frombuffer(data, np.uint8)
+    if quoted:
+        quote = letters == ord('"')
+        inside = np.bitwise_xor.accumulate(quote.view(np.uint8)).view(bool)
+        marks = np.flatnonzero(quote)
+        around = np.append(letters[marks[::2] - 1], letters[marks[1::2] + 1])
+        if not ((around == ord(",")) | (around == ord("\n"))).all():
+            return None
+        letters = letters.copy()
+        letters[inside & (letters == ord(","))] = HIDDEN[0]
+        letters = letters[~quote]
+        data = letters.tobytes()
+    ends, commas = np.flatnonzero(letters == ord("\n")), np.flatnonzero(letters == ord(","))
+    if len(commas) != len(ends) * (width - 1):
+        return None
+    between = commas.reshape(len(ends), width - 1)
+    if (between[:, -1] > ends).any() or (between[1:, 0] < ends[:-1]).any():
+        return None
+    try:
+        values = data.decode().replace("\n", ",").split(",")
+    except UnicodeDecodeError:
+        return None
+    columns = {name: values[j:-1:width] for name, j in at.items()}
+    if quoted and HIDDEN in data:
+        places = np.searchsorted(
+            np.sort(np.append(ends, commas)), np.flatnonzero(letters == HIDDEN[0])
+        )
+        with_commas = set((places % width).tolist())
+        for name, j in at.items():
+            if j in with_commas:
+                columns[name] = list(map(_Commas().__getitem__, columns[name]))
+    return columns
+
+
+class _Commas(dict[str, str]):
+    """Values with their commas back, each worked out once."""
+
+    def __missing__(self, value: str) -> str:
+        self[value] = shown = value.replace(chr(HIDDEN[0]), ",")
+        return shown
+
+
+def _parse_csv(
+    lines: Iterable[bytes], before: int, width: int, at: dict[str, int]
+) -> Iterator[tuple[int, Sequence[Any] | str]]:
+    """The line and the values of each row, or why it cannot be read; ``before``: lines before."""
+    tail = []
+    taken: list[str] = []  # the lines of a row: more than one, where a value in quotes goes on
+
+    def whole() -> Iterator[str]:
+        for number, line in enumerate(lines, before + 1):
+            if not line.endswith(b"\n"):
+                tail.append(line)
+                continue
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                raise not_utf8(number, line) from None
+            taken.append(text)
+            yield text
+
+    reader = csv.reader(whole(), strict=True)
+    while True:
+        taken.clear()
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            _check_quotes(before + reader.line_num, taken, width, at["t"])
+            yield before + reader.line_num, f"it is not CSV ({error})"
+            continue
+        line = before + reader.line_num
+        if len(taken) > 1:
+            _check_quotes(line, taken, width, at["t"])
+        if row is None:
+            break
+        if len(row) == width:
+            yield line, [row[j] for j in at.values()]
+        elif row:
+            yield line, f"it has {len(row)} values, and line 1 names {width} columns"
+    if tail:
+        yield before + reader.line_num + 1, CUT
+
+
+def _check_quotes(last: int, lines: list[str], width: int, t: int) -> None:
+    """Refuse where a quote that is not closed has swallowed other rows, up to line ``last``."""
+    values = [line.split(",") for line in lines]
+    like_rows = [len(x) >= width and x[t].strip().isdigit() for x in values]
+    if like_rows[0] and any(like_rows[1:]):
+        raise InputError(
+            f"line {last - len(lines) + 1} opens a quote that goes on to line {last}, over other "
+            "rows: close it, or leave it out"
+        )
