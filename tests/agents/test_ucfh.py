@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def slip_chain() -> MDP:
-    """SPEC section 4: S = 5, A = 2, H = 5."""
+    """S = 5, A = 2, H = 5: worked out by hand."""
     p = np.zeros((5, 2, 5))
     for s in range(5):
         right, left = min(s + 1, 4), max(s - 1, 0)

@@ -279,7 +279,7 @@ def test_ctrl_c_keeps_what_was_done(mine: Path) -> None:
         process.kill()
     assert time.perf_counter() - began < 20
     assert (code, err) == (
-        130, "ucfh: interrupted; 4 of 7 results are kept: run it again to go on\n"
+        130, "ucfh: interrupted; 4 of 7 results are kept: run it again to continue\n"
     )  # fmt: skip
     result = json.loads(out)
     assert (result["interrupted"], result["done"], result["failures"]) == (True, 4, [])
@@ -298,7 +298,7 @@ def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
     code, out, err = finish(process)
     kept = count()
     assert (code, err) == (
-        wanted, f"ucfh: interrupted; {kept} of 2 results are kept: run it again to go on\n"
+        wanted, f"ucfh: interrupted; {kept} of 2 results are kept: run it again to continue\n"
     )  # fmt: skip
     assert kept < 2
     assert json.loads(out)["interrupted"] is True

@@ -225,7 +225,7 @@ def contains_the_truth(case: Case, sets: Sets) -> bool:
 @settings(max_examples=150, deadline=None)
 @given(cases(honest=True, visits=(0, 1, 3, 10, 100)), kinds)
 def test_truth_within_means_values_between(case: Case, kind: str) -> None:
-    """p in the sets implies U >= V* and V^pi >= Lo for the robust policy pi (SPEC section 4)."""
+    """p in the sets implies U >= V* and V^pi >= Lo for the robust policy pi."""
     # budgets so small that sets are tight, and yet often hold
     sets = sets_of(case, kind, delta=1.0, updates=1)
     assume(contains_the_truth(case, sets))

@@ -1,4 +1,4 @@
-"""Slow, obvious oracles for certificates, written from SPEC section 4 and first principles alone.
+"""Slow, obvious oracles for certificates, written from docs/theory/ and first principles alone.
 
 Mixtures are computed with rationals or with sixty decimal digits; balls by bisection on what makes
 a distribution extreme, with the distribution itself as evidence; recursions in plain Python.
@@ -120,7 +120,7 @@ def sparse_excess(counts: Sequence[int]) -> Decimal:
 
 
 def portfolio_regret(n: int) -> Decimal:
-    """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)] (SPEC section 4)."""
+    """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)]."""
     with localcontext(prec=DIGITS):
         return half_ln_pi() + ln_gamma(Fraction(n + 1)) - ln_gamma(n + Fraction(1, 2))
 
@@ -354,7 +354,7 @@ class Values:
 
 
 def recursion(b: Belief, greedy: Ints) -> Values:
-    """U, L, W and D of SPEC section 4, items 2 and 4, without the overlap; greedy (H, S) rows.
+    """U, L, W and D of docs/theory/values.md, without the overlap; greedy (H, S) rows.
 
     D is the largest over rivals of the smaller of two bounds of Q*(s, rival) - V^pi(s), and at most
     U - W; then W is raised to L - D.

@@ -150,7 +150,7 @@ def reward_bounds(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats,
 
 
 def needed_budgets(case: Case, seed: int, without: tuple[str, ...] = ()) -> Told:
-    """The least budgets with which the claims of SPEC section 4 have to come out true.
+    """The least budgets with which the claims of docs/theory/values.md have to come out true.
 
     KL(p^, p) for all functions. For V* from below, what its mean under p needs, in every row and
     at every step; from above the same, but only in rows that one optimal policy takes.

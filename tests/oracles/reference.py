@@ -1,7 +1,7 @@
-"""Slow, obvious oracles for the fast implementation, written from the paper and SPEC alone.
+"""Slow, obvious oracles for the fast implementation, written from the paper and docs/theory/.
 
 Dann and Brunskill, "Sample Complexity of Episodic Fixed-Horizon Reinforcement Learning", NIPS
-2015; "SPEC" is this project's reading of it. All arrays are dense: p is (S,A,S) or (H,S,A,S),
+2015; errata are those of docs/theory/errata.md. All arrays are dense: p is (S,A,S) or (H,S,A,S),
 rewards are (H,S,A) or (H,S,A,S'), policies are (H,S) integers, and the stage t counts from 0.
 A pair has index s*A+a, or (t*S+s)*A+a where transitions depend on the stage.
 """
@@ -23,12 +23,12 @@ Path = tuple[float, float, tuple[int, ...], tuple[float, ...]]
 
 
 def floor_log2(x: Fraction) -> int:
-    """The largest integer k with 2^k <= x, exactly; x >= 1 (SPEC section 2, last line)."""
+    """The largest integer k with 2^k <= x, exactly; x >= 1."""
     return math.floor(x).bit_length() - 1
 
 
 def ceil_log2(x: Fraction) -> int:
-    """The smallest integer k with 2^k >= x, exactly; x >= 1 (SPEC section 2, last line)."""
+    """The smallest integer k with 2^k >= x, exactly; x >= 1."""
     return (math.ceil(x) - 1).bit_length()
 
 
@@ -38,8 +38,8 @@ def constants(
     """w_min, u_max, delta_1, m, cutoff and episode_bound, all scalars.
 
     "paper": the first lines of Algorithm 1, and the number that ends the proof of Theorem 1;
-    max(1, log2 log2 H) by SPEC erratum 2. "corrected": SPEC section 2, last paragraph, with
-    B = min(A,H), or B = 1 for the stage-augmented problem. eps and delta are read as the decimals
+    max(1, log2 log2 H) by E2 of docs/theory/errata.md. "corrected": the constants listed there,
+    with B = min(A,H), or B = 1 for the stage-augmented problem. eps and delta are read as the decimals
     they print as; logarithms are taken to 50 digits.
     """
     e, d = Fraction(str(eps)), Fraction(str(delta))
@@ -70,7 +70,8 @@ def constants(
             importances = floor_log2(H / w_min) + 1
             m = scale * ceil_log2(2 * y) * importances * (6 / delta_1).ln()
             cutoff = max(S, 4) * m * H
-            bound = 16 * SA * m * importances * (1 + ceil_log2(Fraction(S * B)))
+            enough = max(m, real(H * ceil_log2(2 * y) / (2 * w_min)))  # E17
+            bound = 16 * SA * enough * importances * (1 + ceil_log2(Fraction(S * B)))
         else:
             raise ValueError(f"variant must be 'paper' or 'corrected', not {variant!r}")
         names = ("w_min", "u_max", "delta_1", "m", "cutoff", "episode_bound")
@@ -83,7 +84,7 @@ def in_confidence_set(
 ) -> Bools:
     """Whether q is in ConfidenceSet(p_hat, n) as Algorithm 1 prints it; the arguments broadcast.
 
-    SPEC section 1, conditions (i), (ii), (iii): at n = 1 only (i), at n = 0 all of [0,1].
+    Conditions (i), (ii), (iii) of Algorithm 1: at n = 1 only (i), at n = 0 all of [0,1].
     without: a condition that is not asked for, "hoeffding", "bernstein" or "deviation".
     """
     q, p_hat, n = (np.asarray(x, dtype=np.float64) for x in (q, p_hat, n))
@@ -141,7 +142,7 @@ def hull_by_grid(
 
 
 def kl(p: ArrayLike, q: ArrayLike) -> Floats:
-    """Bernoulli relative entropy (SPEC, notation); p and q broadcast.
+    """Bernoulli relative entropy; p and q broadcast.
 
     With d = q - p it is p g(d/p) + (1-p) g(-d/(1-p)), g(x) = x - ln(1+x): no cancellation is left
     but the one inside g, where a series replaces it.
@@ -160,7 +161,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> Floats:
 
 
 def in_kl_set(q: ArrayLike, p_hat: ArrayLike, n: ArrayLike, delta_1: float) -> Bools:
-    """Whether n kl(p_hat, q) <= ln(2/delta_1); n = 0 gives [0,1] (SPEC section 1); broadcasts."""
+    """Whether n kl(p_hat, q) <= ln(2/delta_1); n = 0 gives [0,1]; broadcasts."""
     q, n = np.asarray(q, dtype=np.float64), np.asarray(n, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         close = n * kl(p_hat, q) <= math.log(2 / delta_1)
@@ -181,12 +182,12 @@ def hull_by_bisection(
 
 
 def printed_hull_by_bisection(p_hat: float, n: int, delta_1: float) -> tuple[float, float]:
-    """Ends of ConfidenceSet(p_hat, n), which is never two intervals (SPEC section 1); scalars."""
+    """Ends of ConfidenceSet(p_hat, n), which is never two intervals; scalars."""
     return hull_by_bisection(in_confidence_set, p_hat, n, delta_1)
 
 
 def kl_hull_by_bisection(p_hat: float, n: int, delta_1: float) -> tuple[float, float]:
-    """Ends of the KL interval (SPEC section 1, erratum 10); kl(p_hat, .) is convex; scalars."""
+    """Ends of the KL interval (E10); kl(p_hat, .) is convex; scalars."""
     return hull_by_bisection(in_kl_set, p_hat, n, delta_1)
 
 
@@ -236,7 +237,7 @@ def evi(
     """FixedHorizonEVI (appendix A) with the reward it forgets (erratum 1): Q (H,S,A), V (H+1,S).
 
     lo, hi (S,A,S) or (H,S,A,S); rewards (H,S,A) or (H,S,A,S). optimistic=False takes the worst
-    transitions instead, still with the best action (SPEC section 4).
+    transitions instead, still with the best action.
     """
     H, S, A = rewards.shape[:3]
     assert horizon == H
@@ -296,7 +297,7 @@ def value(p: Floats, rewards: Floats, p0: Floats, policy: Ints) -> float:
 def return_variance(
     p: Floats, rewards: Floats, p0: Floats, policy: Ints, bernoulli: bool = False
 ) -> float:
-    """Variance of the return (lemma "varV_bellman", SPEC section 3), by enumeration; as paths.
+    """Variance of the return (lemma "varV_bellman"), by enumeration; as paths.
 
     It includes the randomness of the start. bernoulli=True: each reward is 0 or 1 with the given
     mean r, independent given the path, which adds r(1-r).
@@ -309,7 +310,7 @@ def return_variance(
 
 
 def stage_occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
-    """d (H,S): the probability of being in s at stage t (SPEC section 3), by enumeration."""
+    """d (H,S): the probability of being in s at stage t, by enumeration."""
     H, S = policy.shape
     d = np.zeros((H, S))
     for chance, _, states, _ in paths(p, np.zeros((H, *p.shape[-3:-1])), p0, policy):
@@ -367,7 +368,7 @@ def walk_ucfh(
     choose: Callable[[int], Ints] | None = None,
     max_episodes: int | None = None,
 ) -> list[Phase]:
-    """Algorithm 1, one episode at a time (SPEC section 1; its section 2 for "corrected").
+    """Algorithm 1, one episode at a time (as corrected in docs/theory/errata.md for "corrected").
 
     p (S,A,S) or (H,S,A,S), rewards (H,S,A) or (H,S,A,S), p0 (S,). The learner is told all but p,
     of which it knows where it is positive. If p depends on the stage, pairs are (t,s,a) and the
@@ -454,7 +455,7 @@ def walk_ucfh(
 def hard_mdp(
     n: int, actions: int, horizon: int, gap: float, hypothesis: Sequence[int], bias: bool = True
 ) -> tuple[Floats, Floats, Floats, float]:
-    """Figure 1 (SPEC section 8): p (S,A,S), rewards (H,S,A), p0 (S,) and R*, with S = n + 3.
+    """Figure 1: p (S,A,S), rewards (H,S,A), p0 (S,) and R*, with S = n + 3.
 
     State 0 starts, 1..n are bandits, n+1 is +, n+2 is -. hypothesis (n,) holds I_i in 0..A-1, 0
     for "no action is better than action 0". bias=False leaves out action 0's gap/2.

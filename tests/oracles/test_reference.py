@@ -1,4 +1,4 @@
-"""The oracles of reference.py agree with each other and with SPEC's numbers."""
+"""The oracles of reference.py agree with each other and with numbers worked out apart."""
 
 import math
 from decimal import Decimal, localcontext
@@ -35,7 +35,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("variant", "task"), GOLDEN)
 def test_golden_constants(variant: str, task: str) -> None:
-    """SPEC section 6, both tables."""
+    """Golden values, of both variants."""
     S, A, H, C, eps, delta = TASKS[task]
     got = ref.constants(S, S * A, H, C, min(A, H), eps, delta, variant)
     got["m_w_min"] = got["m"] * got["w_min"]
@@ -44,7 +44,7 @@ def test_golden_constants(variant: str, task: str) -> None:
 
 
 def test_golden_theorem_2() -> None:
-    """SPEC section 6, last line, with errata 13 and 14."""
+    """Theorem 2 with E13 and E14."""
     S, A, H, eps, delta, eta = 100, 4, 50, 6.86836458328e-4, 1e-4, 1 / 10
     gap = 16 * eps * math.e**4 / ((H - 2) * eta)
     c_1 = 1 / 400 * (eps / (H - 2) / gap) ** 2
@@ -67,7 +67,7 @@ def test_exact_logarithms() -> None:
 
 
 def spec_hull(p_hat: float, n: int, delta_1: float) -> tuple[float, float]:
-    """The closed form of SPEC section 1; two scalars."""
+    """The closed form of `ucfh.confidence.intervals`; two scalars."""
     if n == 0:
         return 0.0, 1.0
     log, u = math.log(6 / delta_1), min(p_hat, 1 - p_hat)
@@ -93,7 +93,7 @@ def counts(rng: np.random.Generator) -> tuple[int, int, float]:
 
 
 def test_hull_closed_form_is_the_set_and_one_interval() -> None:
-    """SPEC section 1: the closed form, and that there are never two intervals."""
+    """The closed form, and that there are never two intervals."""
     rng = np.random.default_rng(1)
     for _ in range(800):
         k, n, delta_1 = counts(rng)
@@ -121,7 +121,7 @@ def test_confidence_sets_with_little_data() -> None:
 
 def test_kl_hull() -> None:
     """Its ends solve n kl = ln(2/delta_1) to 60 digits; with L instead it lies in the printed set
-    (SPEC erratum 10)."""
+    (E10)."""
     rng = np.random.default_rng(2)
     for _ in range(150):
         k, n, delta_1 = counts(rng)
@@ -213,7 +213,7 @@ def test_plan_paths_and_evi_agree(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_variance_and_occupancy(seed: int) -> None:
-    """SPEC section 3: Var_t = P_t Var_{t+1} + Var(r + V'), plus the noise; and the occupancies."""
+    """Var_t = P_t Var_{t+1} + Var(r + V'), plus the noise; and the occupancies."""
     p, rewards, p0, policy = random_mdp(seed)
     H, S = policy.shape
     for bernoulli in (False, True):
@@ -244,7 +244,7 @@ def test_variance_and_occupancy(seed: int) -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_hard_mdp(bias: bool) -> None:
-    """SPEC section 8: its R* is the optimum, its rows are distributions."""
+    """Figure 1: its R* is the optimum, its rows are distributions."""
     p, rewards, p0, best = ref.hard_mdp(3, 4, 6, 0.25, [0, 2, 3], bias)
     assert pytest.approx(1) == p.sum(axis=2)
     assert float(p0 @ ref.plan(p, rewards, 6)[1][0]) == pytest.approx(best, abs=1e-12)

@@ -1,4 +1,4 @@
-"""The constants of both variants and the table of bounds, against SPEC's numbers and exact logs."""
+"""The constants of both variants and the table of bounds, against golden numbers and exact logs."""
 
 import dataclasses
 import math
@@ -67,7 +67,7 @@ def check(got: Constants, want: dict[str, float]) -> None:
 @pytest.mark.parametrize("column", range(len(COLUMNS)), ids=COLUMNS)
 @pytest.mark.parametrize(("variant", "size"), GOLDEN)
 def test_golden(variant: Variant, size: str, column: int) -> None:
-    """SPEC section 6, to the digits it prints."""
+    """Golden values, to the digits given."""
     S, A, H, eps, delta, C = SIZES[size]
     c = constants(S, A, H, eps, delta, successors=C, variant=variant)
     got = {**{name: getattr(c, name, math.nan) for name in COLUMNS}, "m_w_min": c.m * c.w_min}
@@ -335,3 +335,20 @@ def test_orders() -> None:
         want = S**s * A**a * C**c * H**h / eps**k * math.log(1 / delta)
         assert rows[name].episodes == pytest.approx(want, rel=EXACT), name
         assert f"H^{h}/eps^{k} ln(1/delta)" in rows[name].formula
+
+
+def test_few_successors_of_many_states() -> None:
+    """There m w_min is less than H/2 ceil(log2 2y): more episodes are needed than m suggests."""
+    H, S = 10, 10**6
+    wide = constants(S, 4, H, 1.0, 0.1, successors=2, variant="corrected")
+    y = max(S, 4) * H / wide.w_min
+    least = H / 2 * math.ceil(math.log2(2 * y))
+    assert wide.m * wide.w_min == pytest.approx(76, abs=1)
+    assert least == 260
+    assert wide.episode_bound == pytest.approx(
+        16 * wide.pairs * least / wide.w_min * wide.e_max, rel=1e-12
+    )
+    usual = constants(9, 4, H, 0.1, 0.1, variant="corrected")
+    assert usual.m * usual.w_min > H / 2 * math.ceil(math.log2(2 * 9 * H / usual.w_min))
+    assert usual.episode_bound == 16 * usual.pairs * usual.m * usual.e_max
+

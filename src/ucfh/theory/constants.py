@@ -159,8 +159,15 @@ class Constants:
 
     @property
     def episode_bound(self) -> float:
-        """At most this many episodes are worse than epsilon, with probability 1 - delta."""
-        return (6 if self.printed else 16) * self.pairs * self.m * self.e_max
+        """At most this many episodes are worse than epsilon, with probability 1 - delta.
+
+        Corrected, m' = max(m, H ceil(log2 2y)/(2 w_min)) stands for m: where C is far below SB, an
+        episode may visit a pair more often than an update can count.
+        """
+        if self.printed:
+            return 6 * self.pairs * self.m * self.e_max
+        m = max(self.m, float(self.horizon * ceil_log2(2 * self._y) / (2 * self._w_min)))
+        return 16 * self.pairs * m * self.e_max
 
 
 def _check_size(name: str, value: int) -> int:
