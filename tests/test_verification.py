@@ -98,14 +98,14 @@ def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transitions drawn with probabilities that are off by one per cent."""
     mdp, right = make(WORLD), simulate
 
-    def off(world: MDP, *args: Any) -> Any:
+    def off(world: MDP, *args: Any, **options: Any) -> Any:
         p = world.p.copy()
         for row in range(world.table.start):
             at = world.table.entries_of(row)
             p[at] = 0.99 * p[at] + 0.01 / (at.stop - at.start)
-        return right(MDP._of(world.problem, p, world.noise, ""), *args)
+        return right(MDP._of(world.problem, p, world.noise, ""), *args, **options)
 
-    monkeypatch.setattr("ucfh.simulation.watch.simulate", off)
+    monkeypatch.setattr("ucfh.verification.simulate", off)
     assert "Lemma 1" in failing(verify(mdp, 0.5, 0.1, runs=6))
 
 
@@ -136,10 +136,8 @@ def test_command_as_json(capsys: Capture) -> None:
 
 
 def test_command_says_when_a_claim_fails(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ucfh.commands import verify as command
-
     wrong = [Line("Lemma 0: nothing is 3", 0.0, 3.0, holds=False)]
-    monkeypatch.setattr(command, "verify", lambda *_, **__: wrong)
+    monkeypatch.setattr("ucfh.verification.verify", lambda *_, **__: wrong)
     code, out, _ = run(capsys, "verify", WORLD)
     assert code == 1
     assert "FAILS" in out

@@ -57,8 +57,8 @@ def test_learn_tells_a_person_what_came_out(
     printed = ["learn", "calls", "--paper"]
     code, out, _ = run(capsys, *printed, "--episodes", "1000000", *files)
     assert code == 0
-    assert "capped; the learner was not done" in out
-    assert "An episode under the policy" in out
+    assert "(the limit that was given; the learner is not done)" in out
+    assert "Example episode under this policy:" in out
     assert plot.read_text().startswith("<?xml")
     code, out, _ = run(capsys, "evaluate", str(policy), "calls", "--json")
     assert json.loads(out)["gap"] >= 0
@@ -66,7 +66,7 @@ def test_learn_tells_a_person_what_came_out(
     assert "policy.csv exists: pass --force" in error
     code, out, _ = run(capsys, *printed, "--episodes", "2000000", "--resume", str(save))
     assert code == 0
-    assert " 2e+06 (capped" in out
+    assert " 2e+06 (the limit" in out
     error = fails(capsys, *printed, "--episodes", "5", "--resume", str(save))
     assert "has 1000000 episodes already, more than 5: pass at least" in error
     error = fails(capsys, *printed, "--seed", "1", "--resume", str(save))
@@ -80,9 +80,10 @@ def test_certified_learning_tells_a_person_what_is_known(
     asked = ["learn", "chain:n=4", "--epsilon", "0.2"]
     code, out, _ = run(capsys, *asked, "--episodes", "20", "--save", save, "--plot", plot)
     assert code == 0
-    assert "20 (capped; the learner was not done)" in out
-    assert "with probability 0.9: V* <= " in out
-    assert "most is unknown about: " in out
+    assert "20 (the limit that was given; the learner is not done)" in out
+    assert "This policy earns at least " in out
+    assert "of optimal (90 % confidence).\n" in out
+    assert "the gap depends most on: " in out
     assert Path(plot).read_bytes().startswith(b"\x89PNG")
     _, on, _ = run(capsys, *asked, "--resume", save, "--json")
     _, straight, _ = run(capsys, *asked, "--json")
@@ -144,7 +145,7 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--confidence", "kt", "--paper"], "leave --paper out"),
         (["learn", "chain", "--confidence", "kl", "--schedule", "growth"], "at doublings only"),
         (["learn", "chain", "--schedule", "doubling", "--paper"], "leave --schedule out"),
-        (["learn", "chain", "--paper", "--log", "x.csv"], "leave --paper out"),
+        (["learn", "chain", "--paper", "--log", "x.csv"], "leave --paper, --agent and --schedule out"),
         (["certify", "none.csv"], "none.csv does not exist"),
         (["certify", "x.csv", "--columns", "s"], "--columns state=s"),
         (["certify", "x.csv", "--unknown", "rewards"], "is about --problem"),
@@ -161,7 +162,7 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "gym:"], "gym needs its environment first: write gym:ENVIRONMENT"),
         (["learn", "chain:"], "nothing follows the colon of 'chain:'"),
         (["learn", "chain", "--epsilon", "1e-320"], "is too small: pass a number such as 0.1\n"),
-        (["lern"], "No such command 'lern'"),
+        (["lern"], "unknown command 'lern': did you mean 'learn'?"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
         (["problems", "--write", "x.json"], "--write needs the name of a problem"),
@@ -223,7 +224,7 @@ def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "learn", *asked)
     assert code == 0
     assert "psrl, Osband, Russo, Van Roy 2013; epsilon 0.1, delta 0.1" in out
-    assert "were followed, one after the other" in out
+    assert "followed, one after the other" in out
     found = json.loads(run(capsys, "learn", *asked, "--json")[1])
     assert (found["agent"], found["episodes"]) == ("psrl:prior=2", 200)
     assert found["settings"]["prior"] == 2.0
@@ -236,7 +237,7 @@ def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
     ("asked", "message"),
     [
         (["--agent", "psr"], "unknown agent 'psr': did you mean 'psrl'"),
-        (["--agent", "psrl", "--paper"], "are about the learner ucfh: leave them out, or --agent"),
+        (["--agent", "psrl", "--paper"], "leave them out, or --agent psrl"),
         (["--agent", "psrl"], "psrl never stops by itself: pass episodes=N (--episodes N)"),
         (["--agent", "psrl", "--unknown", "rewards"], "psrl is for known rewards"),
     ],

@@ -19,6 +19,7 @@ from ucfh import make
 from ucfh._support.canvas import spread
 from ucfh.agents.registry import AGENTS, agent_class
 from ucfh.commands import compare as command
+from ucfh.comparison import runner
 from ucfh.comparison.figures import plot_comparison
 from ucfh.comparison.runner import Comparison, Outcome, grid_of
 
@@ -75,20 +76,20 @@ def test_a_table_and_a_figure_for_people(capsys: Capture, tmp_path: Path) -> Non
     assert (code, err) == (0, "")
     head, first, second = out.split("\n\n")[1].splitlines()
     assert re.split("  +", head) == [
-        "rank", "agent", "regret", "mistakes", "last mistake", "planning", "p"
+        "rank", "learner", "regret", "mistakes", "last mistake", "planning", "p"
     ]  # fmt: skip
     assert first.split()[:2] == ["1", "psrl"]
     assert first.endswith("best")
     assert second.split()[:2] == ["2", "ucbvi-ch"]
-    assert "hold the median over all seeds with probability 99.2%" in out
+    assert "99.2% confidence interval of the median over all seeds" in out
     assert "bonuses are scaled, no theorem holds: ucbvi-ch 0.5\n" in out
     assert "  published: ucbvi-ch\n  chosen: psrl\n" in out
-    assert "psrl is told apart from all others" in out
+    assert "psrl is significantly better than all others" in out
     assert figure.read_text().startswith("<?xml")
     assert "figure.svg exists: pass --force" in fails(capsys, *asked)
     code, out, _ = run(capsys, *asked, "--seeds", "2", "--force")
-    assert "50.0% (too few seeds for 95%: the whole range)" in out
-    assert "pass --seeds 6 or more" in out
+    assert "50.0% confidence interval of the median over all seeds (too few seeds for 95%" in out
+    assert "pass --seeds 6." in out
 
 
 def test_progress_is_shown_to_who_watches(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_what_failed_is_told_and_the_rest_kept(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {name: getattr(learners, name) for name in ("good", "killed", "faulty")}
-    monkeypatch.setattr(command, "makers", lambda *_: made)
+    monkeypatch.setattr(runner, "makers", lambda *_: made)
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO, "--seeds", "3")
     assert code == 1
     assert err.splitlines() == [
@@ -111,11 +112,11 @@ def test_what_failed_is_told_and_the_rest_kept(
         "ucfh: faulty, seed 2: RuntimeError: no way",
     ]
     rows = {line.split()[1]: line.split()[-1] for line in out.split("\n\n")[1].splitlines()}
-    assert rows == {"agent": "seeds", "good": "3", "killed": "2", "faulty": "2"}
-    monkeypatch.setattr(command, "makers", lambda *_: {"faulty": _always})
+    assert rows == {"learner": "seeds", "good": "3", "killed": "2", "faulty": "2"}
+    monkeypatch.setattr(runner, "makers", lambda *_: {"faulty": _always})
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO, "--seeds", "2")
     assert code == 1
-    assert "No run came through." in out
+    assert "Every run failed." in out
     assert err.count("\n") == 2
 
 
@@ -130,11 +131,11 @@ def test_interrupted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, seed in (("a", 0), ("b", 0), ("a", 1))
     ]
     result = Comparison(["a", "b"], 300, 20, 0.1, 1.0, outcomes, interrupted=True)
-    monkeypatch.setattr(command, "compare", lambda *_, **__: result)
+    monkeypatch.setattr(runner, "compare", lambda *_, **__: result)
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO)
     assert code == 130
     assert err == (
-        "ucfh: interrupted; this is what was run until then: 1 of 20 seeds with all agents\n"
+        "ucfh: interrupted; this is what was run until then: 1 of 20 seeds with all learners\n"
     )
     assert out.split("\n\n")[1].count("\n") == 2
 

@@ -40,7 +40,7 @@ def test_a_finished_run_is_printed_again(capsys: Printed, asked: list[str], tmp_
         code, out, err = run(capsys, "learn", *asked, "--resume", saved, "--save", other)
         assert code == 0
         assert without_times(out.replace(other, save)) == without_times(first)
-        finished = "capped" not in out
+        finished = "the learner is not done" not in out
         said = f"ucfh: the run in {saved} is finished: this is its result again\n"
         assert err == (said if finished else "")
 
@@ -69,7 +69,7 @@ def test_learners_that_are_told_how_many_episodes_there_will_be(
             "certified-ucfh:schedule=paper,m=50",
             "best sets, paper schedule with paper constants but for m = 50; epsilon",
         ),
-        ("certified-ucfh:confidence=kt", "certified-ucfh:confidence=kt, kt sets, growth schedule;"),
+        ("certified-ucfh:confidence=kt", "certified-ucfh, kt sets, growth schedule; epsilon"),
     ],
 )
 def test_the_learner_is_called_what_it_is(capsys: Printed, agent: str, words: str) -> None:
@@ -99,7 +99,7 @@ def test_compiling_is_timed_apart() -> None:
 
 def test_what_a_run_took(capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work, and the compiler's part, which is not in it."""
-    monkeypatch.setattr("ucfh.commands.learn.compile_seconds", lambda: 6.125)
+    monkeypatch.setattr("ucfh._support.clock.compile_seconds", lambda: 6.125)
     asked = ["learn", "chain:n=3", "--episodes", "30"]
     found = json.loads(run(capsys, *asked, "--json")[1])
     assert found["compile_seconds"] == 6.125

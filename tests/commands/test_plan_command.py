@@ -145,7 +145,7 @@ def test_a_person_sees_where_an_episode_starts(capsys: Capture) -> None:
     Path("ring.lab").write_text('0="init"\n21: 0\n')
     code, out, _ = run(capsys, "plan", "ring.tra", "--horizon", "3")
     assert code == 0
-    assert "2.5 is earned from the start" in out
+    assert "2.5 per episode, from the start" in out
     rows = out.split("first step\n")[1].splitlines()
     assert rows[0].split() == ["2.5", "21", "0"]
     assert [row.split()[1] for row in rows[1:10]] == [str(s) for s in range(9)]

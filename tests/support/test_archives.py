@@ -26,7 +26,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Path]:
     """A reader, and a file that it reads."""
     mdp = make("chain:n=3")
     path = tmp_path / "file.npz"
-    if request.param is Run.load:
+    if request.param == Run.load:
         simulate(mdp, UCFH(mdp.problem, 0.3, 0.1), 10).save(path)
     else:
         write_model(mdp, path)

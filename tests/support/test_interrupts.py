@@ -149,7 +149,7 @@ def test_learn_keeps_what_was_run(
         _interrupt_after(patch, where, number, calls=5)
         found, out, err = run(capsys, *ASKED, "--save", save)
     assert (found, err) == (
-        code, f"ucfh: interrupted; this is what was run until then; go on with --resume {save}\n"
+        code, f"ucfh: interrupted; this is what was run until then; continue with --resume {save}\n"
     )  # fmt: skip
     assert "(interrupted)" in out
     part, all_of = Run.load(save), Run.load(whole)
@@ -226,7 +226,7 @@ def test_verify_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
         run.interrupted = True
         return run
 
-    monkeypatch.setattr("ucfh.simulation.watch.simulate", interrupted)
+    monkeypatch.setattr("ucfh.verification.simulate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         verification.verify(make("chain:n=3,horizon=3"), 0.5, 0.1, runs=3)
     assert len(lives) == 1

@@ -295,7 +295,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if run.final
         else "interrupted"
         if run.interrupted
-        else "the most that was allowed; the learner is not done"
+        else "the limit that was given; the learner is not done"
     )
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
