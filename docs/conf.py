@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from pygments.lexers.special import TextLexer
 
 import ucfh
@@ -84,8 +85,16 @@ def repair(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
         lines[at] = re.sub(r"(^\s*|: )([A-Za-z])\.( |$)", r"\1\2\.\3", "``".join(parts))
 
 
+def strip_code(app: Any, doctree: nodes.document) -> None:  # noqa: ARG001
+    """Do not show the empty line that ends an example, which doctest needs."""
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = block.astext().rstrip()
+        block[:] = [nodes.Text(block.rawsource)]
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this."""
+    app.connect("doctree-read", strip_code)
     app.connect("autodoc-process-docstring", repair)
     for name in ("csv", "tra", "trew"):  # files that are shown as they are
         app.add_lexer(name, TextLexer)

@@ -211,7 +211,7 @@ class Rooms(SphinxDirective):
         rank = heights(edges)
         lines = ["| part | what it holds | imports |", "|---|---|---|"]
         for name in sorted(edges, key=lambda x: (-rank[x], x)):
-            below = ", ".join(f"`{x}`" for x in sorted(edges[name], key=lambda x: -rank[x]))
+            below = ", ".join(f"`{x}`" for x in sorted(edges[name], key=lambda x: (-rank[x], x)))
             lines.append(f"| `{name}` | {_summary(parts()[name])} | {below or '-'} |")
         picture = nodes.raw("", drawing(edges), format="html")
         return [picture, *self.parse_text_to_nodes("\n".join(lines))]
