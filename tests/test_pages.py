@@ -29,8 +29,8 @@ def test_commands_in_pages_have_the_options_that_they_are_given(
     for page in pages:
         text = page.read_text().replace("\\\n", " ")
         for command, rest in re.findall(r"^(?:    |\$ )ucfh (\w+)(.*)$", text, re.MULTILINE):
-            options = re.findall(r"--[a-z-]+", rest.partition("  #")[0])
-            used.setdefault(command, set()).update(options)
+            given = re.findall(r"--[a-z-]+", rest.partition("  #")[0])
+            used.setdefault(command, set()).update(given)
     assert {"learn", "certify", "compare", "plan", "study"} <= set(used)
     for command, options in used.items():
         code, out, _ = run(capsys, command, "--help")
