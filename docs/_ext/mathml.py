@@ -34,6 +34,21 @@ BREAKS_FROM = 14
 """Formulas of fewer characters stay on one line."""
 
 THIN = "0.167em"
+TIGHT = {"lspace": "0", "rspace": "0"}
+WIDE = {"lspace": "0.278em", "rspace": "0.278em"}
+BAR = {**TIGHT, "stretchy": "false"}
+OPERATORS = {"/": TIGHT, "|": BAR, "\u2016": BAR, "\u2225": BAR}
+"""Signs that would get too much space, or become too tall."""
+
+LETTERS = {
+    **dict.fromkeys("⌈⌉⌊⌋", BAR),
+    **dict.fromkeys("~⟺⧵", WIDE),
+    ":": {"lspace": "0.11em", "rspace": "0.25em"},
+}
+"""Signs that it takes for letters, without any space."""
+
+STICK = "\N{WORD JOINER}"
+"""Around a formula within a line: no break between it and a bracket or a comma."""
 GAP = "\N{THIN SPACE}"
 
 
@@ -84,10 +99,12 @@ def _repair(node: ET.Element) -> None:
         if limits:
             node.attrib |= {"movablelimits": "true", "lspace": "0", "rspace": "0"}
             node.text = str(node.text).replace("arg", "arg" + GAP)
-    if _tag(node) == "mo" and node.text == "/":
-        node.attrib |= {"lspace": "0", "rspace": "0"}
-    if _tag(node) == "mo" and node.text in ("|", "\u2016", "\u2225"):
-        node.attrib.setdefault("stretchy", "false")
+    if _tag(node) == "mi" and node.text in LETTERS:
+        node.tag, node.attrib = _name("mo"), dict(LETTERS[node.text])
+    elif _tag(node) == "mo" and node.text in OPERATORS:
+        node.attrib = OPERATORS[node.text] | node.attrib
+    elif _tag(node) == "mo" and node.text in ("∞", "∂", "∅", "∀", "∃", "∇"):
+        node.tag = _name("mi")
 
 
 def _is_function(node: ET.Element) -> bool:
@@ -170,7 +187,7 @@ def _converted(latex: str, display: str, node: Any) -> str:
 def visit_inline(self: Any, node: Any) -> None:
     """A formula within a line."""
     text = _converted(node.astext(), "inline", node)
-    self.body.append(f'<span class="math">{text}</span>')
+    self.body.append(f'{STICK}<span class="math">{text}</span>{STICK}')
     raise SkipNode
 
 
