@@ -18,6 +18,7 @@ from html import escape
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from docutils import nodes
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -34,6 +35,18 @@ BREAKS_FROM = 14
 """Formulas of fewer characters stay on one line."""
 
 THIN = "0.167em"
+TIGHT = {"lspace": "0", "rspace": "0"}
+WIDE = {"lspace": "0.278em", "rspace": "0.278em"}
+BAR = {**TIGHT, "stretchy": "false"}
+OPERATORS = {"/": TIGHT, "|": BAR, "\u2016": BAR, "\u2225": BAR}
+"""Signs that would get too much space, or become too tall."""
+
+LETTERS = {
+    **dict.fromkeys("⌈⌉⌊⌋", BAR),
+    **dict.fromkeys(("~", "⟺", "\N{REVERSE SOLIDUS OPERATOR}"), WIDE),
+    ":": {"lspace": "0.11em", "rspace": "0.25em"},
+}
+"""Signs that it takes for letters, without any space."""
 GAP = "\N{THIN SPACE}"
 
 
@@ -84,10 +97,12 @@ def _repair(node: ET.Element) -> None:
         if limits:
             node.attrib |= {"movablelimits": "true", "lspace": "0", "rspace": "0"}
             node.text = str(node.text).replace("arg", "arg" + GAP)
-    if _tag(node) == "mo" and node.text == "/":
-        node.attrib |= {"lspace": "0", "rspace": "0"}
-    if _tag(node) == "mo" and node.text in ("|", "\u2016", "\u2225"):
-        node.attrib.setdefault("stretchy", "false")
+    if _tag(node) == "mi" and node.text in LETTERS:
+        node.tag, node.attrib = _name("mo"), dict(LETTERS[node.text])
+    elif _tag(node) == "mo" and node.text in OPERATORS:
+        node.attrib = OPERATORS[node.text] | node.attrib
+    elif _tag(node) == "mo" and node.text in ("∞", "∂", "∅", "∀", "∃", "∇"):
+        node.tag = _name("mi")
 
 
 def _is_function(node: ET.Element) -> bool:
@@ -156,21 +171,39 @@ def _math(children: list[ET.Element]) -> ET.Element:
     return tree
 
 
-def _converted(latex: str, display: str, node: Any) -> str:
+def _converted(latex: str, display: str, node: Any) -> list[str]:
+    """The formula; in pieces, if it is within a line."""
     try:
         tree = _tree(latex, display)
     except Exception as error:  # it raises whatever came up
         log.warning("formula %r: %s", latex, error, location=node)
-        return f"<code>{escape(latex)}</code>"
-    if display == "block":
-        return _written(tree)
-    return "<wbr>".join(_written(piece) for piece in _pieces(tree))
+        return [f"<code>{escape(latex)}</code>"]
+    return [_written(x) for x in ([tree] if display == "block" else _pieces(tree))]
+
+
+def hold_together(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
+    """Give formulas the brackets and commas beside them, from which no line break may part them."""
+    for node in list(doctree.findall(nodes.math)):
+        row, at = node.parent, node.parent.index(node)
+        for name, place, pattern in (
+            ("before", at - 1, r"[(\[]$"),
+            ("after", at + 1, r"^[^\s\w]+"),
+        ):
+            if 0 <= place < len(row) and isinstance(row[place], nodes.Text):
+                text = str(row[place])
+                found = re.search(pattern, text)
+                if found:
+                    node[name] = found[0]
+                    row[place] = nodes.Text(text[: found.start()] + text[found.end() :])
 
 
 def visit_inline(self: Any, node: Any) -> None:
     """A formula within a line."""
-    text = _converted(node.astext(), "inline", node)
-    self.body.append(f'<span class="math">{text}</span>')
+    pieces = _converted(node.astext(), "inline", node)
+    pieces[0] = escape(node.get("before", "")) + pieces[0]
+    pieces[-1] += escape(node.get("after", ""))
+    whole = "<wbr>".join(f'<span class="piece">{piece}</span>' for piece in pieces)
+    self.body.append(f'<span class="math">{whole}</span>')
     raise SkipNode
 
 
@@ -179,7 +212,7 @@ def visit_block(self: Any, node: Any) -> None:
     # furo puts a box around it, which has the id already
     boxed = "math-wrapper" in node.parent.get("classes", [])
     self.body.append('<div class="math">' if boxed else self.starttag(node, "div", CLASS="math"))
-    self.body.append(f'<div class="formula">{_converted(node.astext(), "block", node)}</div>')
+    self.body.append(f'<div class="formula">{_converted(node.astext(), "block", node)[0]}</div>')
     if node["number"]:
         number = get_node_equation_number(self, node)
         self.body.append(f'<span class="eqno">({number})')
@@ -191,5 +224,6 @@ def visit_block(self: Any, node: Any) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this."""
+    app.connect("doctree-read", hold_together)
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

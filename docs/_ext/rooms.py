@@ -17,10 +17,12 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+import ucfh
+
 log = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).parents[2] / "src" / "ucfh"
-LETTER, HEIGHT, ROW, GAP, LANE = 7.2, 26, 62, 14, 8
+SOURCE = Path(ucfh.__file__).parent
+LETTER, HEIGHT, ROW, GAP, LANE = 7.2, 26, 58, 14, 4
 """Widths and heights, in pixels: of a letter, a box, a row; between boxes; of an arrow's lane."""
 
 Graph = dict[str, set[str]]
@@ -49,6 +51,9 @@ def imported(path: Path) -> set[str]:
             names |= {node.module, *within}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Call) and "import_module" in ast.dump(node.func):
+            texts = [x.value for x in ast.walk(node) if isinstance(x, ast.Constant)]
+            names |= {text for text in texts if isinstance(text, str)}
     return {name.split(".")[1] for name in names if name.startswith("ucfh.")}
 
 
@@ -94,7 +99,7 @@ def reduced(edges: Graph) -> Graph:
 
 
 def heights(edges: Graph) -> dict[str, int]:
-    """The row of each part, from below: one above the highest that it imports."""
+    """The row of each part, from below: above all that it imports, just below what imports it."""
     found: dict[str, int] = {}
 
     def height(name: str) -> int:
@@ -104,6 +109,9 @@ def heights(edges: Graph) -> dict[str, int]:
 
     for name in edges:
         height(name)
+    for name in sorted(edges, key=lambda x: -found[x]):
+        users = [found[x] for x in edges if name in edges[x]]
+        found[name] = min(users, default=found[name] + 1) - 1
     return found
 
 
@@ -133,14 +141,12 @@ def drawing(edges: Graph) -> str:
     y = {x: tall - (row_of[x] + 0.5) * ROW for x in row_of}
     out = []
     for line in lines:
-        path = f"M{at[line[0]]:.1f},{y[line[0]] + HEIGHT / 2:.1f}"
-        for a, b in pairwise(line):
-            top, bottom = y[a] + HEIGHT / 2, y[b] - HEIGHT / 2
-            middle = (top + bottom) / 2
-            path += f" C{at[a]:.1f},{middle:.1f} {at[b]:.1f},{middle:.1f} {at[b]:.1f},{bottom:.1f}"
-            if b != line[-1]:
-                path += f" L{at[b]:.1f},{y[b] + HEIGHT / 2:.1f}"
-        out.append(f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="0.45"/>')
+        points = [(at[x], y[x]) for x in line]
+        points[0] = (points[0][0], points[0][1] + HEIGHT / 2)
+        points[-1] = (points[-1][0], points[-1][1] - HEIGHT / 2)
+        out.append(
+            f'<path d="{_curve(points)}" fill="none" stroke="currentColor" stroke-opacity="0.45"/>'
+        )
     for x in sorted(few):
         fill = "var(--color-background-secondary)"
         stroke = "var(--color-foreground-muted)" if x[0] == "_" else "var(--color-brand-primary)"
@@ -157,31 +163,43 @@ def drawing(edges: Graph) -> str:
     )
 
 
+def _curve(points: list[tuple[float, float]]) -> str:
+    """A smooth line through points (Catmull-Rom), upright at both ends."""
+    (x, y), (x_end, y_end) = points[0], points[-1]
+    whole = [(x, y - ROW), *points, (x_end, y_end + ROW)]
+    path = f"M{x:.1f},{y:.1f}"
+    for before, a, b, after in zip(whole, whole[1:], whole[2:], whole[3:], strict=False):
+        first = (a[0] + (b[0] - before[0]) / 6, a[1] + (b[1] - before[1]) / 6)
+        second = (b[0] - (after[0] - a[0]) / 6, b[1] - (after[1] - a[1]) / 6)
+        path += " C" + " ".join(f"{x:.1f},{y:.1f}" for x, y in (first, second, b))
+    return path
+
+
 def _places(rows: list[list[str]], width: dict[str, float], near: Graph) -> dict[str, float]:
     """Where the middle of everything is: each near the mean of its neighbours, in order."""
-    at: dict[str, float] = {}
-    for row in rows:
-        x = 10.0
-        for name in row:
-            at[name] = x + width[name] / 2
-            x += width[name] + GAP
-    for sweep in range(60):
+    at = {name: 60.0 * i for row in rows for i, name in enumerate(row)}
+    for sweep in range(80):
         for row in rows if sweep % 2 else rows[::-1]:
             wish = {x: sum(at[y] for y in near[x]) / max(len(near[x]), 1) for x in row}
             row.sort(key=lambda x: (wish[x], x))
-            x = 10.0
-            for name in row:
-                at[name] = max(x + width[name] / 2, wish[name])
-                x = at[name] + width[name] / 2 + GAP
-    left = min(at[x] - width[x] / 2 for x in at)
-    return {x: place - left + 10 for x, place in at.items()}
+            room = [(width[a] + width[b]) / 2 + GAP for a, b in pairwise(row)]
+            right = [wish[row[0]]]
+            for name, needed in zip(row[1:], room, strict=True):
+                right.append(max(wish[name], right[-1] + needed))
+            left = [wish[row[-1]]]
+            for name, needed in zip(row[-2::-1], room[::-1], strict=True):
+                left.append(min(wish[name], left[-1] - needed))
+            # both keep their distances, and so does their mean
+            at |= {x: (a + b) / 2 for x, a, b in zip(row, right, left[::-1], strict=True)}
+    least = min(at[x] - width[x] / 2 for x in at)
+    return {x: place - least + 10 for x, place in at.items()}
 
 
 def _summary(paths: list[Path]) -> str:
     """The first sentence of a part's docstring."""
     text = ast.get_docstring(ast.parse(paths[0].read_text())) or ""
     first = " ".join(text.split("\n\n")[0].split())
-    return re.sub(r"([\\`*_{}\[\]<>|$~^])", r"\\\1", first.replace("``", ""))
+    return re.sub(r"([\\`*_{}\[\]<>|$~^])", r"\\\1", first.replace("`", ""))
 
 
 class Rooms(SphinxDirective):
@@ -193,7 +211,7 @@ class Rooms(SphinxDirective):
         rank = heights(edges)
         lines = ["| part | what it holds | imports |", "|---|---|---|"]
         for name in sorted(edges, key=lambda x: (-rank[x], x)):
-            below = ", ".join(f"`{x}`" for x in sorted(edges[name], key=lambda x: -rank[x]))
+            below = ", ".join(f"`{x}`" for x in sorted(edges[name], key=lambda x: (-rank[x], x)))
             lines.append(f"| `{name}` | {_summary(parts()[name])} | {below or '-'} |")
         picture = nodes.raw("", drawing(edges), format="html")
         return [picture, *self.parse_text_to_nodes("\n".join(lines))]
