@@ -136,4 +136,4 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     write_log(model(), log, episodes=500, force=True)
     code, _, err = run(capsys, "learn", str(real), "--log", log, "--epsilon", "0.5")
     assert code == 0
-    assert "beginning with 500 episodes" in err
+    assert "starting with 500 episodes" in err
