@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
+from ucfh._kernels.groups import Planned
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
 from ucfh.planning.optimistic import ALONE
 from ucfh.problem import MDP
@@ -104,12 +105,19 @@ def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> floa
     n = len(z)
     V, policy = np.array([np.zeros(n), z, np.zeros(n)]), np.zeros((2, n), np.uint8)
     indices = np.zeros(0) if dense else np.tile(np.arange(n), n)
-    model = (
-        np.arange(n + 1), np.arange(0, n * n + 1, n), np.zeros(0, np.int64),
-        indices.astype(np.int32), 0, np.tile(lo, n), np.tile(hi, n), np.zeros((1, n)),
-        np.zeros((1, 0)), 1.0,
-    )  # fmt: skip
-    evi.sweep(0, False, model, V, policy, np.full(n, pivot, np.int32), ALONE)
+    model = evi.Model(
+        first=np.arange(n + 1),
+        indptr=np.arange(0, n * n + 1, n),
+        action=np.zeros(0, np.int64),
+        indices=indices.astype(np.int32),
+        stride=0,
+        lo=np.tile(lo, n),
+        hi=np.tile(hi, n),
+        r=np.zeros((1, n)),
+        bonus=np.zeros((1, 0)),
+        sign=1.0,
+    )
+    evi.sweep(0, False, model, Planned(V, policy), np.full(n, pivot, np.int32), ALONE)
     assert (V[0] == V[0, 0]).all()
     return float(V[0, 0])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._kernels.groups import Seen
 from ucfh.errors import InputError, check_type
 from ucfh.problem import Problem, as_problem
 from ucfh.table import Bools, Floats, Ints, Table
@@ -48,6 +49,11 @@ class Counts:
         self.visits = as_array("visits", self.visits)
         self.successors = as_array("successors", self.successors)
         self.rewards = as_numbers("rewards", self.rewards)
+
+    @property
+    def arrays(self) -> Seen:
+        """The counts as the kernels take them."""
+        return Seen(self.successors, self.visits)
 
     @classmethod
     def zero(cls, problem: Problem) -> Counts:

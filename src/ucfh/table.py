@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels.groups import Layout
 from ucfh.errors import InputError
 from ucfh.memory import check_memory
 
@@ -80,6 +81,11 @@ class Table:
     def stride(self) -> int:
         """How far a row moves from one time step to the next: R, or 0 without stages."""
         return self.pairs if self.stages > 1 else 0
+
+    @cached_property
+    def arrays(self) -> Layout:
+        """The table as the kernels take it."""
+        return Layout(self.first, self.action, self.indptr, self.indices, self.stride)
 
     @cached_property
     def lengths(self) -> Ints:

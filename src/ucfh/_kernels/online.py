@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -203,27 +204,13 @@ def plan(
 
 
 @njit(cache=True, nogil=True)
-def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
-    """The first entry whose cumulative probability exceeds u."""
-    while end - begin > 8:
-        middle = (begin + end) >> 1
-        if cumulative[middle - 1] > u:
-            end = middle
-        else:
-            begin = middle
-    while cumulative[begin] <= u:
-        begin += 1
-    return begin
-
-
-@njit(cache=True, nogil=True)
 def _walk(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
     s, row = 0, len(nature.indptr) - 2
     for t in range(len(rows) + 1):
         if t > 0:
             row = rows[t - 1, s]
-        e = _draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], nature.cumulative)
+        e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], nature.cumulative)
         path[t] = e
         s = nature.indices[e]
     return int(s)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -67,20 +68,6 @@ def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> fl
     for s in range(S):
         x += start[s] * V[0, s]
     return x
-
-
-@njit(cache=True, nogil=True)
-def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
-    """The first entry whose cumulative probability exceeds u."""
-    while end - begin > 8:
-        middle = (begin + end) >> 1
-        if cumulative[middle - 1] > u:
-            end = middle
-        else:
-            begin = middle
-    while cumulative[begin] <= u:
-        begin += 1
-    return begin
 
 
 @njit(cache=True, nogil=True)
@@ -142,7 +129,7 @@ def learn(
                 if own.random() < share:
                     some = int(own.random() * (first[s + 1] - first[s]))
                     row = t * learner.stride + first[s] + some
-            e = _draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], cumulative)
+            e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], cumulative)
             s = nature.indices[e]
             if t >= 0:
                 n[row] += 1

@@ -30,7 +30,7 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
+def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     """The first entry whose cumulative probability exceeds u."""
     while end - begin > 8:
         middle = (begin + end) >> 1
@@ -88,7 +88,7 @@ def walk(
                 follows = False
                 if leaving is not None:
                     score += leaving[t, s]
-            e = _draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
             s = indices[e]
             if steps is not None and t >= 0:
                 steps[episode, t] = position[e]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import balls
+from ucfh._kernels import blame as kernels
 from ucfh.agents.base import Watch
 from ucfh.best import Best, Bounds, Crossing
 from ucfh.counts import Counts
@@ -148,16 +148,8 @@ class Directed:
         """The rows (H, S) of the policy that does most about the gap."""
         table = self.problem.table
         rows = np.zeros((self.problem.horizon, table.states), np.int64)
-        balls.explore(
-            table.first,
-            table.indptr,
-            table.indices,
-            table.stride,
-            n.successors,
-            n.visits,
-            blame / np.maximum(n.visits, 1),
-            rows,
-        )
+        gain = blame / np.maximum(n.visits, 1)
+        kernels.explore(table.arrays, n.arrays, gain, rows)
         return rows
 
     def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
@@ -168,16 +160,9 @@ class Directed:
         table = self.problem.table
         leaving = self.best.lower_values(n, self.frozen)
         worth = self.best.mean_values(n, self.frozen)
-        loss = balls.loss_by_leaving(
-            table.indptr,
-            table.indices,
-            n.successors,
-            n.visits,
-            rows,
-            self.frozen,
-            worth,
-            leaving,
-            self.best.start(n),
+        start = self.best.start(n)
+        loss = kernels.loss_by_leaving(
+            table.arrays, n.arrays, rows, self.frozen, worth, leaving, start
         )
         if loss <= FEW_LEAVE * self.epsilon:
             self.watch = Watch(self.frozen, leaving)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
+from ucfh._kernels.boxes import expectation
+from ucfh._kernels.groups import Planned
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Floats, Ints, Rewards, Table
+from ucfh.table import Floats, Rewards, Table
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +28,14 @@ NO_BONUS = np.zeros((1, 0))
 """Rewards on the next state where there are none."""
 ALL_ACTIONS = np.zeros(0, np.int64)
 """The actions of rows where every state has all of them."""
-ALONE = (
-    np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)),
-    np.zeros(0, np.int64),
-)  # fmt: skip
+ALONE = evi.Shared(
+    likely=np.zeros(0, np.int32),
+    upper=np.zeros(0),
+    rival=np.zeros(0),
+    Z=np.zeros((0, 0)),
+    growth=np.zeros((0, 0)),
+    claims=np.zeros(0, np.int64),
+)
 """What a thread shares that is alone."""
 
 
@@ -45,7 +51,7 @@ def extended_value_iteration(
     """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    run(as_model(table, lo, hi, rewards, optimistic), V, policy, pivot, threads)
+    run(as_model(table, lo, hi, rewards, optimistic), Planned(V, policy), pivot, threads)
     return Plan(policy, V)
 
 
@@ -53,17 +59,17 @@ def as_model(
     table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
 ) -> evi.Model:
     """What is planned for, as the kernels take it."""
-    return (
-        table.first,
-        table.indptr,
-        ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
-        ALL_IN_ORDER if table.is_dense else table.indices,
-        table.stride,
-        lo,
-        hi,
-        rewards.pair,
-        NO_BONUS if rewards.successor is None else rewards.successor,
-        1.0 if optimistic else -1.0,
+    return evi.Model(
+        first=table.first,
+        indptr=table.indptr,
+        action=ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
+        indices=ALL_IN_ORDER if table.is_dense else table.indices,
+        stride=table.stride,
+        lo=lo,
+        hi=hi,
+        r=rewards.pair,
+        bonus=NO_BONUS if rewards.successor is None else rewards.successor,
+        sign=1.0 if optimistic else -1.0,
     )
 
 
@@ -75,28 +81,22 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def run(
-    model: evi.Model,
-    V: Floats,
-    policy: NDArray[Any],
-    pivot: NDArray[np.int32],
-    threads: int | None = 1,
-) -> None:
+def run(model: evi.Model, out: Planned, pivot: NDArray[np.int32], threads: int | None = 1) -> None:
     """`evi.sweep` over all steps, by several threads where they have enough to do."""
-    H, S = policy.shape
-    if threads == 1 or model[5].size * H < WORTH_SHARING:
-        evi.sweep(H - 1, False, model, V, policy, pivot, ALONE)
+    H, S = out.policy.shape
+    if threads == 1 or model.lo.size * H < WORTH_SHARING:
+        evi.sweep(H - 1, False, model, out, pivot, ALONE)
         return
     workers = threads if threads is not None else os.cpu_count() or 1
-    shared = (
-        np.zeros(S, np.int32),
-        np.full(len(pivot), np.inf),
-        np.full(S, np.inf),
-        np.zeros((2, S)),
-        np.empty((H, min(S, BLOCKS * workers))),
-        np.zeros(2 * evi.APART * H + 1, np.int64),
+    shared = evi.Shared(
+        likely=np.zeros(S, np.int32),
+        upper=np.full(len(pivot), np.inf),
+        rival=np.full(S, np.inf),
+        Z=np.zeros((2, S)),
+        growth=np.empty((H, min(S, BLOCKS * workers))),
+        claims=np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    task = (model, V, policy, pivot, shared)
+    task = (model, out, pivot, shared)
     helpers = [_pool(workers - 1).submit(evi.sweep, H - 1, True, *task) for _ in range(workers - 1)]
     evi.sweep(H - 1, False, *task)
     for helper in helpers:
@@ -108,9 +108,8 @@ def start_value(
     table: Table, lo: Floats, hi: Floats, values: Floats, optimistic: bool = True
 ) -> float:
     """The best or worst mean of values (H+1, S) at the start, over the box of the start row."""
-    at = table.entries_of(table.start)
     sign = 1.0 if optimistic else -1.0
-    return float(evi.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
+    return float(expectation(table.start, table.arrays, lo, hi, values[0], sign))
 
 
 def optimistic_model(
@@ -149,7 +148,7 @@ class PhasePlanner:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
         self._pivot = np.zeros(table.pairs, np.int32)
-        self._before: tuple[Ints, NDArray[np.int32]] | None = None
+        self._before: evi.Before | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
         """Plan for bounds lo, hi (entries,).
@@ -158,21 +157,20 @@ class PhasePlanner:
         None: any may.
         """
         model = as_model(self._table, lo, hi, rewards, self._optimistic)
-        plan: Any = (model, self.values, self.policy, self._pivot)
+        out = Planned(self.values, self.policy)
         if changed is None:
-            run(*plan)
+            run(model, out, self._pivot)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            resweep: Any = evi.resweep
-            resweep(changed, *self._before, *plan, ALONE)
+            evi.resweep(changed, self._before, model, out, self._pivot, ALONE)
 
 
-def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
-    """The states that each state may follow, at some step: (S+1,) where they begin, and they."""
+def _preceding(table: Table) -> evi.Before:
+    """The states that each state may follow, at some step."""
     body = int(table.indptr[table.start])
     state = table.state[table.row_of_entry[:body] % table.pairs]
     pair = np.unique(table.indices[:body].astype(np.int64) * table.states + state)
     following, state = np.divmod(pair, table.states)
     begin = np.searchsorted(following, np.arange(table.states + 1))
-    return begin.astype(np.int64), state.astype(np.int32)
+    return evi.Before(begin.astype(np.int64), state.astype(np.int32))
