@@ -49,3 +49,78 @@ class Planned(NamedTuple):
 
     V: Floats
     policy: NDArray[Any]
+
+
+class Nature(NamedTuple):
+    """The world: its table, p (entries,) and running sums of it, mean rewards r (1 or H, R).
+
+    The running sums are infinite from the last possible entry of a row on. position (entries,):
+    where its entries stand in the learner's table.
+    """
+
+    indptr: Ints
+    indices: Index
+    cumulative: Floats
+    p: Floats
+    position: Ints
+    r: Floats
+    stride: int
+
+
+class Sheet(NamedTuple):
+    """What a learner was told: its table, rewards and the start.
+
+    r (1 or H, R) of pairs; extra (1 or H, entries) on the next state, (1, 0) if there are none.
+    start (S,), or (0,) if it is unknown.
+    """
+
+    first: Ints
+    indptr: Ints
+    indices: Index
+    stride: int
+    r: Floats
+    extra: Floats
+    start: Floats
+
+
+class Chosen(NamedTuple):
+    """A policy that takes rows (H, S), and V (H+1, S), 0 at H, what it is hoped to earn."""
+
+    V: Floats
+    rows: Ints
+
+
+class Record(NamedTuple):
+    """Policies that were followed one after the other: (k,) each.
+
+    The episode with which a policy began, counted from the first of the episodes that were asked
+    for; what it earns, and what it promised.
+    """
+
+    first_episode: Ints
+    value: Floats
+    promised: Floats
+
+
+class Progress(NamedTuple):
+    """How many episodes were walked, and how many policies recorded."""
+
+    episodes: int
+    recorded: int
+
+
+class Stop(NamedTuple):
+    """When to stop: when some row has been visited limit (rows,) times.
+
+    drop_surplus: whether visits of a row beyond that are not counted.
+    """
+
+    limit: Ints
+    drop_surplus: bool
+
+
+class Walked(NamedTuple):
+    """How many episodes were walked, and whether a limit was reached."""
+
+    episodes: int
+    reached: bool

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen
 from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
@@ -91,36 +92,32 @@ def learn(
     own: np.random.Generator,
     episodes: int,
     share: float,
-    nature: Model,
-    cumulative: Floats,
-    position: Ints,
+    nature: Nature,
+    world: Model,
     learner: Model,
-    c: Ints,
-    n: Ints,
-    V: Floats,
-    rows: Ints,
+    seen: Seen,
+    out: Chosen,
     followed: Ints,
-    first_episode: Ints,
-    value: Floats,
-    promised: Floats,
-) -> tuple[int, int]:
-    """Plan for p^, walk an episode, count, again and again: (episodes, policies recorded).
+    record: Record,
+) -> Progress:
+    """Plan for p^, walk an episode, count, again and again.
 
-    Stops early if there is no room for another record: the episode with which a policy began,
-    what it earns, and what it would without random actions if p^ were true. rng draws successors,
-    own the actions. c (entries,) and n (rows,) are counts, of which learner.p is p^; V (H+1, S)
-    what is promised; followed (H, S) the rows of the policy recorded last.
+    Stops early if there is no room for another record: what a policy promised is what it would
+    earn without random actions if p^ were true. rng draws successors, own the actions. ``world``
+    is nature, as `sweep` takes it. learner.p is p^ of what was seen. followed (H, S): the rows of
+    the policy recorded last.
     """
-    H, first, recorded, W = len(rows), learner.first, 0, np.zeros_like(V)
+    V, rows, first, recorded = out.V, out.rows, learner.first, 0
+    H, W = len(rows), np.zeros_like(V)
     for episode in range(episodes):
         promise = sweep(learner, 0.0, True, rows, V)
         if not (rows == followed).all():
-            if recorded == len(value):
-                return episode, recorded
+            if recorded == len(record.value):
+                return Progress(episode, recorded)
             followed[:] = rows
-            first_episode[recorded] = episode
-            value[recorded] = sweep(nature, share, False, rows, W)
-            promised[recorded] = promise
+            record.first_episode[recorded] = episode
+            record.value[recorded] = sweep(world, share, False, rows, W)
+            record.promised[recorded] = promise
             recorded += 1
         s, row = 0, len(nature.indptr) - 2
         for t in range(-1, H):
@@ -129,10 +126,10 @@ def learn(
                 if own.random() < share:
                     some = int(own.random() * (first[s + 1] - first[s]))
                     row = t * learner.stride + first[s] + some
-            e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], cumulative)
+            e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], nature.cumulative)
             s = nature.indices[e]
             if t >= 0:
-                n[row] += 1
-                c[position[e]] += 1
-                _estimate(row, learner.indptr, c, n, learner.p)
-    return episodes, recorded
+                seen.n[row] += 1
+                seen.c[nature.position[e]] += 1
+                _estimate(row, learner.indptr, seen.c, seen.n, learner.p)
+    return Progress(episodes, recorded)

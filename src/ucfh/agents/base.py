@@ -23,8 +23,7 @@ from ucfh.problem import Problem
 from ucfh.table import Floats, Ints
 
 if TYPE_CHECKING:
-    from ucfh._kernels.online import Nature
-    from ucfh.agents.online import Record
+    from ucfh._kernels.groups import Nature, Record
 
     Follow = Callable[[np.random.Generator, Nature, int], tuple[int, Record]]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ucfh._kernels import walk as kernels
-from ucfh._kernels.online import Nature
+from ucfh._kernels.groups import Nature
 from ucfh.agents.base import NEVER, Limits
 from ucfh.counts import Counts
 from ucfh.errors import InputError
