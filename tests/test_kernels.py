@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
-from ucfh._kernels.groups import Planned
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
-from ucfh.planning.optimistic import ALONE
 from ucfh.problem import MDP
 from ucfh.problems import make
 from vectorised import instance, sorted_fill
@@ -103,7 +101,7 @@ def test_where_a_search_begins_does_not_matter(
 def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> float:
     """max p z between lo and hi, all (n,), looking first at one entry: n states have the row."""
     n = len(z)
-    V, policy = np.array([np.zeros(n), z, np.zeros(n)]), np.zeros((2, n), np.uint8)
+    V, policy = np.zeros((3, n)), np.zeros((2, n), np.uint8)
     indices = np.zeros(0) if dense else np.tile(np.arange(n), n)
     model = evi.Model(
         first=np.arange(n + 1),
@@ -113,11 +111,12 @@ def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> floa
         stride=0,
         lo=np.tile(lo, n),
         hi=np.tile(hi, n),
-        r=np.zeros((1, n)),
+        r=np.array([np.zeros(n), z]),  # the last step pays z, and looks at no successor
         bonus=np.zeros((1, 0)),
         sign=1.0,
     )
-    evi.sweep(0, False, model, Planned(V, policy), np.full(n, pivot, np.int32), ALONE)
+    evi.sweep(model, evi.Swept(V, policy, np.full(n, pivot, np.int32)))
+    assert (V[1] == z).all()
     assert (V[0] == V[0, 0]).all()
     return float(V[0, 0])
 

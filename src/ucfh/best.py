@@ -148,6 +148,15 @@ class Bounds:
     second: float = 0.0
     crossing: Crossing | None = None
 
+    @property
+    def arrays(self) -> certificates.Certified:
+        """The bounds as the kernels take them."""
+        return certificates.Certified(
+            U=self.U, L=self.L, W=self.W, D=self.D, E=self.E, M=self.M,
+            up=self.up, low=self.low, greedy=self.greedy, rival=self.rival, branch=self.branch,
+            x_up=self.x_up, x_low=self.x_low, x_pi=self.x_pi, x_ahead=self.x_ahead,
+        )  # fmt: skip
+
 
 def possible(problem: Problem) -> Bools:
     """(H, S) which states an episode may be in at each step, by what was told.
@@ -280,7 +289,7 @@ class Best:
         W, D, E, M = np.zeros((4, H + 1, S))
         up, low, greedy, rival, branch = np.zeros((5, H, S), np.int64)
         x_up, x_low, x_pi, x_ahead = self.found
-        filled = certificates.Certified(
+        b = Bounds(
             U=self.U.copy(), L=self.L.copy(), W=W, D=D, E=E, M=M,
             up=up, low=low, greedy=greedy, rival=rival, branch=branch,
             x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead,
@@ -288,14 +297,12 @@ class Best:
         certificates.certify(
             table.arrays,
             counts.arrays,
-            self.budgets,
-            certificates.Pay(self.r_up, self.r_low, self.r),
+            self.known,
             self.bonus,
             self.on["difference"],
             self.on["overlap"],
-            filled,
+            b.arrays,
         )
-        b = Bounds(**filled._asdict())
         self.U, self.L = b.U, b.L
         b.upper = self.at_start(b.U, counts, 1.0, self.eta_up)
         b.estimate = self.at_start(b.E, counts, 0.0, self.eta_up)
@@ -320,9 +327,11 @@ class Best:
         return None
 
     @property
-    def budgets(self) -> certificates.Budgets:
-        """The budgets as the kernels take them."""
-        return certificates.Budgets(self.eta_up, self.eta_low, self.eta_all)
+    def known(self) -> certificates.Known:
+        """Budgets and rewards as the kernels take them."""
+        return certificates.Known(
+            self.eta_up, self.eta_low, self.eta_all, self.r_up, self.r_low, self.r
+        )
 
     @property
     def bonus(self) -> Floats | None:
@@ -357,14 +366,13 @@ class Best:
         out, pays = np.zeros(table.rows), np.zeros(table.rows)
         if self.problem.rewards is None:
             pays[:-1] = (self.r_up - self.r_low).ravel()
-        filled = certificates.Certified(*(getattr(b, x) for x in certificates.Certified._fields))
         kernels.blame(
             table.arrays,
             counts.arrays,
-            self.budgets,
+            self.known,
             pays,
             self.bonus,
-            filled,
+            b.arrays,
             self.start(counts),
             by_difference,
             out,

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import extreme, value_of
-from ucfh._kernels.certificates import Budgets, Certified
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.certificates import Certified, Known
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.groups import Layout, Seen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _tilt(
     row: int,
     layout: Layout,
@@ -49,7 +49,7 @@ def _tilt(
     return slack
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _charge(
     row: int,
     layout: Layout,
@@ -77,7 +77,7 @@ def _charge(
 def blame(
     layout: Layout,
     seen: Seen,
-    eta: Budgets,
+    known: Known,
     pays: Floats,
     bonus: Floats | None,
     bounds: Certified,
@@ -92,6 +92,7 @@ def blame(
     decided each bound, with the distributions that attain them.
     """
     indptr, indices, stride = layout.indptr, layout.indices, layout.stride
+    eta_up, eta_low, eta_all = known.eta_up, known.eta_low, known.eta_all
     U, L, W, D, up, low = bounds.U, bounds.L, bounds.W, bounds.D, bounds.up, bounds.low
     greedy, rival, branch = bounds.greedy, bounds.rival, bounds.branch
     x_up, x_low, x_pi, x_ahead = bounds.x_up, bounds.x_low, bounds.x_pi, bounds.x_ahead
@@ -111,30 +112,30 @@ def blame(
         for s in range(S):
             row, x = up[t, s], in_U[s]
             guess = x_up[t, row - t * stride]
-            _charge(row, layout, seen, eta.up, U1, bonus_t, 1.0, guess, x, pays[row], to_U, out)
+            _charge(row, layout, seen, eta_up, U1, bonus_t, 1.0, guess, x, pays[row], to_U, out)
             row, x = low[t, s], in_L[s]
             guess = x_low[t, row - t * stride]
-            _charge(row, layout, seen, eta.low, L1, bonus_t, -1.0, guess, x, pays[row], to_L, out)
+            _charge(row, layout, seen, eta_low, L1, bonus_t, -1.0, guess, x, pays[row], to_L, out)
             mine, x = greedy[t, s], in_W[s]
             pay, guess = pays[mine], x_pi[t, s]
-            _charge(mine, layout, seen, eta.all, W1, bonus_t, -1.0, guess, x, pay, to_W, out)
+            _charge(mine, layout, seen, eta_all, W1, bonus_t, -1.0, guess, x, pay, to_W, out)
             other, how, x = rival[t, s], branch[t, s], in_D[s]
             if x <= 0.0:
                 continue
             if how < 2:
                 ahead = x_ahead[t, s]
-                _charge(mine, layout, seen, eta.all, D1, None, 1.0, ahead, x, 0.0, to_D, out)
+                _charge(mine, layout, seen, eta_all, D1, None, 1.0, ahead, x, 0.0, to_D, out)
             if how == 0:
                 continue
             known = x_up[t, other - t * stride]
             _charge(
-                other, layout, seen, eta.up, U1, bonus_t, 1.0, known, x, pays[other], above, out
+                other, layout, seen, eta_up, U1, bonus_t, 1.0, known, x, pays[other], above, out
             )
             if how == 1:
                 guess = x_low[t, mine - t * stride]
-                _charge(mine, layout, seen, eta.low, L1, bonus_t, -1.0, guess, x, pay, below, out)
+                _charge(mine, layout, seen, eta_low, L1, bonus_t, -1.0, guess, x, pay, below, out)
             else:
-                _charge(mine, layout, seen, eta.all, W1, bonus_t, -1.0, guess, x, pay, below, out)
+                _charge(mine, layout, seen, eta_all, W1, bonus_t, -1.0, guess, x, pay, below, out)
             # as far as both rows lead to the same state, what is unknown there cancels
             for e in range(indptr[other], indptr[other + 1]):
                 j = indices[e]

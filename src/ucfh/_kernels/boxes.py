@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -36,9 +36,7 @@ WALK = 8  # a lost pivot is looked for so many values up or down, or 2 in rows l
 SHORT = 64  # this; then by halving the range of values
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
-# without numba's reference counts, which would cost more than a short row does
-apart: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "forceinline": False}
-inline: dict[str, Any] = {**apart, "forceinline": True}
+inline: dict[str, Any] = {**uncounted, "forceinline": True}
 
 
 class Step(NamedTuple):
@@ -71,7 +69,7 @@ def value_at(step: Step, begin: int, e: int) -> float:
     return float(x)
 
 
-@njit(**apart, fastmath=REORDER)
+@njit(**uncounted, fastmath=REORDER)
 def _weigh_all(low: Floats, high: Floats, z: Floats, x: float) -> tuple[float, float, float]:
     """`_weigh` of a row that lists all states in order: low, high, z (S,)."""
     mass, reach, total = 0.0, 0.0, 0.0
@@ -115,7 +113,7 @@ def _weigh_listed(step: Step, begin: int, end: int, x: float) -> tuple[float, fl
     return mass, total
 
 
-@njit(**apart, fastmath=REORDER)
+@njit(**uncounted, fastmath=REORDER)
 def _average_all(p: Floats, z: Floats) -> float:
     """`_average` of a row that lists all states in order: p, z (S,)."""
     total = 0.0
@@ -148,7 +146,7 @@ def _look(step: Step, begin: int, end: int, x: float) -> tuple[float, float, flo
     return room, below, above
 
 
-@njit(**apart)
+@njit(**uncounted)
 def _halve(step: Step, begin: int, end: int, low: float, high: float) -> float:
     """A value of a row about halfway between two, or infinity if none lies between them."""
     bottom, top = np.inf, -np.inf
@@ -162,7 +160,7 @@ def _halve(step: Step, begin: int, end: int, low: float, high: float) -> float:
     return nearest if nearest < high else np.inf
 
 
-@njit(**apart)
+@njit(**uncounted)
 def search(
     step: Step, begin: int, end: int, pivot: int, mass: float, total: float
 ) -> tuple[float, int]:
@@ -244,7 +242,7 @@ def mean_of(step: Step, k: int, pivot: Index) -> float:
     return step.sign * total
 
 
-@njit(**apart)
+@njit(**uncounted)
 def signed(v: Floats, sign: float, out: Floats) -> None:
     """sign v into out; both (S,). (NumPy's own expressions take seconds to compile.)"""
     for s in range(v.size):

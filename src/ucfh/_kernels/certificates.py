@@ -12,30 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import TIE, extreme, value_of
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.groups import Layout, Seen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Budgets(NamedTuple):
-    """Budgets divided by n, (rows,) each.
+class Known(NamedTuple):
+    """What the counts say of the rows.
 
-    up, low: for the mean of V*, from above and below; all: for that of any function.
+    Budgets divided by n, (rows,) each: eta_up, eta_low for the mean of V*, from above and below,
+    eta_all for that of any function. Rewards of pairs, (1 or H, R) each: r_up, r_low bounds from
+    above and below, r estimates.
     """
 
-    up: Floats
-    low: Floats
-    all: Floats
-
-
-class Pay(NamedTuple):
-    """Rewards of pairs, (1 or H, R) each: bounds from above and below, and estimates."""
-
-    up: Floats
-    low: Floats
-    mean: Floats
+    eta_up: Floats
+    eta_low: Floats
+    eta_all: Floats
+    r_up: Floats
+    r_low: Floats
+    r: Floats
 
 
 class Certified(NamedTuple):
@@ -69,7 +66,7 @@ class Certified(NamedTuple):
     x_ahead: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _mean(row: int, layout: Layout, seen: Seen, V: Floats, bonus: Floats | None) -> float:
     """The mean of V over what one row has shown; infinity if that is nothing."""
     total = 0.0
@@ -78,7 +75,7 @@ def _mean(row: int, layout: Layout, seen: Seen, V: Floats, bonus: Floats | None)
     return total / seen.n[row] if seen.n[row] > 0 else inf
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _growth(weight: float, p: float, distance: float, w: float) -> float:
     """How much a row's bound moves at least when one of its values moves by w >= 0.
 
@@ -92,8 +89,7 @@ def _growth(weight: float, p: float, distance: float, w: float) -> float:
 def certify(
     layout: Layout,
     seen: Seen,
-    eta: Budgets,
-    pay: Pay,
+    known: Known,
     bonus: Floats | None,
     difference: bool,
     overlap: bool,
@@ -105,6 +101,8 @@ def certify(
     """
     first, indptr, indices, stride = layout.first, layout.indptr, layout.indices, layout.stride
     c, n = seen.c, seen.n
+    eta_up, eta_low, eta_all = known.eta_up, known.eta_low, known.eta_all
+    r_up, r_low, r = known.r_up, known.r_low, known.r
     U, L, W, D, E, M = out.U, out.L, out.W, out.D, out.E, out.M
     up, low, greedy, rival, branch = out.up, out.low, out.greedy, out.rival, out.branch
     x_up, x_low, x_pi, x_ahead = out.x_up, out.x_low, out.x_pi, out.x_ahead
@@ -115,7 +113,7 @@ def certify(
     q_up, top, slack = np.empty(most), np.empty(most), np.empty(most)
     in_L, in_W, share = np.zeros(S), np.zeros(S), np.zeros(S)  # x + d and p of pi's successors
     for t in range(H - 1, -1, -1):
-        line = min(t, len(pay.mean) - 1)
+        line = min(t, len(r) - 1)
         bonus_t = None
         if bonus is not None:
             bonus_t = bonus[min(t, len(bonus) - 1)]
@@ -128,17 +126,17 @@ def certify(
                 begin, end = indptr[row], indptr[row + 1]
                 guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
                 x, x_up[t, k], top[i], slack[i] = extreme(
-                    row, layout, seen, eta.up, U1, bonus_t, 1.0, guess
+                    row, layout, seen, eta_up, U1, bonus_t, 1.0, guess
                 )
-                q_up[i] = pay.up[line, k] + x
+                q_up[i] = r_up[line, k] + x
                 if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
-                x, square = pay.mean[line, k], pay.mean[line, k] ** 2
+                x, square = r[line, k], r[line, k] ** 2
                 if n[row] > 0 or end == begin + 1:  # a row with one successor is known
                     x, square = 0.0, 0.0
                     for e in range(begin, end):
                         p = c[e] / n[row] if n[row] > 0 else 1.0
-                        paid, old = pay.mean[line, k], E1[indices[e]]
+                        paid, old = r[line, k], E1[indices[e]]
                         if bonus_t is not None:
                             paid += bonus_t[e]
                         x += p * (paid + old)
@@ -154,30 +152,30 @@ def certify(
             visits = n[mine]
             guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
             x, x_low[t, k], bottom, give = extreme(
-                mine, layout, seen, eta.low, L1, bonus_t, -1.0, guess
+                mine, layout, seen, eta_low, L1, bonus_t, -1.0, guess
             )
-            certain = pay.low[line, k] + x
+            certain = r_low[line, k] + x
             best_low, low[t, s] = certain, mine
             for other in range(first[s], first[s + 1]):
                 row = t * stride + other
                 x = _mean(row, layout, seen, L1, bonus_t)
                 # no bound from below is above the mean that was seen
-                if other == k or pay.low[line, other] + x <= best_low:
+                if other == k or r_low[line, other] + x <= best_low:
                     continue
                 guess = x_low[t if x_low[t, other] > 0.0 else t + 1, other]
                 x, x_low[t, other], _, _ = extreme(
-                    row, layout, seen, eta.low, L1, bonus_t, -1.0, guess
+                    row, layout, seen, eta_low, L1, bonus_t, -1.0, guess
                 )
-                if pay.low[line, other] + x > best_low:
-                    best_low, low[t, s] = pay.low[line, other] + x, row
+                if r_low[line, other] + x > best_low:
+                    best_low, low[t, s] = r_low[line, other] + x, row
             L[t, s] = max(L[t, s], best_low)
             guess = x_pi[t if x_pi[t, s] > 0.0 else t + 1, s]
             x, x_pi[t, s], least, give_pi = extreme(
-                mine, layout, seen, eta.all, W1, bonus_t, -1.0, guess
+                mine, layout, seen, eta_all, W1, bonus_t, -1.0, guess
             )
-            W[t, s] = pay.low[line, k] + x
+            W[t, s] = r_low[line, k] + x
             guess = x_ahead[t if x_ahead[t, s] > 0.0 else t + 1, s]
-            ahead, x_ahead[t, s], _, _ = extreme(mine, layout, seen, eta.all, D1, None, 1.0, guess)
+            ahead, x_ahead[t, s], _, _ = extreme(mine, layout, seen, eta_all, D1, None, 1.0, guess)
             D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
             for e in range(begin, end):
                 if overlap and c[e] > 0:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import Step, apart, mean_of, search, signed, value_at
-from ucfh._kernels.compiling import njit
-from ucfh._kernels.groups import Planned
+from ucfh._kernels.boxes import Step, mean_of, search, signed, value_at
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.intrinsics import add_at, prefetch, read_at
 
 Ints = NDArray[np.int64]
@@ -61,8 +60,6 @@ class Shared(NamedTuple):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
     states; it may hold anything. claims (2*APART*H + 1,): two of them count for each step the
     blocks that some thread has taken, and those that are done; all 0 on entry.
-
-    All are empty for a thread that is alone.
     """
 
     likely: Index
@@ -73,11 +70,16 @@ class Shared(NamedTuple):
     claims: Ints
 
 
-class Before(NamedTuple):
-    """The states that each state may follow: states[begin[s] : begin[s + 1]], of begin (S+1,)."""
+class Swept(NamedTuple):
+    """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
-    begin: Ints
-    states: Index
+    pivot (R,): where in its row each pivot was found last, to look there first; it may hold
+    anything.
+    """
+
+    V: Floats
+    policy: NDArray[Any]
+    pivot: Index
 
 
 class Memory(NamedTuple):
@@ -95,7 +97,7 @@ class Memory(NamedTuple):
     q: Floats
 
 
-@njit(**apart)
+@njit(**uncounted)
 def _plan_states(
     begin: int,
     end: int,
@@ -155,7 +157,7 @@ def _plan_states(
     return growth
 
 
-@njit(**apart)
+@njit(**uncounted)
 def _reward_growth(t: int, r: Floats) -> float:
     """How far r_{t-1} is above r_t at most; r (1 or H, R)."""
     if not 0 < t < len(r):
@@ -204,27 +206,32 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
 
 
 @njit(cache=True, nogil=True)
-def sweep(t: int, helps: bool, model: Model, out: Planned, pivot: Index, shared: Shared) -> None:
-    """Fill V[: t+1] and policy[: t+1], given V[t+1]; by all threads that call with these arrays.
+def _alone(t: int, model: Model, out: Swept) -> Shared:
+    """What a thread needs that sweeps alone from step t on."""
+    H, S = out.policy.shape
+    shared = Shared(
+        likely=np.zeros(S, np.int32),
+        upper=_infinite(len(out.pivot)),
+        rival=_infinite(S),
+        Z=np.empty((2, S)),
+        growth=np.empty((H, 1)),
+        claims=np.zeros(2 * APART * H + 1, np.int64),
+    )
+    signed(out.V[t + 1], model.sign, shared.Z[(t + 1) % 2])
+    return shared
 
-    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
-    so it does not matter how many threads there are, nor when they come. The one that does not
-    help but leads sets the last claim if it has to wait too long, as on a machine with other
-    things to do; it goes on alone. pivot (R,) may hold anything.
-    """
-    first, stride, lo, r, bonus = model.first, model.stride, model.lo, model.r, model.bonus
-    likely, upper, rival = shared.likely, shared.upper, shared.rival
+
+@njit(cache=True, nogil=True)
+def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> None:
+    """`sweep_together` from step t on: fill V[: t+1] and policy[: t+1], given V[t+1]."""
+    stride, lo, r = model.stride, model.lo, model.r
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
-    if not claims.size:
-        likely, upper, rival = np.zeros(S, np.int32), _infinite(len(pivot)), _infinite(S)
-        Z, growth = np.empty((2, S)), np.empty((H, 1))
-        claims = np.zeros(2 * APART * H + 1, np.int64)
-        signed(V[t + 1], model.sign, Z[(t + 1) % 2])
-    blocks, memory = growth.shape[1], Memory(pivot, likely, upper, rival, _a_line(first))
+    memory = Memory(out.pivot, shared.likely, shared.upper, shared.rival, _a_line(model.first))
+    blocks = growth.shape[1]
     # what a row held at one step bounds the next step only if it does not change in between
-    steady = stride == 0 and len(bonus) == 1
+    steady = stride == 0 and len(model.bonus) == 1
     far, grown = FAR * H if steady else np.inf, 0.0
     for i in range(t, -1, -1):
         step = _see(i, H, model, Z[(i + 1) % 2])
@@ -252,15 +259,34 @@ def sweep(t: int, helps: bool, model: Model, out: Planned, pivot: Index, shared:
 
 
 @njit(cache=True, nogil=True)
-def resweep(
-    row: int, before: Before, model: Model, out: Planned, pivot: Index, alone: Shared
-) -> None:
+def sweep(model: Model, out: Swept) -> None:
+    """Fill V and policy."""
+    t = len(out.policy) - 1
+    _sweep(t, False, model, out, _alone(t, model, out))
+
+
+@njit(cache=True, nogil=True)
+def sweep_together(helps: bool, model: Model, out: Swept, shared: Shared) -> None:
+    """Fill V and policy, by all threads that call with these arrays.
+
+    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
+    so it does not matter how many threads there are, nor when they come. The one that does not
+    help but leads sets the last claim if it has to wait too long, as on a machine with other
+    things to do; it goes on alone.
+    """
+    _sweep(len(out.policy) - 1, helps, model, out, shared)
+
+
+@njit(cache=True, nogil=True)
+def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> None:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
-    A state is planned again if it has the row, or if V[t+1] changed in a state that may follow
-    it; from the step on in which those are many, all are, by a `sweep` that shares nothing.
+    before[begin[s] : begin[s + 1]] are the states that s may follow. A state is planned again if
+    it has the row, or if V[t+1] changed in a state that may follow it; from the step on in which
+    those are many, all are, by a sweep.
     """
-    first, stride, sign, V, policy = model.first, model.stride, model.sign, out.V, out.policy
+    first, stride, sign = model.first, model.stride, model.sign
+    V, policy, pivot = out.V, out.policy, out.pivot
     H, S = policy.shape
     pairs, owner = len(pivot), 0
     while first[owner + 1] <= row % pairs:
@@ -274,13 +300,13 @@ def resweep(
         if stride == 0 or t == row // pairs:
             due[0], marked[owner], many = owner, H - t, 1
         for i in range(altered):
-            for j in range(before.begin[changed[i]], before.begin[changed[i] + 1]):
-                s = before.states[j]
+            for j in range(begin[changed[i]], begin[changed[i] + 1]):
+                s = before[j]
                 if marked[s] != H - t:
                     due[many], marked[s] = s, H - t
                     many += 1
         if many * MANY > S:
-            sweep(t, False, model, out, pivot, alone)
+            _sweep(t, False, model, out, _alone(t, model, out))
             return
         z = V[t + 1]
         if sign < 0.0:

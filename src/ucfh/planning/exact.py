@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh._kernels import exact as kernels
-from ucfh._kernels.groups import Planned
+from ucfh._kernels.evi import Swept
 from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Floats, Ints, Rewards, Table
@@ -32,7 +32,7 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
     model = as_model(table, p, EXACT, Rewards(r))
-    run(model, Planned(V, policy), no_pivot, threads=None)
+    run(model, Swept(V, policy, no_pivot), threads=None)
     return Plan(policy, V)
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ucfh import validation
 from ucfh._kernels import bounds, evi
-from ucfh._kernels.groups import Planned
 from ucfh.errors import InputError, check_count
 from ucfh.memory import check_memory
 from ucfh.planning.optimistic import ALL_ACTIONS, ALL_IN_ORDER, NO_BONUS, run
@@ -116,7 +115,7 @@ def fixed_horizon_evi(
         bonus=bonus,
         sign=1.0 if optimistic else -1.0,
     )
-    run(model, Planned(V, policy), np.zeros(pairs, np.int32), threads)
+    run(model, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
     if not return_model:
         return Plan(policy, V)
     p = np.zeros((lines, rows.lo.size))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
-from ucfh._kernels.groups import Planned
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Floats, Rewards, Table
+from ucfh.table import Floats, Ints, Rewards, Table
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -28,15 +27,6 @@ NO_BONUS = np.zeros((1, 0))
 """Rewards on the next state where there are none."""
 ALL_ACTIONS = np.zeros(0, np.int64)
 """The actions of rows where every state has all of them."""
-ALONE = evi.Shared(
-    likely=np.zeros(0, np.int32),
-    upper=np.zeros(0),
-    rival=np.zeros(0),
-    Z=np.zeros((0, 0)),
-    growth=np.zeros((0, 0)),
-    claims=np.zeros(0, np.int64),
-)
-"""What a thread shares that is alone."""
 
 
 def extended_value_iteration(
@@ -51,7 +41,8 @@ def extended_value_iteration(
     """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    run(as_model(table, lo, hi, rewards, optimistic), Planned(V, policy), pivot, threads)
+    model = as_model(table, lo, hi, rewards, optimistic)
+    run(model, evi.Swept(V, policy, pivot), threads)
     return Plan(policy, V)
 
 
@@ -81,24 +72,24 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def run(model: evi.Model, out: Planned, pivot: NDArray[np.int32], threads: int | None = 1) -> None:
-    """`evi.sweep` over all steps, by several threads where they have enough to do."""
+def run(model: evi.Model, out: evi.Swept, threads: int | None = 1) -> None:
+    """`evi.sweep`, by several threads where they have enough to do."""
     H, S = out.policy.shape
     if threads == 1 or model.lo.size * H < WORTH_SHARING:
-        evi.sweep(H - 1, False, model, out, pivot, ALONE)
+        evi.sweep(model, out)
         return
     workers = threads if threads is not None else os.cpu_count() or 1
     shared = evi.Shared(
         likely=np.zeros(S, np.int32),
-        upper=np.full(len(pivot), np.inf),
+        upper=np.full(len(out.pivot), np.inf),
         rival=np.full(S, np.inf),
         Z=np.zeros((2, S)),
         growth=np.empty((H, min(S, BLOCKS * workers))),
         claims=np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    task = (model, out, pivot, shared)
-    helpers = [_pool(workers - 1).submit(evi.sweep, H - 1, True, *task) for _ in range(workers - 1)]
-    evi.sweep(H - 1, False, *task)
+    task: Any = (evi.sweep_together, True, model, out, shared)
+    helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
+    evi.sweep_together(False, model, out, shared)
     for helper in helpers:
         if not helper.cancel():  # nobody waits for one that never began
             helper.result()
@@ -147,8 +138,8 @@ class PhasePlanner:
     def __init__(self, table: Table, horizon: int, optimistic: bool = True) -> None:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
-        self._pivot = np.zeros(table.pairs, np.int32)
-        self._before: evi.Before | None = None
+        self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
+        self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
         """Plan for bounds lo, hi (entries,).
@@ -157,20 +148,19 @@ class PhasePlanner:
         None: any may.
         """
         model = as_model(self._table, lo, hi, rewards, self._optimistic)
-        out = Planned(self.values, self.policy)
         if changed is None:
-            run(model, out, self._pivot)
+            run(model, self._out)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            evi.resweep(changed, self._before, model, out, self._pivot, ALONE)
+            evi.resweep(changed, *self._before, model, self._out)
 
 
-def _preceding(table: Table) -> evi.Before:
-    """The states that each state may follow, at some step."""
+def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
+    """The states that each state may follow, at some step: (S+1,) where they begin, and they."""
     body = int(table.indptr[table.start])
     state = table.state[table.row_of_entry[:body] % table.pairs]
     pair = np.unique(table.indices[:body].astype(np.int64) * table.states + state)
     following, state = np.divmod(pair, table.states)
     begin = np.searchsorted(following, np.arange(table.states + 1))
-    return evi.Before(begin.astype(np.int64), state.astype(np.int32))
+    return begin.astype(np.int64), state.astype(np.int32)
