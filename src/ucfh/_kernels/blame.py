@@ -127,9 +127,20 @@ def blame(
                 _charge(mine, layout, seen, eta_all, D1, None, 1.0, ahead, x, 0.0, to_D, out)
             if how == 0:
                 continue
-            known = x_up[t, other - t * stride]
+            guess_other = x_up[t, other - t * stride]
             _charge(
-                other, layout, seen, eta_up, U1, bonus_t, 1.0, known, x, pays[other], above, out
+                other,
+                layout,
+                seen,
+                eta_up,
+                U1,
+                bonus_t,
+                1.0,
+                guess_other,
+                x,
+                pays[other],
+                above,
+                out,
             )
             if how == 1:
                 guess = x_low[t, mine - t * stride]

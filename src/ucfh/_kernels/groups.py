@@ -109,16 +109,6 @@ class Progress(NamedTuple):
     recorded: int
 
 
-class Stop(NamedTuple):
-    """When to stop: when some row has been visited limit (rows,) times.
-
-    drop_surplus: whether visits of a row beyond that are not counted.
-    """
-
-    limit: Ints
-    drop_surplus: bool
-
-
 class Walked(NamedTuple):
     """How many episodes were walked, and whether a limit was reached."""
 

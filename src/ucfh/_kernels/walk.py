@@ -6,14 +6,27 @@ into a state by inversion (plus one for each reward where those are noisy and wa
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Nature, Seen, Walked
 
 Ints = NDArray[np.int64]
-Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
+
+
+class Watched(NamedTuple):
+    """What episodes are scored by: their reward while they take rows (H, S).
+
+    Where an episode does not, leaving (H+1, S) counts for the rest. scores (episodes,) is filled.
+    """
+
+    rows: Ints
+    leaving: Floats
+    scores: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -48,35 +61,26 @@ def walk(
     rng: np.random.Generator,
     episodes: int,
     rows: Ints,
-    indptr: Ints,
-    indices: Index,
-    cumulative: Floats,
-    position: Ints,
-    limit: Ints,
-    drop_surplus: bool,
-    visits: Ints,
-    successors: Ints,
-    stride: int,
+    nature: Nature,
     r: Floats,
     bonus: Floats | None,
     noisy: bool,
+    limit: Ints,
+    drop_surplus: bool,
+    out: Seen,
     sums: Floats | None,
-    watched: Ints | None,
-    leaving: Floats | None,
-    scores: Floats | None,
+    watched: Watched | None,
     steps: Ints | None,
-) -> tuple[int, bool]:
-    """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
+) -> Walked:
+    """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit (rows,).
 
-    rows (H, S) what the policy takes; cumulative (entries,) of each row, infinite at its last
-    possible entry; position (entries,) of nature's entries among the learner's; limit (rows,).
-    Adds to visits (rows,), successors (learner's entries,) and, if given, sums (rows,) of
-    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). If rows are watched (H, S),
-    scores (episodes,) gets the reward of each episode while it takes those, and where it does
-    not, leaving (H+1, S) for the rest; rewards count as drawn if they are summed, else with their
-    mean. steps (episodes, H), if given, gets the learner's entries of each step. Returns how many
-    were walked and whether a limit was reached.
+    rows (H, S): what the policy takes. Rewards have means r (1 or H, R) and bonus (1 or H,
+    entries). Counts in out, over the learner's table, and adds to sums (rows,) of rewards, if
+    given; watched rewards count as drawn if they are summed, else with their mean. steps
+    (episodes, H), if given, gets the learner's entries of each step.
     """
+    indptr, indices, position = nature.indptr, nature.indices, nature.position
+    visits, successors = out.n, out.c
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
         reached = False
@@ -84,17 +88,16 @@ def walk(
         score, follows = 0.0, True
         for t in range(-1, H):
             row = start if t < 0 else rows[t, s]
-            if watched is not None and t >= 0 and follows and row != watched[t, s]:
+            if watched is not None and t >= 0 and follows and row != watched.rows[t, s]:
                 follows = False
-                if leaving is not None:
-                    score += leaving[t, s]
-            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+                score += watched.leaving[t, s]
+            e = draw(rng.random(), indptr[row], indptr[row + 1], nature.cumulative)
             s = indices[e]
             if steps is not None and t >= 0:
                 steps[episode, t] = position[e]
             x = 0.0
             if (sums is not None or watched is not None) and t >= 0:
-                x = r[min(t, len(r) - 1), row - t * stride]
+                x = r[min(t, len(r) - 1), row - t * nature.stride]
                 if bonus is not None:
                     x += bonus[min(t, len(bonus) - 1), e]
                 if noisy and sums is not None:
@@ -108,16 +111,17 @@ def walk(
                     sums[row] += x
             if visits[row] >= limit[row]:
                 reached = True
-        if scores is not None:
-            scores[episode] = score
+        if watched is not None:
+            watched.scores[episode] = score
         if reached:
-            return episode + 1, True
-    return episodes, False
+            return Walked(episode + 1, True)
+    return Walked(episodes, False)
 
 
 @njit(cache=True, nogil=True)
-def reachable(indptr: Ints, indices: Index, p: Floats, rows: Ints, out: NDArray[np.bool_]) -> None:
+def reachable(nature: Nature, rows: Ints, out: NDArray[np.bool_]) -> None:
     """Whether each row can be visited under the policy that takes rows (H, S): out (rows,)."""
+    indptr, indices, p = nature.indptr, nature.indices, nature.p
     H, S = rows.shape
     here = np.zeros(S, np.bool_)
     out[:] = False

@@ -57,9 +57,7 @@ def return_variance(
     V = evaluate(table, p, mean_rewards(table, p, rewards), rows)
     W = np.zeros_like(V)
     kernels.variance(
-        table.indptr,
-        table.indices,
-        table.stride,
+        table.arrays,
         p,
         rewards.pair,
         rewards.successor,
