@@ -150,8 +150,8 @@ def plan(
     Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
     the best action, a robust one that of the action taken: each a bound in its direction.
     """
-    first, V = layout.first, out.V
-    H, S = out.policy.shape
+    first, action, V, policy = layout.first, layout.action, out.V, out.policy
+    H, S = policy.shape
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
         if bonus is not None:
@@ -164,7 +164,7 @@ def plan(
                 best = max(best, q)
                 if q > chosen + tie:
                     chosen = q
-                    out.policy[t, s] = layout.action[k]
+                    policy[t, s] = action[k]
             V[t, s] = best if sign > 0.0 else chosen
 
 

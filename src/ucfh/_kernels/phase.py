@@ -150,7 +150,7 @@ def build_graph(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Me
 def expected_visits(paths: Paths, out: Visits) -> None:
     """Add up the visits of each live row; out holds zeros on entry."""
     row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
-    met, unmet = paths.met, paths.unmet
+    met, unmet, expected, most = paths.met, paths.unmet, out.expected, out.most
     nodes = len(row)
     before, after = np.zeros(nodes), np.zeros(nodes)
     before[0] = 1.0
@@ -158,8 +158,8 @@ def expected_visits(paths: Paths, out: Visits) -> None:
         if live[i]:
             after[i] += before[i]
             before[i] = 0.0
-            out.expected[row[i]] += after[i]
-            out.most[row[i]] += 1.0
+            expected[row[i]] += after[i]
+            most[row[i]] += 1.0
         for e in range(ptr[i], ptr[i + 1]):
             if to[e] >= 0:
                 before[to[e]] += before[i] * unmet[e]

@@ -107,7 +107,9 @@ def learn(
     is nature, as `sweep` takes it. learner.p is p^ of what was seen. followed (H, S): the rows of
     the policy recorded last.
     """
-    V, rows, first, recorded = out.V, out.rows, learner.first, 0
+    V, rows, first, c, n, recorded = out.V, out.rows, learner.first, seen.c, seen.n, 0
+    indptr, indices, cumulative = nature.indptr, nature.indices, nature.cumulative
+    position = nature.position
     H, W = len(rows), np.zeros_like(V)
     for episode in range(episodes):
         promise = sweep(learner, 0.0, True, rows, V)
@@ -119,17 +121,17 @@ def learn(
             record.value[recorded] = sweep(world, share, False, rows, W)
             record.promised[recorded] = promise
             recorded += 1
-        s, row = 0, len(nature.indptr) - 2
+        s, row = 0, len(indptr) - 2
         for t in range(-1, H):
             if t >= 0:
                 row = rows[t, s]
                 if own.random() < share:
                     some = int(own.random() * (first[s + 1] - first[s]))
                     row = t * learner.stride + first[s] + some
-            e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], nature.cumulative)
-            s = nature.indices[e]
+            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+            s = indices[e]
             if t >= 0:
-                seen.n[row] += 1
-                seen.c[nature.position[e]] += 1
-                _estimate(row, learner.indptr, seen.c, seen.n, learner.p)
+                n[row] += 1
+                c[position[e]] += 1
+                _estimate(row, learner.indptr, c, n, learner.p)
     return Progress(episodes, recorded)

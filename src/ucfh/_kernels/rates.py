@@ -88,7 +88,7 @@ def learn_by_rates(
     Stops early if there is no room for another record, or in the tables. followed (H, S): the rows
     of the policy recorded last.
     """
-    V, rows, c, n = out.V, out.rows, seen.c, seen.n
+    V, rows, c, n, Q = out.V, out.rows, seen.c, seen.n, learned.Q
     H = len(rows)
     path, recorded = np.empty(H + 1, np.int64), 0
     for episode in range(episodes):
@@ -108,8 +108,8 @@ def learn_by_rates(
             ahead = V[t + 1, following]
             e = nature.position[path[t + 1]]
             update_q(H, t, row, e, ahead, sheet, bernstein, tables, n, learned)
-            rows[t, s] = greedy(t, s, sheet.first, sheet.stride, learned.Q)
-            V[t, s] = min(float(H), learned.Q[rows[t, s]])
+            rows[t, s] = greedy(t, s, sheet.first, sheet.stride, Q)
+            V[t, s] = min(float(H), Q[rows[t, s]])
             full |= n[row] + 1 >= tables.shape[1]
             s = following
         if full:

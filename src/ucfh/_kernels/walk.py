@@ -80,7 +80,9 @@ def walk(
     (episodes, H), if given, gets the learner's entries of each step.
     """
     indptr, indices, position = nature.indptr, nature.indices, nature.position
-    visits, successors = out.n, out.c
+    cumulative, stride, visits, successors = nature.cumulative, nature.stride, out.n, out.c
+    if watched is not None:
+        kept, leaving, scores = watched.rows, watched.leaving, watched.scores
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
         reached = False
@@ -88,16 +90,16 @@ def walk(
         score, follows = 0.0, True
         for t in range(-1, H):
             row = start if t < 0 else rows[t, s]
-            if watched is not None and t >= 0 and follows and row != watched.rows[t, s]:
+            if watched is not None and t >= 0 and follows and row != kept[t, s]:
                 follows = False
-                score += watched.leaving[t, s]
-            e = draw(rng.random(), indptr[row], indptr[row + 1], nature.cumulative)
+                score += leaving[t, s]
+            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
             s = indices[e]
             if steps is not None and t >= 0:
                 steps[episode, t] = position[e]
             x = 0.0
             if (sums is not None or watched is not None) and t >= 0:
-                x = r[min(t, len(r) - 1), row - t * nature.stride]
+                x = r[min(t, len(r) - 1), row - t * stride]
                 if bonus is not None:
                     x += bonus[min(t, len(bonus) - 1), e]
                 if noisy and sums is not None:
@@ -112,7 +114,7 @@ def walk(
             if visits[row] >= limit[row]:
                 reached = True
         if watched is not None:
-            watched.scores[episode] = score
+            scores[episode] = score
         if reached:
             return Walked(episode + 1, True)
     return Walked(episodes, False)

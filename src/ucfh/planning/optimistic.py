@@ -122,7 +122,7 @@ class PhasePlanner:
     One phase of UCFH updates one pair, and so changes one row of M_k. What that cannot reach is
     not planned again: a state is, at step t, if it has the row, or if V_{t+1} changed in a
     state that may follow it. The value of a state is a function of V_{t+1} and of its rows alone
-    (`ucfh._kernels.evi`), so the result is that of planning afresh, to the bit.
+    (`ucfh._kernels.boxes`), so the result is that of planning afresh, to the bit.
 
     Args:
         table: the rows.
