@@ -88,6 +88,17 @@ class Table:
         return Layout(self.first, self.action, self.indptr, self.indices, self.stride)
 
     @cached_property
+    def short_arrays(self) -> Layout:
+        """The same, but with no actions where every state has all of them, and no successors where
+        every pair lists all states in order.
+        """
+        all_actions = self.pairs == self.states * self.actions
+        return self.arrays._replace(
+            action=self.action[:0] if all_actions else self.action,
+            indices=self.indices[:0] if self.is_dense else self.indices,
+        )
+
+    @cached_property
     def lengths(self) -> Ints:
         """(rows,) number of successors of each row."""
         return np.diff(self.indptr)

@@ -33,17 +33,16 @@ AHEAD = 8  # so many states ahead, rows are asked for from memory
 class Model(NamedTuple):
     """What is planned for.
 
-    first (S+1,), indptr (rows+1,): the table (`ucfh.table`). action (R,): the action of each row;
-    empty if every state has all of them. indices (entries,): successors; empty if every row lists
-    all states in order. The row of (t, s, i) is t*stride + first[s] + i. lo, hi (entries,): bounds
-    of the probabilities, 0 <= lo <= hi; if hi is empty, lo are they. r (1 or H, R): rewards of
-    pairs; the last line serves on. bonus (1 or H, entries): rewards on the next state; (1, 0) if
-    there are none. sign: 1 for the best model between the bounds, -1 for the worst.
+    The table, as a `Layout`; but action is empty if every state has all of them, and indices if
+    every row lists all states in order. lo, hi (entries,): bounds of the probabilities, 0 <= lo
+    <= hi; if hi is empty, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
+    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none. sign: 1 for the
+    best model between the bounds, -1 for the worst.
     """
 
     first: Ints
-    indptr: Ints
     action: Ints
+    indptr: Ints
     indices: Index
     stride: int
     lo: Floats

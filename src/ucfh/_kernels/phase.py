@@ -167,9 +167,8 @@ def expected_visits(paths: Paths, out: Visits) -> None:
 
 
 @njit(cache=True, nogil=True)
-def reaches(paths: Paths, flow: Ints, visits: Ints, limit: Ints) -> bool:
+def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bool:
     """Whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
-    row, live = paths.row, paths.live
     total = visits.copy()
     for i in range(len(row)):
         if live[i]:

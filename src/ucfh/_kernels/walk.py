@@ -15,6 +15,7 @@ from ucfh._kernels.compiling import njit
 from ucfh._kernels.groups import Nature, Seen, Walked
 
 Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
@@ -121,9 +122,8 @@ def walk(
 
 
 @njit(cache=True, nogil=True)
-def reachable(nature: Nature, rows: Ints, out: NDArray[np.bool_]) -> None:
+def reachable(indptr: Ints, indices: Index, p: Floats, rows: Ints, out: NDArray[np.bool_]) -> None:
     """Whether each row can be visited under the policy that takes rows (H, S): out (rows,)."""
-    indptr, indices, p = nature.indptr, nature.indices, nature.p
     H, S = rows.shape
     here = np.zeros(S, np.bool_)
     out[:] = False

@@ -50,18 +50,9 @@ def as_model(
     table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
 ) -> evi.Model:
     """What is planned for, as the kernels take it."""
-    return evi.Model(
-        first=table.first,
-        indptr=table.indptr,
-        action=ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
-        indices=ALL_IN_ORDER if table.is_dense else table.indices,
-        stride=table.stride,
-        lo=lo,
-        hi=hi,
-        r=rewards.pair,
-        bonus=NO_BONUS if rewards.successor is None else rewards.successor,
-        sign=1.0 if optimistic else -1.0,
-    )
+    bonus = NO_BONUS if rewards.successor is None else rewards.successor
+    sign = 1.0 if optimistic else -1.0
+    return evi.Model(*table.short_arrays, lo, hi, rewards.pair, bonus, sign)
 
 
 @cache

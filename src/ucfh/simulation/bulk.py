@@ -207,8 +207,8 @@ class BulkPhase:
 
     def _reaches(self, flow: flows.Flow) -> bool:
         """Whether a limit is reached, if these episodes come next."""
-        visits = self.stretch.seen.visits
-        return bool(graphs.reaches(self.graph.paths, flow.nodes[1], visits, self.limits.visits))
+        paths, visits, limit = self.graph.paths, self.stretch.seen.visits, self.limits.visits
+        return bool(graphs.reaches(paths.row, paths.live, flow.nodes[1], visits, limit))
 
     def _commit(self, flow: flows.Flow, episodes: int) -> bool:
         """Count episodes that came next, and the others between them; True if the cap cuts."""

@@ -194,6 +194,7 @@ class World:
         """
         if limits.episodes is not None or (limits.visits <= 0).any():
             return False
-        reach: Bools = np.zeros(self.mdp.table.rows, bool)
-        kernels.reachable(self._nature, rows, reach)
+        table = self.mdp.table
+        reach: Bools = np.zeros(table.rows, bool)
+        kernels.reachable(table.indptr, table.indices, self.mdp.p, rows, reach)
         return not (reach & (limits.visits < NEVER)).any()
