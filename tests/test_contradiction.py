@@ -13,6 +13,7 @@ import pytest
 from helpers.drifting import EPSILON, arm, drift
 from ucfh import MDP, Certificate, make, simulate
 from ucfh._kernels import balls, l1
+from ucfh._kernels.groups import Planned
 from ucfh.agents.beliefs import BINS, ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.certificate import certificate_of, contradiction
@@ -135,13 +136,12 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     table = mdp.problem.table
     kernels: list[Any] = [balls.plan, l1.plan]
     for kernel in kernels:
-        V, chosen = np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8)
-        given: Any = (table.first, table.action, table.indptr, table.indices, table.stride)
-        given += (counts.successors, counts.visits, best.eta_all, best.r_low, None)
-        kernel(*given, -1.0, balls.TIE * H, V, chosen)
-        assert V[0, 0] <= mdp.value(chosen)
-        kernel(*given, 1.0, balls.TIE * H, V, chosen)
-        assert V[0, 0] >= mdp.at_start(mdp.optimal().values)
+        out = Planned(np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8))
+        given: Any = (table.arrays, counts.arrays, best.eta_all, best.r_low, None)
+        kernel(*given, -1.0, balls.TIE * H, out)
+        assert out.V[0, 0] <= mdp.value(out.policy)
+        kernel(*given, 1.0, balls.TIE * H, out)
+        assert out.V[0, 0] >= mdp.at_start(mdp.optimal().values)
 
 
 @pytest.mark.parametrize("kind", ["kt", "kt-ball", "kl-ball", "l1", "paper", "kl"])

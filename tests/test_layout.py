@@ -118,16 +118,41 @@ def test_a_name_is_one_thing() -> None:
                 homes[name] = module
 
 
-def test_no_compiled_call_crosses_a_file() -> None:
-    """Numba's cache does not notice a changed callee in another file."""
-    for path in (SOURCE / "_kernels").glob("*.py"):
-        own = path.read_text().replace("from ucfh._kernels.compiling import njit\n", "")
-        assert path.name == "compiling.py" or "from ucfh" not in own, path.name
+KERNELS = sorted((SOURCE / "_kernels").glob("*.py"))
+
+
+def test_kernels_import_each_other_in_one_way() -> None:
+    """That which `ucfh._kernels.compiling` looks for, to notice what has changed; and no more."""
+    for path in KERNELS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(x.name.startswith("ucfh") for x in node.names), path.name
+            elif isinstance(node, ast.ImportFrom) and path.name != "compiling.py":
+                assert node.level == 0, path.name
+                ours = str(node.module).startswith("ucfh")
+                assert not ours or str(node.module).startswith("ucfh._kernels."), path.name
+                assert not ours or node.col_offset == 0, path.name
+
+
+def test_no_kernel_is_written_twice() -> None:
+    """One that several files need is imported."""
+    seen: dict[str, str] = {}
+    for path in KERNELS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                text = ast.dump(ast.Module(node.body, []))
+                assert text not in seen, f"{path.name}: {node.name} is {seen[text]}"
+                seen[text] = f"{node.name} of {path.name}"
+
+
+def test_kernels_are_short_files() -> None:
+    for path in KERNELS:
+        assert len(path.read_text().splitlines()) <= 400, path.name
 
 
 def test_kernels_are_compiled_in_one_way() -> None:
     """Or some would fail where compiled code cannot be kept."""
-    for path in (SOURCE / "_kernels").glob("*.py"):
+    for path in KERNELS:
         assert "numba import njit" not in path.read_text(), path.name
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._kernels.groups import Seen
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.validation import as_array, as_numbers
 from ucfh.errors import InputError, check_type
@@ -53,6 +54,11 @@ class Counts:
         self.visits = as_array("visits", self.visits)
         self.successors = as_array("successors", self.successors)
         self.rewards = as_numbers("rewards", self.rewards)
+
+    @property
+    def arrays(self) -> Seen:
+        """The counts as the kernels take them."""
+        return Seen(self.successors, self.visits)
 
     @classmethod
     def zero(cls, problem: Problem) -> Counts:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels.groups import Layout
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.memory import check_memory
 from ucfh.errors import InputError
@@ -74,6 +75,22 @@ class Table:
     def stride(self) -> int:
         """How far a row moves from one time step to the next: R, or 0 without stages."""
         return self.pairs if self.stages > 1 else 0
+
+    @cached_property
+    def arrays(self) -> Layout:
+        """The table as the kernels take it."""
+        return Layout(self.first, self.action, self.indptr, self.indices, self.stride)
+
+    @cached_property
+    def short_arrays(self) -> Layout:
+        """The same, but with no actions where every state has all of them, and no successors where
+        every pair lists all states in order.
+        """
+        all_actions = self.pairs == self.states * self.actions
+        return self.arrays._replace(
+            action=self.action[:0] if all_actions else self.action,
+            indices=self.indices[:0] if self.is_dense else self.indices,
+        )
 
     @cached_property
     def lengths(self) -> Ints:

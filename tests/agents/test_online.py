@@ -72,11 +72,8 @@ def swept(case: Case, rule: Rule, terms: Floats, G: Floats, Q: Floats) -> tuple[
     assert problem.rewards is not None
     V, L = np.zeros((2, problem.horizon + 1, problem.states))
     rows = np.zeros((problem.horizon, problem.states), np.int64)
-    counts = case.counts
-    kernels.plan(
-        sheet_of(problem, problem.rewards), rule, terms, counts.successors, counts.visits,
-        G, Q, V, L, rows,
-    )  # fmt: skip
+    sheet, out = sheet_of(problem, problem.rewards), kernels.Outlook(Q, V, L, rows)
+    kernels.plan(sheet, rule, terms, case.counts.arrays, G, out)
     return Q, V, L, rows
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ucfh import MDP, InputError, make, simulate
-from ucfh._kernels import online as kernels
+from ucfh._kernels import draws as kernels
 from ucfh.agents.psrl import OPSRL, PSRL, Sampler
 
 DRAWS = 20_000
@@ -23,7 +23,8 @@ def draws(c: list[int], prior: float, apart: float = 0.0, kappa: float = 1.0) ->
     indptr = np.array([0, len(c), len(c) + 1])
     counts = np.array([*c, 0])
     rng = np.random.default_rng(0)
-    kernels.draw_models(rng, indptr, counts, prior, apart, kappa, p, aside)
+    posterior = kernels.Posterior(prior=prior, apart=apart, kappa=kappa, pays=0.0, cap=False)
+    kernels.draw_models(rng, indptr, counts, posterior, kernels.Draws(p, aside))
     return np.column_stack([p[:, : len(c)], aside[:, 0]])
 
 
@@ -75,10 +76,10 @@ def slow_plan(agent: Sampler, mdp: MDP) -> Any:
                 at = mdp.table.entries_of(s * A + a)
                 ahead = []
                 for j in range(agent.models):
-                    x = float(agent.p[j, at] @ V[t + 1, mdp.table.indices[at]])
+                    x = float(agent.draws.p[j, at] @ V[t + 1, mdp.table.indices[at]])
                     if mdp.rewards.successor is not None:
-                        x += float(agent.p[j, at] @ mdp.rewards.successor[0, at])
-                    ahead.append(x + agent.aside[j, s * A + a] * agent.pays * (H - 1 - t))
+                        x += float(agent.draws.p[j, at] @ mdp.rewards.successor[0, at])
+                    ahead.append(x + agent.draws.aside[j, s * A + a] * agent.pays * (H - 1 - t))
                 q.append(mdp.rewards.pair[0, s * A + a] + max(ahead))
             V[t, s] = max(q) if not agent.cap else min(max(q), H - t)
     return V

@@ -145,7 +145,10 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--confidence", "kt", "--paper"], "leave --paper out"),
         (["learn", "chain", "--confidence", "kl", "--schedule", "growth"], "at doublings only"),
         (["learn", "chain", "--schedule", "doubling", "--paper"], "leave --schedule out"),
-        (["learn", "chain", "--paper", "--log", "x.csv"], "leave --paper, --agent and --schedule out"),
+        (
+            ["learn", "chain", "--paper", "--log", "x.csv"],
+            "leave --paper, --agent and --schedule out",
+        ),
         (["certify", "none.csv"], "none.csv does not exist"),
         (["certify", "x.csv", "--columns", "s"], "--columns state=s"),
         (["certify", "x.csv", "--unknown", "rewards"], "is about --problem"),

@@ -15,6 +15,7 @@ from oracles import certified as oracle
 from oracles import reference as ref
 from oracles.certified_cases import Case, cases, draw_case, needed_budgets, random_budgets
 from ucfh._kernels import balls
+from ucfh._kernels import blame as kernels
 from ucfh.confidence.values import IDEAS, SHARES, Best
 from ucfh.counts import Counts
 from ucfh.errors import InputError
@@ -359,16 +360,7 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
     gain = np.ones(table.rows) if equal else rng.random(table.rows)
     H, S = problem.horizon, problem.states
     taken = np.zeros((H, S), np.int64)
-    balls.explore(
-        table.first,
-        table.indptr,
-        table.indices,
-        table.stride,
-        counts.successors,
-        counts.visits,
-        gain,
-        taken,
-    )
+    kernels.explore(table.arrays, counts.arrays, gain, taken)
 
     def collected(rows: Any) -> Any:
         X = np.zeros(S)
@@ -430,9 +422,8 @@ def test_loss_by_leaving_path_by_path(case: Case, seed: int) -> None:
             if taken[t, s] != kept[t, s]:
                 expected += chance * max(0.0, worth[t, s] - counted[t, s])
                 break
-    c, n = case.counts.successors, case.counts.visits
-    loss = balls.loss_by_leaving(
-        table.indptr, table.indices, c, n, taken, kept, worth, counted, problem.initial
+    loss = kernels.loss_by_leaving(
+        table.arrays, case.counts.arrays, taken, kept, worth, counted, problem.initial
     )
     assert loss == pytest.approx(expected, abs=1e-12)
 

@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 
 from oracles import certified as oracle
 from oracles.certified_cases import Case, cases, random_budgets
-from ucfh._kernels import balls, l1
+from ucfh._kernels import balls, certificates, l1
+from ucfh._kernels.groups import Layout, Seen
 
 ROUNDED = 3e-14  # how far outward, relative to the values: ROUNDING, and the sums themselves
 # x is searched until KL is right up to CLOSE: to second order, CLOSE^2/8 of the way from the mean
@@ -23,10 +24,15 @@ SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO
 
 def fast(counts: list[int], V: list[float], eta: float, sign: int) -> float:
     """`balls.reach` of one row whose successors are 0, 1, ..."""
-    every = np.arange(len(V), dtype=np.int32)
-    c = np.array(counts, np.int64)
-    n = int(sum(counts))
-    return float(balls.reach(0, len(V), every, c, n, np.array(V, float), float(sign), eta))
+    layout, seen = alone(counts)
+    return float(balls.reach(0, layout, seen, np.array([eta]), np.array(V, float), float(sign)))
+
+
+def alone(counts: list[int]) -> tuple[Layout, Seen]:
+    """One row, whose successors are 0, 1, ..., with these counts."""
+    none, ends = np.zeros(0, np.int64), np.array([0, len(counts)])
+    every, n = np.arange(len(counts), dtype=np.int32), np.array([sum(counts)], np.int64)
+    return Layout(none, none, ends, every, 0), Seen(np.array(counts, np.int64), n)
 
 
 def exact(counts: list[int], V: list[float], eta: float, sign: int) -> tuple[Decimal, Decimal]:
@@ -171,8 +177,8 @@ def test_l1_reach_is_a_linear_program(
     row: tuple[list[int], list[float], float], sign: int, d: float
 ) -> None:
     counts, V, _ = row
-    every, c = np.arange(len(V), dtype=np.int32), np.array(counts, np.int64)
-    found = l1.reach(0, len(V), every, c, int(c.sum()), np.array(V), None, float(sign), d)
+    layout, seen = alone(counts)
+    found = l1.reach(0, layout, seen, np.array([d]), np.array(V), None, float(sign))
     # the solver keeps its constraints to 1e-7, and values are at most 5
     assert found == pytest.approx(oracle.l1_reach(counts, V, d, sign), abs=1e-6)
 
@@ -217,7 +223,7 @@ def test_growth_is_a_lower_bound() -> None:
     w, distance = 10.0 ** np.arange(-8, 9), 10.0 ** np.arange(-3, 4)[:, None]
     for p in (0.0, 1e-6, 0.1, 0.5, 0.9, 1 - 1e-6, 1.0):
         exact = 2.0 * np.expm1(p * np.log1p(w / distance))
-        found = np.array([[balls._growth(2.0, p, d, x) for x in w] for d in distance[:, 0]])
+        found = np.array([[certificates._growth(2.0, p, d, x) for x in w] for d in distance[:, 0]])
         assert (found <= exact * (1 + 1e-12)).all()
         near = w < 1e-3 * distance
         np.testing.assert_allclose(found[near], exact[near], rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import resource
@@ -54,6 +55,45 @@ def test_compiled_code_is_kept(folder: Path, capsys: Capture) -> None:
     assert sum(second.stats.cache_hits.values()) == 1
     assert {path.suffix for path in files(folder)} == {".nbi", ".nbc"}
     assert capsys.readouterr().err == ""
+
+
+def first_of() -> tuple[float, int]:
+    """What a new start finds for the field a of a group, and how much of it was kept."""
+    for name in [name for name in sys.modules if name.startswith("pair")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    kernel, group = importlib.import_module("pair.kernel"), importlib.import_module("pair.group")
+    found = kernel.first(group.Pair(a=1.0, b=2.0))
+    return found, sum(kernel.first.stats.cache_hits.values())
+
+
+def test_what_another_file_says_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields of one type, exchanged, and a helper that a helper calls."""
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    pair = folder / "pair"
+    pair.mkdir()
+    (pair / "__init__.py").touch()
+    group = "from typing import NamedTuple\nclass Pair(NamedTuple):\n    {}: float\n    {}: float\n"
+    number = "OFF = {}\n"
+    (pair / "group.py").write_text(group.format("a", "b"))
+    (pair / "number.py").write_text(number.format("0.0"))
+    (pair / "helper.py").write_text(
+        "from ucfh._kernels.compiling import njit\nfrom pair.number import OFF\n"
+        "@njit(cache=True)\ndef shifted(x):\n    return x + OFF\n"
+    )
+    (pair / "kernel.py").write_text(
+        "from ucfh._kernels.compiling import njit\nfrom pair.group import Pair\n"
+        "from pair.helper import shifted\n"
+        "@njit(cache=True)\ndef first(pair):\n    return shifted(pair.a)\n"
+    )
+    assert first_of() == (1.0, 0)
+    assert first_of() == (1.0, 1)
+    (pair / "group.py").write_text(group.format("b", "a"))
+    assert first_of() == (1.0, 0)
+    (pair / "number.py").write_text(number.format("10.0"))
+    assert first_of() == (11.0, 0)
+    assert first_of() == (11.0, 1)
 
 
 def test_no_folder_can_be_written(

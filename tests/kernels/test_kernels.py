@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from oracles.vectorised import instance, sorted_fill
 from ucfh._kernels import evi
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
-from ucfh.planning.optimistic import ALONE
 from ucfh.problem import MDP
 from ucfh.problems import make
 
@@ -102,14 +101,22 @@ def test_where_a_search_begins_does_not_matter(
 def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> float:
     """max p z between lo and hi, all (n,), looking first at one entry: n states have the row."""
     n = len(z)
-    V, policy = np.array([np.zeros(n), z, np.zeros(n)]), np.zeros((2, n), np.uint8)
+    V, policy = np.zeros((3, n)), np.zeros((2, n), np.uint8)
     indices = np.zeros(0) if dense else np.tile(np.arange(n), n)
-    model = (
-        np.arange(n + 1), np.arange(0, n * n + 1, n), np.zeros(0, np.int64),
-        indices.astype(np.int32), 0, np.tile(lo, n), np.tile(hi, n), np.zeros((1, n)),
-        np.zeros((1, 0)), 1.0,
-    )  # fmt: skip
-    evi.sweep(0, False, model, V, policy, np.full(n, pivot, np.int32), ALONE)
+    model = evi.Model(
+        first=np.arange(n + 1),
+        indptr=np.arange(0, n * n + 1, n),
+        action=np.zeros(0, np.int64),
+        indices=indices.astype(np.int32),
+        stride=0,
+        lo=np.tile(lo, n),
+        hi=np.tile(hi, n),
+        r=np.array([np.zeros(n), z]),  # the last step pays z, and looks at no successor
+        bonus=np.zeros((1, 0)),
+        sign=1.0,
+    )
+    evi.sweep(model, evi.Swept(V, policy, np.full(n, pivot, np.int32)))
+    assert (V[1] == z).all()
     assert (V[0] == V[0, 0]).all()
     return float(V[0, 0])
 

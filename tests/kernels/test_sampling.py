@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,19 +58,9 @@ def _poissons(rng: np.random.Generator, mu: float, out: Counts) -> None:
 
 
 @njit(nogil=True)
-def _rejections(
-    rng: np.random.Generator,
-    a: float,
-    b: float,
-    c: float,
-    d: float,
-    lam: float,
-    eps: float,
-    var: float,
-    out: Counts,
-) -> None:
+def _rejections(rng: np.random.Generator, law: sampling.Law, out: Counts) -> None:
     for i in range(out.size):
-        out[i] = sampling._reject(rng, a, b, c, d, lam, eps, var)
+        out[i] = sampling._reject(rng, law)
 
 
 @njit(nogil=True)
@@ -362,14 +351,14 @@ def test_log_ratio_of_the_binomial_in_90_digits() -> None:
         cases.append((n, float(10 ** rng.uniform(math.log10(25 / n), math.log10(0.5)))))
     with localcontext(prec=90):
         for n, p in cases:
-            m, a, b, lam, eps, _ = sampling._binomial_at_mode(n, p)
+            m, law = sampling._binomial_at_mode(n, p)
             assert m == math.floor((n + 1) * Fraction(p))
-            assert abs(eps - (n * Fraction(p) - m)) < 1e-15
+            assert abs(law.eps - (n * Fraction(p) - m)) < 1e-15
             log_odds = Decimal(p).ln() - (1 - Decimal(p)).ln()
             for k in offsets(rng, math.sqrt(n * p), -m, n - m):
                 exact = log_gamma(m + 1) + log_gamma(n - m + 1) + k * log_odds
                 exact -= log_gamma(m + k + 1) + log_gamma(n - m - k + 1)
-                got = sampling._log_ratio(float(k), a, b, 0.0, 0.0, lam)
+                got = sampling._log_ratio(float(k), law)
                 assert abs(Decimal(got) - exact) < 1e-13 * max(1.0, -got / 50), (n, p, k)
 
 
@@ -385,45 +374,36 @@ def test_log_ratio_of_the_hypergeometric_in_90_digits() -> None:
         cases.append((max(g, s), total - max(g, s), min(g, s)))
     with localcontext(prec=90):
         for g, b, s in cases:
-            m, a, bb, c, d, lam, eps, _ = sampling._hypergeometric_at_mode(g, b, s)
+            m, law = sampling._hypergeometric_at_mode(g, b, s)
             assert m == (s + 1) * (g + 1) // (g + b + 2)
-            assert abs(eps - (Fraction(s * g, g + b) - m)) < 1e-15
+            assert abs(law.eps - (Fraction(s * g, g + b) - m)) < 1e-15
             at_mode = [m + 1, g - m + 1, s - m + 1, b - s + m + 1]
             total_at_mode = sum(map(log_gamma, at_mode))
             for k in offsets(rng, math.sqrt(s * g / (g + b)), -m, s - m):
                 moved = [at_mode[0] + k, at_mode[1] - k, at_mode[2] - k, at_mode[3] + k]
                 exact = total_at_mode - sum(map(log_gamma, moved))
-                got = sampling._log_ratio(float(k), a, bb, c, d, lam)
+                got = sampling._log_ratio(float(k), law)
                 assert abs(Decimal(got) - exact) < 1e-13 * max(1.0, -got / 50), (g, b, s, k)
 
 
-class Law(NamedTuple):
-    """What the rejection needs to know, and the mode."""
-
-    mode: int
-    arguments: tuple[float, float, float, float]
-    lam: float
-    eps: float
-    var: float
+ModeAndLaw = tuple[int, sampling.Law]
 
 
-def poisson_law(mu: float) -> Law:
+def poisson_law(mu: float) -> ModeAndLaw:
     m = math.floor(mu)
     lam = math.log1p((mu - m - 1.0) / (m + 1.0))
-    return Law(m, (m + 1.0, 0.0, 0.0, 0.0), lam, mu - m, mu)
+    return m, sampling.Law(m + 1.0, 0.0, 0.0, 0.0, lam, mu - m, mu)
 
 
-def binomial_law(n: int, p: float) -> Law:
-    m, a, b, *rest = sampling._binomial_at_mode(n, p)
-    return Law(m, (a, b, 0.0, 0.0), *rest)
+def binomial_law(n: int, p: float) -> ModeAndLaw:
+    return sampling._binomial_at_mode(n, p)
 
 
-def hypergeometric_law(g: int, b: int, s: int) -> Law:
-    m, a, bb, c, d, *rest = sampling._hypergeometric_at_mode(g, b, s)
-    return Law(m, (a, bb, c, d), *rest)
+def hypergeometric_law(g: int, b: int, s: int) -> ModeAndLaw:
+    return sampling._hypergeometric_at_mode(g, b, s)
 
 
-def laws_of_mean(mean: float) -> list[Law]:
+def laws_of_mean(mean: float) -> list[ModeAndLaw]:
     """Return some laws of about this mean."""
     laws = [poisson_law(mean)]
     for p in (0.5, 0.4, 0.2, 0.01):
@@ -439,13 +419,13 @@ def laws_of_mean(mean: float) -> list[Law]:
 @pytest.mark.parametrize("mean", [1.0, 5.0, 25.0, 25.5, 30.9, 100.0, 1e3, 1e5, 1e9, 1e15])
 def test_the_rectangle_holds_all_that_is_accepted(mean: float) -> None:
     """Check 2 |x - c| sqrt(rho(k)) <= h for all x in the block of k."""
-    for law in laws_of_mean(mean):
+    for mode, law in laws_of_mean(mean):
         w, centre, h = sampling._rectangle(law.eps, law.var)
-        upper = min((x for x in law.arguments[1:3] if x > 0.0), default=math.inf) - 1.0
+        upper = min((x for x in (law.b, law.c) if x > 0.0), default=math.inf) - 1.0
         reach = 12.0 * math.sqrt(law.var) + 40.0
-        k = np.arange(max(-law.mode, -reach), min(upper, reach) + 1.0, max(1.0, reach // 5000))
+        k = np.arange(max(-mode, -reach), min(upper, reach) + 1.0, max(1.0, reach // 5000))
         k = np.floor(k)
-        log_rho = np.array([sampling._log_ratio(x, *law.arguments, law.lam) for x in k])
+        log_rho = np.array([sampling._log_ratio(x, law) for x in k])
         assert log_rho.max() < 1e-13
         low = np.floor(k / w) * w
         far = np.maximum(np.abs(low - centre), np.abs(low + w - centre))
@@ -466,11 +446,11 @@ def test_the_rectangle_holds_all_that_is_accepted(mean: float) -> None:
     ],
 )
 def test_rejection_is_exact_for_small_means_too(
-    law: Callable[..., Law], parameters: tuple[float, ...], pmf: Callable[[Counts], Floats]
+    law: Callable[..., ModeAndLaw], parameters: tuple[float, ...], pmf: Callable[[Counts], Floats]
 ) -> None:
     """Where the ends of the support and the corners of the rectangle have weight."""
-    mode, arguments, lam, eps, var = law(*parameters)
-    values = mode + draw(_rejections, *arguments, lam, eps, var, shape=1_000_000)
+    mode, at_mode = law(*parameters)
+    values = mode + draw(_rejections, at_mode, shape=1_000_000)
     assert mass_p_value(values, pmf, np.arange(40)) > THRESHOLD
 
 

@@ -39,8 +39,8 @@ def constants(
 
     "paper": the first lines of Algorithm 1, and the number that ends the proof of Theorem 1;
     max(1, log2 log2 H) by E2 of docs/theory/errata.md. "corrected": the constants listed there,
-    with B = min(A,H), or B = 1 for the stage-augmented problem. eps and delta are read as the decimals
-    they print as; logarithms are taken to 50 digits.
+    with B = min(A,H), or B = 1 for the stage-augmented problem. eps and delta are read as the
+    decimals they print as; logarithms are taken to 50 digits.
     """
     e, d = Fraction(str(eps)), Fraction(str(delta))
     with localcontext() as context:

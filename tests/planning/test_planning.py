@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import reference as ref
-from ucfh._kernels.evi import expectation
+from ucfh._kernels.boxes import expectation
+from ucfh._kernels.groups import Layout
 from ucfh.errors import InputError
 from ucfh.planning import Plan, fixed_horizon_evi
 from ucfh.problem import MDP
@@ -201,9 +202,10 @@ def test_one_row(cells: list[tuple[int, int, int]]) -> None:
     v = np.array([z for _, _, z in cells], np.float64)
     if not lo.sum() <= 1 <= hi.sum():
         lo, hi = lo / max(1, math.ceil(lo.sum())) / 2, np.ones_like(hi)
-    indices = np.arange(len(v), dtype=np.int32)
-    best = expectation(0, len(v), indices, lo, hi, v, 1.0)
-    worst = expectation(0, len(v), indices, lo, hi, v, -1.0)
+    none, ends, indices = np.zeros(0, np.int64), np.array([0, len(v)]), np.arange(len(v))
+    layout = Layout(none, none, ends, indices.astype(np.int32), 0)
+    best = expectation(0, layout, lo, hi, v, 1.0)
+    worst = expectation(0, layout, lo, hi, v, -1.0)
     assert best == pytest.approx(ref.greedy_expectation(lo, hi, v, True), abs=TIGHT)
     assert worst == pytest.approx(ref.greedy_expectation(lo, hi, v, False), abs=TIGHT)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from ucfh.cli import main
-from ucfh.simulation import figures
 
 
 def test_figures_need_no_display(tmp_path: Path) -> None:

@@ -351,4 +351,3 @@ def test_few_successors_of_many_states() -> None:
     usual = constants(9, 4, H, 0.1, 0.1, variant="corrected")
     assert usual.m * usual.w_min > H / 2 * math.ceil(math.log2(2 * 9 * H / usual.w_min))
     assert usual.episode_bound == 16 * usual.pairs * usual.m * usual.e_max
-

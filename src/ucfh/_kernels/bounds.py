@@ -7,6 +7,8 @@ lo, hi (entries,)  bounds of the probabilities
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,15 @@ Floats = NDArray[np.float64]
 
 SOUND, EMPTY, OUTSIDE, TWICE, DISORDER, NO_ROOM = range(6)
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
+
+
+class Fault(NamedTuple):
+    """What is wrong, with which row, at which of its entries; and how many may be positive."""
+
+    kind: int
+    row: int
+    entry: int
+    positive: int
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -36,8 +47,8 @@ def _add_up(lo: Floats, hi: Floats, most: float) -> tuple[float, float, int, int
 @njit(cache=True, nogil=True)
 def first_fault(
     indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
-) -> tuple[int, int, int, int]:
-    """(fault, row, entry, entries that may be positive); the fault is SOUND if there is none.
+) -> Fault:
+    """The first fault; its kind is SOUND if there is none.
 
     EMPTY: a row has no successor. OUTSIDE: one that is not a state. TWICE: the same one twice.
     DISORDER: not 0 <= lo <= hi <= 1. NO_ROOM: no distribution lies between lo and hi.
@@ -46,13 +57,13 @@ def first_fault(
     for row in range(len(indptr) - 1):
         begin, end = indptr[row], indptr[row + 1]
         if begin == end:
-            return EMPTY, row, begin, positive
+            return Fault(EMPTY, row, begin, positive)
         if indices.size:
             last, ascending = -1, True
             for e in range(begin, end):
                 s = indices[e]
                 if s < 0 or s >= states:
-                    return OUTSIDE, row, e, positive
+                    return Fault(OUTSIDE, row, e, positive)
                 ascending &= s > last
                 last = s
             if not ascending:
@@ -60,17 +71,17 @@ def first_fault(
                     listed_by = np.zeros(states, np.int64)
                 for e in range(begin, end):
                     if listed_by[indices[e]] == row + 1:
-                        return TWICE, row, e, positive
+                        return Fault(TWICE, row, e, positive)
                     listed_by[indices[e]] = row + 1
         low_sum, high_sum, more, wrong = _add_up(lo[begin:end], hi[begin:end], most)
         positive += more
         if wrong:
             for e in range(begin, end):
                 if not 0.0 <= lo[e] <= hi[e] <= most:
-                    return DISORDER, row, e, positive
+                    return Fault(DISORDER, row, e, positive)
         if low_sum > most or high_sum < 1.0 - rounding:
-            return NO_ROOM, row, begin, positive
-    return SOUND, -1, -1, positive
+            return Fault(NO_ROOM, row, begin, positive)
+    return Fault(SOUND, -1, -1, positive)
 
 
 @njit(cache=True, nogil=True)

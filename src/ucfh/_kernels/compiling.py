@@ -2,14 +2,21 @@
 
 Numba fails where it finds no folder to keep compiled code in, where the disk is full, and where a
 file of it is damaged. All of them only cost the time to compile anew.
+
+Nor does it notice that a function, a class or a number has changed that compiled code has from
+another file. Here, code is compiled anew if one of the files has changed that its own file imports
+from, of the same package.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache as remember
 from multiprocessing import current_process
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -25,11 +32,21 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# For a function that makes no array and is called by compiled ones: without numba's reference
+# counts, which would cost more than a short row does, for each array of each group.
+uncounted: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "forceinline": False}
+
 _told = False
 
 
 class _Cache(FunctionCache):
     """Compiled code of one function on disk."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        path, package = Path(function.__code__.co_filename), function.__module__.rpartition(".")[0]
+        imported = [(x.name, x.stat().st_mtime, x.stat().st_size) for x in _made_of(path, package)]
+        self._cache_file._source_stamp = self._cache_file._source_stamp, imported
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled before for these types; None if there is nothing, or it is damaged."""
@@ -62,6 +79,20 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
         return cast(Function, compiled)
 
     return decorate
+
+
+@remember
+def _made_of(path: Path, package: str) -> list[Path]:
+    """The files of its package that a file imports from, directly or by others of them."""
+    found, due = [path], [path]
+    while due:
+        text = due.pop().read_text()
+        for name in re.findall(rf"^from {re.escape(package)}\.(\w+) import", text, re.MULTILINE):
+            other = path.with_name(f"{name}.py")
+            if other not in found:
+                found.append(other)
+                due.append(other)
+    return found[1:]
 
 
 def _tell(reason: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -52,9 +53,7 @@ def occupancy(indptr: Ints, indices: Index, p: Floats, rows: Ints, d: Floats) ->
 
 @njit(cache=True, nogil=True)
 def variance(
-    indptr: Ints,
-    indices: Index,
-    stride: int,
+    layout: Layout,
     p: Floats,
     r: Floats,
     bonus: Floats | None,
@@ -68,6 +67,7 @@ def variance(
     sigma^2_t is the variance of the reward plus V_{t+1}(s_{t+1}); noisy adds each reward's own
     variance x (1 - x). Centred on V_t, so that no large numbers cancel.
     """
+    indptr, indices, stride = layout.indptr, layout.indices, layout.stride
     H, S = rows.shape
     for t in range(H - 1, -1, -1):
         r_t = r[min(t, len(r) - 1)]

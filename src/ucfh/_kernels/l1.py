@@ -11,25 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Layout, Planned, Seen
 
-Ints = NDArray[np.int64]
-Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
 def reach(
-    begin: int,
-    end: int,
-    indices: Index,
-    c: Ints,
-    n: int,
+    row: int,
+    layout: Layout,
+    seen: Seen,
+    d: Floats,
     V: Floats,
     bonus: Floats | None,
     sign: float,
-    d: float,
 ) -> float:
-    """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row."""
+    """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row; d (rows,).
+
+    bonus (entries,) is what a successor pays, or None.
+    """
+    begin, end, indices = layout.indptr[row], layout.indptr[row + 1], layout.indices
+    c, n = seen.c, seen.n[row]
     z = np.empty(end - begin)
     for e in range(begin, end):
         z[e - begin] = sign * V[indices[e]]
@@ -40,7 +42,7 @@ def reach(
     order = np.argsort(z)
     best = order[-1]
     p = c[begin:end] / n
-    free = min(0.5 * d, 1.0 - p[best])
+    free = min(0.5 * d[row], 1.0 - p[best])
     total = (p[best] + free) * z[best]
     for j in order[:-1]:
         less = min(free, p[j])
@@ -51,26 +53,21 @@ def reach(
 
 @njit(cache=True, nogil=True)
 def plan(
-    first: Ints,
-    action: Ints,
-    indptr: Ints,
-    indices: Index,
-    stride: int,
-    c: Ints,
-    n: Ints,
+    layout: Layout,
+    seen: Seen,
     d: Floats,
     r: Floats,
     bonus: Floats | None,
     sign: float,
     tie: float,
-    V: Floats,
-    policy: Ints,
+    out: Planned,
 ) -> None:
-    """Optimistic (sign = 1) or robust planning over balls: V (H+1, S), V[H] = 0, policy (H, S).
+    """Optimistic (sign = 1) or robust planning over balls; d (rows,), r (1 or H, R).
 
     Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
     the best action, a robust one that of the action taken: each a bound in its direction.
     """
+    first, action, V, policy = layout.first, layout.action, out.V, out.policy
     H, S = policy.shape
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
@@ -79,9 +76,8 @@ def plan(
         for s in range(S):
             best, chosen = -inf, -inf
             for k in range(first[s], first[s + 1]):
-                row = t * stride + k
-                begin, end = indptr[row], indptr[row + 1]
-                q = r_t[k] + reach(begin, end, indices, c, n[row], V[t + 1], bonus_t, sign, d[row])
+                row = t * layout.stride + k
+                q = r_t[k] + reach(row, layout, seen, d, V[t + 1], bonus_t, sign)
                 best = max(best, q)
                 if q > chosen + tie:
                     chosen = q

@@ -11,19 +11,18 @@ p(s') u_{t+1}(s')/u_t(s), after it by p. h = u at the start is the share of epis
 
 The graph has a node for the start and for each (t, s) that can be reached and from which a live
 row can be reached (or is taken); numbers rise along every edge, so one pass in order follows all
-episodes. An edge to -1 leaves the graph. Arrays of a graph:
-
-    row (nodes,), live (nodes,), ptr (nodes+1,)       node i has the edges ptr[i]:ptr[i+1]
-    entry (edges,), to (edges,)                       entry in nature's table, next node or -1
-    met (edges,), unmet (edges,)                      probabilities after and before meeting
+episodes.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Layout, Seen, Walked
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -31,14 +30,45 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
+class Paths(NamedTuple):
+    """The graph. Node i has the row[i], which may be live[i], and the edges ptr[i] : ptr[i + 1].
+
+    row, live (nodes,), ptr (nodes+1,). entry (edges,): the entry in nature's table; to (edges,):
+    the next node, or -1, which leaves the graph; met, unmet (edges,): probabilities after and
+    before meeting.
+    """
+
+    row: Ints
+    live: Bools
+    ptr: Ints
+    entry: Ints
+    to: Ints
+    met: Floats
+    unmet: Floats
+
+
+class Meeting(NamedTuple):
+    """u (H+1, S), and the shares of episodes that meet a live row (h) and that do not (rest)."""
+
+    u: Floats
+    h: float
+    rest: float
+
+
+class Visits(NamedTuple):
+    """Of each row: expected (rows,) visits in an episode that meets a live one, and at most."""
+
+    expected: Floats
+    most: Floats
+
+
 @njit(cache=True, nogil=True)
-def meeting(
-    rows: Ints, indptr: Ints, indices: Index, p: Floats, is_live: Bools
-) -> tuple[Floats, float, float]:
-    """(u (H+1, S), the share h of episodes that meet a live row, the share that do not).
+def meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
+    """Who meets a live row: p (entries,), the policy takes rows (H, S), is_live (rows,).
 
     Both shares are sums of positive terms, so each is accurate even where it is tiny.
     """
+    indptr, indices = layout.indptr, layout.indices
     H, S = rows.shape
     u = np.zeros((H + 1, S))
     avoid = np.ones((H + 1, S))
@@ -53,19 +83,18 @@ def meeting(
                 u[t, s] += p[e] * u[t + 1, indices[e]]
                 avoid[t, s] += p[e] * avoid[t + 1, indices[e]]
     if is_live[-1]:
-        return u, 1.0, 0.0
+        return Meeting(u, 1.0, 0.0)
     h, rest = 0.0, 0.0
     for e in range(indptr[-2], indptr[-1]):
         h += p[e] * u[0, indices[e]]
         rest += p[e] * avoid[0, indices[e]]
-    return u, h, rest
+    return Meeting(u, h, rest)
 
 
 @njit(cache=True, nogil=True)
-def build_graph(
-    rows: Ints, indptr: Ints, indices: Index, p: Floats, is_live: Bools, u: Floats, h: float
-) -> tuple[Ints, Bools, Ints, Ints, Ints, Floats, Floats]:
-    """(row, live, ptr, entry, to, met, unmet); see the module."""
+def build_graph(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
+    """The graph of a phase, from what `meeting` found."""
+    indptr, indices, u = layout.indptr, layout.indices, meets.u
     H, S = rows.shape
     start = len(indptr) - 2
     most_edges = indptr[start + 1] - indptr[start]
@@ -90,7 +119,7 @@ def build_graph(
         layer = nodes
         while node < layer:
             i = row[node]
-            own = h if t < 0 else u[t, state[node]]
+            own = meets.h if t < 0 else u[t, state[node]]
             for e in range(indptr[i], indptr[i + 1]):
                 if p[e] <= 0.0:
                     continue
@@ -106,25 +135,22 @@ def build_graph(
                 edges += 1
             node += 1
             ptr[node] = edges
-    return (
-        row[:nodes].copy(),
-        live[:nodes].copy(),
-        ptr[: nodes + 1].copy(),
-        entry[:edges].copy(),
-        to[:edges].copy(),
-        met[:edges].copy(),
-        unmet[:edges].copy(),
+    return Paths(
+        row=row[:nodes].copy(),
+        live=live[:nodes].copy(),
+        ptr=ptr[: nodes + 1].copy(),
+        entry=entry[:edges].copy(),
+        to=to[:edges].copy(),
+        met=met[:edges].copy(),
+        unmet=unmet[:edges].copy(),
     )
 
 
 @njit(cache=True, nogil=True)
-def expected_visits(
-    row: Ints, live: Bools, ptr: Ints, to: Ints, met: Floats, unmet: Floats, w: Floats, k: Floats
-) -> None:
-    """Into w (rows,): expected visits of each live row in an episode that meets one.
-
-    Into k (rows,): the most visits of it that one episode can make.
-    """
+def expected_visits(paths: Paths, out: Visits) -> None:
+    """Add up the visits of each live row; out holds zeros on entry."""
+    row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
+    met, unmet, expected, most = paths.met, paths.unmet, out.expected, out.most
     nodes = len(row)
     before, after = np.zeros(nodes), np.zeros(nodes)
     before[0] = 1.0
@@ -132,8 +158,8 @@ def expected_visits(
         if live[i]:
             after[i] += before[i]
             before[i] = 0.0
-            w[row[i]] += after[i]
-            k[row[i]] += 1.0
+            expected[row[i]] += after[i]
+            most[row[i]] += 1.0
         for e in range(ptr[i], ptr[i + 1]):
             if to[e] >= 0:
                 before[to[e]] += before[i] * unmet[e]
@@ -154,23 +180,22 @@ def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bo
 
 @njit(cache=True, nogil=True)
 def tally(
-    row: Ints,
-    live: Bools,
-    ptr: Ints,
-    entry: Ints,
+    paths: Paths,
     flow: Ints,
     edge_flow: Ints,
     position: Ints,
     limit: Ints,
     drop_surplus: bool,
-    visits: Ints,
-    successors: Ints,
+    out: Seen,
 ) -> bool:
-    """Count flows through live nodes in visits (rows,) and successors (learner's entries,).
+    """Count flows through live nodes; position (entries,) is where nature's entries are counted.
 
     flow (nodes,), edge_flow (edges,): episodes that have met a live row. Returns whether a limit
-    is reached. Surplus is dropped in the order of time, which is exact for a single episode.
+    (rows,) is reached. Surplus is dropped in the order of time, which is exact for a single
+    episode.
     """
+    row, live, ptr, entry = paths.row, paths.live, paths.ptr, paths.entry
+    visits, successors = out.n, out.c
     reached = False
     for i in range(len(row)):
         if not live[i] or flow[i] == 0:
@@ -189,23 +214,18 @@ def tally(
 def walk_graph(
     rng: np.random.Generator,
     episodes: int,
-    row: Ints,
-    live: Bools,
-    ptr: Ints,
-    entry: Ints,
-    to: Ints,
-    met: Floats,
-    unmet: Floats,
+    paths: Paths,
     position: Ints,
     limit: Ints,
     drop_surplus: bool,
-    visits: Ints,
-    successors: Ints,
-) -> tuple[int, bool]:
-    """Walk up to ``episodes`` episodes that meet a live row, until one reaches a limit.
+    out: Seen,
+) -> Walked:
+    """Walk up to ``episodes`` episodes that meet a live row, until one reaches a limit (rows,).
 
-    Returns how many were walked and whether a limit was reached.
+    position (entries,) is where nature's entries are counted.
     """
+    row, live, ptr, entry, to = paths.row, paths.live, paths.ptr, paths.entry, paths.to
+    met, unmet, visits, successors = paths.met, paths.unmet, out.n, out.c
     for episode in range(episodes):
         reached = False
         i, has_met = 0, False
@@ -229,5 +249,5 @@ def walk_graph(
                     reached = True
             i = to[chosen]
         if reached:
-            return episode + 1, True
-    return episodes, False
+            return Walked(episode + 1, True)
+    return Walked(episodes, False)

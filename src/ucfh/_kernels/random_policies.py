@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen
+from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -70,20 +72,6 @@ def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> fl
 
 
 @njit(cache=True, nogil=True)
-def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
-    """The first entry whose cumulative probability exceeds u."""
-    while end - begin > 8:
-        middle = (begin + end) >> 1
-        if cumulative[middle - 1] > u:
-            end = middle
-        else:
-            begin = middle
-    while cumulative[begin] <= u:
-        begin += 1
-    return begin
-
-
-@njit(cache=True, nogil=True)
 def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
     """p^ of a row into p (entries,): c/n, and all that may follow alike before the first visit."""
     begin, end = indptr[row], indptr[row + 1]
@@ -104,48 +92,46 @@ def learn(
     own: np.random.Generator,
     episodes: int,
     share: float,
-    nature: Model,
-    cumulative: Floats,
-    position: Ints,
+    nature: Nature,
+    world: Model,
     learner: Model,
-    c: Ints,
-    n: Ints,
-    V: Floats,
-    rows: Ints,
+    seen: Seen,
+    out: Chosen,
     followed: Ints,
-    first_episode: Ints,
-    value: Floats,
-    promised: Floats,
-) -> tuple[int, int]:
-    """Plan for p^, walk an episode, count, again and again: (episodes, policies recorded).
+    record: Record,
+) -> Progress:
+    """Plan for p^, walk an episode, count, again and again.
 
-    Stops early if there is no room for another record: the episode with which a policy began,
-    what it earns, and what it would without random actions if p^ were true. rng draws successors,
-    own the actions. c (entries,) and n (rows,) are counts, of which learner.p is p^; V (H+1, S)
-    what is promised; followed (H, S) the rows of the policy recorded last.
+    Stops early if there is no room for another record: what a policy promised is what it would
+    earn without random actions if p^ were true. rng draws successors, own the actions. ``world``
+    is nature, as `sweep` takes it. learner.p is p^ of what was seen. followed (H, S): the rows of
+    the policy recorded last.
     """
-    H, first, recorded, W = len(rows), learner.first, 0, np.zeros_like(V)
+    V, rows, first, c, n, recorded = out.V, out.rows, learner.first, seen.c, seen.n, 0
+    indptr, indices, cumulative = nature.indptr, nature.indices, nature.cumulative
+    position = nature.position
+    H, W = len(rows), np.zeros_like(V)
     for episode in range(episodes):
         promise = sweep(learner, 0.0, True, rows, V)
         if not (rows == followed).all():
-            if recorded == len(value):
-                return episode, recorded
+            if recorded == len(record.value):
+                return Progress(episode, recorded)
             followed[:] = rows
-            first_episode[recorded] = episode
-            value[recorded] = sweep(nature, share, False, rows, W)
-            promised[recorded] = promise
+            record.first_episode[recorded] = episode
+            record.value[recorded] = sweep(world, share, False, rows, W)
+            record.promised[recorded] = promise
             recorded += 1
-        s, row = 0, len(nature.indptr) - 2
+        s, row = 0, len(indptr) - 2
         for t in range(-1, H):
             if t >= 0:
                 row = rows[t, s]
                 if own.random() < share:
                     some = int(own.random() * (first[s + 1] - first[s]))
                     row = t * learner.stride + first[s] + some
-            e = _draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], cumulative)
-            s = nature.indices[e]
+            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+            s = indices[e]
             if t >= 0:
                 n[row] += 1
                 c[position[e]] += 1
                 _estimate(row, learner.indptr, c, n, learner.p)
-    return episodes, recorded
+    return Progress(episodes, recorded)

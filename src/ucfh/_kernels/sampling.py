@@ -73,6 +73,7 @@ probabilities* (2000). Marsaglia and Tsang, *ACM TOMS* 26 (2000), for the gamma 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +82,6 @@ from ucfh._kernels.compiling import njit
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # Below this mean, walking up from zero is the faster way.
 _SWITCH = 25.0
@@ -91,6 +91,18 @@ _H1 = 2.0 * math.sqrt(2.0 / math.e)
 _H0 = 3.0 - 2.0 * math.sqrt(3.0 / math.e)
 # From this mean on, a Poisson's standard deviation is below the spacing of doubles at its mean.
 _POISSON_MAX = 2.0**106
+
+
+class Law(NamedTuple):
+    """A law at its mode: A to D (0 where it has no such term), lambda, epsilon, the variance."""
+
+    a: float
+    b: float
+    c: float
+    d: float
+    lam: float
+    eps: float
+    var: float
 
 
 @njit(cache=True, nogil=True)
@@ -136,13 +148,13 @@ def _psi(z: float, k: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _log_ratio(k: float, a: float, b: float, c: float, d: float, lam: float) -> float:
-    """Return ln rho(k); a law without the term in B, or without those in C and D, passes 0."""
-    t = k * lam - _psi(a, k)
-    if b > 0.0:
-        t -= _psi(b, -k)
-    if c > 0.0:
-        t -= _psi(c, -k) + _psi(d, k)
+def _log_ratio(k: float, law: Law) -> float:
+    """Return ln rho(k)."""
+    t = k * law.lam - _psi(law.a, k)
+    if law.b > 0.0:
+        t -= _psi(law.b, -k)
+    if law.c > 0.0:
+        t -= _psi(law.c, -k) + _psi(law.d, k)
     return t
 
 
@@ -155,18 +167,9 @@ def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _reject(
-    rng: np.random.Generator,
-    a: float,
-    b: float,
-    c: float,
-    d: float,
-    lam: float,
-    eps: float,
-    var: float,
-) -> int:
-    """Draw the offset k from the mode by the ratio of uniforms; absent terms as in `_log_ratio`."""
-    w, centre, h = _rectangle(eps, var)
+def _reject(rng: np.random.Generator, law: Law) -> int:
+    """Draw the offset k from the mode by the ratio of uniforms."""
+    w, centre, h = _rectangle(law.eps, law.var)
     per_w = 1.0 / w
     while True:
         u = 1.0 - rng.random()
@@ -177,9 +180,11 @@ def _reject(
         k = math.floor(x * per_w) * w
         if w > 1:
             k += int(rng.random() * w)
-        if a + k < 1.0 or (b > 0.0 and b - k < 1.0) or (c > 0.0 and c - k < 1.0):
+        if law.a + k < 1.0 or (law.b > 0.0 and law.b - k < 1.0):
             continue
-        t = _log_ratio(float(k), a, b, c, d, lam)
+        if law.c > 0.0 and law.c - k < 1.0:
+            continue
+        t = _log_ratio(float(k), law)
         if t >= u * (4.0 - u) - 3.0 or (u * (u - t) < 1.0 and t >= 2.0 * math.log(u)):
             return k
 
@@ -225,13 +230,13 @@ def _mode(n: int, p: float, dp: float, delta: float) -> tuple[int, float]:
 
 
 @njit(cache=True, nogil=True)
-def _binomial_at_mode(n: int, p: float) -> tuple[int, float, float, float, float, float]:
-    """Return m, A, B, lambda, epsilon and the variance, for p <= 1/2."""
+def _binomial_at_mode(n: int, p: float) -> tuple[int, Law]:
+    """Return m and the law, for p <= 1/2."""
     q = 1.0 - p
     # The mode is floor((n + 1) p).
     m, eps = _mode(n, p, 0.0, p)
     lam = math.log1p((eps - (q - p)) / (q * (m + 1.0)))
-    return m, m + 1.0, n - m + 1.0, lam, eps, n * p * q
+    return m, Law(m + 1.0, n - m + 1.0, 0.0, 0.0, lam, eps, n * p * q)
 
 
 @njit(cache=True, nogil=True)
@@ -239,8 +244,8 @@ def _binomial(rng: np.random.Generator, n: int, p: float) -> int:
     """Draw a binomial with n >= 1 and 0 < p <= 1/2."""
     if n * p < _SWITCH:
         return _walk(rng, math.exp(n * math.log1p(-p)), p / (1.0 - p), n + 1.0, 0.0, 0.0)
-    m, a, b, lam, eps, var = _binomial_at_mode(n, p)
-    return m + _reject(rng, a, b, 0.0, 0.0, lam, eps, var)
+    m, law = _binomial_at_mode(n, p)
+    return m + _reject(rng, law)
 
 
 @njit(cache=True, nogil=True)
@@ -286,10 +291,8 @@ def multinomial(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> Non
 
 
 @njit(cache=True, nogil=True)
-def _hypergeometric_at_mode(
-    g: int, b: int, s: int
-) -> tuple[int, float, float, float, float, float, float, float]:
-    """Return m, A, B, C, D, lambda, epsilon and the variance, for s <= g <= b."""
+def _hypergeometric_at_mode(g: int, b: int, s: int) -> tuple[int, Law]:
+    """Return m and the law, for s <= g <= b."""
     total = g + b
     n1, g1 = float(total), float(g)
     p = g1 / n1
@@ -301,7 +304,7 @@ def _hypergeometric_at_mode(
     a, d = m + 1.0, b - s + m + 1.0
     lam = math.log1p((n1 * eps + float(g - b) + 2.0 * float(s - 2 * m)) / (a * d))
     var = s * p * (b / n1) * ((total - s) / (n1 - 1.0))
-    return m, a, g - m + 1.0, s - m + 1.0, d, lam, eps, var
+    return m, Law(a, g - m + 1.0, s - m + 1.0, d, lam, eps, var)
 
 
 @njit(cache=True, nogil=True)
@@ -312,8 +315,8 @@ def _hypergeometric(rng: np.random.Generator, g: int, b: int, s: int) -> int:
         z, k = total + 1.0, -float(s)
         log_f0 = _psi(z, k) - _psi(b + 1.0, k) - k * math.log1p(-g / z)
         return _walk(rng, math.exp(log_f0), 1.0, g + 1.0, s + 1.0, b - s + 1.0)
-    m, a, bb, c, d, lam, eps, var = _hypergeometric_at_mode(g, b, s)
-    return m + _reject(rng, a, bb, c, d, lam, eps, var)
+    m, law = _hypergeometric_at_mode(g, b, s)
+    return m + _reject(rng, law)
 
 
 @njit(cache=True, nogil=True)
@@ -364,7 +367,7 @@ def _poisson_offset(rng: np.random.Generator, mu: float) -> int:
     m = np.floor(mu)
     eps = mu - m
     lam = math.log1p((eps - 1.0) / (m + 1.0))
-    return _reject(rng, m + 1.0, 0.0, 0.0, 0.0, lam, eps, mu)
+    return _reject(rng, Law(m + 1.0, 0.0, 0.0, 0.0, lam, eps, mu))
 
 
 @njit(cache=True, nogil=True)
@@ -378,70 +381,6 @@ def binomials(rng: np.random.Generator, n: Counts, p: Floats, out: Counts) -> No
     """Independent binomial(n[i], p[i]) variates into out; all of one length."""
     for i in range(len(n)):
         out[i] = binomial(rng, n[i], p[i])
-
-
-@njit(cache=True, nogil=True)
-def flow(
-    rng: np.random.Generator,
-    n: int,
-    live: Bools,
-    ptr: Counts,
-    to: Counts,
-    p: tuple[Floats, Floats],
-    node_flow: Counts,
-    edge_flow: Counts,
-) -> None:
-    """Send n episodes through the graph of a phase (see `phase`).
-
-    Line 0 of node_flow (2, nodes) and edge_flow (2, edges) counts the episodes that have met no
-    live row yet, line 1 those that have; p holds the probabilities of the edges for each.
-    """
-    node_flow[:] = 0
-    node_flow[0, 0] = n
-    for i in range(len(live)):
-        if live[i]:
-            node_flow[1, i] += node_flow[0, i]
-            node_flow[0, i] = 0
-        edges = slice(ptr[i], ptr[i + 1])
-        for k in range(2):
-            multinomial(rng, node_flow[k, i], p[k][edges], edge_flow[k, edges])
-            for e in range(ptr[i], ptr[i + 1]):
-                if to[e] >= 0:
-                    node_flow[k, to[e]] += edge_flow[k, e]
-
-
-@njit(cache=True, nogil=True)
-def split_flow(
-    rng: np.random.Generator,
-    n: int,
-    live: Bools,
-    ptr: Counts,
-    to: Counts,
-    node_flow: Counts,
-    edge_flow: Counts,
-    node_part: Counts,
-    edge_part: Counts,
-) -> None:
-    """Take the first n episodes out of a flow, into node_part and edge_part.
-
-    Episodes are exchangeable: the first n are a sample without replacement of those that start,
-    and so are, at every node, the ways out of those of them that come by.
-    """
-    node_part[:] = 0
-    node_part[0, 0] = n
-    for i in range(len(live)):
-        if live[i]:
-            node_part[1, i] += node_part[0, i]
-            node_part[0, i] = 0
-        edges = slice(ptr[i], ptr[i + 1])
-        for k in range(2):
-            ways = edge_flow[k, edges]
-            multivariate_hypergeometric(rng, ways, node_part[k, i], edge_part[k, edges])
-            node_flow[k, i] -= node_part[k, i]
-            for e in range(ptr[i], ptr[i + 1]):
-                edge_flow[k, e] -= edge_part[k, e]
-                if to[e] >= 0:
-                    node_part[k, to[e]] += edge_part[k, e]
 
 
 def negative_binomial(rng: np.random.Generator, m: int, h: float) -> int:

@@ -6,14 +6,28 @@ into a state by inversion (plus one for each reward where those are noisy and wa
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Nature, Seen, Walked
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
+
+
+class Watched(NamedTuple):
+    """What episodes are scored by: their reward while they take rows (H, S).
+
+    Where an episode does not, leaving (H+1, S) counts for the rest. scores (episodes,) is filled.
+    """
+
+    rows: Ints
+    leaving: Floats
+    scores: Floats
 
 
 @njit(cache=True, nogil=True)
@@ -30,7 +44,7 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
+def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     """The first entry whose cumulative probability exceeds u."""
     while end - begin > 8:
         middle = (begin + end) >> 1
@@ -48,35 +62,28 @@ def walk(
     rng: np.random.Generator,
     episodes: int,
     rows: Ints,
-    indptr: Ints,
-    indices: Index,
-    cumulative: Floats,
-    position: Ints,
-    limit: Ints,
-    drop_surplus: bool,
-    visits: Ints,
-    successors: Ints,
-    stride: int,
+    nature: Nature,
     r: Floats,
     bonus: Floats | None,
     noisy: bool,
+    limit: Ints,
+    drop_surplus: bool,
+    out: Seen,
     sums: Floats | None,
-    watched: Ints | None,
-    leaving: Floats | None,
-    scores: Floats | None,
+    watched: Watched | None,
     steps: Ints | None,
-) -> tuple[int, bool]:
-    """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit.
+) -> Walked:
+    """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit (rows,).
 
-    rows (H, S) what the policy takes; cumulative (entries,) of each row, infinite at its last
-    possible entry; position (entries,) of nature's entries among the learner's; limit (rows,).
-    Adds to visits (rows,), successors (learner's entries,) and, if given, sums (rows,) of
-    rewards, whose means are r (1 or H, R) and bonus (1 or H, entries). If rows are watched (H, S),
-    scores (episodes,) gets the reward of each episode while it takes those, and where it does
-    not, leaving (H+1, S) for the rest; rewards count as drawn if they are summed, else with their
-    mean. steps (episodes, H), if given, gets the learner's entries of each step. Returns how many
-    were walked and whether a limit was reached.
+    rows (H, S): what the policy takes. Rewards have means r (1 or H, R) and bonus (1 or H,
+    entries). Counts in out, over the learner's table, and adds to sums (rows,) of rewards, if
+    given; watched rewards count as drawn if they are summed, else with their mean. steps
+    (episodes, H), if given, gets the learner's entries of each step.
     """
+    indptr, indices, position = nature.indptr, nature.indices, nature.position
+    cumulative, stride, visits, successors = nature.cumulative, nature.stride, out.n, out.c
+    if watched is not None:
+        kept, leaving, scores = watched.rows, watched.leaving, watched.scores
     H, start = len(rows), len(indptr) - 2
     for episode in range(episodes):
         reached = False
@@ -84,11 +91,10 @@ def walk(
         score, follows = 0.0, True
         for t in range(-1, H):
             row = start if t < 0 else rows[t, s]
-            if watched is not None and t >= 0 and follows and row != watched[t, s]:
+            if watched is not None and t >= 0 and follows and row != kept[t, s]:
                 follows = False
-                if leaving is not None:
-                    score += leaving[t, s]
-            e = _draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
+                score += leaving[t, s]
+            e = draw(rng.random(), indptr[row], indptr[row + 1], cumulative)
             s = indices[e]
             if steps is not None and t >= 0:
                 steps[episode, t] = position[e]
@@ -108,11 +114,11 @@ def walk(
                     sums[row] += x
             if visits[row] >= limit[row]:
                 reached = True
-        if scores is not None:
+        if watched is not None:
             scores[episode] = score
         if reached:
-            return episode + 1, True
-    return episodes, False
+            return Walked(episode + 1, True)
+    return Walked(episodes, False)
 
 
 @njit(cache=True, nogil=True)

@@ -118,7 +118,7 @@ def check_rows(
     """(stages, where each row begins, successor of each entry) of compressed rows."""
     ptr, idx = as_array("indptr", indptr), as_array("indices", indices)
     for name, array in (("indptr", ptr), ("indices", idx)):
-        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InputError(f"{name} must be a 1-d array of whole numbers")
     rows = len(ptr) - 1
     if rows not in (states * actions, horizon * states * actions):

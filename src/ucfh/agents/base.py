@@ -22,8 +22,7 @@ from ucfh.counts import Counts, Limits
 from ucfh.problem import Problem
 
 if TYPE_CHECKING:
-    from ucfh._kernels.online import Nature
-    from ucfh.agents.online import Record
+    from ucfh._kernels.groups import Nature, Record
 
 
 class LoopResult(NamedTuple):

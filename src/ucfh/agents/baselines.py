@@ -15,20 +15,18 @@ steps away.
 from __future__ import annotations
 
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucfh._kernels import random_policies as kernels
+from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._support.arrays import Ints
 from ucfh.agents.base import Agent, LoopResult
-from ucfh.agents.online import Record, SeededLearner
+from ucfh.agents.online import SeededLearner
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import MDP, Problem
-
-if TYPE_CHECKING:
-    from ucfh._kernels.online import Nature
 
 
 class EpsilonGreedy(SeededLearner):
@@ -65,10 +63,8 @@ class EpsilonGreedy(SeededLearner):
         super().__init__(problem, epsilon, delta, episodes, seed)
 
     def _prepare(self) -> None:
-        self.model = kernels.Model(
-            self.sheet.first, self.sheet.indptr, self.sheet.indices, self.sheet.stride,
-            np.zeros(self.problem.table.entries), self.sheet.r, self.sheet.extra, self.start,
-        )  # fmt: skip
+        p = np.zeros(self.problem.table.entries)
+        self.model = kernels.Model(p=p, **self.sheet._asdict())
         self.greedy = np.zeros((self.H, self.S), np.int64)
         self.V = np.zeros((self.H + 1, self.S))
 
@@ -101,17 +97,22 @@ class EpsilonGreedy(SeededLearner):
         start = np.zeros(self.S)
         start[nature.indices[begin:end]] = nature.p[begin:end]
         return kernels.Model(
-            self.sheet.first, nature.indptr, nature.indices, nature.stride, nature.p, nature.r,
-            np.zeros((1, 0)), start,
-        )  # fmt: skip
+            first=self.sheet.first,
+            indptr=nature.indptr,
+            indices=nature.indices,
+            stride=nature.stride,
+            p=nature.p,
+            r=nature.r,
+            extra=np.zeros((1, 0)),
+            start=start,
+        )
 
     def _learn(
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         walked, recorded = kernels.learn(
-            rng, self.own, episodes, self.explore, self.as_model(nature), nature.cumulative,
-            nature.position, self.model, self.counts.successors, self.counts.visits, self.V,
-            self.greedy, self.followed, *record,
+            rng, self.own, episodes, self.explore, nature, self.as_model(nature), self.model,
+            self.counts.arrays, Chosen(self.V, self.greedy), self.followed, record,
         )  # fmt: skip
         self.rows[:] = self.greedy
         return walked, recorded

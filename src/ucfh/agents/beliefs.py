@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import balls
+from ucfh._kernels import blame as kernels
 from ucfh._support.arrays import Floats, Ints
 from ucfh.confidence.sets import Sets
 from ucfh.confidence.values import Best, Bounds, Crossing
@@ -189,16 +189,8 @@ class ValueBeliefs:
         """The rows (H, S) of the policy that does most about the gap."""
         table = self.problem.table
         rows = np.zeros((self.problem.horizon, table.states), np.int64)
-        balls.explore(
-            table.first,
-            table.indptr,
-            table.indices,
-            table.stride,
-            n.successors,
-            n.visits,
-            blame / np.maximum(n.visits, 1),
-            rows,
-        )
+        gain = blame / np.maximum(n.visits, 1)
+        kernels.explore(table.arrays, n.arrays, gain, rows)
         return rows
 
     def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
@@ -209,16 +201,9 @@ class ValueBeliefs:
         table = self.problem.table
         leaving = self.best.lower_values(n, self.frozen)
         worth = self.best.mean_values(n, self.frozen)
-        loss = balls.loss_by_leaving(
-            table.indptr,
-            table.indices,
-            n.successors,
-            n.visits,
-            rows,
-            self.frozen,
-            worth,
-            leaving,
-            self.best.start(n),
+        start = self.best.start(n)
+        loss = kernels.loss_by_leaving(
+            table.arrays, n.arrays, rows, self.frozen, worth, leaving, start
         )
         if loss <= FEW_LEAVE * self.epsilon:
             self.watch = Watch(self.frozen, leaving)

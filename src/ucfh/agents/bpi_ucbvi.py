@@ -48,10 +48,11 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import online as kernels
+from ucfh._kernels.episodes import promise
+from ucfh._kernels.groups import Nature, Record
 from ucfh._kernels.online import CAP_HORIZON, LOWER_OF_BEST, Rule
 from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.online import Online, Record
+from ucfh.agents.online import Online
 from ucfh.counts import NEVER
 
 GROWTH = 1.02
@@ -98,7 +99,7 @@ class BPIUCBVI(Online):
 
     def gap_bound_now(self) -> float:
         """G at the start, of the policy planned last."""
-        table, H, (_, _, _, _, _, extra) = self.problem.table, self.H, self.sheet
+        table, H, extra = self.problem.table, self.H, self.sheet.extra
         G = np.zeros(self.S)
         for t in range(H - 1, -1, -1):
             first = t * table.stride
@@ -117,7 +118,7 @@ class BPIUCBVI(Online):
             bound = np.minimum(H, self.scale * width + (1 + self.scale * 3 / H) * after)
             bound[self.counts.visits[first : first + table.pairs] == 0] = H
             G = bound[self.rows[t] - first]
-        return float(kernels.promise(self.start, G))
+        return float(promise(self.start, G))
 
     def _plan(self) -> None:
         super()._plan()
@@ -133,7 +134,7 @@ class BPIUCBVI(Online):
         self.clock[0] += 1
 
     def _learn(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         seen, test = self.clock
         walked, recorded = super()._learn(rng, nature, int(min(episodes, test - seen)), record)

@@ -76,8 +76,6 @@ class Fiechter(Online):
         """Take the optimum of p^; what follows a pair without visits does not matter by now."""
         sheet = sheet_of(self.problem, told_rewards(self.problem, self.name))
         no_bonus, values = np.zeros_like(self.terms), np.zeros_like(self.V)
-        kernels.plan(
-            sheet, Rule(cap=NO_CAP), no_bonus, self.counts.successors, self.counts.visits,
-            self.G, self.Q, values, np.zeros_like(self.V), self.rows,
-        )  # fmt: skip
+        out = kernels.Outlook(self.Q, values, np.zeros_like(self.V), self.rows)
+        kernels.plan(sheet, Rule(cap=NO_CAP), no_bonus, self.counts.arrays, self.G, out)
         self.policy = self.problem.table.policy_of(self.rows)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ucfh._kernels import online as kernels
+from ucfh._kernels.episodes import promise
+from ucfh._kernels.groups import Nature, Record, Sheet
 from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
@@ -44,17 +46,6 @@ FIRST_TABLE = 1024
 """So many visits the tables of coefficients reach at first; they are doubled as needed."""
 
 
-class Record(NamedTuple):
-    """Policies that were followed one after the other: (k,) each.
-
-    first_episode is counted from the first of the episodes that were asked for.
-    """
-
-    first_episode: Ints
-    value: Floats
-    promised: Floats
-
-
 def check_scale(scale: float) -> float:
     """The factor of all bonuses, radii or widths: positive, and 1 changes nothing."""
     if not 0 < scale < float("inf"):
@@ -71,12 +62,17 @@ def told_rewards(problem: Problem, name: str) -> Rewards:
     return problem.rewards
 
 
-def sheet_of(problem: Problem, rewards: Rewards) -> kernels.Sheet:
-    """A problem's table and rewards, as the kernels take them."""
+def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
+    """A problem's table, rewards and start, as the kernels take them."""
     table = problem.table
-    extra = np.zeros((1, 0)) if rewards.successor is None else rewards.successor
-    return kernels.Sheet(
-        table.first, table.indptr, table.indices, table.stride, rewards.pair, extra
+    return Sheet(
+        first=table.first,
+        indptr=table.indptr,
+        indices=table.indices,
+        stride=table.stride,
+        r=rewards.pair,
+        extra=np.zeros((1, 0)) if rewards.successor is None else rewards.successor,
+        start=np.zeros(0) if problem.initial is None else problem.initial,
     )
 
 
@@ -130,7 +126,7 @@ class EveryEpisode(Agent):
 
     @abstractmethod
     def _learn(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         """Call the compiled loop: episodes walked, and policies put into the record."""
 
@@ -149,7 +145,7 @@ class EveryEpisode(Agent):
     def _promise(self, V: Floats) -> None:
         """Take the policy of ``rows``, which is hoped to earn V (S,) from each state."""
         self.policy = self.problem.table.policy_of(self.rows)
-        self.optimistic = kernels.promise(self.start, V)
+        self.optimistic = promise(self.start, V)
 
     def limits(self) -> Limits:
         """One episode, step by step."""
@@ -166,7 +162,7 @@ class EveryEpisode(Agent):
         self.planning_seconds += work_seconds() - started
         return self.done or not np.array_equal(before, self.rows)
 
-    def follow(self, rng: np.random.Generator, nature: kernels.Nature, episodes: int) -> LoopResult:
+    def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
         """Run that many episodes in one go, unless it settles before."""
         started, walked = work_seconds(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
@@ -294,10 +290,8 @@ class Online(EveryEpisode):
             self.G[:] = self.crowd_table[self.N]
 
     def _plan(self) -> None:
-        kernels.plan(
-            self.sheet, self.rule, self.terms, self.counts.successors, self.counts.visits,
-            self.G, self.Q, self.V, self.L, self.rows,
-        )  # fmt: skip
+        seen, out = self.counts.arrays, kernels.Outlook(self.Q, self.V, self.L, self.rows)
+        kernels.plan(self.sheet, self.rule, self.terms, seen, self.G, out)
         self._promise(self.V[0])
 
     def _catch_up(self) -> None:
@@ -314,11 +308,17 @@ class Online(EveryEpisode):
                 counts.successors[e] += 1
 
     def _learn(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
+        bonus = kernels.Bonus(
+            which=self.which,
+            tables=self.tables,
+            terms=self.terms,
+            crowding=self.crowd_table,
+            N=self.N,
+            G=self.G,
+        )
         return kernels.learn(
-            rng, episodes, self.enough, self.start, nature, self.sheet, self.rule, self.which,
-            self.tables, self.terms, self.crowd_table, self.counts.successors,
-            self.counts.visits, self.N, self.G, self.Q, self.V, self.L, self.rows,
-            self.followed, *record,
+            rng, episodes, self.enough, nature, self.sheet, self.rule, bonus, self.counts.arrays,
+            kernels.Outlook(self.Q, self.V, self.L, self.rows), self.followed, record,
         )  # fmt: skip

@@ -24,7 +24,7 @@ from math import e, log
 
 import numpy as np
 
-from ucfh._kernels import online as kernels
+from ucfh._kernels.episodes import promise
 from ucfh._kernels.online import LOWER_OF_PLAYED, Rule
 from ucfh._support.arrays import Floats
 from ucfh.agents.online import Online
@@ -57,5 +57,5 @@ class ORLC(Online):
 
     def _plan(self) -> None:
         super()._plan()
-        self.lower = 0.0 - kernels.promise(self.start, -self.L[0])
-        self.gap_bound = kernels.promise(self.start, self.V[0] - self.L[0])
+        self.lower = 0.0 - promise(self.start, -self.L[0])
+        self.gap_bound = promise(self.start, self.V[0] - self.L[0])

@@ -111,10 +111,8 @@ class Phased(Agent):
         n = self.n.visits
         for name, x in self.coefficients(np.maximum(n, 1.0)).items():
             self.terms[LINES[name]] = x
-        kernels.plan(
-            self.sheet, self.rule, self.terms, self.n.successors, n, np.zeros((0, 0)),
-            self.Q, self.V, np.zeros_like(self.V), self.rows,
-        )  # fmt: skip
+        out = kernels.Outlook(self.Q, self.V, np.zeros_like(self.V), self.rows)
+        kernels.plan(self.sheet, self.rule, self.terms, self.n.arrays, np.zeros((0, 0)), out)
 
     def plan(self) -> None:
         """Plan with what was learned."""

@@ -29,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import online as kernels
-from ucfh.agents.online import Record, SeededLearner
+from ucfh._kernels import draws as kernels
+from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh.agents.online import SeededLearner
 from ucfh.errors import InputError, check_count
 from ucfh.problem import Problem
 
@@ -50,27 +51,30 @@ class Sampler(SeededLearner):
 
     def _prepare(self) -> None:
         table = self.problem.table
-        self.p, self.aside = (
-            np.zeros((self.models, table.entries)),
-            np.zeros((self.models, table.rows)),
+        self.draws = kernels.Draws(
+            p=np.zeros((self.models, table.entries)), aside=np.zeros((self.models, table.rows))
         )
         self.V = np.zeros((self.H + 1, self.S))
 
+    @property
+    def posterior(self) -> kernels.Posterior:
+        """What is drawn, as the kernels take it."""
+        return kernels.Posterior(
+            prior=self.prior, apart=self.apart, kappa=self.kappa, pays=self.pays, cap=self.cap
+        )
+
     def _plan(self) -> None:
-        kernels.draw_models(
-            self.own, self.sheet.indptr, self.counts.successors, self.prior, self.apart,
-            self.kappa, self.p, self.aside,
-        )  # fmt: skip
-        kernels.plan_draws(self.sheet, self.cap, self.pays, self.p, self.aside, self.V, self.rows)
+        c, out = self.counts.successors, Chosen(self.V, self.rows)
+        kernels.draw_models(self.own, self.sheet.indptr, c, self.posterior, self.draws)
+        kernels.plan_draws(self.sheet, self.posterior, self.draws, out)
         self._promise(self.V[0])
 
     def _learn(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
-            rng, self.own, episodes, self.start, nature, self.sheet, self.cap, self.pays,
-            self.prior, self.apart, self.kappa, self.counts.successors, self.counts.visits,
-            self.p, self.aside, self.V, self.rows, self.followed, *record,
+            rng, self.own, episodes, nature, self.sheet, self.posterior, self.counts.arrays,
+            self.draws, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
 

@@ -29,9 +29,10 @@ from math import log, sqrt
 
 import numpy as np
 
-from ucfh._kernels import online as kernels
+from ucfh._kernels import rates as kernels
+from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.online import FIRST_TABLE, EveryEpisode, Record
+from ucfh.agents.online import FIRST_TABLE, EveryEpisode
 from ucfh.problem import Problem
 
 
@@ -88,6 +89,11 @@ class UCBH(EveryEpisode):
         while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
             self._tabulate(2 * self.tables.shape[1])
 
+    @property
+    def learned(self) -> kernels.Learned:
+        """What it has learned, as the kernels take it."""
+        return kernels.Learned(Q=self.Q, beta=self.beta, sums=self.sums)
+
     def _plan(self) -> None:
         self._promise(self.V[0])
 
@@ -99,18 +105,17 @@ class UCBH(EveryEpisode):
             state = table.state[row % table.pairs]
             kernels.update_q(
                 self.H, t, row, e, self.V[t + 1, s], self.sheet, self.bernstein,
-                self.tables, self.counts.visits, self.Q, self.sums, self.beta,
+                self.tables, self.counts.visits, self.learned,
             )  # fmt: skip
             best = kernels.greedy(t, state, table.first, table.stride, self.Q)
             self.rows[t, state], self.V[t, state] = best, min(float(self.H), self.Q[best])
 
     def _learn(
-        self, rng: np.random.Generator, nature: kernels.Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_rates(
-            rng, episodes, self.start, nature, self.sheet, self.bernstein, self.tables,
-            self.counts.successors, self.counts.visits, self.Q, self.sums, self.beta, self.V,
-            self.rows, self.followed, *record,
+            rng, episodes, nature, self.sheet, self.bernstein, self.tables, self.counts.arrays,
+            self.learned, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
 

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import balls, l1
-from ucfh._kernels.evi import expectation
+from ucfh._kernels.boxes import expectation
+from ucfh._kernels.groups import Planned
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import binary_excess, excess, portfolio_regret
 from ucfh._support.arrays import Floats, Ints
@@ -160,20 +161,14 @@ class Sets:
             policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
             kernel = l1.plan if self.kind == "l1" else balls.plan
             kernel(
-                table.first,
-                table.action,
-                table.indptr,
-                table.indices,
-                table.stride,
-                n.successors,
-                n.visits,
+                table.arrays,
+                n.arrays,
                 self._eta,
                 told.pair,
                 told.successor,
                 1.0 if optimistic else -1.0,
                 balls.TIE * H,
-                V,
-                policy,
+                Planned(V, policy),
             )
         if optimistic:
             return policy, min(self._at_start(V, n, 1.0) + slack, float(H))
@@ -193,16 +188,13 @@ class Sets:
         table, start = self.problem.table, self.problem.initial
         if start is not None:
             return float(start @ V[0])
-        at = table.entries_of(table.start)
         if self.box is not None:
             lo, hi = self.box.lo, self.box.hi
-            return float(expectation(at.start, at.stop, table.indices, lo, hi, V[0], sign))
-        c, visits, eta = n.successors, int(n.visits[-1]), float(self._eta[-1])
+            return float(expectation(table.start, table.arrays, lo, hi, V[0], sign))
+        row, layout, seen, eta = table.start, table.arrays, n.arrays, self._eta
         if self.kind == "l1":
-            return float(
-                l1.reach(at.start, at.stop, table.indices, c, visits, V[0], None, sign, eta)
-            )
-        return float(balls.reach(at.start, at.stop, table.indices, c, visits, V[0], sign, eta))
+            return float(l1.reach(row, layout, seen, eta, V[0], None, sign))
+        return float(balls.reach(row, layout, seen, eta, V[0], sign))
 
 
 def _kl_interval(p: Floats, n: Floats, budget: Floats) -> tuple[Floats, Floats]:

@@ -75,7 +75,9 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import balls
+from ucfh._kernels import balls, certificates
+from ucfh._kernels import blame as kernels
+from ucfh._kernels.groups import Planned
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import excess, lower_mean, portfolio_regret
 from ucfh._support.arrays import Floats, Ints
@@ -146,6 +148,15 @@ class Bounds:
     estimate: float = 0.0
     second: float = 0.0
     crossing: Crossing | None = None
+
+    @property
+    def arrays(self) -> certificates.Certified:
+        """The bounds as the kernels take them."""
+        return certificates.Certified(
+            U=self.U, L=self.L, W=self.W, D=self.D, E=self.E, M=self.M,
+            up=self.up, low=self.low, greedy=self.greedy, rival=self.rival, branch=self.branch,
+            x_up=self.x_up, x_low=self.x_low, x_pi=self.x_pi, x_ahead=self.x_ahead,
+        )  # fmt: skip
 
 
 class Best:
@@ -233,29 +244,23 @@ class Best:
         self.budget(counts)
         problem, table = self.problem, self.problem.table
         H, S = problem.horizon, problem.states
-        values: Any = [self.U.copy(), self.L.copy(), *(np.zeros((H + 1, S)) for _ in range(4))]
-        rows: Any = [np.zeros((H, S), np.int64) for _ in range(5)]
-        balls.certify(
-            table.first,
-            table.indptr,
-            table.indices,
-            table.stride,
-            counts.successors,
-            counts.visits,
-            self.eta_up,
-            self.eta_low,
-            self.eta_all,
-            self.r_up,
-            self.r_low,
-            self.r,
+        W, D, E, M = np.zeros((4, H + 1, S))
+        up, low, greedy, rival, branch = np.zeros((5, H, S), np.int64)
+        x_up, x_low, x_pi, x_ahead = self.found
+        b = Bounds(
+            U=self.U.copy(), L=self.L.copy(), W=W, D=D, E=E, M=M,
+            up=up, low=low, greedy=greedy, rival=rival, branch=branch,
+            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead,
+        )  # fmt: skip
+        certificates.certify(
+            table.arrays,
+            counts.arrays,
+            self.known,
             self.bonus,
             self.on["difference"],
             self.on["overlap"],
-            *values,
-            *rows,
-            *self.found,
+            b.arrays,
         )
-        b = Bounds(*values, *rows, *self.found)
         self.U, self.L = b.U, b.L
         b.upper = self.at_start(b.U, counts, 1.0, self.eta_up)
         b.estimate = self.at_start(b.E, counts, 0.0, self.eta_up)
@@ -278,6 +283,13 @@ class Best:
             below = max(b.L[t, s], b.U[t, s] - b.D[t, s])
             return Crossing(int(t), int(s), float(b.U[t, s]), float(below))
         return None
+
+    @property
+    def known(self) -> certificates.Known:
+        """Budgets and rewards as the kernels take them."""
+        return certificates.Known(
+            self.eta_up, self.eta_low, self.eta_all, self.r_up, self.r_low, self.r
+        )
 
     @property
     def bonus(self) -> Floats | None:
@@ -303,9 +315,7 @@ class Best:
             x = float(self.problem.initial @ V[0])
         else:
             table = self.problem.table
-            at, n = table.entries_of(table.start), int(counts.visits[-1])
-            c, radius = counts.successors, float(eta[-1])
-            x = float(balls.reach(at.start, at.stop, table.indices, c, n, V[0], sign, radius))
+            x = float(balls.reach(table.start, table.arrays, counts.arrays, eta, V[0], sign))
         return min(max(x + sign * self.rounding, 0.0), float(self.problem.horizon))
 
     def blame(self, counts: Counts, b: Bounds, by_difference: bool) -> Floats:
@@ -314,30 +324,13 @@ class Best:
         out, pays = np.zeros(table.rows), np.zeros(table.rows)
         if self.problem.rewards is None:
             pays[:-1] = (self.r_up - self.r_low).ravel()
-        balls.blame(
-            table.indptr,
-            table.indices,
-            counts.successors,
-            counts.visits,
-            self.eta_up,
-            self.eta_low,
-            self.eta_all,
+        kernels.blame(
+            table.arrays,
+            counts.arrays,
+            self.known,
             pays,
             self.bonus,
-            b.U,
-            b.L,
-            b.W,
-            b.D,
-            b.up,
-            b.low,
-            b.greedy,
-            b.rival,
-            b.branch,
-            b.x_up,
-            b.x_low,
-            b.x_pi,
-            b.x_ahead,
-            table.stride,
+            b.arrays,
             self.start(counts),
             by_difference,
             out,
@@ -365,19 +358,7 @@ class Best:
         """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
         table = self.problem.table
         W = np.zeros((len(rows) + 1, table.states))
-        balls.evaluate(
-            table.indptr,
-            table.indices,
-            table.stride,
-            counts.successors,
-            counts.visits,
-            eta,
-            r,
-            self.bonus,
-            rows,
-            sign,
-            W,
-        )
+        balls.evaluate(table.arrays, counts.arrays, eta, r, self.bonus, rows, sign, W)
         return W
 
     def by_scores(self, scores: dict[float, int], j: int) -> float:
@@ -394,19 +375,13 @@ class Best:
         V = np.zeros((H + 1, table.states))
         policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
         balls.plan(
-            table.first,
-            table.action,
-            table.indptr,
-            table.indices,
-            table.stride,
-            counts.successors,
-            counts.visits,
+            table.arrays,
+            counts.arrays,
             self.eta_all,
             self.r_low,
             self.bonus,
             -1.0,
             balls.TIE * H,
-            V,
-            policy,
+            Planned(V, policy),
         )
         return policy, self.at_start(V, counts, -1.0, self.eta_all)

@@ -104,11 +104,19 @@ def fixed_horizon_evi(
     if return_model:
         check_memory("p~", 8 * lines * rows.lo.size)
     V, policy = blank(rows.states, rows.actions, H)
-    model = (
-        np.arange(0, pairs + 1, rows.actions), rows.indptr, ALL_ACTIONS, rows.indices, stride,
-        rows.lo, rows.hi, pair, bonus, 1.0 if optimistic else -1.0,
-    )  # fmt: skip
-    run(model, V, policy, np.zeros(pairs, np.int32), threads)
+    model = evi.Model(
+        first=np.arange(0, pairs + 1, rows.actions),
+        indptr=rows.indptr,
+        action=ALL_ACTIONS,
+        indices=rows.indices,
+        stride=stride,
+        lo=rows.lo,
+        hi=rows.hi,
+        r=pair,
+        bonus=bonus,
+        sign=1.0 if optimistic else -1.0,
+    )
+    run(model, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
     if not return_model:
         return Plan(policy, V)
     p = np.zeros((lines, rows.lo.size))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh._kernels import exact as kernels
+from ucfh._kernels.evi import Swept
 from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
@@ -31,7 +32,8 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
     """Exact planning; p (entries,), r (1 or H, R) mean rewards."""
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
-    run(as_model(table, p, EXACT, Rewards(r)), V, policy, no_pivot, threads=None)
+    model = as_model(table, p, EXACT, Rewards(r))
+    run(model, Swept(V, policy, no_pivot), threads=None)
     return Plan(policy, V)
 
 
@@ -56,9 +58,7 @@ def return_variance(
     V = evaluate(table, p, mean_rewards(table, p, rewards), rows)
     W = np.zeros_like(V)
     kernels.variance(
-        table.indptr,
-        table.indices,
-        table.stride,
+        table.arrays,
         p,
         rewards.pair,
         rewards.successor,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
+from ucfh._kernels.boxes import expectation
 from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Rewards, Table
@@ -27,11 +28,6 @@ NO_BONUS = np.zeros((1, 0))
 """Rewards on the next state where there are none."""
 ALL_ACTIONS = np.zeros(0, np.int64)
 """The actions of rows where every state has all of them."""
-ALONE = (
-    np.zeros(0, np.int32), np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)),
-    np.zeros(0, np.int64),
-)  # fmt: skip
-"""What a thread shares that is alone."""
 
 
 def extended_value_iteration(
@@ -46,7 +42,8 @@ def extended_value_iteration(
     """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    run(as_model(table, lo, hi, rewards, optimistic), V, policy, pivot, threads)
+    model = as_model(table, lo, hi, rewards, optimistic)
+    run(model, evi.Swept(V, policy, pivot), threads)
     return Plan(policy, V)
 
 
@@ -54,18 +51,9 @@ def as_model(
     table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
 ) -> evi.Model:
     """What is planned for, as the kernels take it."""
-    return (
-        table.first,
-        table.indptr,
-        ALL_ACTIONS if table.pairs == table.states * table.actions else table.action,
-        ALL_IN_ORDER if table.is_dense else table.indices,
-        table.stride,
-        lo,
-        hi,
-        rewards.pair,
-        NO_BONUS if rewards.successor is None else rewards.successor,
-        1.0 if optimistic else -1.0,
-    )
+    bonus = NO_BONUS if rewards.successor is None else rewards.successor
+    sign = 1.0 if optimistic else -1.0
+    return evi.Model(*table.short_arrays, lo, hi, rewards.pair, bonus, sign)
 
 
 @cache
@@ -76,30 +64,24 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def run(
-    model: evi.Model,
-    V: Floats,
-    policy: NDArray[Any],
-    pivot: NDArray[np.int32],
-    threads: int | None = 1,
-) -> None:
-    """`evi.sweep` over all steps, by several threads where they have enough to do."""
-    H, S = policy.shape
-    if threads == 1 or model[5].size * H < WORTH_SHARING:
-        evi.sweep(H - 1, False, model, V, policy, pivot, ALONE)
+def run(model: evi.Model, out: evi.Swept, threads: int | None = 1) -> None:
+    """`evi.sweep`, by several threads where they have enough to do."""
+    H, S = out.policy.shape
+    if threads == 1 or model.lo.size * H < WORTH_SHARING:
+        evi.sweep(model, out)
         return
     workers = threads if threads is not None else os.cpu_count() or 1
-    shared = (
-        np.zeros(S, np.int32),
-        np.full(len(pivot), np.inf),
-        np.full(S, np.inf),
-        np.zeros((2, S)),
-        np.empty((H, min(S, BLOCKS * workers))),
-        np.zeros(2 * evi.APART * H + 1, np.int64),
+    shared = evi.Shared(
+        likely=np.zeros(S, np.int32),
+        upper=np.full(len(out.pivot), np.inf),
+        rival=np.full(S, np.inf),
+        Z=np.zeros((2, S)),
+        growth=np.empty((H, min(S, BLOCKS * workers))),
+        claims=np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    task = (model, V, policy, pivot, shared)
-    helpers = [_pool(workers - 1).submit(evi.sweep, H - 1, True, *task) for _ in range(workers - 1)]
-    evi.sweep(H - 1, False, *task)
+    task: Any = (evi.sweep_together, True, model, out, shared)
+    helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
+    evi.sweep_together(False, model, out, shared)
     for helper in helpers:
         if not helper.cancel():  # nobody waits for one that never began
             helper.result()
@@ -109,9 +91,8 @@ def start_value(
     table: Table, lo: Floats, hi: Floats, values: Floats, optimistic: bool = True
 ) -> float:
     """The best or worst mean of values (H+1, S) at the start, over the box of the start row."""
-    at = table.entries_of(table.start)
     sign = 1.0 if optimistic else -1.0
-    return float(evi.expectation(at.start, at.stop, table.indices, lo, hi, values[0], sign))
+    return float(expectation(table.start, table.arrays, lo, hi, values[0], sign))
 
 
 def optimistic_model(
@@ -133,7 +114,7 @@ class PhasePlanner:
     One phase of UCFH updates one pair, and so changes one row of M_k. What that cannot reach is
     not planned again: a state is, at step t, if it has the row, or if V_{t+1} changed in a
     state that may follow it. The value of a state is a function of V_{t+1} and of its rows alone
-    (`ucfh._kernels.evi`), so the result is that of planning afresh, to the bit.
+    (`ucfh._kernels.boxes`), so the result is that of planning afresh, to the bit.
 
     Args:
         table: the rows.
@@ -149,7 +130,7 @@ class PhasePlanner:
     def __init__(self, table: Table, horizon: int, optimistic: bool = True) -> None:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
-        self._pivot = np.zeros(table.pairs, np.int32)
+        self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
@@ -159,14 +140,12 @@ class PhasePlanner:
         None: any may.
         """
         model = as_model(self._table, lo, hi, rewards, self._optimistic)
-        plan: Any = (model, self.values, self.policy, self._pivot)
         if changed is None:
-            run(*plan)
+            run(model, self._out)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            resweep: Any = evi.resweep
-            resweep(changed, *self._before, *plan, ALONE)
+            evi.resweep(changed, *self._before, model, self._out)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:

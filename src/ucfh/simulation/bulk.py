@@ -25,8 +25,8 @@ from math import ceil, sqrt
 
 import numpy as np
 
+from ucfh._kernels import flows, sampling
 from ucfh._kernels import phase as graphs
-from ucfh._kernels import sampling
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Limits
 from ucfh.errors import InputError
@@ -52,13 +52,7 @@ NEVER_MET = 1e-280
 class Graph:
     """The graph of a phase (see `ucfh._kernels.phase`), and room for two flows through it."""
 
-    row: Ints
-    live: Bools
-    ptr: Ints
-    entry: Ints
-    to: Ints
-    met: Floats
-    unmet: Floats
+    paths: graphs.Paths
     share: float
     """h, the share of episodes that meet a live row, in double precision."""
     weight: Floats
@@ -67,35 +61,21 @@ class Graph:
     """(rows,) the most visits that one episode can make."""
 
     def __post_init__(self) -> None:
-        nodes, edges = len(self.row), len(self.to)
-        self.node_flow, self.edge_flow = np.zeros((2, nodes), int), np.zeros((2, edges), int)
-        self.node_part, self.edge_part = np.zeros((2, nodes), int), np.zeros((2, edges), int)
+        nodes, edges = len(self.paths.row), len(self.paths.to)
+        self.flow = flows.Flow(np.zeros((2, nodes), int), np.zeros((2, edges), int))
+        self.part = flows.Flow(np.zeros((2, nodes), int), np.zeros((2, edges), int))
 
     def send(self, rng: np.random.Generator, episodes: int) -> None:
         """Send so many episodes through; what became of them is the flow."""
-        p = (self.unmet, self.met)
-        sampling.flow(
-            rng, episodes, self.live, self.ptr, self.to, p, self.node_flow, self.edge_flow
-        )
+        flows.send(rng, episodes, self.paths, self.flow)
 
     def split(self, rng: np.random.Generator, first: int) -> None:
         """Take the first so many episodes out of the flow: they become the part."""
-        sampling.split_flow(
-            rng,
-            first,
-            self.live,
-            self.ptr,
-            self.to,
-            self.node_flow,
-            self.edge_flow,
-            self.node_part,
-            self.edge_part,
-        )
+        flows.split(rng, first, self.paths, self.flow, self.part)
 
     def keep_part(self) -> None:
         """Let the part take the place of the flow."""
-        self.node_flow, self.node_part = self.node_part, self.node_flow
-        self.edge_flow, self.edge_part = self.edge_part, self.edge_flow
+        self.flow, self.part = self.part, self.flow
 
 
 def make_graph(world: World, rows: Ints, live: Bools) -> Graph | None:
@@ -104,14 +84,13 @@ def make_graph(world: World, rows: Ints, live: Bools) -> Graph | None:
     None if no live row is ever met.
     """
     table, p = world.mdp.table, world.mdp.p
-    u, h, rest = graphs.meeting(rows, table.indptr, table.indices, p, live)
-    if h < NEVER_MET:
+    meets = graphs.meeting(table.arrays, p, rows, live)
+    if meets.h < NEVER_MET:
         return None
-    arrays = graphs.build_graph(rows, table.indptr, table.indices, p, live, u, h)
-    row, is_live, ptr, _, to, met, unmet = arrays
-    weight, spread = np.zeros(table.rows), np.zeros(table.rows)
-    graphs.expected_visits(row, is_live, ptr, to, met, unmet, weight, spread)
-    return Graph(*arrays, h / (h + rest), weight, spread)
+    paths = graphs.build_graph(table.arrays, p, rows, live, meets)
+    visits = graphs.Visits(np.zeros(table.rows), np.zeros(table.rows))
+    graphs.expected_visits(paths, visits)
+    return Graph(paths, meets.h / (meets.h + meets.rest), visits.expected, visits.most)
 
 
 class BulkPhase:
@@ -144,7 +123,7 @@ class BulkPhase:
         """Fill the stretch: until a limit is reached, or ``most`` episodes are over."""
         while not self.stretch.ended and not self._is_over():
             safe, mean = self._distances()
-            if mean * self.horizon <= WALK_STEPS * (1 + len(self.graph.to) / JUMP_EDGES):
+            if mean * self.horizon <= WALK_STEPS * (1 + len(self.graph.paths.to) / JUMP_EDGES):
                 self._walk(4 * ceil(mean) + 16)
             else:
                 size = safe if 2 * safe >= mean else mean
@@ -198,22 +177,15 @@ class BulkPhase:
         self.rng.bit_generator.state = after
 
     def _walk_graph(self, episodes: int) -> tuple[int, bool]:
-        g, seen, limits = self.graph, self.stretch.seen, self.limits
+        seen, limits = self.stretch.seen, self.limits
         walked, reached = graphs.walk_graph(
             self.rng,
             episodes,
-            g.row,
-            g.live,
-            g.ptr,
-            g.entry,
-            g.to,
-            g.met,
-            g.unmet,
+            self.graph.paths,
             self.world.position,
             limits.visits,
             limits.drop_surplus,
-            seen.visits,
-            seen.successors,
+            seen.arrays,
         )
         return int(walked), bool(reached)
 
@@ -221,47 +193,43 @@ class BulkPhase:
         """Send episodes; if they reach a limit, bisect to the one that does."""
         graph = self.graph
         graph.send(self.rng, episodes)
-        while self._reaches(graph.node_flow) and episodes > 1:
+        while self._reaches(graph.flow) and episodes > 1:
             half = episodes // 2
             graph.split(self.rng, half)
-            if self._reaches(graph.node_part):
+            if self._reaches(graph.part):
                 graph.keep_part()
                 episodes = half
             else:
-                if self._commit(graph.node_part, graph.edge_part, half):
+                if self._commit(graph.part, half):
                     return
                 episodes -= half
-        self._commit(graph.node_flow, graph.edge_flow, episodes)
+        self._commit(graph.flow, episodes)
 
-    def _reaches(self, node_flow: Ints) -> bool:
+    def _reaches(self, flow: flows.Flow) -> bool:
         """Whether a limit is reached, if these episodes come next."""
-        g, visits = self.graph, self.stretch.seen.visits
-        return bool(graphs.reaches(g.row, g.live, node_flow[1], visits, self.limits.visits))
+        paths, visits, limit = self.graph.paths, self.stretch.seen.visits, self.limits.visits
+        return bool(graphs.reaches(paths.row, paths.live, flow.nodes[1], visits, limit))
 
-    def _commit(self, node_flow: Ints, edge_flow: Ints, episodes: int) -> bool:
+    def _commit(self, flow: flows.Flow, episodes: int) -> bool:
         """Count episodes that came next, and the others between them; True if the cap cuts."""
         total = self._with_others(episodes)
         cut = self._passes_cap(total)
         if cut:
             kept = self._before_cap(episodes, total)
             graph = self.graph
-            if node_flow is graph.node_part:
+            if flow is graph.part:
                 graph.keep_part()
             graph.split(self.rng, kept)
-            node_flow, edge_flow = graph.node_part, graph.edge_part
-        g, seen, limits = self.graph, self.stretch.seen, self.limits
+            flow = graph.part
+        seen, limits = self.stretch.seen, self.limits
         reached = graphs.tally(
-            g.row,
-            g.live,
-            g.ptr,
-            g.entry,
-            node_flow[1],
-            edge_flow[1],
+            self.graph.paths,
+            flow.nodes[1],
+            flow.edges[1],
             self.world.position,
             limits.visits,
             limits.drop_surplus,
-            seen.visits,
-            seen.successors,
+            seen.arrays,
         )
         if not cut:
             self.stretch.episodes += total

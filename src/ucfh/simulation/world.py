@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ucfh._kernels import walk as kernels
-from ucfh._kernels.online import Nature
+from ucfh._kernels.groups import Nature
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError
@@ -93,11 +93,20 @@ class World:
 
     def as_nature(self) -> Nature:
         """The world as the compiled loops of learners take it."""
+        return self._nature
+
+    @cached_property
+    def _nature(self) -> Nature:
         mdp, table = self.mdp, self.mdp.table
         return Nature(
-            table.indptr, table.indices, self._cumulative, mdp.p, self.position,
-            mdp.mean_rewards, table.stride,
-        )  # fmt: skip
+            indptr=table.indptr,
+            indices=table.indices,
+            cumulative=self._cumulative,
+            p=mdp.p,
+            position=self.position,
+            r=mdp.mean_rewards,
+            stride=table.stride,
+        )
 
     def value(self, rows: Ints) -> float:
         """What the policy that takes rows (H, S) earns in an episode, exactly."""
@@ -113,37 +122,32 @@ class World:
         stretch: Stretch,
     ) -> None:
         """Walk at most so many more episodes, taking rows (H, S), until a limit is reached."""
-        mdp, table, seen = self.mdp, self.mdp.table, stretch.seen
+        mdp, seen = self.mdp, stretch.seen
         waiting = bool((limits.visits <= 0).any())
-        watch = limits.watch
-        scores = None if watch is None else np.zeros(1 if waiting else episodes)
+        watched = None
+        if limits.watch is not None:
+            scores = np.zeros(1 if waiting else episodes)
+            watched = kernels.Watched(limits.watch.rows, limits.watch.leaving, scores)
         steps = np.zeros((episodes, mdp.horizon), np.int64) if limits.steps else None
         walked, reached = kernels.walk(
             rng,
             1 if waiting else episodes,
             rows,
-            table.indptr,
-            table.indices,
-            self._cumulative,
-            self.position,
-            limits.visits,
-            limits.drop_surplus,
-            seen.visits,
-            seen.successors,
-            table.stride,
+            self._nature,
             mdp.rewards.pair,
             mdp.rewards.successor,
             mdp.noise == "bernoulli",
+            limits.visits,
+            limits.drop_surplus,
+            seen.arrays,
             None if self.mean_rewards is None else seen.rewards,
-            None if watch is None else watch.rows,
-            None if watch is None else watch.leaving,
-            scores,
+            watched,
             steps,
         )
         if steps is not None:
             seen.steps = np.concatenate([seen.steps.reshape(-1, mdp.horizon), steps[:walked]])
-        if scores is not None:
-            seen.scores = np.concatenate([seen.scores, scores[:walked]])
+        if watched is not None:
+            seen.scores = np.concatenate([seen.scores, watched.scores[:walked]])
         stretch.episodes += int(walked)
         stretch.ended = bool(reached) or waiting
 

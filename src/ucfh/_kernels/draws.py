@@ -1,0 +1,135 @@
+"""Learners that plan for draws of their model: drawing, planning and learning in one loop."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
+from ucfh._kernels.episodes import promise, same, take_up, walk_once
+from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
+from ucfh._kernels.online import TIE
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Posterior(NamedTuple):
+    """What is drawn, and how it is planned for.
+
+    A row is Dirichlet with parameters (c + prior)/kappa, and apart/kappa for one more state, which
+    pays so much in each step that is left. V is at most what is left, H - t, if there is a cap.
+    """
+
+    prior: float
+    apart: float
+    kappa: float
+    pays: float
+    cap: bool
+
+
+class Draws(NamedTuple):
+    """J draws of every row: p (J, entries), and aside (J, rows) for the one more state."""
+
+    p: Floats
+    aside: Floats
+
+
+@njit(cache=True, nogil=True)
+def draw_models(
+    rng: np.random.Generator, indptr: Ints, c: Ints, posterior: Posterior, out: Draws
+) -> None:
+    """Draw every row from its posterior; indptr (rows+1,), c (entries,)."""
+    prior, apart, kappa = posterior.prior, posterior.apart, posterior.kappa
+    p, aside = out.p, out.aside
+    for j in range(len(p)):
+        for row in range(len(indptr) - 2):
+            begin, end = indptr[row], indptr[row + 1]
+            total, aside[j, row] = 0.0, 0.0
+            if apart > 0.0:
+                aside[j, row] = total = rng.standard_gamma(apart / kappa)
+            elif end == begin + 1:
+                p[j, begin] = 1.0
+                continue
+            most = begin
+            for e in range(begin, end):
+                shape = (c[e] + prior) / kappa
+                p[j, e] = rng.standard_gamma(shape) if shape > 0.0 else 0.0
+                total += p[j, e]
+                most = e if c[e] > c[most] else most
+            if total > 0.0:
+                for e in range(begin, end):
+                    p[j, e] /= total
+                aside[j, row] /= total
+            else:  # all of them below the smallest number: as good as one
+                p[j, most] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) -> None:
+    """Plan for the best of J draws, row by row."""
+    first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
+    r, extra, p, aside, V, rows = sheet.r, sheet.extra, draws.p, draws.aside, out.V, out.rows
+    H, S = rows.shape
+    for t in range(H - 1, -1, -1):
+        line, left, extra_t = min(t, len(r) - 1), H - 1 - t, extra[min(t, len(extra) - 1)]
+        for s in range(S):
+            best = -inf
+            for k in range(first[s], first[s + 1]):
+                row = t * stride + k
+                q = -inf
+                for j in range(len(p)):
+                    x = aside[j, row] * posterior.pays * left
+                    for e in range(indptr[row], indptr[row + 1]):
+                        x += p[j, e] * (
+                            V[t + 1, indices[e]] + (extra_t[e] if extra_t.size else 0.0)
+                        )
+                    q = max(q, x)
+                q += r[line, k]
+                if q > best + TIE * H:
+                    best, rows[t, s] = q, row
+            V[t, s] = min(best, left + 1.0) if posterior.cap else best
+
+
+@njit(cache=True, nogil=True)
+def learn_by_draws(
+    rng: np.random.Generator,
+    own: np.random.Generator,
+    episodes: int,
+    nature: Nature,
+    sheet: Sheet,
+    posterior: Posterior,
+    seen: Seen,
+    draws: Draws,
+    out: Chosen,
+    followed: Ints,
+    record: Record,
+) -> Progress:
+    """Walk an episode, count, draw models, plan, again and again; ``own`` draws the models.
+
+    Stops early if there is no room for another record. followed (H, S): the rows of the policy
+    recorded last.
+    """
+    rows, c, n = out.rows, seen.c, seen.n
+    H = len(rows)
+    path, recorded = np.empty(H + 1, np.int64), 0
+    for episode in range(episodes):
+        if not same(rows, followed):
+            if recorded == len(record.value):
+                return Progress(episode, recorded)
+            record.first_episode[recorded] = episode
+            record.promised[recorded] = promise(sheet.start, out.V[0])
+            record.value[recorded] = take_up(nature, rows, followed)
+            recorded += 1
+        walk_once(rng, nature, rows, path)
+        s = nature.indices[path[0]]
+        for t in range(H):
+            n[rows[t, s]] += 1
+            c[nature.position[path[t + 1]]] += 1
+            s = nature.indices[path[t + 1]]
+        draw_models(own, sheet.indptr, c, posterior, draws)
+        plan_draws(sheet, posterior, draws, out)
+    return Progress(episodes, recorded)

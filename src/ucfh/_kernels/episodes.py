@@ -1,0 +1,67 @@
+"""What all loops of learners do: walk an episode, and record a policy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import njit
+from ucfh._kernels.groups import Nature
+from ucfh._kernels.walk import draw
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
+    """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
+    s, row = 0, len(nature.indptr) - 2
+    for t in range(len(rows) + 1):
+        if t > 0:
+            row = rows[t - 1, s]
+        e = draw(rng.random(), nature.indptr[row], nature.indptr[row + 1], nature.cumulative)
+        path[t] = e
+        s = nature.indices[e]
+    return int(s)
+
+
+@njit(cache=True, nogil=True)
+def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
+    """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
+    H, S = rows.shape
+    followed[:] = rows
+    v, w = np.empty(S), np.zeros(S)
+    for t in range(H - 1, -1, -1):
+        for s in range(S):
+            row = rows[t, s]
+            x = nature.r[min(t, len(nature.r) - 1), row - t * nature.stride]
+            for e in range(nature.indptr[row], nature.indptr[row + 1]):
+                x += nature.p[e] * w[nature.indices[e]]
+            v[s] = x
+        v, w = w, v
+    x = 0.0
+    for e in range(nature.indptr[-2], nature.indptr[-1]):
+        x += nature.p[e] * w[nature.indices[e]]
+    return float(x)
+
+
+@njit(cache=True, nogil=True)
+def promise(start: Floats, v: Floats) -> float:
+    """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
+    if start.size == 0:
+        return float(v.max())
+    x = 0.0
+    for s in range(v.size):
+        x += start[s] * v[s]
+    return x
+
+
+@njit(cache=True, nogil=True)
+def same(a: Ints, b: Ints) -> bool:
+    """Whether two policies (H, S) take the same rows."""
+    for t in range(a.shape[0]):
+        for s in range(a.shape[1]):
+            if a[t, s] != b[t, s]:
+                return False
+    return True
