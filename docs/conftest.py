@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-# the site's own code needs Sphinx, which tests do not
-collect_ignore_glob = ["conf.py", "_ext/*", "_build/*"]
+# the code of the site needs Sphinx, which tests do not; and a conftest has no examples
+collect_ignore_glob = ["conf*.py", "_ext/*", "_build/*"]
 
 
 @pytest.fixture(autouse=True)

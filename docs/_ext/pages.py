@@ -1,7 +1,7 @@
 """Parts of pages that are made from the package itself, so that they cannot go stale.
 
-``{names}`` lists the public names, ``{commands}`` the help of every command, ``{learners}`` and
-``{problems}`` what has a name.
+``{names}`` lists the public names, ``{commands}`` the help of every command, ``{sources}`` where
+learners come from, ``{learners}`` and ``{problems}`` what they say of themselves.
 """
 
 from __future__ import annotations
@@ -69,12 +69,18 @@ def commands() -> Iterator[str]:
         yield f"## ucfh {name}\n\n```text\n{_help(name)}\n```"
 
 
+def sources() -> Iterator[str]:
+    """Every learner and where it comes from."""
+    from ucfh.agents.registry import AGENTS, agent_class
+
+    rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
+    yield _table(["learner", "source"], rows)
+
+
 def learners() -> Iterator[str]:
     """What every learner says of itself."""
     from ucfh.agents.registry import AGENTS, agent_class, parameters_of
 
-    rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
-    yield _table(["learner", "source"], rows)
     for name in AGENTS:
         cls = agent_class(name)
         facts = {
@@ -111,17 +117,20 @@ def _parameters(found: re.Match[str]) -> str:
     return re.sub(r"^    ([\w, ]+):", r"- **\1**:", joined, flags=re.MULTILINE)
 
 
+MADE = (names, commands, sources, learners, problems)
+
+
 class Generated(SphinxDirective):
     """A directive whose Markdown is made by the function of its name."""
 
     def run(self) -> list[nodes.Node]:
         """Sphinx calls this."""
-        made = {x.__name__: x for x in (names, commands, learners, problems)}[self.name]
+        made = {x.__name__: x for x in MADE}[self.name]
         return self.parse_text_to_nodes("\n\n".join(made()), allow_section_headings=True)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this."""
-    for made in (names, commands, learners, problems):
+    for made in MADE:
         app.add_directive(made.__name__, Generated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
