@@ -145,11 +145,6 @@ def test_no_kernel_is_written_twice() -> None:
                 seen[text] = f"{node.name} of {path.name}"
 
 
-def test_kernels_are_short_files() -> None:
-    for path in KERNELS:
-        assert len(path.read_text().splitlines()) <= 400, path.name
-
-
 def test_kernels_are_compiled_in_one_way() -> None:
     """Or some would fail where compiled code cannot be kept."""
     for path in KERNELS:
