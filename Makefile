@@ -1,5 +1,6 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
 # make test   install into .venv, then lint, types, doctests and tests
+# make quick  the same without the tests that take long or compile much: under a minute
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
 # make verify long statistical checks (about half an hour)
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 
-.PHONY: run test lint format docs links verify report bench clean
+.PHONY: run quick test lint format docs links verify report bench clean
 
 $(VENV)/.installed: pyproject.toml
 	python3 -m venv $(VENV)
@@ -43,6 +44,10 @@ lint: $(VENV)/.installed-dev
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile
 
+# what a change breaks most often, in less than a minute once code is compiled
+quick: lint
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" tests
+
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -57,7 +62,7 @@ links: $(VENV)/.installed-docs
 	$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
 verify: $(VENV)/.installed-dev
-	$(BIN)/pytest -n 2 -rP verify
+	$(BIN)/pytest -n 2 -rP tests/slow
 
 report: $(VENV)/.installed
 	$(BIN)/ucfh study all --out results

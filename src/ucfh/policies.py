@@ -1,4 +1,4 @@
-"""Policies in files: .csv, for spreadsheets, and .json; docs/formats.md describes both."""
+"""Policies in files: .csv, for spreadsheets, and .json; docs/howto/formats.md describes both."""
 
 from __future__ import annotations
 

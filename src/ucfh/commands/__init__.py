@@ -1,1 +1,1 @@
-"""What each command does: loaded only when it is run, so that help comes at once."""
+"""The commands: one file each, options and body together; help loads nothing heavy."""

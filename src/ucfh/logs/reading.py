@@ -105,7 +105,7 @@ def read_log(
     accept_losses: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Log:
-    """Count what a log shows; the module says which rows count, docs/logs.md the format.
+    """Count what a log shows; the module says which rows count, docs/howto/logs.md the format.
 
     Args:
         path: a .csv, .jsonl or .parquet file; the first two also zipped, as .csv.gz.

@@ -26,7 +26,7 @@ def write_log(
     seed: int = 0,
     force: bool = False,
 ) -> None:
-    """Walk episodes and write a .csv log of them; docs/logs.md describes it.
+    """Walk episodes and write a .csv log of them; docs/howto/logs.md describes it.
 
     Args:
         mdp: the problem; its names label the states and actions.

@@ -1,4 +1,6 @@
-"""MDPs in files: .json, for people, .npz, for large models, and PRISM's .tra; see docs/formats.md.
+"""MDPs in files: .json, for people, .npz, for large models, and PRISM's .tra.
+
+docs/howto/formats.md describes them.
 
 Writing and reading back gives the same model to the last bit. So a row whose probabilities sum
 to 1 up to the rounding of the sum itself is kept as it is read, not divided by its sum again

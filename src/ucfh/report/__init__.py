@@ -1,1 +1,1 @@
-"""Figures for people."""
+"""What studies found, as a page for people: sections, words, tables and figures."""
