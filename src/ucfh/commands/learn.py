@@ -142,7 +142,7 @@ def learn(
     else:
         print_summary(problem, mdp, learner, hidden, run)
     # told first, so that a full disk costs no more than the files
-    title = f"{problem}: {agent.upper()}, {_method(learner)}"
+    title = f"{problem}: {learner.name}, {_method(learner)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
         "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),
@@ -319,7 +319,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         lines |= certificate_lines(known, mdp.problem)
     value = mdp.value(run.policy)
     lines |= {
-        "truth": f"the policy really earns {value:.6g} per episode, the best one {run.optimal:.6g} "
+        "truth": f"this policy really earns {value:.6g}, the best one {run.optimal:.6g} "
         f"(loss {max(0.0, run.optimal - value):.3g})",
         "took": f"{run.seconds:.2f} s, and {compile_seconds():.2f} s to compile or load code",
     }
