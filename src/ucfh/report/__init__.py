@@ -1,1 +1,1 @@
-"""Figures for people."""
+"""Reports for people: sections, their words, and the HTML page."""
