@@ -32,7 +32,7 @@ from ucfh.planning import occupancy
 from ucfh.problem import MDP
 
 MANY, BATCH = 2_000_000, 2_000_000
-"""Stationary policies that are tried at most, and numbers computed with at once."""
+"""The most stationary policies that are tried, and the size of a batch of numbers."""
 
 
 def category(x: Any) -> Ints:
@@ -44,7 +44,9 @@ def category(x: Any) -> Ints:
     """
     given = np.asarray(x, float)
     if not (given >= 0).all():
-        raise InputError("importance and knownness are of numbers that are at least 0")
+        raise InputError(
+            "importance and knownness need numbers of at least 0: check weights and visits"
+        )
     _, exponent = np.frexp(given)
     z = np.ldexp(1.0, np.minimum(exponent, 63) - 1)
     return np.where(given >= 1, z, 0.0).astype(np.int64)
@@ -109,7 +111,7 @@ def weights_by_row(mdp: MDP, policy: Any) -> Floats:
 def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Floats, Floats]:
     """(sigma^2_t(s), d_t(s)), both (H, S): local variances, and how likely each state is.
 
-    In the MDP, or with p (H, entries) in its place. The noise of rewards is not in it.
+    In the MDP, or with p (H, entries) in its place. The noise of rewards is not included.
     """
     table, H = mdp.table, mdp.horizon
     rows = table.rows_of(policy, H)
@@ -161,7 +163,7 @@ def _paid(mdp: MDP, t: int, row: int) -> Floats:
 
 
 def best_stationary(mdp: MDP) -> tuple[float, int]:
-    """The most that a policy which does not look at t earns, and how many there are: all are tried.
+    """The most that a policy that does not look at t earns, and how many there are; tries all.
 
     >>> from ucfh import make
     >>> mdp = make("tutoring:horizon=4")
@@ -172,12 +174,16 @@ def best_stationary(mdp: MDP) -> tuple[float, int]:
     """
     table, H, S = mdp.table, mdp.horizon, mdp.states
     if table.stages > 1:
-        raise InputError("its transitions depend on t: pass an MDP in which they do not")
+        raise InputError(
+            "the transitions of the MDP depend on t: pass an MDP with stationary transitions"
+        )
     choices = np.diff(table.first)
     policies = prod(choices.tolist())
     if policies > MANY:
         least = f"2^{policies.bit_length() - 1}"  # a float may be too small for it
-        raise InputError(f"{least} stationary policies are too many to try: {MANY} at most")
+        raise InputError(
+            f"{least} stationary policies are too many to try: pass an MDP with {MANY} or fewer"
+        )
     P = np.zeros((table.pairs, S))
     inside = slice(0, int(table.indptr[table.start]))
     P[table.row_of_entry[inside], table.indices[inside]] = mdp.p[inside]

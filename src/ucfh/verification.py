@@ -11,7 +11,7 @@ variances. Each claim becomes a line: what is predicted, what was measured, how 
     planning    if the true MDP is in the sets, V~ >= V*
     updates     at most U_max (printed: can be exceeded), or SA (ceil(log2(cut-off/(m w_min))) + 1)
     identity    V - V~ is the sum of one-step differences
-    Theorem 1   at most so many episodes are worse than epsilon, with probability 1 - delta
+    Theorem 1   episodes worse than epsilon are bounded in number, with probability 1 - delta
 
 A claim with a probability is refuted if an exact binomial test says so at the level `SURE`; the
 others if a single phase contradicts them. Claims of the printed text that are known to be wrong, or
@@ -39,10 +39,10 @@ SURE = 1e-4
 
 @dataclass(frozen=True)
 class Line:
-    """One claim: what is predicted (at most, unless it says so) and what was measured.
+    """One claim: what is predicted (an upper bound, unless it says so) and what was measured.
 
     Attributes:
-        claim: which, and in words.
+        claim: its name, and what it says.
         predicted, measured: numbers.
         holds: whether what was measured agrees with it.
         proved: whether it must hold; a claim that is only printed may fail.
@@ -75,13 +75,13 @@ class PhaseReading:
 
 @dataclass
 class CheckedRun:
-    """One run, its phases, and what was seen in each."""
+    """One run, its phases, and what was measured in each."""
 
     run: Run
     readings: list[PhaseReading]
 
     def episodes(self, keep: Callable[[PhaseReading], bool]) -> int:
-        """Episodes of the phases that are kept; the endless one does not count."""
+        """The number of episodes of the phases to keep; the endless last phase has none."""
         pairs = zip(self.run.rows, self.readings, strict=True)
         return sum(row.episodes for row, reading in pairs if keep(reading))
 
@@ -95,7 +95,7 @@ def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Check
 
     run = simulate(mdp, agent, episodes, seed, on_phase=look)
     if run.interrupted:
-        raise KeyboardInterrupt  # part of a life says nothing of the whole
+        raise KeyboardInterrupt  # part of a lifetime says nothing about the whole
     return CheckedRun(run, readings)
 
 
@@ -122,7 +122,7 @@ def read(mdp: MDP, agent: UCFH) -> PhaseReading:
 
 
 def refuted(failures: int, trials: int, chance: float) -> bool:
-    """Whether so many failures are too many for a chance, by the exact binomial tail."""
+    """Whether that many failures refute a chance, by the exact binomial tail."""
     tail = sum(
         comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
         for k in range(failures, trials + 1)
@@ -145,11 +145,11 @@ def verify(
 
     Args:
         mdp: the problem; the learner is told rewards, successors and start.
-        epsilon, delta: what it is asked for.
+        epsilon, delta: the accuracy and the failure probability asked of it.
         variant: "paper" or "corrected".
         confidence: "paper" or "kl".
-        runs: lifetimes, with seeds that begin at ``seed``.
-        make: what makes the learner; another one shows what the checks find.
+        runs: the number of lifetimes, with random seeds from ``seed``.
+        make: makes the learner; a faulty one shows what the checks find.
         progress: called with the number of lifetimes done.
 
     >>> from ucfh import make as problem
@@ -191,7 +191,7 @@ def _phase_lines(lives: list[CheckedRun], epsilon: float, horizon: int) -> list[
 
 
 def _life_lines(lives: list[CheckedRun], agent: UCFH) -> list[Line]:
-    """Claims about whole lives, with a probability."""
+    """Claims about whole lifetimes, with a probability."""
     c, delta, trials = agent.constants, agent.delta, len(lives)
     printed = c.printed
     lost = sum(not all(x.captured for x in life.readings) for life in lives)
@@ -202,8 +202,8 @@ def _life_lines(lives: list[CheckedRun], agent: UCFH) -> list[Line]:
     bound = c.episode_bound
     worse = sum(x > bound for x in mistakes)
     return [
-        Line("Lemma 1: share of lives in which the MDP leaves the sets", delta / 2, lost / trials,
-             not refuted(lost, trials, delta / 2)),
+        Line("Lemma 1: share of lifetimes in which the MDP leaves the sets", delta / 2,
+             lost / trials, not refuted(lost, trials, delta / 2)),
         Line("Lemma 2: unbalanced episodes", bound, max(unbalanced),
              not refuted(sum(x > bound for x in unbalanced), trials, delta / 2), not printed),
         Line("updates, as corrected", most, updates, updates <= most),

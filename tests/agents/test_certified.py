@@ -496,7 +496,7 @@ def test_a_run_cannot_go_on_as_another_one(tmp_path: Path) -> None:
     run.save(tmp_path / "run.npz")
     for other in ({"confidence": "kt"}, {"schedule": "doubling"}, {"without": ("sparse",)}):
         agent = CertifiedUCFH(CHAIN.problem, 0.2, 0.1, **other)
-        with pytest.raises(InputError, match="cannot go on"):
+        with pytest.raises(InputError, match="cannot continue"):
             simulate(CHAIN, agent, resume=Run.load(tmp_path / "run.npz"))
 
 

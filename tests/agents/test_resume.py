@@ -135,7 +135,7 @@ def test_a_learner_that_keeps_what_it_is_given_does_not_reach_the_old_run() -> N
 
 def test_a_run_is_not_cut_shorter() -> None:
     run = simulate(MDP, learner("ucfh"), 50)
-    with pytest.raises(InputError, match="has 50 episodes already, more than 49: pass at least 50"):
+    with pytest.raises(InputError, match="already has 50 episodes, more than 49: pass at least 50"):
         simulate(MDP, learner("ucfh"), 49, resume=run)
 
 

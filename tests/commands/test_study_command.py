@@ -156,7 +156,7 @@ def test_failures_are_named_and_tried_again(mine: Path, capsys: Capture) -> None
     assert err.startswith("ucfh: odd ()")
     code, out, err = run(capsys, "study", spec(grid("odd")), "--workers", "1", "--out", "odd")
     assert code == 1
-    assert "no job has a result" in out
+    assert "No job has a result yet." in out
 
 
 @pytest.mark.usefixtures("mine")

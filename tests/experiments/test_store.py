@@ -147,7 +147,7 @@ def test_what_is_no_folder_of_results(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.tex").write_text("mine")
-    with pytest.raises(InputError, match=r"other files \(thesis.tex\): pass a new one"):
+    with pytest.raises(InputError, match=r"other files \(thesis.tex\): pass a new folder"):
         Store(other, write=True)
     assert [path.name for path in other.iterdir()] == ["thesis.tex"]
     for folder in (other, tmp_path / "none"):
@@ -173,7 +173,7 @@ def test_what_is_no_database_of_results(tmp_path: Path) -> None:
     db.commit()
     db.close()
     for write in (False, True):
-        with pytest.raises(InputError, match="no file of results"):
+        with pytest.raises(InputError, match="not a results file"):
             Store(tmp_path, write=write)
     path.unlink()
     path.mkdir()
@@ -186,14 +186,14 @@ def test_a_later_format_is_refused(full: Path) -> None:
     db.execute("pragma user_version = 2")
     db.close()
     for write in (False, True):
-        with pytest.raises(InputError, match="no file of results that this version reads"):
+        with pytest.raises(InputError, match="not a results file that this version reads"):
             Store(full, write=write)
 
 
 def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
     """As a kill while it was made leaves it."""
     (tmp_path / FILE).touch()
-    with pytest.raises(InputError, match=r"no file of results|run a study first"):
+    with pytest.raises(InputError, match=r"not a results file|run a study first"):
         Store(tmp_path)
     store = Store(tmp_path, write=True)
     for job in asked().jobs():
@@ -211,7 +211,7 @@ def test_a_file_that_was_cut_is_never_taken_for_a_whole_one(full: Path, tmp_path
         cut.mkdir()
         (cut / FILE).write_bytes(whole[:length])
         for write in (False, True):
-            with pytest.raises(InputError, match=r"damaged|no file of results"):  # noqa: PT012
+            with pytest.raises(InputError, match=r"damaged|not a results file"):  # noqa: PT012
                 store = Store(cut, write=write)
                 try:
                     store.done()

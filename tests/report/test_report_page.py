@@ -139,7 +139,7 @@ def test_figures_are_pictures(read: Reader) -> None:
 
 def test_text_is_as_given(read: Reader) -> None:
     assert read.texts("h2", id="study-mistakes-title") == ["1 " + ODD]
-    assert read.texts("caption")[0] == "TextTable 1.1. " + TABLE.caption
+    assert read.texts("caption")[0] == "Table 1.1. " + TABLE.caption
     assert "And <i>here</i>." in read.texts("p")
     assert read.texts("dt") == list(ABOUT)
     assert read.texts("dd") == list(ABOUT.values())
@@ -197,7 +197,7 @@ def test_any_text_comes_back(texts: list[str]) -> None:
     assert read.texts("title") == read.texts("h1") == [title]
     assert read.texts("h2", id="study-a-title") == ["1 " + title]
     assert read.texts("p")[1:3] == [predicted, seen]
-    assert read.texts("caption") == ["TextTable 1.1. " + caption]
+    assert read.texts("caption") == ["Table 1.1. " + caption]
     assert read.texts("th") == [column, "", name]
     assert read.texts("td") == [cell]
     assert read.texts("dt") == read.texts("dd") == [about]

@@ -109,7 +109,7 @@ def test_caps_on_phases_that_wait_for_what_hardly_ever_happens(
 
 def test_what_is_never_met_is_an_error_without_a_cap() -> None:
     mdp = behind(1e-308)
-    with pytest.raises(InputError, match="cap the number of episodes"):
+    with pytest.raises(InputError, match=r"pass episodes=N \(--episodes N\)"):
         simulate(mdp, UCFH(mdp.problem, 0.5, 0.1))
 
 

@@ -59,20 +59,20 @@ def no_room(self: Any) -> Limits:
 
 FAULTS = [
     (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
-     r"policy has shape \(2, 2\) and type float64: whole numbers \(4, 3\)"),
-    (broken(_promise=lost), "optimistic = inf: V~ from the start, or NaN"),
+     r"policy has shape \(2, 2\) and type float64: use integers \(4, 3\)"),
+    (broken(_promise=lost), "optimistic = inf: set V~ from the start, or NaN"),
     (broken(limits=always(3)), "limits.. returns a int: return a Limits, or None"),
     (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
-    (broken(limits=no_room), "visits has -1: 0"),
+    (broken(limits=no_room), "visits has -1: use 0"),
     (broken(settings=always({"agent": "x", "a": np.ones(2)})), "cannot be written as JSON"),
     (broken(settings=always({"epsilon": 1})), 'settings.. has no "agent"'),
-    (broken(state=always({"x": [None, 3]})), "state.. has 'x', which is no array"),
-    (broken(_plan=wrong_action), r"in mid-run, policy\[0, 2\] = 1: the state has no such action"),
-    (broken(_plan=restless, scale=0.01), "two runs with one seed differ"),
-    (broken(state=always({})), "restore.. does not take what state.. gave"),
+    (broken(state=always({"x": [None, 3]})), "state.. has 'x', which is not an array"),
+    (broken(_plan=wrong_action), r"during a run, policy\[0, 2\] = 1: the state has no such action"),
+    (broken(_plan=restless, scale=0.01), "two runs with the same seed differ"),
+    (broken(state=always({})), "restore.. does not accept what state.. returned"),
     (broken(state=forgetful, rule=Rule(), scale=0.005),
-     "restored from state.. it goes on differently"),
-    (broken(_count=other_steps, scale=1e-3), "follow.. gives another run than observe"),
+     "restored from state.. it continues differently"),
+    (broken(_count=other_steps, scale=1e-3), "follow.. gives a different run than observe"),
 ]  # fmt: skip
 
 

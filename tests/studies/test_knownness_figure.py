@@ -99,8 +99,8 @@ def test_text_is_made_of_the_numbers() -> None:
     figure = knownness_figure(BY_HAND, "chain:n=5")
     assert figure.name == "knownness-chain-n-5"
     assert "2e11 of 3e11 episodes are in unbalanced phases" in figure.caption
-    assert "off by at most 0.016, where Lemma 3 allows epsilon = 0.25" in figure.caption
-    assert "b, episode 1e9: unbalanced, too full are 2; c, episode 3e11: balanced" in figure.alt
+    assert "off by at most 0.016, and Lemma 3 allows epsilon = 0.25" in figure.caption
+    assert "b, episode 1e9: unbalanced, cells too full: 2; c, episode 3e11: balanced" in figure.alt
     never = {**BY_HAND, "phases": {**BY_HAND["phases"], "balanced": [False] * 4}}
     assert "3e11 of 3e11" in (caption := knownness_figure(never, "x").caption)
     assert "no phase is balanced" in caption

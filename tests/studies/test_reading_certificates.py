@@ -49,10 +49,10 @@ def test_the_sets_that_take_fewest_episodes_are_told() -> None:
     found = read(many("methods"))
     middle = median(100 + k for k in range(20))
     assert found.seen[0] == (
-        f'With "best" a certificate takes the fewest episodes on 2 of 2 problems (medians of '
+        f'With "best", a certificate takes the fewest episodes on 2 of 2 problems (medians of '
         f"{number(middle)}, 2 times fewer than the next best), and none of 120 certified policies "
-        "was worse than epsilon. It is told apart from every other kind on 2 of 2 (exact "
-        "signed-rank tests, Holm's correction at 5 %, 20 runs of each kind)."
+        "was worse than epsilon. It is significantly different from every other kind on 2 of 2 "
+        "(exact signed-rank tests, Holm's correction at 5 %, 20 runs of each kind)."
     )
     [table] = found.tables
     assert table.columns == ["problem", "l1", "kt", "best"]
@@ -70,8 +70,8 @@ def test_what_is_not_told_apart_is_not_claimed() -> None:
         for k in range(20)
         for kind, offset in (("kt", 1), ("best", 0))
     ]
-    assert "told apart from every other kind on 0 of 1" in read(runs).seen[0]
-    assert "The runs are too few for a test." in read(many("methods", 2)).seen[0]
+    assert "significantly different from every other kind on 0 of 1" in read(runs).seen[0]
+    assert "There are too few runs for a test." in read(many("methods", 2)).seen[0]
     assert "median and range" in read(many("methods", 2)).figures[0].caption
 
 
@@ -86,10 +86,10 @@ def test_another_leader_and_where_it_does_not_lead() -> None:
     ]
     text = read(runs).seen[0]
     assert text.startswith(
-        'With "kt" a certificate takes the fewest episodes on 2 of 3 problems (medians of 100, 3 to'
-        " 5 times fewer than the next best)"
+        'With "kt", a certificate takes the fewest episodes on 2 of 3 problems (medians of 100, 3 '
+        "to 5 times fewer than the next best)"
     )
-    assert 'Others take fewer elsewhere: "best" on calls (450 against 900).' in text
+    assert 'Elsewhere other sets take fewer: "best" on calls (450 against 900).' in text
 
 
 def test_certificates_that_are_wrong_are_counted() -> None:
@@ -102,7 +102,7 @@ def test_certificates_that_are_wrong_are_counted() -> None:
     ]
     found = read(runs)
     assert "2 of 5 certified policies were worse than epsilon" in found.seen[0]
-    assert "was wrong in 2 of 5 runs; a share delta of 0.1 may be." in found.seen[1]
+    assert "was wrong in 2 of 5 runs; delta allows a share of 0.1." in found.seen[1]
     assert "lose more than 100 % of epsilon" in found.seen[1]
 
 
@@ -129,7 +129,7 @@ def test_the_theorem_is_compared_with_the_longest_run() -> None:
     most = constants(5, 2, 9, 0.2, 0.1, 2).episode_bound
     text = read(runs).seen[2]
     assert f"allows {number(bound)} to {number(most)} episodes" in text
-    assert f"at least {times(bound / 4000)} as many as any of these runs took to its" in text
+    assert f"at least {times(bound / 4000)} as many as any of these runs needed for its" in text
     assert '(chain, "kt", epsilon 0.2)' in text
 
 
@@ -146,9 +146,9 @@ def test_exact_powers(power: int) -> None:
     found = read(runs)
     text = found.seen[-1]
     assert f'power {power} ({power} to {power}) with "best" on chain (least squares' in text
-    assert f"2 is predicted; between the two smallest it is {power}." in text
-    assert ('costs "best" little' in text) == (power < 1)
-    assert "over all, as with" not in text
+    assert f"2 is predicted; between the two smallest epsilon it is {power}." in text
+    assert ('costs "best" few more episodes' in text) == (power < 1)
+    assert "over all epsilon, as with" not in text
     assert found.tables[0].rows == [
         [
             "chain, best",
@@ -167,8 +167,11 @@ def test_a_power_that_falls_and_a_point_that_was_cut_off() -> None:
     ]
     runs.append(run(10**7, 0, "accuracy", epsilon=0.05, certified=False))
     found = read(runs)
-    assert "between the two smallest it is 1." in found.seen[-1]
-    assert 'More than 2 over all, as with "best" on chain, comes from' in found.seen[-1]
+    assert "between the two smallest epsilon it is 1." in found.seen[-1]
+    assert (
+        'A power of more than 2 over all epsilon, as with "best" on chain, comes from'
+        in found.seen[-1]
+    )
     assert found.tables[0].rows[0][4] == "> 1e+07"
     assert found.tables[0].rows[0][-1] == "1"
     one = read(runs[-1:])
@@ -224,9 +227,10 @@ def other(agent: str, episodes: int, stopped: bool, problem: str = "chain:n=5") 
 def test_other_learners_that_stop_stand_beside_best() -> None:
     found = read([*many("methods"), other("a", 900, True), other("b", 1000, False)])
     assert found.seen[2] == (
-        "Other learners that stop by themselves, told successors, each with its own constants: "
-        f'a stops after 900 on chain (with "best": {number(109.5)}); b does not stop within '
-        "1,000 episodes on chain. Of theirs, none of 1 certified policy was worse than epsilon."
+        "Other learners that stop by themselves, each told the successors and with its own "
+        f'constants: a stops after 900 on chain (with "best": {number(109.5)}); b does not stop '
+        "within 1,000 episodes on chain. In these runs, none of 1 certified policy was worse than "
+        "epsilon."
     )
     assert found.seen[:2] == read(many("methods")).seen[:2]
     assert found.tables == read(many("methods")).tables

@@ -27,7 +27,7 @@ def result(lines: list[dict[str, Any]], problem: str = "chain:n=5", **arguments:
 
 
 GOOD = [
-    line("Lemma 1: share of lives in which the MDP leaves the sets", 0.05, 0.0),
+    line("Lemma 1: share of lifetimes in which the MDP leaves the sets", 0.05, 0.0),
     line("Lemma 3: |V~ - V| in balanced phases", 0.2, 0.05),
     line("planning: V* - V~", 0.0, 0.0),
     line("updates, as corrected", 150, 135),
@@ -38,8 +38,8 @@ GOOD = [
 def test_all_hold() -> None:
     found = read([result(GOOD), result(GOOD, "tutoring", variant="corrected")])
     assert found.seen[0] == (
-        "All 8 checks of proved claims hold, over 20 lifetimes on 2 problems, and so do 2 of "
-        "claims that are only printed."
+        "All 8 checks of proved claims hold, over 20 lifetimes on 2 problems, and so do 2 "
+        "checks of claims that are only printed."
     )
     assert '"updates, as corrected" (chain, printed constants: 135 measured, 150' in found.seen[1]
     assert '"Lemma 3: |V~ - V| in balanced phases"' in found.seen[1]
@@ -47,7 +47,7 @@ def test_all_hold() -> None:
     assert "met exactly" not in found.seen[1]
     # 0 of 20: the share p with (1 - p)^20 = 0.05
     assert (
-        "0 of 20 lifetimes, so with 95 % confidence it does so in a share below 0.14"
+        "0 of 20 lifetimes, so with 95 % confidence it does so in a share of lifetimes below 0.14"
         in (found.seen[2])
     )
     [table] = found.tables
@@ -56,7 +56,7 @@ def test_all_hold() -> None:
     assert rows["planning: V* - V~"] == ["1 of 1", "-", "-"]
     assert rows["updates, as corrected"] == ["1 of 1", "1.11", "chain"]
     assert rows["Theorem 1: episodes worse than epsilon"] == ["1 of 1*", "1e+07", "chain"]
-    assert rows["Lemma 1: share of lives in which the MDP leaves the sets"][1] == "inf"
+    assert rows["Lemma 1: share of lifetimes in which the MDP leaves the sets"][1] == "inf"
     assert "<svg" in found.figures[0].svg
 
 
@@ -85,7 +85,7 @@ def test_what_is_only_printed_may_fail() -> None:
 
 
 def test_models_that_left_the_sets_are_counted() -> None:
-    lost = line("Lemma 1: share of lives", 0.05, 0.3, holds=True)
+    lost = line("Lemma 1: share of lifetimes", 0.05, 0.3, holds=True)
     found = read([result([lost]), result([lost], "tutoring", runs=20)])
     assert (
         "left the sets in 9 of 30 lifetimes, where Lemma 1 allows a share of 0.05."
@@ -96,7 +96,7 @@ def test_models_that_left_the_sets_are_counted() -> None:
 def test_a_bound_that_is_met_exactly() -> None:
     found = read([result([line("updates, as corrected", 120, 120)])])
     assert "It is met exactly" in found.seen[1]
-    assert "most room" not in found.seen[1]
+    assert "loosest" not in found.seen[1]
 
 
 def test_endless_mistakes_and_nothing_at_all() -> None:

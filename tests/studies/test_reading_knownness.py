@@ -31,22 +31,22 @@ def test_right_before_balanced() -> None:
     found = read([life([0.5, 0.0, 0.0, 0.0], [False, False, False, True], [0.5, 0.2, 0.2, 0.01])])
     assert "in 1 of 1 lifetime: on chain n=3" in found.seen[0]
     assert (
-        "from episode 10 on and all phases balanced from 1,000 on, 100 times later"
+        "from episode 10 and all phases are balanced from episode 1,000, 100 times as late"
         in (found.seen[0])
     )
-    assert found.seen[1].endswith("at least 10 times what was seen.")
+    assert found.seen[1].endswith("at least 10 times the measured difference.")
     assert found.tables[0].rows == [["chain n=3", "4", "10", "1,000", "0.01", "0.1"]]
 
 
 def test_right_from_the_start() -> None:
     found = read([life([0.0, 0.0], [False, True], [0.5, 0.0])])
-    assert "while the first was right already" in found.seen[0]
-    assert found.seen[1] == "No phase was balanced and off by anything."
+    assert "while the first policy was right" in found.seen[0]
+    assert found.seen[1] == "No balanced phase had a difference between V~ and V."
 
 
 def test_balanced_before_right_is_told() -> None:
     found = read([life([0.5, 0.5, 0.0], [False, True, True], [0.5, 0.6, 0.0])])
-    assert found.seen[0].startswith("In 1 lifetime, no policy was right for good before")
+    assert found.seen[0].startswith("In 1 lifetime, policies did not stay within epsilon before")
     assert found.seen[1].endswith("differed by more than epsilon: chain n=3 in 1 phase.")
 
 

@@ -62,19 +62,21 @@ def test_no_run_over_theorem_1() -> None:
     seen = read(known()).seen
     # 20 runs of calls and 10 of each other; 1e6 over 5, with corrected constants, and over 54
     assert seen[0].startswith(
-        "None of 40 runs made more mistakes than Theorem 1 allows; where there were any, it allows "
-        "19,000 to 2e+05 times as many. The true MDP was in the confidence sets at every"
+        "None of 40 runs made more mistakes than Theorem 1 allows; where there are mistakes, it "
+        "allows 19,000 to 2e+05 times as many. The true MDP was in the confidence sets at every"
     )
-    assert "No run makes any mistake on riverswim and calls, eps 0.2: the learner" in seen[1]
+    assert "No run makes a mistake on riverswim and calls, eps 0.2: the learner" in seen[1]
     # medians 52 and 20 over 10; 14.5 and 5 over 2.5
     assert "their median is 2 to 5.8 times m w_min" in seen[1]
-    assert "nowhere is it more than that for all S A pairs" in seen[1]
+    assert "in no setting is it more than that for all S A pairs" in seen[1]
     # 52/14.5 is 3.59 where m w_min is 4 times as much: 10 % off
     assert "m w_min is 4 times that of the corrected ones" in seen[1]
-    assert "within 10 % in 2 settings run with both: waiting for first updates is not" in seen[1]
+    assert (
+        "within 10 % in 2 settings run with both: waiting for the first updates does not" in seen[1]
+    )
     assert "No setting is in the range of Theorem 2" in seen[2]
     # the last of all is 54; 1e6 over 5 and over 54
-    assert "in episode 54 or before" in seen[3]
+    assert "in episode 54 or earlier" in seen[3]
     assert "19,000 to 2e+05 times as many episodes" in seen[3]
     # (12.5 + 4)/12.5
     assert "Each setting has 5 runs, whose mistakes differ by a factor of up to 1.32;" in seen[3]
@@ -89,16 +91,15 @@ def test_runs_over_theorem_1_are_told() -> None:
     results = [*known(), result("grid", 1_000_001), result("grid", 1_000_000, 1)]
     text = say(results)
     assert text.startswith(
-        "1 of 42 runs made more mistakes than Theorem 1 allows, where delta lets 4.2 do so on "
-        "average; in the others, where there were any, it allows 1 to 2e+05 times as many."
+        "1 of 42 runs made more mistakes than Theorem 1 allows, and delta allows 4.2 on "
+        "average; in the others, where there are mistakes, it allows 1 to 2e+05 times as many."
     )
-    assert "more than that for all S A pairs in 1 of 5 settings" in text
+    assert "in 1 of 5 settings it is more than that for all S A pairs" in text
 
 
 def test_every_run_over_theorem_1() -> None:
     assert say([result("grid", 7, bound=2.0)]).startswith(
-        "1 of 1 run made more mistakes than Theorem 1 allows, where delta lets 0.1 do so on "
-        "average. The"
+        "1 of 1 run made more mistakes than Theorem 1 allows, and delta allows 0.1 on average. The"
     )
 
 
@@ -115,7 +116,7 @@ def test_runs_without_end() -> None:
 
 def test_sets_that_lost_the_truth() -> None:
     results = [*known(), result("grid", 5, captured=False)]
-    assert "outside of the confidence sets at some update of 1 of 41 runs" in say(results)
+    assert "outside the confidence sets at some update in 1 of 41 runs" in say(results)
 
 
 def test_theorem_2() -> None:
@@ -128,7 +129,7 @@ def test_theorem_2() -> None:
     assert "needs 2 to 4 episodes on average; UCFH makes 600 to 602 mistakes" in text
     assert "Every run made at least 150 times as many as it says" in text  # 602/4
     fewer = [*ranged, result("hard:n=1,seed=9", 1, 9, "range", delta=1e-4, lower_bound=2.0)]
-    assert "1 of 4 runs made fewer than it says, which it forbids on average only" in say(fewer)
+    assert "1 of 4 runs made fewer than it says, which it rules out only on average" in say(fewer)
     table = read(ranged).tables[0]
     assert table.columns.index("Theorem 2") == 5
     assert table.rows == [
@@ -139,13 +140,13 @@ def test_theorem_2() -> None:
 
 def test_one_variant_without_mistakes() -> None:
     results = [result("chain", 0), result("chain", 5, variant="corrected")]
-    assert "No run makes any mistake on chain (printed): the learner" in say(results)
+    assert "No run makes a mistake on chain (printed): the learner" in say(results)
 
 
 def test_nothing_but_zeros() -> None:
     results = [result("chain", 0, k) for k in range(3)]
     assert say(results).startswith(
-        "None of 3 runs made more mistakes than Theorem 1 allows, for none made any."
+        "None of 3 runs made more mistakes than Theorem 1 allows, because none made any."
     )
     assert "m w_min" not in say(results)
     drawn(results)
@@ -160,7 +161,7 @@ def test_no_theorem_holds() -> None:
 
 def test_nothing_to_read() -> None:
     other = Result("x", {"problem": "chain"}, 0, {"regret": 1.0})
-    assert read([other]) == (["No result tells of the mistakes of a lifetime."], [], [])
+    assert read([other]) == (["No result contains the mistakes of a lifetime."], [], [])
 
 
 def test_settings_that_differ_in_something_else_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""The reading of learners, on invented runs: who learned, who waited, who is told apart."""
+"""The reading of learners, on invented runs: who learned, who waited, who differs significantly."""
 
 from __future__ import annotations
 
@@ -71,20 +71,20 @@ def test_who_learns() -> None:
     assert found.seen[0] == (
         "After 1,000 episodes with unscaled constants, 2 of 5 learners follow a policy within "
         "epsilon of the optimum on every problem tried (in most runs), 3 on none, and the "
-        "printed UCFH still follows its first policy. On every one: psrl and certified ucfh. On "
-        "none: late, ucfh and rmax. All episodes of rmax lost the same: constants that are made "
-        "for proofs keep them waiting."
+        "printed UCFH still follows its first policy. On every problem: psrl and certified "
+        "ucfh. On no problem: late, ucfh and rmax. All episodes of rmax lost the same: constants "
+        "that are made for proofs make them wait."
     )
     shares = [0.5 * (100 + k) / 400 for k in range(16)]
     assert found.seen[1].startswith(
-        "The printed UCFH waits for m w_min visits of a pair before it first changes its policy. On"
-        " tutoring and random they never came. It loses 125 % on tutoring and 125 % on random of "
-        "what random actions lose."
+        "The printed UCFH waits for m w_min visits of a pair before its first policy change. On "
+        "tutoring and random no pair had that many. As a share of what random actions lose, it "
+        "loses 125 % on tutoring and 125 % on random."
     )
     assert f"UCFH loses {number(100 * median(shares))} % (" in found.seen[1]
     assert "psrl (" in found.seen[2]
-    assert found.seen[2].count("told apart from all others") == 2
-    assert "does a test put another learner before psrl." in found.seen[2]
+    assert found.seen[2].count("significantly different from all others") == 2
+    assert "does a test rank another learner before psrl." in found.seen[2]
     assert "azar for 1e+09; none of 32 runs ended with a policy worse than" in found.seen[3]
 
 
@@ -119,8 +119,8 @@ def test_a_lead_that_no_test_supports() -> None:
         for agent, cost in (("psrl", 100), ("other", 101 - 20 * (k % 2) + 20 * (k % 4 > 1)))
     ]
     text = read(runs).seen[1]
-    assert "psrl (2.5 %), not told apart from other, on tutoring" in text
-    assert "does a test put another learner before psrl or other." in text
+    assert "psrl (2.5 %), not significantly different from other, on tutoring" in text
+    assert "does a test rank another learner before psrl or other." in text
 
 
 def test_learners_that_ran_on_few_problems_are_placed_by_their_share() -> None:
@@ -132,8 +132,10 @@ def test_learners_that_ran_on_few_problems_are_placed_by_their_share() -> None:
 
 def test_few_runs_settle_nothing() -> None:
     found = read(study(3))
-    assert found.seen[2].endswith("So few runs of so many learners settle no order.")
-    assert "told apart" not in found.seen[2]
+    assert found.seen[2].endswith(
+        "There are too few runs for this number of learners to settle an order."
+    )
+    assert "significantly different" not in found.seen[2]
     assert "(medians with their range)" in found.seen[1]
 
 
@@ -146,10 +148,10 @@ def test_ties_share_the_lead_and_a_right_first_policy_is_told() -> None:
     ]
     found = read(runs)
     assert "On riverswim its first policy happens to be optimal." in found.seen[1]
-    assert "It loses" not in found.seen[1]
+    assert "it loses" not in found.seen[1]
     assert (
-        "ucfh and ucrl2 (0 %, optimal from the first episode on), told apart from all others, on "
-        "riverswim" in found.seen[2]
+        "ucfh and ucrl2 (0 %, optimal from the first episode), significantly different from all "
+        "others, on riverswim" in found.seen[2]
     )
     assert "2 of 2 learners follow a policy" in found.seen[0]
     for figure in found.figures:
@@ -163,7 +165,7 @@ def test_who_learns_on_some_problems() -> None:
         + [run("psrl", learns(10, end=0.2 * (k % 2)), k, "chain:n=5") for k in range(4)]
     )
     assert "0 of 1 learner follow a policy" in found.seen[0]
-    assert "On some: psrl (1 of 2)." in found.seen[0]
+    assert "On some problems: psrl (1 of 2)." in found.seen[0]
 
 
 def test_a_printed_ucfh_that_moves() -> None:
@@ -185,7 +187,7 @@ def test_without_random_actions_losses_are_shares_of_the_optimum() -> None:
 
 def test_samples_that_do_not_suffice_are_told() -> None:
     found = read([run("azar", STILL, k, samples=5 + k) for k in range(2)])
-    assert found.seen[0] == "No learner from episodes has a result yet."
+    assert found.seen[0] == "No learner that learns from episodes has a result yet."
     assert found.seen[1].endswith(
         "azar for 5 to 6; 2 of 2 runs ended with a policy worse than epsilon."
     )

@@ -165,9 +165,9 @@ def test_shares_by_hand() -> None:
         "The best policy that does not look at t earns 80 % of the optimum at worst."
     )
     assert reading.seen[1] == (
-        "Policies, exactly: of 2 problems, a clock is worth most on chain, where a policy "
-        "without one earns 80 % of the optimum at H = 8. At the longest horizon a policy without "
-        "one earns at least 99 % on 1; not on tutoring (90 % at H = 24)."
+        "Policies, exactly: of 2 problems, looking at t helps most on chain, where the best policy "
+        "that ignores t earns 80 % of the optimum at H = 8. At the longest horizon a policy that "
+        "ignores t earns at least 99 % on 1, but not on tutoring (90 % at H = 24)."
     )
     assert reading.tables[0].rows == [
         ["chain", "32", "80 %", "8", "99.5 %", "16"],
@@ -177,7 +177,7 @@ def test_shares_by_hand() -> None:
 
 def test_a_clock_that_is_worth_nothing() -> None:
     reading = read([policies("chain:horizon=2", 2, 1.0, 1.0), policies("calls", 3, 0.0, 0.0)])
-    assert "a clock is worth nothing on any of them" in reading.seen[1]
+    assert "looking at t helps on none of them" in reading.seen[1]
 
 
 def test_percents_do_not_round_to_all() -> None:

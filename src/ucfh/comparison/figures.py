@@ -19,7 +19,7 @@ STYLES = ("-", "--", ":", "-.")
 """Four kinds of dashes and seven colours in turn make 28 kinds of lines."""
 
 SHOWN = 1000
-"""The first of so many parts of the episodes is left out: all learn little in it, and alike."""
+"""The first 1/SHOWN of the episodes is left out: all learn little in it, and equally little."""
 
 LABEL = 0.165
 """The height of a label, in inches."""
@@ -42,7 +42,10 @@ def plot_comparison(
     for axes, name, text in zip(
         panels,
         ("regret_curve", "mistakes_curve"),
-        ("regret: reward lost against the optimum", f"mistakes: worse than {result.epsilon:g}"),
+        (
+            "regret: reward lost, compared with the optimum",
+            f"mistakes: episodes worse than {result.epsilon:g}",
+        ),
         strict=True,
     ):
         curves = [standing.curve(name)[:, shown] for standing in standings]
@@ -55,7 +58,7 @@ def plot_comparison(
         for k, curve in enumerate(curves):
             low, median, high = np.maximum(curve, floor)
             axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
-            # dashes over unbroken lines: of lines that coincide, both are seen
+            # dashes over unbroken lines, so that both show where lines coincide
             axes.plot(grid, median, lw=1.6, zorder=2 + 0.1 * (k % 4), **_look(k))
         _label(axes, standings, np.maximum(medians[:, -1], floor), height)
         powers = np.arange(np.ceil(np.log10(floor)), np.floor(np.log10(1.5 * top)) + 1)
@@ -67,7 +70,9 @@ def plot_comparison(
         axes.grid(alpha=0.2)
         axes.set_xlabel("episodes")
         axes.set_title(text, fontsize=10)
-    figure.suptitle(fill(f"{title}: median and middle half", 110), parse_math=False, fontsize=11)
+    figure.suptitle(
+        fill(f"{title}: median and middle half of the seeds", 110), parse_math=False, fontsize=11
+    )
     save(figure, path, force)
 
 
@@ -77,9 +82,9 @@ def _look(k: int) -> dict[str, str]:
 
 
 def _range(medians: Floats) -> tuple[float, float]:
-    """The least and the most to draw of curves (agents, points): where all end, and the start.
+    """The smallest and largest y of curves (agents, points): where all end, and the start.
 
-    Where one ends at 0, the least is a power of 10, which stands for it.
+    Where one ends at 0, the smallest is a power of 10, drawn in place of 0.
     """
     shown = np.append(medians[:, -1], medians[:, 0].max())
     positive = shown[shown > 1e-9]
@@ -91,7 +96,7 @@ def _range(medians: Floats) -> tuple[float, float]:
 
 
 def _label(axes: Any, standings: list[Standing], ends: Floats, height: float) -> None:
-    """Write the learners' names beside the ends of their lines, none over another."""
+    """Write the learners' names beside the ends of their lines, without overlap."""
     bottom, top = np.log(axes.get_ylim())
     at = (np.log(ends) - bottom) / (top - bottom)
     places = spread(at, LABEL / (height - 1.2))

@@ -1,8 +1,8 @@
 """Run learners on one problem with the same seeds, in parallel, and keep what matters of each run.
 
-Seeds come one after the other, each with all learners, so that what was run until an interruption
-is paired. A run is settled by its learner and seed alone: where and when it ran makes no
-difference. In the process that ran it, it is reduced to some numbers and two curves.
+Seeds are run one after the other, each with all learners, so that an interrupted comparison is
+still paired. A run depends only on its learner and seed, not on where and when it ran. The process
+that ran it reduces it to some numbers and two curves.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ Maker = Callable[[MDP, int], Agent]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of one learner and seed.
+    """The result of one learner with one seed.
 
     Attributes:
-        agent, seed: which.
+        agent, seed: the name of the learner, and the random seed.
         mistakes: episodes whose policy was worse than epsilon.
         last_mistake: the last of them, counted from 1; 0 if there was none. If it is the last
             episode of all, there may be more to come.
-        regret: the reward lost against the optimum over all episodes, in expectation given the
-            policies followed.
-        gap: of the last policy.
-        scale: of the learner's bonuses.
-        samples: of a generative model that it asked for.
-        planning_seconds, seconds: spent on planning, and on all; compiling aside.
-        regret_curve, mistakes_curve: (points,) both after as many episodes as `grid_of` says.
+        regret: the reward lost over all episodes, compared with the optimum, in expectation given
+            the policies followed.
+        gap: V* - V of the last policy.
+        scale: the factor of the learner's bonuses.
+        samples: how many samples it asked a generative model for.
+        planning_seconds, seconds: time for planning, and in total; without compiling.
+        regret_curve, mistakes_curve: (points,) both after the numbers of episodes in `grid_of`.
         constants: where the learner's constants come from (`Agent.constants`).
 
     """
@@ -68,7 +68,7 @@ class Outcome:
 
 
 class Failure(NamedTuple):
-    """A run that came to nothing, and why."""
+    """A run that failed, and why."""
 
     agent: str
     seed: int
@@ -80,8 +80,8 @@ class Standing:
     """A learner's runs, over its seeds.
 
     Attributes:
-        place: its rank, and how surely.
-        outcomes: one a seed, in their order.
+        place: its rank, and how certain that is.
+        outcomes: one per seed, in their order.
 
     """
 
@@ -106,10 +106,10 @@ class Comparison:
     Attributes:
         agents: their names, in the order given.
         episodes, seeds: how many; seeds are numbered from 0.
-        epsilon: beyond which a policy is a mistake.
+        epsilon: a policy that is worse by more than this is a mistake.
         optimal: V*.
         outcomes, failures: of the runs, by learner and seed.
-        interrupted: whether the user cut it short.
+        interrupted: whether the user stopped it early.
 
     """
 
@@ -129,12 +129,12 @@ class Comparison:
 
     @property
     def complete(self) -> int:
-        """How many seeds every learner came through with."""
+        """The number of seeds with which no learner failed."""
         done = {(x.agent, x.seed) for x in self.outcomes}
         return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
 
     def standings(self) -> list[Standing]:
-        """Learners that came through with any seed, least median regret first."""
+        """Learners that did not fail with every seed, smallest median regret first."""
         by_agent: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
             by_agent.setdefault(outcome.agent, []).append(outcome)
@@ -160,16 +160,16 @@ def compare(
     Args:
         mdp: the world.
         agents: names (see ``ucfh agents``), with parameters after a colon where they differ from
-            their defaults; or learners of your own: a function of the MDP and a seed, by name,
-            which other processes can import.
-        episodes: of every run.
-        seeds: how many, from 0. A seed settles the world's randomness and the learner's own.
+            their defaults; or your own learners: functions of the MDP and a seed, by name, that
+            other processes can import.
+        episodes: the number of episodes of every run.
+        seeds: the number of random seeds, from 0. A seed fixes all randomness of world and learner.
         epsilon, delta: asked of learners by name; a mistake is a policy worse than epsilon.
-        scale: of the bonuses of learners by name; 1: as they are.
-        workers: processes; None: one a core. The result is the same for any number.
-        progress: called with the number of runs done, and of all.
+        scale: the factor of the bonuses of learners by name; 1 leaves them as they are.
+        workers: the number of processes; None: one per core. It does not change the result.
+        progress: called with the number of runs done and the number of all runs.
 
-    Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
+    If it is interrupted (Ctrl-C), it returns the runs done, marked ``interrupted``.
 
     """
     check_mdp(mdp)
@@ -213,16 +213,16 @@ def compare(
 def makers(
     mdp: MDP, names: Sequence[str], epsilon: float, delta: float, episodes: int, scale: float
 ) -> dict[str, Maker]:
-    """How to make each learner of a list of names; an error if one of them cannot be."""
+    """How to make each learner of a list of names; an error if one cannot be made."""
     from ucfh.agents.online import check_scale
 
     check_scale(scale)  # not every learner looks at it
     found: dict[str, Maker] = {}
     for name in names:
         make = partial(_make, (name, epsilon, delta, episodes, scale))
-        make(mdp, 0)  # said now, not after an hour
+        make(mdp, 0)  # fail now, not after an hour
         if name in found:
-            raise InputError(f"the agent {name} is given twice: leave one")
+            raise InputError(f"the agent {name} is given twice: remove one")
         found[name] = make
     return found
 
@@ -256,9 +256,9 @@ def run_job(job: SeedRun) -> Outcome | Failure:
     try:
         agent = job.make(job.mdp, job.seed)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the learner does not say when it changes")
+            warnings.filterwarnings("ignore", "the learner does not say when its policy changes")
             run = simulate(job.mdp, agent, job.episodes, job.seed)
-    except Exception as error:  # whatever a learner raises, others' runs are kept
+    except Exception as error:  # any error of a learner: the other runs are kept
         text = " ".join(str(error).split())
         kind = "" if isinstance(error, InputError) else type(error).__name__ + ": "
         return Failure(job.agent, job.seed, (kind + text).removesuffix(": "))
@@ -270,12 +270,12 @@ def run_job(job: SeedRun) -> Outcome | Failure:
 def _reduce(job: SeedRun, agent: Agent, run: Run) -> Outcome:
     """What is kept of a run."""
     counts = [row.episodes for row in run.rows]
-    counts[-1] += job.episodes - run.episodes  # a policy that cannot change is followed on
+    counts[-1] += job.episodes - run.episodes  # a final policy is followed until the end
     gaps = np.maximum([row.gap for row in run.rows], 0.0)
     bad = gaps > job.epsilon + TOLERANCE
     times = np.array(counts, float)
     ends = np.concatenate([[0.0], np.cumsum(times)])
-    # both grow evenly within a phase, so what lies between its ends is exact
+    # both grow linearly within a phase, so interpolation is exact
     regret = np.concatenate([[0.0], np.cumsum(times * gaps)])
     mistakes = np.concatenate([[0.0], np.cumsum(times * bad)])
     grid = grid_of(job.episodes)

@@ -1,7 +1,7 @@
-"""Jobs: what is to be measured, told apart by what they are and not by where they stand.
+"""Jobs: what to measure, identified by content and not by their place in a grid.
 
 A job is a measure, its arguments, a replicate (0, 1, ...) and the seed of the whole experiment. Its
-id is a digest of these, so that it is done once however often it is asked for. Its own seed is
+id is a digest of these, so that it is done once, however often it is requested. Its own seed is
 spawned from them: replicates, and points of a grid, are independent of each other, and stay the
 same when a grid gets more points.
 """
@@ -35,9 +35,9 @@ class Job:
     Attributes:
         measure: a name of `MEASURES`.
         arguments: all of them, defaults included.
-        replicate: which of several that differ in nothing but the seed.
+        replicate: which of several jobs that differ only in the seed.
         root: the seed of the whole experiment.
-        label: what the study calls the grid that it belongs to; no part of what it is.
+        label: what the study calls the grid of the job; no part of its identity.
 
     """
 
@@ -49,7 +49,7 @@ class Job:
 
     @cached_property
     def _digest(self) -> str:
-        """Of measure and arguments; the content of a model's file is one of them."""
+        """Digest of measure and arguments; the content of a model's file is one of them."""
         files = {}
         for value in self.arguments.values():
             if isinstance(value, str) and value.endswith((".json", ".npz")):
@@ -66,7 +66,7 @@ class Job:
 
     @property
     def seed(self) -> int | None:
-        """Of its randomness; None if it has none. Below 2^63."""
+        """Random seed of the measure; None if it is not random. Below 2^63."""
         if "seed" not in signature(MEASURES[self.measure]).parameters:
             return None
         spawned = np.random.SeedSequence(
@@ -76,9 +76,9 @@ class Job:
 
 
 class Measurement(NamedTuple):
-    """What came of a job: values, what they were made with, and how long it took.
+    """The outcome of a job: values, what they were made with, and how long it took.
 
-    ``values`` is None if it came to nothing; then ``reason`` says why.
+    ``values`` is None if the job failed; then ``reason`` says why.
     """
 
     values: Values | None
@@ -88,16 +88,16 @@ class Measurement(NamedTuple):
 
 
 def do(job: Job) -> Measurement:
-    """Do a job, here and now."""
+    """Do a job, in this process."""
     started = perf_counter()
     seed = job.seed
     own = {} if seed is None else {"seed": seed}
     values, reason = None, ""
     try:
         found = MEASURES[job.measure](**job.arguments, **own)
-        json.dumps(found, allow_nan=False)  # what cannot be kept is this job's failure
+        json.dumps(found, allow_nan=False)  # values that cannot be stored are a failure of this job
         values = found
-    except Exception as error:  # whatever it is, the others' results are kept
+    except Exception as error:  # any error: the results of other jobs are kept
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return Measurement(values, made_with(), perf_counter() - started, reason)
 
@@ -116,7 +116,7 @@ def made_with() -> dict[str, str]:
 
 
 def _digest_of_source() -> str:
-    """Twelve characters, of all code that a result can depend on: what only shows it is not."""
+    """Twelve characters, of the code that a result can depend on; code that shows it is no part."""
     root = Path(__file__).parents[1]
     digest = sha256()
     for path in sorted(root.rglob("*.py")):

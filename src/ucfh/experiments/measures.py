@@ -57,7 +57,7 @@ def lifetime(
     """UCFH until its policy can never change again.
 
     With ``stages``, it is told that transitions may depend on t, and counts by stage. With another
-    ``m_factor`` than 1, m is so many times its true value, and no theorem holds.
+    ``m_factor`` than 1, m is that many times its true value, and no theorem holds.
     """
     mdp = make(problem)
     told = mdp.problem.by_stage() if stages else mdp.problem
@@ -117,7 +117,7 @@ def certificate(
     *,
     seed: int,
 ) -> Values:
-    """Learning to a certificate; ``successors``: whether they are told."""
+    """Learning until a certificate; ``successors``: whether the learner is told them."""
     mdp = make(problem)
     told = mdp.problem if successors else mdp.problem.hiding("successors")
     if stages:
@@ -189,7 +189,7 @@ def stopping(
 
 
 POINTS = 50
-"""About so many points of a curve are kept."""
+"""About this many points of a curve are kept."""
 
 
 def stationary(problem: CheckedProblem) -> Values:
@@ -212,7 +212,7 @@ def claims(
     """The lemmas and the theorem, each predicted and measured over whole lifetimes."""
     lines = verify(make(problem), epsilon, delta, variant, runs=runs, seed=seed)
     told = [asdict(line) for line in lines]
-    # endless mistakes; JSON has no such number
+    # endless mistakes: JSON has no infinite number
     return {"lines": [x | {"measured": None} if isinf(x["measured"]) else x for x in told]}
 
 
@@ -260,7 +260,7 @@ def knownness(
 
 
 MOMENTS = 6
-"""Phases whose tables are kept."""
+"""The number of phases whose tables are kept."""
 
 
 def _telling(tables: list[Knownness]) -> list[int]:

@@ -13,12 +13,12 @@ from ucfh.experiments.store import Store
 
 @dataclass
 class Progress:
-    """How far it is.
+    """How many jobs are done.
 
     Attributes:
-        total, done: jobs asked for, and those that have a result.
-        failures: what came to nothing, and why.
-        interrupted: whether the user cut it short.
+        total, done: jobs requested, and jobs that have a result.
+        failures: jobs that failed, and why.
+        interrupted: whether the user stopped it early.
 
     """
 
@@ -35,16 +35,16 @@ def run_jobs(
     cluster: str | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Do what is missing.
+    """Do the jobs that have no result yet.
 
     Args:
-        jobs: all that is wanted; what has a result already is not done again.
+        jobs: all jobs that are wanted; those with a result are not done again.
         store: where results go.
-        workers: processes; None: one a core. cluster: the address of a Dask scheduler instead.
+        workers: processes; None: one per core. cluster: the address of a Dask scheduler instead.
         report: called after every job.
 
-    Interrupted (Ctrl-C), it keeps what was done. Jobs that fail are named, and tried again in the
-    next run.
+    If it is interrupted (Ctrl-C), it keeps what was done. Jobs that fail are named, and tried again
+    in the next run.
 
     """
     wanted = {job.id: job for job in jobs}

@@ -1,19 +1,19 @@
 """Studies as TOML files: what is asked, what is predicted, and which jobs answer it.
 
     title = "Mistakes against Theorem 1"
-    predicted = "At most so many ..."        # what the theory says, for the report
+    predicted = "At most this many ..."      # what the theory says, for the report
     reading = "mistakes"                     # how results are read (`ucfh.studies.readings`)
 
-    [[grid]]                                 # as many as are wanted
+    [[grid]]                                 # one or more
     measure = "lifetime"                     # a function of `ucfh.experiments.measures`
     replicates = 10                          # runs of each combination, with spawned seeds
     problem = ["chain:n=5", "tutoring"]      # lists: every combination
     epsilon = 0.2
     delta = 0.1
-    quick = { replicates = 2 }               # what ``--quick`` puts in place of it
+    quick = { replicates = 2 }               # what ``--quick`` replaces
 
 Arguments that belong together are given as ``cases``: a list of tables, one after the other.
-``{replicate}`` in a text becomes the number of the replicate, as in
+``{replicate}`` in a string becomes the number of the replicate, as in
 ``random:states=8,seed={replicate}``. ``label`` names a grid for the reading.
 """
 
@@ -59,12 +59,12 @@ class Study:
     grids: list[Grid]
 
     def jobs(self, root: int = 0, quick: bool = False) -> list[Job]:
-        """All jobs, one of each kind before the next replicates."""
+        """All jobs, each replicate of all grids before the next replicate."""
         found: list[Job] = []
         for i, grid in enumerate(self.grids):
             place = f"grid[{i}].quick" if quick and "quick" in grid else f"grid[{i}]"
             found += _expand(_quickened(grid) if quick else grid, place, root)
-        # what was run until an interruption then covers all, and time left is easy to tell
+        # an interrupted run then covers all grids, and the time left is easy to estimate
         return sorted(found, key=lambda job: job.replicate)
 
 
@@ -121,7 +121,7 @@ def _expand(grid: Grid, place: str, root: int) -> Iterator[Job]:
         where = f"{place}.cases[{k}]" if "cases" in grid else place
         for key in case:
             if key in common:
-                raise InputError(f"{where}.{key}: it is given outside of cases too: leave one")
+                raise InputError(f"{where}.{key}: it is given outside cases too: remove one")
         for replicate, arguments in _points({**common, **case}, where, measure, parameters,
                                             replicates):  # fmt: skip
             job = Job(measure, arguments, replicate, root, label)
@@ -173,7 +173,7 @@ def _points(
 
 
 def _plain(annotation: Any) -> Any:
-    """The type that an annotation is of."""
+    """The type inside an annotation."""
     if get_origin(annotation) is Annotated:
         return get_args(annotation)[0]
     return str if get_origin(annotation) is Literal else annotation
@@ -181,7 +181,7 @@ def _plain(annotation: Any) -> Any:
 
 def _check(place: str, key: str, annotation: Any, value: Any) -> None:
     """Raise unless a value is what the annotation of a key at a place asks for."""
-    words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+    words = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
     kind = _plain(annotation)
     with naming(key if place == key else f"{place}.{key}"):
         fits = isinstance(value, (int, float) if kind is float else kind)
@@ -196,5 +196,5 @@ def _check(place: str, key: str, annotation: Any, value: Any) -> None:
 
 @cache
 def _allow(check: Callable[..., object], *given: Any) -> None:
-    """Let a check refuse a value; once, for problems are built to check their names."""
+    """Let a check refuse a value; cached, because a problem is built to check its name."""
     check(*given)

@@ -1,12 +1,12 @@
-"""Results in one file, an SQLite database, into which each goes whole or not at all.
+"""Results in one file, an SQLite database; each result is stored completely or not at all.
 
-A folder of results holds ``results.sqlite`` and what is made from it. Every result carries what it
-is of (measure, arguments, replicate, seed) and what it was made with (versions, commit). A folder
-takes results of one version only: another one may compute something else under the same name.
+A folder of results holds ``results.sqlite`` and what is made from it. Every result has its job
+(measure, arguments, replicate, seed) and what it was made with (versions, commit). A folder takes
+results of one version only: another version may compute something else under the same name.
 
     results    job, measure, arguments, replicate, seed, made_with, result     same job, same row
     timings    job, seconds                                                    differ in every run
-    studies    name, spec, quick, root                                         what was asked for
+    studies    name, spec, quick, root                                         what was requested
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ucfh.experiments.spec import Study, parse_study
 
 FILE = "results.sqlite"
 FORMAT = 1
-"""Of the tables; kept as the database's user_version."""
+"""Version of the tables; kept as the database's user_version."""
 
 MARK = 0x75636668
 """The database's application_id: "ucfh"."""
@@ -52,14 +52,14 @@ class Result(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A study that was asked for."""
+    """A study that was requested."""
 
     study: Study
     quick: bool
     root: int
 
     def jobs(self) -> list[Job]:
-        """What it takes."""
+        """Its jobs."""
         return self.study.jobs(self.root, self.quick)
 
 
@@ -68,7 +68,7 @@ class Store:
 
     Args:
         folder: where; made if it does not exist and ``write`` is set.
-        write: whether results are to be added: refused if it has those of another version.
+        write: whether results will be added; refused if it has results of another version.
 
     """
 
@@ -80,7 +80,7 @@ class Store:
         elif not self.path.is_file():
             raise InputError(f"{folder} holds no {FILE}: run a study first (ucfh study --out)")
         with self._saying("open"):
-            # readers too may find a transaction that a kill cut short, and undo it
+            # readers too may find a transaction that was killed half-way, and undo it
             mode = "rwc" if write else "rw"
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             # one result, one transaction
@@ -111,7 +111,7 @@ class Store:
             raise InputError(f"cannot use the folder {self.folder}: {error.strerror}") from None
         if others and not self.path.exists():
             raise InputError(
-                f"the folder {self.folder} holds other files ({others[0].name}): pass a new one"
+                f"the folder {self.folder} holds other files ({others[0].name}): pass a new folder"
             )
 
     def _create(self) -> None:
@@ -124,11 +124,13 @@ class Store:
     def _check_format(self) -> None:
         found = self._one("pragma application_id"), self._one("pragma user_version")
         if found != (MARK, FORMAT):
-            raise InputError(f"{self.path} is no file of results that this version reads")
-        # a file that was cut can look whole for long
+            raise InputError(
+                f"{self.path} is not a results file that this version reads: pass another folder"
+            )
+        # a truncated file can look complete for a long time
         faults = self._one("pragma quick_check")
         if self.path.stat().st_size % self._one("pragma page_size"):
-            faults = "it was cut"
+            faults = "it is truncated"
         if faults != "ok":
             raise sqlite3.DatabaseError(faults.splitlines()[0])
 
@@ -136,7 +138,7 @@ class Store:
         for (text,) in self._db.execute("select distinct made_with from results"):
             found = json.loads(text)
             remedy = (
-                f"they were made with ucfh {found.get('ucfh') or 'unknown'}, and are not mixed "
+                f"they were made with ucfh {found.get('ucfh') or 'unknown'}, and cannot be mixed "
                 "with new ones; pass another folder (--out)"
             )
             _check_same(found, f"{self.folder} has results of", remedy)
@@ -151,22 +153,22 @@ class Store:
             yield
         except sqlite3.OperationalError as error:
             raise InputError(
-                f"cannot {what} {self.path}: {error}; earlier results are kept: mend that, and "
-                "run again to go on"
+                f"cannot {what} {self.path}: {error}; earlier results are kept: fix this, and "
+                "run again to continue"
             ) from None
         except sqlite3.DatabaseError as error:
             raise InputError(
-                f"{self.path} is damaged, or no database ({error}): move it away, and run again"
+                f"{self.path} is damaged or not a database ({error}): move it away and run again"
             ) from None
 
     def note(self, asked: Request) -> None:
-        """Remember that a study was asked for, and how."""
+        """Record that a study was requested, and how."""
         row = (asked.study.name, asked.study.text, asked.quick, asked.root)
         with self._saying("write"):
             self._db.execute("insert or replace into studies values (?, ?, ?, ?)", row)
 
     def asked(self) -> list[Request]:
-        """The studies that were asked for, as they were last."""
+        """The studies that were requested, each as it was requested last."""
         with self._saying("read"):
             rows = self._db.execute("select name, spec, quick, root from studies").fetchall()
         return [
@@ -175,8 +177,10 @@ class Store:
         ]
 
     def add(self, job: Job, done: Measurement) -> None:
-        """Keep a result, for good: when this returns, it is on the disk."""
-        _check_same(done.made_with, "a worker has", "install the same there, and start it anew")
+        """Store a result: when this returns, it is on the disk."""
+        _check_same(
+            done.made_with, "a worker has", "install the same version there, and restart it"
+        )
         texts = [json.dumps(x, sort_keys=True) for x in (job.arguments, done.made_with)]
         result = json.dumps(done.values, sort_keys=True, allow_nan=False)
         row = (job.id, job.measure, texts[0], job.replicate, job.seed, texts[1], result)
@@ -193,12 +197,12 @@ class Store:
                 raise
 
     def done(self) -> set[str]:
-        """The ids of jobs whose results are there."""
+        """The ids of jobs that have a result."""
         with self._saying("read"):
             return {job for (job,) in self._db.execute("select job from results")}
 
     def results(self, jobs: Iterable[Job]) -> list[Result]:
-        """The results of jobs, in their order, as far as they are there."""
+        """The results of those jobs that have one, in the order of the jobs."""
         with self._saying("read"):
             rows = dict(self._db.execute("select job, result from results").fetchall())
         return [
@@ -223,14 +227,14 @@ class Store:
             return float(self._one("select coalesce(sum(seconds), 0) from timings"))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
 
 def _check_same(found: dict[str, str], whose: str, remedy: str) -> None:
     """Refuse what was made with other versions than those here.
 
-    The commit is told and not compared: source says whether code differs.
+    The commit is shown but not compared: ``source`` says whether the code differs.
     """
     for name, value in made_with().items():
         if name != "commit" and found.get(name) != value:

@@ -1,7 +1,7 @@
-"""Studies as one page: a file of HTML that needs nothing besides itself.
+"""Studies as one page: an HTML file that needs no other file.
 
-There is no script in it and nothing that is fetched: it can be sent, kept and printed. Figures are
-inside it as SVG.
+It has no script and fetches nothing, so it can be sent, kept and printed. Figures are inside it as
+SVG.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ TITLE = "An empirical evaluation of UCFH"
 
 LEAD = """\
 <p class="lead">UCFH (C. Dann and E. Brunskill, <cite>Sample Complexity of Episodic Fixed-Horizon
-Reinforcement Learning</cite>, NIPS 2015) learns a task that is repeated many times and lasts a
-fixed number of steps, and promises that few episodes are far from optimal. This is its empirical
+Reinforcement Learning</cite>, NIPS 2015) learns a task that is repeated many times, each time for a
+fixed number of steps, and guarantees that few episodes are far from optimal. This is its empirical
 evaluation, which the paper left as future work, with whole lifetimes simulated exactly. Each study
-says what the theory predicts and what was seen.</p>
+says what the theory predicts and what was measured.</p>
 """
 
 STYLE = """
@@ -66,7 +66,7 @@ figcaption { margin-top: 0.6rem; }
 figcaption b, caption b { color: var(--ink); font-weight: 600; }
 .table {
   margin: 2rem 0; overflow-x: auto;
-  /* a shadow says that there is more; at the end, what scrolls along covers it */
+  /* a shadow shows that there is more; at the end, the layer that scrolls covers it */
   background:
     linear-gradient(to left, #fff 1rem, #fff0) 100% 0 / 2rem 100% local no-repeat,
     linear-gradient(to left, #0003, #0000) 100% 0 / 0.6rem 100% no-repeat;
@@ -139,16 +139,16 @@ dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line; }
 MINUS = "\N{MINUS SIGN}"
 
 NUMERIC = {"e", "inf", "nan", "of", "to", "s", "ms"}
-"""The words that a cell with a number may hold besides it."""
+"""The words that may stand beside a number in a cell."""
 
 
 def page(sections: Sequence[Section], about: Mapping[str, str], title: str = TITLE) -> str:
-    """The page of some studies, with how they were made: the same for the same input."""
+    """The page of some studies and how they were made; the same input gives the same page."""
     findings = [(study, _first_sentence(study.seen[0])) for study in sections if study.seen]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # else a browser asks the server for one, in vain
+        # without this, a browser asks the server for an icon that does not exist
         '<link rel="icon" href="data:,">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<header>\n<h1>{escape(title)}</h1>\n{LEAD}</header>\n"
@@ -163,7 +163,7 @@ def page(sections: Sequence[Section], about: Mapping[str, str], title: str = TIT
 
 
 def _links(name: str, heading: str, kind: str, items: list[tuple[Section, str]]) -> str:
-    """A list of texts, each a link to its study; nothing if there is none."""
+    """A list of texts, each a link to its study; empty if there are none."""
     if not items:
         return ""
     entries = "".join(
@@ -189,20 +189,20 @@ def _section(number: int, study: Section) -> str:
         )
     parts.append(f"<h3>What the theory predicts</h3>\n<p>{_text(study.predicted)}</p>\n")
     if study.seen:
-        parts.append("<h3>What was seen</h3>\n")
+        parts.append("<h3>What was measured</h3>\n")
     parts += [f"<p>{_text(text)}</p>\n" for text in study.seen]
     parts += [_figure(f"{number}.{k}", figure) for k, figure in enumerate(study.figures, 1)]
     parts += [
         _table(f"{number}.{k}", f"{anchor}-table-{k}", table)
         for k, table in enumerate(study.tables, 1)
     ]
-    parts.append(f'<p class="rerun">To rerun: {command}</p>\n</section>\n')
+    parts.append(f'<p class="rerun">To run this study again: {command}</p>\n</section>\n')
     return "".join(parts)
 
 
 def _figure(number: str, figure: Figure) -> str:
     data = b64encode(figure.svg.encode()).decode()
-    # its size in pixels, so that text does not move while a browser reads on
+    # the size in pixels, so that text does not move while the page loads
     return (
         f'<figure>\n<img src="data:image/svg+xml;base64,{data}" alt="{escape(figure.alt)}" '
         f'width="{round(96 * WIDTH)}" height="{round(96 * figure.height)}">\n'
@@ -211,7 +211,7 @@ def _figure(number: str, figure: Figure) -> str:
 
 
 def _table(number: str, anchor: str, table: TextTable) -> str:
-    """A table in a frame that scrolls sideways, with keys too, where the page is narrower."""
+    """A table in a frame that scrolls sideways, by keyboard too, where the page is narrower."""
     kinds = [
         ' class="n"' if _is_numeric([row[k] for row in table.rows]) else ""
         for k in range(len(table.columns))
@@ -222,7 +222,7 @@ def _table(number: str, anchor: str, table: TextTable) -> str:
     )
     lines = [
         f'<div class="table" role="region" aria-labelledby="{anchor}" tabindex="0">\n<table>\n'
-        f'<caption id="{anchor}"><b>TextTable {number}.</b> {_text(table.caption)}</caption>\n'
+        f'<caption id="{anchor}"><b>Table {number}.</b> {_text(table.caption)}</caption>\n'
         f"<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n"
     ]
     for row in table.rows:
@@ -241,10 +241,10 @@ def _made(about: Mapping[str, str]) -> str:
     )
     return (
         '<section id="made" aria-labelledby="made-title">\n'
-        '<h2 id="made-title">How this was made</h2>\n'
-        "<p>Numbers, paragraphs, tables and figures were all made from results by the program that "
-        "ran the studies. To rerun everything: <code>ucfh study all</code>. Results that are there "
-        "already are kept, so that what was interrupted goes on.</p>\n"
+        '<h2 id="made-title">How this report was made</h2>\n'
+        "<p>The program that ran the studies made all numbers, paragraphs, tables and figures from "
+        "the results. To run everything again: <code>ucfh study all</code>. Results that exist "
+        "already are kept, so an interrupted run continues.</p>\n"
         + (f"<dl>\n{entries}</dl>\n" if entries else "")
         + "</section>\n"
     )
@@ -276,7 +276,7 @@ def _is_numeric(cells: list[str]) -> bool:
 
 
 def _first_sentence(text: str) -> str:
-    """What comes before a stop with a capital letter after it, for one in a number is none.
+    """The text up to a full stop that a capital letter follows; a decimal point does not count.
 
     >>> _first_sentence("At most 0.5 of 1.2e9, i.e. few. All others: none.")
     'At most 0.5 of 1.2e9, i.e. few.'

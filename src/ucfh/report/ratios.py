@@ -1,4 +1,4 @@
-"""Ratios with intervals, by problem: of means, in words, and drawn."""
+"""Ratios with intervals, by problem: as text and as figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ucfh._support.palette import COLOURS, GREY, MARKS
 from ucfh.report.words import number
 
 SIZE = 5.5
-"""Of marks, in points."""
+"""Size of the marks, in points."""
 
 
 def with_interval(value: float, low: float, high: float) -> str:
@@ -37,7 +37,7 @@ def typeset(text: str) -> str:
 
 
 class Dot(NamedTuple):
-    """A ratio to be drawn: in which row, of which kind; ``low`` is nan without an interval."""
+    """A ratio to draw: its row and its kind; ``low`` is nan without an interval."""
 
     row: str
     kind: str
@@ -52,9 +52,9 @@ class Dot(NamedTuple):
 
 
 def draw_dots(axes: Any, dots: Sequence[Dot], kinds: Sequence[str]) -> None:
-    """Draw those that are drawable, by row from above and by kind within it, and a line at 1.
+    """Draw the drawable dots, by row from the top and by kind within a row, and a line at 1.
 
-    ``kinds`` are all there are, also elsewhere: they have their looks from it.
+    ``kinds``: all kinds of the figure, in other panels too; their order gives the looks.
     """
     known = [dot for dot in dots if dot.drawable]
     rows = list(dict.fromkeys(dot.row for dot in known))
@@ -89,7 +89,7 @@ def looks(kinds: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def legend(figure: Any, kinds: Sequence[str], columns: int) -> None:
-    """Say below all panels which mark is what."""
+    """Explain the marks, below all panels."""
     from matplotlib.lines import Line2D
 
     marks = [Line2D([], [], ls="", **look) for look in looks(kinds).values()]
@@ -97,13 +97,13 @@ def legend(figure: Any, kinds: Sequence[str], columns: int) -> None:
 
 
 def _limits(dots: Sequence[Dot]) -> tuple[float, float]:
-    """The least and the most to draw: all values and intervals, and some room around 1."""
+    """The smallest and the largest x to draw: all values and intervals, and room around 1."""
     ends = [x for dot in dots for x in dot[2:] if isinstance(x, float) and isfinite(x) and x > 0]
     return min([0.7, *ends]) / 1.15, max([1.4, *ends]) * 1.15
 
 
 def _round_numbers(left: float, right: float) -> list[float]:
-    """A few between two positive numbers, 1 among them if it is.
+    """A few round numbers between two positive ones, with 1 if it lies between them.
 
     >>> _round_numbers(0.2, 12), _round_numbers(1e-4, 1e4)
     ([0.2, 0.5, 1.0, 2.0, 5.0, 10.0], [0.0001, 0.01, 1.0, 100.0, 10000.0])

@@ -1,6 +1,6 @@
-"""What a study came to, ready to be shown: paragraphs, tables and figures.
+"""What a study found, ready to be shown: paragraphs, tables and figures.
 
-Everything here was made from results alone; how it is shown (a page, a terminal, JSON) is decided
+Everything here is made from results alone; how it is shown (a page, a terminal, JSON) is decided
 elsewhere.
 """
 
@@ -30,8 +30,8 @@ class Figure:
 
     Attributes:
         name: of its file, without an ending.
-        caption: what is seen, in a sentence.
-        alt: the same for people who do not see it: what is on the axes and what it shows.
+        caption: what the figure shows, in a sentence.
+        alt: the same for people who cannot see it: what is on the axes and what it shows.
         draw: draws on an empty figure of matplotlib, laid out with "constrained".
         height: in inches; all are `WIDTH` wide, so that a phone shows their text legibly.
 
@@ -67,9 +67,9 @@ class Section:
         name: of the study, as ``ucfh study NAME`` takes it.
         title: a line.
         predicted: what the theory says, a paragraph.
-        seen: what was seen, paragraphs made from the numbers.
-        figures, tables: what they rest on.
-        jobs: how many results there are. missing: how many there should be besides.
+        seen: what was measured, paragraphs made from the numbers.
+        figures, tables: what the paragraphs are based on.
+        jobs: how many results there are. missing: how many are not there yet.
 
     """
 
@@ -84,7 +84,7 @@ class Section:
 
 
 class Reading(NamedTuple):
-    """What results come to; ``seen`` has a sentence first that says it all."""
+    """What results show; ``seen`` begins with a sentence that says the main finding."""
 
     seen: list[str]
     figures: list[Figure]

@@ -16,7 +16,7 @@ UNSAID = ("seed", "gap", "epsilon")
 
 
 def number(x: float, digits: int = 3) -> str:
-    """A number with so many significant digits, without needless zeros; "-" if it is none.
+    """A number with that many significant digits, without needless zeros; "-" for nan.
 
     >>> number(3.5816e9), number(12345), number(0.25), number(1e-6), number(7)
     ('3.58e+09', '12,300', '0.25', '1e-06', '7')
@@ -35,7 +35,7 @@ def number(x: float, digits: int = 3) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times, with two digits, for more would say too much.
+    """How many times, with two digits: more would claim too much precision.
 
     >>> times(1234), times(2.04), times(3.58e9)
     ('1,200 times', '2 times', '3.6e+09 times')
@@ -98,7 +98,7 @@ def short(problem: str) -> str:
 
 
 def labels(problems: Iterable[str]) -> dict[str, str]:
-    """Labels of problems: the kind alone where that tells them apart, else more and more.
+    """Labels of problems: the kind alone where no two share it, else more of the name.
 
     >>> labels(["chain:n=5", "chain:n=9", "tutoring:horizon=4"])
     {'chain:n=5': 'chain n=5', 'chain:n=9': 'chain n=9', 'tutoring:horizon=4': 'tutoring'}
@@ -114,14 +114,14 @@ def labels(problems: Iterable[str]) -> dict[str, str]:
 
 
 def _full(problem: str) -> str:
-    """The short label, and what it leaves unsaid."""
+    """The short label, and the parameters that it leaves out."""
     parts = problem.partition(":")[2].split(",")
     unsaid = [part for part in parts if part.partition("=")[0].strip() in UNSAID]
     return " ".join([short(problem), *unsaid])
 
 
 def span(values: Iterable[float], digits: int = 3) -> str:
-    """From the least to the most, as far as there are any numbers.
+    """From the smallest to the largest number; "-" if there is none.
 
     >>> span([3, 20.04, 7]), span([1.001, 1.0]), span([float("nan")])
     ('3 to 20', '1', '-')
@@ -132,7 +132,7 @@ def span(values: Iterable[float], digits: int = 3) -> str:
 
 
 def bars(intervals: Iterable[Interval]) -> str:
-    """What the bars beside some medians are: with few runs, no interval is sure enough.
+    """What the bars beside some medians show: few runs do not give a 95 % interval.
 
     >>> bars([Interval(2.0, 1.0, 3.0, 0.96)]), bars([Interval(2.0, 1.0, 3.0, 0.5)])
     ('95 % interval', 'range')

@@ -1,20 +1,20 @@
 """Many episodes at once, exactly.
 
 Within a phase the policy is fixed, so N episodes need not be walked one by one: the counts at the
-start are multinomial, and those that pass a state at a step move on as a multinomial over its
+start are multinomial, and those that pass a state at a step continue as a multinomial over its
 successors. The cost does not depend on N, and the law is exact.
 
 A phase ends with the first episode at whose end some row has reached its limit. It is found by
 jumps: send M episodes through, M short of the expected end by a margin of a few standard
 deviations, so that what remains shrinks like a square root each time. If a jump overshoots, it is
 split: by exchangeability the first half of its episodes is a sample without replacement, at the
-start and at every state passed; bisecting so finds the very episode. The margin only decides how
-often that happens. The last few episodes are walked.
+start and at every state passed; bisecting in this way finds the exact episode. The margin only
+decides how often that happens. The last few episodes are walked.
 
 Only episodes that meet a *live* row, one that has not reached its limit for good, are sent (see
 `ucfh._kernels.phase`). If a share h of episodes meets one, M that do come with a negative binomial
 number that do not; a phase that waits for a pair of weight 1e-28 costs no more than another. What
-happens in rows that are not live is not counted, as nobody will ask.
+happens in rows that are not live is not counted, because nothing depends on it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ MARGIN = 3.0
 """How many standard deviations a jump keeps from the limit."""
 
 WALK_STEPS = 5_000
-"""Up to so many expected steps are walked in a small graph: a jump would not be cheaper."""
+"""Up to this many expected steps are walked in a small graph: a jump would not be cheaper."""
 
 JUMP_EDGES = 1_200
-"""A jump through so many edges takes as long as the rest of it: larger graphs are walked more."""
+"""A jump through this many edges takes as long as its rest: larger graphs are walked more."""
 
 MOST = 2**60
-"""Episodes sent at once at most. Expected visits stay below the limits, which are below 2^62."""
+"""The most episodes sent at once. Expected visits stay below the limits, so below 2^62."""
 
 NEVER_MET = 1e-280
-"""A smaller share of episodes that meet a live row is none: no run is that long."""
+"""A smaller share of episodes that meet a live row counts as 0: no run is that long."""
 
 
 @dataclass(eq=False)
@@ -66,11 +66,11 @@ class Graph:
         self.part = flows.Flow(np.zeros((2, nodes), int), np.zeros((2, edges), int))
 
     def send(self, rng: np.random.Generator, episodes: int) -> None:
-        """Send so many episodes through; what became of them is the flow."""
+        """Send that many episodes through; the flow says where they went."""
         flows.send(rng, episodes, self.paths, self.flow)
 
     def split(self, rng: np.random.Generator, first: int) -> None:
-        """Take the first so many episodes out of the flow: they become the part."""
+        """Take that many of the first episodes out of the flow: they become the part."""
         flows.split(rng, first, self.paths, self.flow, self.part)
 
     def keep_part(self) -> None:
@@ -116,7 +116,7 @@ class BulkPhase:
         else:
             raise InputError(
                 f"the next update waits for a pair that is met less than once in {1 / NEVER_MET:g} "
-                "episodes: cap the number of episodes"
+                "episodes: pass episodes=N (--episodes N)"
             )
 
     def run(self, tick: Callable[[], None]) -> None:
@@ -148,10 +148,10 @@ class BulkPhase:
         return float((root * root).min()), float((room / w).min())
 
     def _bounded(self, size: float) -> int:
-        """How many episodes to send: at least one, and not so many that they cannot be counted.
+        """How many episodes to send: at least one, and few enough to be counted.
 
         With a cap, those that meet no live row must fit in 64 bits too, or surely come before it
-        (by ten standard deviations). Else the cap has no say in it, and so none in the draws.
+        (by ten standard deviations). Otherwise the cap does not affect it, and so not the draws.
         """
         bound = float(MOST)
         if self.most is not None:
@@ -211,7 +211,7 @@ class BulkPhase:
         return bool(graphs.reaches(paths.row, paths.live, flow.nodes[1], visits, limit))
 
     def _commit(self, flow: flows.Flow, episodes: int) -> bool:
-        """Count episodes that came next, and the others between them; True if the cap cuts."""
+        """Count the next episodes, and the others between them; True if the cap cuts them."""
         total = self._with_others(episodes)
         cut = self._passes_cap(total)
         if cut:
@@ -237,7 +237,7 @@ class BulkPhase:
         return cut
 
     def _with_others(self, episodes: int) -> int:
-        """So many episodes that meet a live row, and those between them that do not."""
+        """That many episodes that meet a live row, and those between them that do not."""
         if self.graph.share >= 1.0:
             return episodes
         return episodes + sampling.negative_binomial(self.rng, episodes, self.graph.share)

@@ -1,4 +1,4 @@
-"""A checker for those who write a learner: what is wrong with it, in words."""
+"""A checker for people who write a learner: it says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 
 EPISODES = 60
-"""So many are run for a check."""
+"""The number of episodes of a check."""
 
 
 class AgentError(AssertionError):
@@ -35,7 +35,7 @@ def check_agent(make: Callable[[Problem], Agent], mdp: MDP | None = None) -> Non
 
     Args:
         make: makes a new learner for a problem; it is called several times.
-        mdp: to run on, instead of a small one with states of one and two actions.
+        mdp: the MDP to run on; None: a small one with states of one and two actions.
 
     >>> from ucfh import UCFH, check_agent
     >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
@@ -59,9 +59,9 @@ def check_agent(make: Callable[[Problem], Agent], mdp: MDP | None = None) -> Non
 
 
 def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
-    """What it shows before the first episode."""
+    """Its attributes before the first episode."""
     if not isinstance(agent, Agent):
-        yield f"it is a {type(agent).__name__}: derive it from ucfh.agents.base.Agent"
+        yield f"it is a {type(agent).__name__}: derive it from ucfh.Agent"
         return
     for name in ("problem", "policy", "optimistic", "epsilon", "delta"):
         if not hasattr(agent, name):
@@ -69,14 +69,14 @@ def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
     if hasattr(agent, "policy"):
         yield from _of_policy(agent, mdp)
     if hasattr(agent, "optimistic") and np.isinf(agent.optimistic):
-        yield f"optimistic = {agent.optimistic}: V~ from the start, or NaN if it makes no promise"
+        yield f"optimistic = {agent.optimistic}: set V~ from the start, or NaN if it has none"
 
 
 def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
     policy = np.asarray(agent.policy)
     shape = (mdp.horizon, mdp.states)
     if policy.shape != shape or policy.dtype.kind not in "iu":
-        yield f"policy has shape {policy.shape} and type {policy.dtype}: whole numbers {shape}"
+        yield f"policy has shape {policy.shape} and type {policy.dtype}: use integers {shape}"
         return
     outside = (policy < 0) | (policy >= mdp.actions)
     outside |= ~mdp.table.available[np.arange(mdp.states), np.where(outside, 0, policy)]
@@ -94,24 +94,24 @@ def _of_limits(agent: Agent) -> Iterator[str]:
     elif limits.visits.shape != (rows,) or limits.visits.dtype != np.int64:
         yield (
             f"limits().visits has shape {limits.visits.shape} and type {limits.visits.dtype}: "
-            f"int64, one for each of the {rows} rows of its problem's table"
+            f"use int64, one for each of the {rows} rows of its problem's table"
         )
     elif (limits.visits < 0).any():
-        yield f"limits().visits has {limits.visits.min()}: 0 stops after one episode already"
+        yield f"limits().visits has {limits.visits.min()}: use 0 to stop after one episode"
 
 
 def _of_settings(agent: Agent) -> Iterator[str]:
     try:
         settings = agent.settings()
         if json.loads(json.dumps(settings)) != settings:
-            yield "settings() changes when written as JSON: numbers, texts, lists and None only"
+            yield "settings() changes when written as JSON: use numbers, strings, lists and None"
         elif "agent" not in settings:
-            yield 'settings() has no "agent": its name, so that runs can be told apart'
+            yield 'settings() has no "agent": add its name, so that runs can be identified'
     except TypeError as error:
         yield f"settings() cannot be written as JSON ({error})"
     for name, array in agent.state().items():
         if np.asarray(array).dtype == object:
-            yield f"state() has {name!r}, which is no array of numbers or texts"
+            yield f"state() has {name!r}, which is not an array of numbers or strings"
 
 
 def _record(run: Run) -> list[tuple[Any, ...]]:
@@ -120,7 +120,7 @@ def _record(run: Run) -> list[tuple[Any, ...]]:
 
 
 def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
-    """What it does: valid policies, the same again with the same seed, and after a restart."""
+    """Its runs: valid policies, the same again with the same seed, and after a restart."""
     policies: list[str] = []
 
     def look(agent: Agent) -> Callable[[Run], None]:
@@ -129,11 +129,11 @@ def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
     first = make(mdp.problem)
     whole = simulate(mdp, first, EPISODES, method="step", progress=look(first))
     if policies:
-        yield f"in mid-run, {policies[0]}"
+        yield f"during a run, {policies[0]}"
         return
     again = simulate(mdp, make(mdp.problem), EPISODES, method="step")
     if _record(again) != _record(whole):
-        yield "two runs with one seed differ: all its randomness must come from its own seed"
+        yield "two runs with the same seed differ: all its randomness must come from its own seed"
         return
     part = simulate(mdp, make(mdp.problem), EPISODES // 2, method="step")
     if part.checkpoint is not None:
@@ -141,14 +141,14 @@ def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
         try:
             rest = simulate(mdp, make(mdp.problem), EPISODES, method="step", resume=part)
         except (KeyError, TypeError, ValueError) as error:
-            yield f"restore() does not take what state() gave: {error}"
+            yield f"restore() does not accept what state() returned: {error}"
             return
         if _record(rest) != _record(whole):
-            yield "restored from state() it goes on differently: state() must hold all it learned"
+            yield "restored from state() it continues differently: state() must hold all it learned"
     if first.limits() is not None:
         bulk = simulate(mdp, make(mdp.problem), EPISODES)
         if bulk.episodes != whole.episodes and not bulk.final:
-            yield f"in bulk it runs {bulk.episodes} of {EPISODES} episodes"
+            yield f"in bulk it runs only {bulk.episodes} of {EPISODES} episodes"
         compiled = first.follow is not None and not first.randomised
         if compiled and _record(bulk) != _record(whole):
-            yield "follow() gives another run than observe(), episode by episode"
+            yield "follow() gives a different run than observe() called after each episode"

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ucfh.simulation.run import Run
 
 GAP, PROMISE, LIMIT = "#0072B2", "#E69F00", "#555555"
-"""Two colours that people with any colour vision tell apart (Okabe and Ito), and grey."""
+"""Two colours that differ for people with any colour vision (Okabe and Ito), and grey."""
 
 
 def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
-    """Draw what each policy lost against how long it was followed, and save it.
+    """Draw what each policy lost over the episodes that followed it, and save the figure.
 
     Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
-    that was followed, and V~ - V*, how much too much the learner promised itself. Epsilon and the
-    number of mistakes that the learner's theorem allows are marked.
+    that was followed, and V~ - V*, by how much the learner overestimates the optimum. Epsilon and
+    the number of mistakes that the learner's theorem allows are marked.
     """
     check_ending(path, ENDINGS)
     phases = run.phases
@@ -43,8 +43,8 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for values, colour, label in (
-        (promise, PROMISE, "promised too much, $\\tilde V - V^*$"),
-        (gap, GAP, "lost by the policy, $V^* - V^\\pi$"),
+        (promise, PROMISE, "overestimate, $\\tilde V - V^*$"),
+        (gap, GAP, "loss of the policy, $V^* - V^\\pi$"),
     ):
         heights = np.maximum(values, floor)
         axes.stairs(heights, edges, baseline=None, color=colour, lw=2, label=label)
@@ -85,7 +85,7 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_xlim(edges[0], last)
     axes.set_ylim(floor / 2, 2 * 10**top)
     axes.set_xlabel("episodes")
-    axes.set_ylabel("reward in an episode")
+    axes.set_ylabel("reward per episode")
     axes.set_title(fill(title, 70), parse_math=False)
     axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
@@ -93,10 +93,10 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
 
 
 def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
-    """Draw how what is known closes in on the truth, and save it.
+    """Draw how the bounds approach the true values, and save the figure.
 
-    Above, over the number of episodes: the bound of V* from above and that of what the policy
-    earns from below, around V*. Below: how far the policy may be from optimal, until it is
+    Above, over the number of episodes: the upper bound on V* and the lower bound on what the
+    policy earns, around V*. Below: how far the policy may be from optimal, until it is
     epsilon.
     """
     check_ending(path, ENDINGS)
@@ -115,10 +115,10 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
         va="bottom",
         color=LIMIT,
     )
-    above.set_ylabel("reward in an episode")
+    above.set_ylabel("reward per episode")
     above.set_title(fill(title, 70), parse_math=False)
     below.plot(
-        x, phases.gap_bound, color="black", lw=2, label="the policy is this close to optimal"
+        x, phases.gap_bound, color="black", lw=2, label="the policy is within this of optimal"
     )
     below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
     below.annotate(
@@ -143,7 +143,7 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     below.set_yscale("log")
     below.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
     below.set_xlabel("episodes")
-    below.set_ylabel("distance")
+    below.set_ylabel("distance from optimal")
     for axes in (above, below):
         axes.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)

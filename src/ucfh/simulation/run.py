@@ -1,4 +1,4 @@
-"""The record of a simulated learner: one row a phase, that is, a policy."""
+"""The record of a simulated learner: one row per phase, that is, per policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucfh.simulation.figures import plot_certificate, plot_run
 from ucfh.simulation.run_file import read_run, write_run
 
 TOLERANCE = 1e-9
-"""A gap beyond epsilon by no more than this is rounding: values often lie on grids."""
+"""A gap that exceeds epsilon by at most this is rounding: values often lie on grids."""
 
 COLUMNS = [
     ("first_episode", object),
@@ -49,8 +49,8 @@ class Phase:
         n: the pair's visits after the update.
         value: V^pi, exactly. optimistic: V~. gap: V* - V^pi.
         captured: 1 if the true transitions lie in the confidence sets, 0 if not, NaN without.
-        lower, gap_bound: what the learner knows: what its best policy earns at least, and how far
-            that one is from optimal at most; NaN where it does not keep count.
+        lower, gap_bound: what the learner knows: the least that its best policy earns, and the most
+            that this policy is from optimal; NaN where it has no such bounds.
 
     """
 
@@ -93,11 +93,11 @@ class Run:
         policy: (H, S) the last policy or, where there is a certificate, the one that it is about.
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
-        interrupted: whether the run was cut short by the user.
-        seconds: how long it took, compiling aside (see `ucfh._support.clock`).
-        certificate: what the learner knows at the end, if it keeps count of that.
+        interrupted: whether the user stopped the run early.
+        seconds: how long it took, without compiling (see `ucfh._support.clock`).
+        certificate: what the learner knows at the end, if it has such bounds.
         checkpoint: where the last phase began: the learner's and the generator's state, from
-            which `simulate` goes on to the same result as if it had never stopped.
+            which `simulate` continues to the same result as if it had never stopped.
 
     """
 
@@ -131,7 +131,7 @@ class Run:
 
     @property
     def phases(self) -> np.recarray[Any, Any]:
-        """One record a phase; columns as attributes or by name (see `Phase`)."""
+        """One record per phase; columns as attributes or by name (see `Phase`)."""
         rows = [tuple(getattr(row, name) for name, _ in COLUMNS) for row in self.rows]
         return np.array(rows, dtype=COLUMNS).view(np.recarray)
 
@@ -142,7 +142,7 @@ class Run:
 
     @property
     def optimistic(self) -> float:
-        """What the learner promises itself with the last policy."""
+        """V~, the learner's optimistic estimate, at the last policy."""
         return self.rows[-1].optimistic if self.rows else nan
 
     @property
@@ -161,11 +161,11 @@ class Run:
 
     @property
     def regret(self) -> float:
-        """The reward lost against the optimum, in expectation given the policies followed."""
+        """The reward lost compared with the optimum, expected given the policies followed."""
         return sum(row.episodes * row.gap for row in self.rows)
 
     def plot(self, path: AnyPath, title: str = "", force: bool = False) -> None:
-        """Draw what was lost, promised and known over the episodes: a .png, .svg or .pdf."""
+        """Draw losses, or bounds if there is a certificate, to a .png, .svg or .pdf file."""
         plot = plot_run if self.certificate is None else plot_certificate
         plot(self, title or self.about["agent"].upper(), path, force)
 
@@ -188,12 +188,12 @@ class Run:
 
     @classmethod
     def load(cls, path: AnyPath) -> Run:
-        """A run that was saved."""
+        """Load a saved run."""
         return read_run(path, cls._of_file)
 
     @classmethod
     def _of_file(cls, head: dict[str, Any], arrays: dict[str, Any]) -> Run:
-        """The run of which a file has this head and these arrays."""
+        """The run of a file with this head and these arrays."""
         columns = {
             name: [int(x) for x in arrays[f"column_{name}"]]
             if kind is object

@@ -1,4 +1,4 @@
-"""A run's file, and what makes two runs the same run."""
+"""The file of a run, and when two runs are the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Made = TypeVar("Made")
 
 
 def fingerprint(mdp: MDP, problem: Problem) -> str:
-    """A short digest of a world and of what the learner is told of it."""
+    """A short digest of a world and of what the learner is told about it."""
     digest = sha256()
     for table in (mdp.table, problem.table):
         for array in (table.first, table.action, table.indptr, table.indices):
@@ -55,8 +55,8 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
         )
     if saved.get("problem") != now["problem"]:
         raise InputError(
-            "the saved run cannot go on: its problem is another one, or the learner was told "
-            "something else of it; give the same, or start anew"
+            "the saved run cannot continue: its problem is another one, or the learner was told "
+            "something else about it; pass the same problem, or start a new run"
         )
     if saved.get("agent") == now["agent"] and saved.get("episodes") != now.get("episodes"):
         announced = saved.get("episodes")
@@ -68,8 +68,8 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
     for name, value in now.items():
         if saved.get(name) != value:
             raise InputError(
-                f"the saved run cannot go on: its {name} is {saved.get(name)!r}, and now it is "
-                f"{value!r}; give the same, or start anew"
+                f"the saved run cannot continue: its {name} is {saved.get(name)!r}, and now it is "
+                f"{value!r}; pass the same, or start a new run"
             )
 
 
@@ -82,7 +82,7 @@ def write_run(path: AnyPath, head: Head, arrays: Arrays, force: bool = False) ->
 
 
 def read_run(path: AnyPath, build: Callable[[Head, Arrays], Made]) -> Made:
-    """What ``build`` makes of a run's file; an `InputError` if it is none, or was cut short."""
+    """What ``build`` makes of a run's file; an `InputError` if it is not one, or is truncated."""
     arrays = read_arrays(path)
     try:
         head = json.loads(str(arrays.pop("head")))
@@ -90,4 +90,4 @@ def read_run(path: AnyPath, build: Callable[[Head, Arrays], Made]) -> Made:
             raise KeyError(RUN_FORMAT)
         return build(head, arrays)
     except Exception as error:  # an archive of something else
-        raise InputError(f"{path}: not a saved run, or damaged: save it again") from error
+        raise InputError(f"{path}: not a saved run, or damaged: save the run again") from error

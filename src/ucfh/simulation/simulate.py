@@ -42,23 +42,23 @@ def simulate(
 
     Args:
         mdp: the world. The learner sees counts from it, never its probabilities.
-        agent: the learner, a new one for every run. To go on with what another has learned, ask
-            for it: ``agent.restore(other.state())``; to begin with counts, ``agent.observe`` them.
-        episodes: how many to run at most; None: until the policy can never change again, or the
-            learner has the certificate that it was asked for.
-        seed: of NumPy's default generator. The same seed and method give the same run.
+        agent: the learner, a new one for every run. To continue with what another has learned,
+            call ``agent.restore(other.state())``; to begin with counts, ``agent.observe`` them.
+        episodes: the most episodes to run; None: until the policy can never change again, or the
+            learner has the certificate that was asked for.
+        seed: random seed of the simulation (NumPy's default generator). The same seed and
+            method give the same run.
         method: "bulk" runs any number of episodes at once, exactly (see
             `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
         progress: called with the run so far, a few times a second or once a phase.
         resume: a run of the same MDP, learner, seed and method, which is left as it is. The
-            result is the same as if it had run on (only in law if a cap cut a jump of more than
-            1e17 episodes short); of a run that is finished, the same again (and the
-            learner stays new).
+            result is the same as if it had not stopped (only in law if a cap cut a jump of more
+            than 1e17 episodes short); of a finished run, a copy (and the learner stays new).
         on_phase: called with the run so far whenever its last row is that of a new policy, which
             the learner is about to follow: look at the learner, and change nothing. A learner
-            that has a loop of its own (`Agent.follow`) has run on by then.
+            with its own loop (`Agent.follow`) is already further by then.
 
-    Interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
+    If it is interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
     >>> from ucfh import UCFH, make
     >>> mdp = make("chain:n=5")
@@ -84,7 +84,9 @@ def simulate(
         mdp = mdp.by_stage()
     world = World(mdp, agent.problem)
     if method == "bulk" and agent.limits() is None:
-        warnings.warn("the learner does not say when it changes: walking episodes", stacklevel=2)
+        warnings.warn(
+            "the learner does not say when its policy changes: walking episodes", stacklevel=2
+        )
         method = "step"
     if agent.has_run:
         raise InputError(
@@ -120,7 +122,7 @@ def simulate(
 
 
 def _do_nothing(_: Run) -> None:
-    """Nobody wants to know."""
+    """The default of ``on_phase``."""
 
 
 def _continue(
@@ -128,13 +130,13 @@ def _continue(
 ) -> Run:
     """A copy of a run up to its last finished phase, with learner and generator as they were then.
 
-    Of a finished run it is all of it.
+    Of a finished run, the copy is complete.
     """
     check_same(old.about, about)
     if most is not None and most < old.episodes:
         raise InputError(
-            f"the saved run has {old.episodes} episodes already, more than {most}: pass at least "
-            f"{old.episodes}, or no cap"
+            f"the saved run already has {old.episodes} episodes, more than {most}: pass at least "
+            f"{old.episodes}, or no limit"
         )
     rows = [replace(row) for row in old.rows]
     run = deepcopy(replace(old, rows=[]))
@@ -148,13 +150,13 @@ def _continue(
         agent.restore(deepcopy(run.checkpoint.agent))
         rng.bit_generator.state = run.checkpoint.generator
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"the saved run is damaged ({error}): start anew") from None
+        raise InputError(f"the saved run is damaged ({error}): start a new run") from None
     run.rows, run.interrupted = rows[: run.checkpoint.rows], False
     return run
 
 
 def _ask(run: Run, world: World, agent: Agent, rng: np.random.Generator) -> None:
-    """Let a learner have the successors that it asks of a generative model."""
+    """Give a learner the successors that it asks a generative model for."""
     wants = agent.wants
     assert wants is not None
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))

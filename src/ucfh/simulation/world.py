@@ -1,4 +1,4 @@
-"""Nature's side of a simulation: her table, laid over the learner's."""
+"""The world of a simulation: its table, laid over the learner's."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Stretch:
     """Episodes that followed one policy.
 
     Attributes:
-        seen: what was seen in them, over the learner's table.
-        episodes: how many.
+        seen: the counts of what was observed, over the learner's table.
+        episodes: the number of episodes.
         ended: whether the last of them reached one of the learner's limits.
 
     """
@@ -32,7 +32,7 @@ class Stretch:
     ended: bool = False
 
     def copy_counts(self) -> Counts:
-        """What was seen so far, to come back to."""
+        """A copy of the counts so far, to return to."""
         seen = self.seen
         return Counts(seen.visits.copy(), seen.successors.copy(), seen.rewards.copy(), seen.scores)
 
@@ -42,7 +42,7 @@ class World:
 
     Attributes:
         p: (learner's entries,) the true probabilities, laid over the learner's table.
-        position: (entries,) where each of nature's entries stands in the learner's table.
+        position: (entries,) where each entry of the world stands in the learner's table.
         mean_rewards: (rows - 1,) of each row, where the learner does not know them; else None.
 
     """
@@ -51,7 +51,7 @@ class World:
         if mdp.horizon != problem.horizon:
             raise InputError(
                 f"the learner was told a horizon of {problem.horizon}, the MDP's is {mdp.horizon}: "
-                "build it from mdp.problem"
+                "build the learner from mdp.problem"
             )
         if problem.rewards is None:
             mdp.problem.hiding("rewards")  # an error where they cannot be learned
@@ -73,7 +73,7 @@ class World:
         return out
 
     def _check_told(self) -> None:
-        """What the learner was told of rewards and start must be true."""
+        """What the learner was told about rewards and start must be true."""
         mdp, told = self.mdp, self.problem.rewards
         if told is not None:
             same = bool((told.pair == mdp.rewards.pair).all())
@@ -82,13 +82,14 @@ class World:
                 same &= np.array_equal(mine, theirs[:, self.position])
             if not same or (mine is None) != (theirs is None):
                 raise InputError(
-                    "the learner was told other rewards than the MDP pays: build it from "
+                    "the learner was told other rewards than the MDP pays: build the learner from "
                     "mdp.problem"
                 )
         start = self.problem.initial
         if start is not None and not np.array_equal(start, mdp.initial):
             raise InputError(
-                "the learner was told another start than the MDP's: build it from mdp.problem"
+                "the learner was told another start than the MDP's: build the learner from "
+                "mdp.problem"
             )
 
     def as_nature(self) -> Nature:
@@ -121,7 +122,7 @@ class World:
         episodes: int,
         stretch: Stretch,
     ) -> None:
-        """Walk at most so many more episodes, taking rows (H, S), until a limit is reached."""
+        """Walk at most that many more episodes, taking rows (H, S), until a limit is reached."""
         mdp, seen = self.mdp, stretch.seen
         waiting = bool((limits.visits <= 0).any())
         watched = None
@@ -152,7 +153,7 @@ class World:
         stretch.ended = bool(reached) or waiting
 
     def sample(self, rng: np.random.Generator, wants: Ints) -> Counts:
-        """What a generative model answers: so many successors of each row (rows,), exactly."""
+        """What a generative model answers: as many successors of each row (rows,) as wanted."""
         from ucfh._kernels.sampling import multinomial
 
         mdp, seen = self.mdp, Counts.zero(self.problem)
@@ -166,7 +167,7 @@ class World:
         return seen
 
     def draw_rewards(self, rng: np.random.Generator, seen: Counts) -> None:
-        """Add the rewards that came with counts which say nothing of them yet.
+        """Add the rewards to counts that have none yet.
 
         Given the counts, rewards are independent: a binomial number of ones for each entry, or
         exactly the mean where rewards are not noisy.
@@ -188,8 +189,8 @@ class World:
     def is_final(self, rows: Ints, limits: Limits) -> bool:
         """Whether the policy that takes rows (H, S) can never change again.
 
-        So it is when no row that could still change anything can be reached, and none has
-        already reached its limit and waits for its turn.
+        This is so if no row that could still change anything can be reached, and none has
+        already reached its limit and waits for its update.
         """
         if limits.episodes is not None or (limits.visits <= 0).any():
             return False

@@ -1,1 +1,1 @@
-"""The studies that come with the package: a folder each, of a spec and how its results are read."""
+"""The studies of the package, one folder each: a spec, and how its results are read."""

@@ -1,4 +1,4 @@
-"""Studies by name, and from files of one's own."""
+"""Studies by name, or from your own files."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ def read_results(name: str, results: Sequence[Result]) -> Reading:
 
 
 def section(asked: Request, store: Store) -> Section:
-    """A study as far as its results are there."""
+    """A study, from the results that exist."""
     study, jobs = asked.study, asked.jobs()
     results = store.results(jobs)
-    reading = Reading(["Nothing yet: no job has a result."], [], [])
+    reading = Reading(["No job has a result yet."], [], [])
     if results:
         try:
             reading = read_results(study.reading, results)
@@ -58,8 +58,8 @@ def section(asked: Request, store: Store) -> Section:
             if store.made_with().get("source") == made_with()["source"]:
                 raise
             raise InputError(
-                f"{store.folder} has results of another version, and {error} is not among them: "
-                f"run the study {study.name} anew, in another folder (--out)"
+                f"{store.folder} has results of another version, without {error}: run the study "
+                f"{study.name} again, in another folder (--out)"
             ) from None
     missing = len(jobs) - len(results)
     return Section(study.name, study.title, study.predicted, *reading, len(results), missing)
@@ -81,7 +81,7 @@ def page_of(store: Store, sections: list[Section]) -> str:
         **{key: value or "unknown" for key, value in store.made_with().items()},
         "seed": ", ".join(str(x) for x in sorted({one.root for one in asked})),
         "results": f"{len(store.done() & wanted):,} jobs",
-        "computing time": f"{store.seconds() / 60:.1f} minutes of one core",
+        "computing time": f"{store.seconds() / 60:.1f} minutes on one core",
     }
     if small:
         about["quick versions"] = ", ".join(one.name for one in sections if one.name in small)

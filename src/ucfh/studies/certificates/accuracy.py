@@ -30,7 +30,7 @@ RunsByCase = dict[Case, dict[str, list[Result]]]
 
 
 def runs_of(results: Sequence[Result], by: str = "confidence") -> RunsByCase:
-    """Runs in the order given, by an argument that tells methods apart."""
+    """Runs in the order given, by the argument that names the method."""
     found: RunsByCase = {}
     for result in results:
         case = Case(unseeded(result.arguments["problem"]), result.arguments["epsilon"])
@@ -40,12 +40,12 @@ def runs_of(results: Sequence[Result], by: str = "confidence") -> RunsByCase:
 
 
 def median(runs: Sequence[Result]) -> Interval:
-    """Of the episodes; those of a run that was cut off are too few."""
+    """The median number of episodes; too small if runs were cut off."""
     return median_interval([run.values["episodes"] for run in runs])
 
 
 def is_cut(runs: Sequence[Result]) -> bool:
-    """Whether the median is that of runs which were cut off."""
+    """Whether so many runs were cut off that the median is too small."""
     return 2 * sum(not run.values["certified"] for run in runs) >= len(runs)
 
 
@@ -87,7 +87,7 @@ class EpsilonGrowth(NamedTuple):
 
 
 def growths(runs: RunsByCase) -> list[EpsilonGrowth]:
-    """Of every problem and kind of sets."""
+    """The growth on every problem, with every kind of sets."""
     points: dict[tuple[str, str], dict[float, list[Result]]] = {}
     for case in runs:
         for kind in runs[case]:
@@ -118,16 +118,16 @@ def told(found: list[EpsilonGrowth], names: dict[str, str]) -> str:
     if any(not isnan(x.power.low) for x in known):
         fitted += f", in brackets {100 * LEVEL:.0f} % bootstrap intervals"
     text = (
-        f"Episodes grow with 1/epsilon to the power {listed(each)} ({fitted}). For small epsilon "
-        f"{PREDICTED:g} is predicted; between the two smallest it is "
+        f"The number of episodes grows like 1/epsilon to the power {listed(each)} ({fitted}). For "
+        f"small epsilon {PREDICTED:g} is predicted; between the two smallest epsilon it is "
         f"{span(round(x.last, 2) for x in known)}. "
     )
     cheap = [names[x.problem] for x in known if x.kind == "best" and x.last < 0.5]
     if cheap:
         text += (
-            f'On {listed(cheap)} a smaller epsilon costs "best" little, for it bounds how far a '
-            "policy is from the optimum directly: an optimal policy that stands out is soon told "
-            "apart from all others. "
+            f'On {listed(cheap)} a smaller epsilon costs "best" few more episodes, because it '
+            "bounds directly how far a policy is from the optimum: an optimal policy that is "
+            "clearly better than all others is soon found. "
         )
     steep = [
         f'"{x.kind}" on {names[x.problem]}'
@@ -136,8 +136,8 @@ def told(found: list[EpsilonGrowth], names: dict[str, str]) -> str:
     ]
     if steep:
         text += (
-            f"More than {PREDICTED:g} over all, as with {listed(steep)}, comes from the largest "
-            "epsilon, for which little has to be known. "
+            f"A power of more than {PREDICTED:g} over all epsilon, as with {listed(steep)}, comes "
+            "from the largest epsilon, which needs few data. "
         )
     return text.strip()
 
@@ -149,7 +149,7 @@ def _power(found: Fit) -> str:
 
 
 def _two(power: float) -> str:
-    """With two decimals at most."""
+    """A power with at most two decimals."""
     return number(round(power, 2))
 
 
@@ -166,15 +166,15 @@ def table(runs: RunsByCase, found: list[EpsilonGrowth], names: dict[str, str]) -
         for x in found
     ]
     caption = (
-        "Median episodes to the certificate by epsilon; the power of 1/epsilon over all, and at "
-        "the end, between the two smallest."
+        "Median number of episodes to the certificate, by epsilon; the power of 1/epsilon over "
+        "all epsilon, and between the two smallest (at the end)."
     )
     columns = ["problem, sets", *(f"eps {number(e)}" for e in epsilons), "power", "at the end"]
     return TextTable(caption, columns, rows)
 
 
 def figure(found: list[EpsilonGrowth], names: dict[str, str]) -> Figure | None:
-    """Episodes against 1/epsilon; None if no run came to an end."""
+    """Episodes against 1/epsilon; None if no problem has only certified runs."""
     lines = [x for x in found if x.at]
     if not lines:
         return None
@@ -208,7 +208,7 @@ def figure(found: list[EpsilonGrowth], names: dict[str, str]) -> Figure | None:
 
     shown = bars(m for y in medians for m in y)
     caption = (
-        f"Episodes until a policy is certified against epsilon, both axes logarithmic: median and "
+        f"Episodes until a policy is certified, by epsilon; both axes are logarithmic. Median and "
         f"{shown}. The dashed line has the predicted power of 1/epsilon."
     )
     rises = [

@@ -30,7 +30,7 @@ KindLabels = dict[str, str]
 MEANT = {
     "intervals of single probabilities": ("paper", "kl", "kt"),
     "sets of whole rows": ("l1", "kl-ball", "kt-ball"),
-    "bounds of the distance from the optimum too": ("best",),
+    "also bounds on the distance from the optimum": ("best",),
 }
 
 
@@ -78,7 +78,7 @@ def _finding(runs: RunsByCase, results: Sequence[Result], names: KindLabels) -> 
     ratios = [ratio for case in led if (ratio := _ahead(runs[case], lead)) is not None]
     noun = "problem" if len({case.problem for case in runs}) == len(runs) else "case"
     text = (
-        f'With "{lead}" a certificate takes the fewest episodes on {len(led)} of '
+        f'With "{lead}", a certificate takes the fewest episodes on {len(led)} of '
         f"{plural(len(runs), noun)}"
     )
     if medians:
@@ -92,7 +92,7 @@ def _finding(runs: RunsByCase, results: Sequence[Result], names: KindLabels) -> 
             f"against {episodes(runs[case][lead])})"
             for case in lost
         ]
-        text += f"Others take fewer elsewhere: {listed(others)}. "
+        text += f"Elsewhere other sets take fewer: {listed(others)}. "
     return (text + _tested(runs, lead)).strip()
 
 
@@ -114,12 +114,12 @@ def _worse(results: Sequence[Result]) -> str:
 
 
 def _lost(run: Result) -> float:
-    """What the policy loses, without errors of rounding."""
+    """What the policy loses, without rounding errors."""
     return max(float(run.values["optimal"] - run.values["value"]), 0.0)
 
 
 def _tested(runs: RunsByCase, lead: str) -> str:
-    """Where the leader is told apart from all others."""
+    """Where the leader is significantly different from all others."""
     several = [by_set for by_set in runs.values() if lead in by_set and len(by_set) > 1]
     enough = [
         by_set for by_set in several if min(map(len, by_set.values())) >= seeds_needed(len(by_set))
@@ -127,7 +127,7 @@ def _tested(runs: RunsByCase, lead: str) -> str:
     if not several:
         return ""
     if not enough:
-        return "The runs are too few for a test."
+        return "There are too few runs for a test."
     sure = 0
     for by_set in enough:
         found = {
@@ -137,7 +137,7 @@ def _tested(runs: RunsByCase, lead: str) -> str:
         sure += next(place.last for place in ranking(found) if place.agent == lead) == 1
     each = [len(of) for by_set in enough for of in by_set.values()]
     return (
-        f"It is told apart from every other kind on {sure} of {len(enough)} (exact "
+        f"It is significantly different from every other kind on {sure} of {len(enough)} (exact "
         f"signed-rank tests, Holm's correction at {100 * (1 - LEVEL):.0f} %, {span(each)} runs "
         "of each kind)."
     )
@@ -152,15 +152,15 @@ def _right(results: Sequence[Result]) -> str:
     )
     certified = [run for run in results if run.values["certified"]]
     text = (
-        f"A bound of the optimum from above, or of the policy from below, was wrong in "
-        f"{wrong or 'none'} of {plural(len(results), 'run')}; a share delta of "
-        f"{span(run.arguments['delta'] for run in results)} may be. "
+        f"An upper bound on the optimum, or a lower bound on the policy, was wrong in "
+        f"{wrong or 'none'} of {plural(len(results), 'run')}; delta allows a share of "
+        f"{span(run.arguments['delta'] for run in results)}. "
     )
     if certified:
         share = float(np.median([_lost(run) / run.arguments["epsilon"] for run in certified]))
         text += (
             f"Half of the certified policies lose no more than {number(100 * share, 2)} % of "
-            "epsilon: they are far better than is proved. "
+            "epsilon: they are far better than the certificate says. "
             if share < 0.1
             else f"Half of the certified policies lose more than {number(100 * share, 2)} % of "
             "epsilon. "
@@ -170,7 +170,7 @@ def _right(results: Sequence[Result]) -> str:
         text += (
             f"{plural(len(cut), 'run')} reached the limit of "
             f"{span(run.arguments['most'] for run in cut)} episodes without a certificate; a > "
-            "marks medians that are only known to be larger."
+            "marks medians that are known to be larger than the number shown."
         )
     return text.strip()
 
@@ -188,16 +188,16 @@ def _printed(results: Sequence[Result], names: KindLabels) -> str:
         return ""
     ratio, _, run = min(found, key=lambda x: x[0])
     return (
-        "The printed algorithm never says that it is done. Its theorem, with successors told, "
-        f"allows {span(bound for _, bound, _ in found)} episodes worse than epsilon here: at "
-        f"least {times(ratio)} as many as any of these runs took to its "
+        "The printed algorithm never says that it is done. If it is told the successors, its "
+        f"theorem allows {span(bound for _, bound, _ in found)} episodes worse than epsilon here: "
+        f"at least {times(ratio)} as many as any of these runs needed for its "
         f'certificate ({names[unseeded(run.arguments["problem"])]}, "{run.arguments["confidence"]}"'
         f", epsilon {number(run.arguments['epsilon'])})."
     )
 
 
 def _peers(peers: RunsByCase, methods: RunsByCase, names: KindLabels) -> str:
-    """How long other learners take that stop by themselves, and the best sets beside them."""
+    """How long other learners take that stop by themselves, beside the best sets."""
     told = []
     for agent in _kinds(peers):
         tried = {case: by_agent[agent] for case, by_agent in peers.items() if agent in by_agent}
@@ -218,8 +218,8 @@ def _peers(peers: RunsByCase, methods: RunsByCase, names: KindLabels) -> str:
         return ""
     runs = [run for by_agent in peers.values() for found in by_agent.values() for run in found]
     return (
-        "Other learners that stop by themselves, told successors, each with its own constants: "
-        f"{'; '.join(told)}. Of theirs, {_worse(runs)}."
+        "Other learners that stop by themselves, each told the successors and with its own "
+        f"constants: {'; '.join(told)}. In these runs, {_worse(runs)}."
     )
 
 
@@ -240,7 +240,7 @@ def _table(runs: RunsByCase, names: KindLabels) -> TextTable:
         if set(known) & set(kinds)
     ]
     caption = (
-        f"Median episodes to the certificate by kind of sets, over {span(each)} "
+        f"Median number of episodes to the certificate, by kind of sets, over {span(each)} "
         f"{'run' if max(each) == 1 else 'runs'} each ({'; '.join(meant)})."
     )
     return TextTable(caption, ["problem", *kinds], rows)

@@ -1,4 +1,4 @@
-"""The lemmas and the theorem line by line, over problems and both kinds of constants."""
+"""The lemmas and the theorem, line by line, on all problems with both kinds of constants."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClaimRow(NamedTuple):
         return inf if self.predicted else nan
 
     def told(self) -> str:
-        """Where, and what was measured there."""
+        """Where it was measured, and what was found there."""
         return (
             f"{self.problem}, {self.variant} constants: {number(self.measured)} measured, "
             f"{number(self.predicted)} predicted"
@@ -81,7 +81,7 @@ def _finding(seen: list[ClaimRow], where: str) -> str:
     if not printed:
         return text + "."
     if not beyond:
-        return f"{text}, and so do {len(printed)} of claims that are only printed."
+        return f"{text}, and so do {len(printed)} checks of claims that are only printed."
     claims = list(dict.fromkeys(x.claim for x in beyond))
     parts = []
     for claim in claims:
@@ -96,7 +96,7 @@ def _finding(seen: list[ClaimRow], where: str) -> str:
 
 
 def _mid(claim: str) -> str:
-    """A claim within a sentence, where a stop would end it."""
+    """A claim within a sentence, which a full stop would end."""
     return claim.rstrip(".")
 
 
@@ -112,19 +112,19 @@ def _room(seen: list[ClaimRow]) -> str:
         text += "It is met exactly: a smaller bound would fail. "
     if loose.margin > tight.margin:
         text += (
-            f'The most room is left by "{loose.claim}" ({loose.told()}): the prediction is '
-            f"{times(loose.margin)} as large."
+            f'The loosest is "{loose.claim}" ({loose.told()}): the prediction is '
+            f"{times(loose.margin)} as large as the measurement."
         )
     return text.strip()
 
 
 def _doubts(seen: list[ClaimRow]) -> str:
-    """What so few lifetimes cannot show."""
+    """What a few lifetimes cannot show."""
     lost = [x for x in seen if x.claim.startswith("Lemma 1")]
     text = (
-        "Claims about single phases are refuted by one phase. Those with a probability are "
-        f"refuted by an exact binomial test at the level {number(SURE)}, which few lifetimes "
-        "seldom reach: that they hold here does not say how rarely they fail."
+        "One phase is enough to refute a claim about single phases. A claim with a probability is "
+        f"refuted by an exact binomial test at the level {number(SURE)}, which a few lifetimes "
+        "rarely reach: that it holds here does not show how rarely it fails."
     )
     if not lost:
         return text
@@ -136,8 +136,8 @@ def _doubts(seen: list[ClaimRow]) -> str:
         return f"{text}, where Lemma 1 allows a share of {number(allowed)}."
     limit = 1 - 0.05 ** (1 / lives)
     return (
-        f"{text}, so with 95 % confidence it does so in a share below {number(limit, 2)}; "
-        f"Lemma 1 allows {number(allowed)}."
+        f"{text}, so with 95 % confidence it does so in a share of lifetimes below "
+        f"{number(limit, 2)}; Lemma 1 allows {number(allowed)}."
     )
 
 
@@ -153,9 +153,9 @@ def _table(seen: list[ClaimRow]) -> TextTable:
             row += _cells([x for x in seen if x.claim == claim and x.variant == variant])
         rows.append(row)
     caption = (
-        "Each claim on all problems. The margin is how many times as large the prediction is as "
-        "what was measured: below 1 it is exceeded, inf is where nothing was measured, - where the "
-        "prediction is 0. A star marks claims that are printed and not proved: they may fail."
+        "Each claim on all problems. The margin is the prediction divided by the measurement: "
+        "below 1 the prediction is exceeded; inf means that the measurement is 0, - that both are "
+        "0. A star marks claims that are printed but not proved: they may fail."
     )
     return TextTable(caption, columns, rows)
 
@@ -204,12 +204,12 @@ def _figure(drawn: list[ClaimRow]) -> Figure:
         figure.legend(loc="outside upper center", ncols=2, frameon=False)
 
     caption = (
-        "How much room each claim leaves, one mark a problem: predicted over measured. "
-        + ("None is exceeded." if not below else f"{below} of {len(drawn)} are exceeded.")
-        + " Marks at inf: nothing was measured at all."
+        "How much room each claim leaves: predicted over measured, one mark per problem. "
+        + ("No claim is exceeded." if not below else f"{below} of {len(drawn)} are exceeded.")
+        + " Marks at inf: the measurement is 0."
     )
     alt = (
-        f"Marks for {plural(len(claims), 'claim')}, over the ratio of prediction and measurement on"
+        f"Marks for {plural(len(claims), 'claim')}, over the ratio of prediction to measurement on"
         f" a logarithmic axis from {number(min([1.0, *finite]), 2)} to {most}; {below} of "
         f"{len(drawn)} lie below 1."
     )

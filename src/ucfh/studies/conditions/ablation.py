@@ -1,7 +1,8 @@
 """Runs with one confidence set against runs with another, of the same problem.
 
-Runs are compared by problem and replicate. Those of a random problem share the problem and others
-share nothing; either way pairs are independent and alike, and may be drawn again as pairs.
+Runs are compared by problem and replicate. Those on a random problem share the problem, others
+share nothing; in both cases pairs are independent and identically distributed, and a bootstrap may
+draw them as pairs.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class SetComparison(NamedTuple):
 
     @property
     def told(self) -> bool:
-        """Whether the two are told apart, with ranks and means on the same side."""
+        """Whether the two are significantly different, ranks and means on the same side."""
         return self.p <= 1 - LEVEL and not (self.ratio - 1) * self.side < 0
 
 
 def grouped(results: Sequence[Result]) -> dict[float, dict[Point, RunsBySet]]:
-    """Runs by m, from the largest on, and by problem."""
+    """Runs by m, the largest first, and by problem."""
     groups: dict[float, dict[Point, RunsBySet]] = {}
     for result in results:
         a = result.arguments
@@ -75,14 +76,14 @@ def all_runs(sets: RunsBySet) -> Iterable[RunValues]:
 
 
 def mistakes_of(run: RunValues) -> float:
-    """Infinite if they never end."""
+    """The mistakes of a run; infinite if they never end."""
     return inf if run["mistakes"] is None else float(run["mistakes"])
 
 
 def tightness(points: Mapping[Point, RunsBySet]) -> dict[str, list[float]]:
     """By set, how far V~ and V are apart at the end: medians over those of the full set.
 
-    One ratio for each problem and variant; runs that made no promise too many are left out.
+    One ratio for each problem and variant; none where V~ = V with the full set.
     """
     found: dict[str, list[float]] = {}
     for sets in points.values():

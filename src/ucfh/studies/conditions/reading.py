@@ -1,4 +1,4 @@
-"""What each confidence condition buys: mistakes with other sets against those of the full one."""
+"""What each confidence condition buys: mistakes with other sets, compared with the full set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LABELS = {
     FULL: "corrected constants",
 }
 HARDLY = 0.05
-"""A change of the mean by no larger share than this is hardly one."""
+"""A change of the mean by at most this share is called small."""
 
 PointLabels = dict[float, dict[Point, str]]
 
@@ -50,14 +50,14 @@ def read(results: Sequence[Result]) -> Reading:
     """Compare sets, for each m on its own."""
     groups = grouped(results)
     if not groups:
-        return Reading(["No lifetime is among these results."], [], [])
+        return Reading(["These results contain no lifetime."], [], [])
     compared = {factor: compare(points) for factor, points in groups.items()}
     runs = [run for points in groups.values() for sets in points.values() for run in all_runs(sets)]
     text = "; ".join(_finding(factor, _of_sets(compared[factor])) for factor in groups)
     seen = [
-        f"{text[0].upper()}{text[1:]}. There are {plural(len(runs), 'lifetime')}. A set is told "
-        "apart from the full one if a signed-rank test says so at 5 %, corrected for the number of "
-        "comparisons with the same m. Ratios are those of means."
+        f"{text[0].upper()}{text[1:]}. There are {plural(len(runs), 'lifetime')}. A set is "
+        "significantly different from the full one if a signed-rank test says so at 5 %, corrected "
+        "for the number of comparisons with the same m. Ratios are ratios of means."
     ]
     for factor, points in groups.items():
         lines = _by_set(factor, _of_sets(compared[factor]))
@@ -77,7 +77,7 @@ def _of_sets(compared: Iterable[SetComparison]) -> list[SetComparison]:
 
 
 def _with(factor: float) -> str:
-    """In words, of m.
+    """The m that was used, in words.
 
     >>> _with(1.0), _with(1e-6), _with(10.0)
     ('with the true m', 'with m/1e+06', 'with 10 m')
@@ -98,7 +98,7 @@ def _hardly(compared: list[SetComparison]) -> bool:
 
 
 def _hopeless(compared: list[SetComparison]) -> bool:
-    """Whether there are so few runs that no p could be small enough."""
+    """Whether there are too few runs for any p to be small enough."""
     return len(compared) * 2.0 ** (1 - max(c.pairs for c in compared)) > 1 - LEVEL
 
 
@@ -110,10 +110,13 @@ def _finding(factor: float, compared: list[SetComparison]) -> str:
     ratios = span(c.ratio for c in compared)
     if _hardly(compared):
         most = number(100 * _shift(compared), 2)
-        return f"{m}, no choice of conditions changed the mean number of mistakes by over {most} %"
+        return f"{m}, no choice of conditions changed mean mistakes by more than {most} %"
     if _hopeless(compared):
         runs = plural(max(c.pairs for c in compared), "run")
-        return f"{m}, {runs} of each set cannot tell them apart ({ratios} times the mistakes)"
+        return (
+            f"{m}, no difference can be significant with {runs} of each set "
+            f"({ratios} times the mistakes)"
+        )
     clauses = []
     for side, verb in ((1, "cost"), (-1, "saved")):
         told = [c for c in compared if c.told and c.side == side]
@@ -126,11 +129,14 @@ def _finding(factor: float, compared: list[SetComparison]) -> str:
             ratios_told = [c.ratio for c in told if c.confidence == name]
             cases = plural(sum(c.confidence == name for c in compared), "case")
             clauses.append(
-                f"{WORDS.get(name, name)} {verb} most ({span(ratios_told)} times the mistakes, "
+                f"{WORDS.get(name, name)} {verb} the most ({span(ratios_told)} times the mistakes, "
                 f"in {len(ratios_told)} of {cases})"
             )
     if not clauses:
-        return f"{m}, no set is told apart from the full one ({ratios} times its mistakes)"
+        return (
+            f"{m}, no set is significantly different from the full one ({ratios} times its "
+            "mistakes)"
+        )
     return f"{m}, {listed(clauses)}"
 
 
@@ -153,21 +159,21 @@ def _by_set(factor: float, compared: list[SetComparison]) -> list[str]:
             ratios = [c.ratio for c in of_it]
             same.append(f"{WORDS.get(name, name)} ({span(ratios, digits)} times the mistakes)")
     if same:
-        lines.append(f"nothing measurable came of {listed(same, 'or of')}")
+        lines.append(f"no significant effect of {listed(same, 'or of')}")
     return [f"{_with(factor).capitalize()}, {'; '.join(lines)}."]
 
 
 def _why(points: Mapping[Point, RunsBySet], compared: list[SetComparison]) -> list[str]:
-    """With the true m: when the first update comes, and what constants have to do with it."""
+    """With the true m: when the first update comes, and how the constants affect it."""
     waits = [_wait(run) for sets in points.values() for run in all_runs(sets)]
     lines = [
-        f"A policy is kept until some pair has been seen m w_min times, here {span(waits)}. "
-        "An interval from n visits is some 1/sqrt(n) wide, by then "
+        f"A policy is kept until some pair has been visited m w_min times, here {span(waits)}. "
+        "An interval from n visits is about 1/sqrt(n) wide, by then "
         f"{number(1 / sqrt(min(waits)), 2)} or less."
     ]
     sets = _of_sets(compared)
     if _hardly(sets):
-        lines.append("All sets are tiny when they are first used, and it hardly matters which.")
+        lines.append("All sets are tiny when they are first used, so the choice hardly matters.")
     full = [c for c in compared if c.confidence == FULL and c.ratio > 0]
     if full:
         both = [[points[c.point][v, FULL] for v in (c.variant, "paper")] for c in full]
@@ -175,14 +181,14 @@ def _why(points: Mapping[Point, RunsBySet], compared: list[SetComparison]) -> li
             _wait(next(iter(new.values()))) / _wait(next(iter(old.values()))) for new, old in both
         ]
         off = max(abs(c.ratio / w - 1) for c, w in zip(full, waited, strict=True))
-        lines += ["Constants matter more."] * (bool(sets) and _shift(full) > _shift(sets))
+        lines += ["The constants matter more."] * (bool(sets) and _shift(full) > _shift(sets))
         lines.append(
             "With the corrected constants the full set made "
             f"{span(c.ratio for c in full)} times the mistakes that it made with the printed "
             f"ones; m w_min is {span(waited)} times as large, "
             + (
-                f"the same up to {number(100 * off, 2)} %: most mistakes are made while the first "
-                "updates are waited for."
+                f"the same within {number(100 * off, 2)} %: most mistakes are made while the "
+                "learner waits for the first updates."
                 if off <= HARDLY
                 else "which does not explain it."
             )
@@ -191,19 +197,19 @@ def _why(points: Mapping[Point, RunsBySet], compared: list[SetComparison]) -> li
 
 
 def _at_the_end(points: Mapping[Point, RunsBySet]) -> list[str]:
-    """What sets are like when the policy is final."""
+    """How tight the sets are when the policy is final."""
     found = tightness(points)
     if not found:
         return []
     each = [f"{LABELS.get(name, name)} {span(ratios)}" for name, ratios in found.items()]
     return [
-        "At the end, when the policy is final, V~ and V are so many times as far apart as with the "
-        f"full set (medians): {listed(each)}."
+        "At the end, when the policy is final, the distance between V~ and V relative to that with "
+        f"the full set is (medians): {listed(each)}."
     ]
 
 
 def _why_hoeffding(points: Mapping[Point, RunsBySet], compared: list[SetComparison]) -> list[str]:
-    """If it matters: from few visits, Bernstein's condition is the wider one whatever p."""
+    """If it matters: after few visits, Bernstein's condition is the wider one for any p."""
     if not any(c.confidence == "without-hoeffding" and c.told and c.side > 0 for c in compared):
         return []
     waits, from_here = [], []
@@ -215,47 +221,47 @@ def _why_hoeffding(points: Mapping[Point, RunsBySet], compared: list[SetComparis
             from_here.append(98 / 9 * log(6 / constants(S, A, H, epsilon, delta, C).delta_1))
     return [
         f"The first update comes after {span(waits)} visits of a pair. Bernstein's condition is "
-        "narrower than Hoeffding's from some 98/9 ln(6/delta_1) visits on, here "
-        f"{span(from_here)}, and only where a probability is near 0 or 1: until then (i) does the "
-        "work."
+        "narrower than Hoeffding's only after about 98/9 ln(6/delta_1) visits, here "
+        f"{span(from_here)}, and only where a probability is near 0 or 1: until then (i) is the "
+        "one that matters."
     ]
 
 
 def _wait(run: RunValues) -> float:
-    """How many visits of a pair an update waits for, at least."""
+    """The smallest number of visits of a pair that an update waits for."""
     return float(run["m"] * run["w_min"])
 
 
 def _doubts(runs: list[RunValues], compared: Mapping[float, list[SetComparison]]) -> list[str]:
-    """What else should be known."""
+    """What else the reader should know."""
     lines = []
     endless = sum(run["mistakes"] is None for run in runs)
     if endless:
         lines.append(
-            f"{plural(endless, 'run')} of {len(runs)} ended with a policy that is no good, and "
-            "make mistakes for ever: they have no mean."
+            f"{plural(endless, 'run')} of {len(runs)} ended with a policy worse than epsilon: "
+            "their mistakes never end, and have no mean."
         )
     sets = [c for some in compared.values() for c in _of_sets(some)]
     larger = [c for c in sets if c.confidence.startswith("without-") and c.told and c.side < 0]
     if larger:
         lines.append(
-            "Leaving a condition out makes a set larger, and yet it made fewer mistakes in "
-            f"{plural(len(larger), 'case')}: a smaller set is no promise of fewer mistakes."
+            "Leaving a condition out makes a set larger, but it made fewer mistakes in "
+            f"{plural(len(larger), 'case')}: a smaller set does not guarantee fewer mistakes."
         )
     missed = sum(not run["captured"] for run in runs)
     lines.append(
-        f"The true probabilities were outside of a set at some time in {missed} of "
+        f"The true probabilities were outside a set at some time in {missed} of "
         f"{plural(len(runs), 'run')}."
     )
     lines.append(
-        "Where nothing is measurable there may still be an effect, within the intervals of the "
-        "table; and other problems, with rarer successors, may tell sets apart better."
+        "Where no effect is significant there may still be one, within the intervals of the table; "
+        "other problems, with rarer successors, may show larger differences between sets."
     )
     return lines
 
 
 def _names(groups: Mapping[float, Mapping[Point, RunsBySet]]) -> PointLabels:
-    """Names that tell problems apart, within a group and between them."""
+    """Names that no two problems share, within a group and between groups."""
     names = labels(problem for points in groups.values() for problem, _, _ in points)
     found: PointLabels = {}
     for factor, points in groups.items():
@@ -287,11 +293,11 @@ def _table(
             cells = [_cell(by.get((point, variant, name)), small) for name in others]
             rows.append([names[point] + suffix * (len(variants) > 1), mean, *cells])
     runs = span(c.pairs for c in compared)
-    what = "its change with others, in per cent" if small else "how many times as many others make"
+    what = "the change with others, in per cent" if small else "the ratio of others to it"
     return TextTable(
-        f"{_with(factor).capitalize()}: mean mistakes with the full set, and {what}. Bootstrap "
-        f"intervals of 95 %, each on its own. Runs of each: {runs}. A star: told apart from the "
-        "full set, corrected for the number of comparisons.",
+        f"{_with(factor).capitalize()}: mean mistakes with the full set, and {what}. 95 % "
+        f"bootstrap intervals, each on its own. Runs of each: {runs}. A star: significantly "
+        "different from the full set, corrected for the number of comparisons.",
         ["problem", "full set", *(LABELS.get(name, name) for name in others)],
         rows,
     )
@@ -330,7 +336,7 @@ def _figure(compared: Mapping[float, list[SetComparison]], names: PointLabels) -
         for axes, (factor, dots) in zip(all_axes, panels.items(), strict=True):
             draw_dots(axes, dots, kinds)
             axes.set_title(typeset(_with(factor).capitalize()), loc="left")
-        all_axes[-1].set_xlabel("mistakes, the full printed set's being 1")
+        all_axes[-1].set_xlabel("mistakes relative to the full printed set")
         legend(figure, kinds, 3)
 
     where = listed([_with(factor) for factor in panels])
@@ -340,9 +346,9 @@ def _figure(compared: Mapping[float, list[SetComparison]], names: PointLabels) -
     }
     return Figure(
         "conditions",
-        f"Mean mistakes of each confidence set over those of the full printed set, {where}. (i) is "
-        "Hoeffding's condition, (ii) Bernstein's, (iii) that on the deviation. Lines are bootstrap "
-        "intervals of 95 %.",
+        f"Mean mistakes of each confidence set, relative to the full printed set, {where}. (i) is "
+        "Hoeffding's condition, (ii) Bernstein's, (iii) that on the deviation. Lines are 95 % "
+        "bootstrap intervals.",
         f"Ratios of mistakes on a logarithmic axis, by problem, {where}: "
         + "; ".join(f"{kind} {span(some)}" for kind, some in values.items())
         + ".",

@@ -1,4 +1,4 @@
-"""A lifetime by knownness and importance: when it was balanced, and when it was right."""
+"""A lifetime by knownness and importance: from when it is balanced, and from when right."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ ROUNDING = 1e-9
 
 
 class Life(NamedTuple):
-    """What is read off one lifetime.
+    """The numbers of one lifetime.
 
     Attributes:
-        right: the first episode from which on all policies are within epsilon; None if the last
+        right: the first episode from which all policies are within epsilon; None if the last
             one is not.
-        balanced: the first episode from which on all phases are balanced; None likewise.
-        off: the most that V~ and V differ in a balanced phase; None if there is none.
-        wrong: balanced phases in which that is more than epsilon.
+        balanced: the first episode from which all phases are balanced; None likewise.
+        off: the largest |V~ - V| of a balanced phase; None if there is none.
+        wrong: balanced phases in which |V~ - V| is more than epsilon.
 
     """
 
@@ -50,8 +50,8 @@ def read(results: Sequence[Result]) -> Reading:
     ]
     columns = ["problem", "phases", "right from", "balanced from", "most off", "epsilon"]
     caption = (
-        "Lifetimes. From which episode on every policy is within epsilon, and every phase is "
-        "balanced; the most that V~ and V differ in a balanced phase"
+        "Lifetimes: the episode from which every policy is within epsilon, the episode from which "
+        "every phase is balanced, and the largest |V~ - V| of a balanced phase (most off)."
     )
     figures = [
         knownness_figure(result.values, short(result.arguments["problem"])) for result in results
@@ -75,7 +75,7 @@ def _life(result: Result) -> Life:
 
 
 def _from(begins: list[int], fine: list[bool]) -> int | None:
-    """The first episode of the first phase from which on all are fine."""
+    """The first episode of the first phase from which all are fine."""
     bad = [k for k, x in enumerate(fine) if not x]
     first = bad[-1] + 1 if bad else 0
     return begins[first] if first < len(begins) else None
@@ -87,32 +87,32 @@ def _finding(lives: list[Life]) -> str:
     early = [(x, right, balanced) for x, right, balanced in both if right < balanced]
     if not early:
         return (
-            f"In {plural(len(lives), 'lifetime')}, no policy was right for good before its phases "
-            "were balanced."
+            f"In {plural(len(lives), 'lifetime')}, policies did not stay within epsilon before "
+            "phases stayed balanced."
         )
     said = "; ".join(
-        f"on {x.name} all policies are within epsilon from episode {number(right)} on and all "
-        f"phases balanced from {number(balanced)} on, "
-        + (f"{times(balanced / right)} later" if right else "while the first was right already")
+        f"on {x.name} all policies are within epsilon from episode {number(right)} and all phases "
+        f"are balanced from episode {number(balanced)}, "
+        + (f"{times(balanced / right)} as late" if right else "while the first policy was right")
         for x, right, balanced in early
     )
     return (
-        f"The learner is right long before the proof can say so, in {len(early)} of "
-        f"{plural(len(lives), 'lifetime')}: {said}. Balance is what the proof counts: visits in "
-        "proportion to m, which is far more than choosing well takes."
+        f"The learner is right long before the proof can show it, in {len(early)} of "
+        f"{plural(len(lives), 'lifetime')}: {said}. The proof needs balance: visits in proportion "
+        "to m, which are far more than it takes to choose well."
     )
 
 
 def _lemma(lives: list[Life]) -> str:
-    """Whether balanced phases are what they should be."""
+    """Whether |V~ - V| is at most epsilon in balanced phases, as Lemma 3 says."""
     wrong = [x for x in lives if x.wrong]
     if wrong:
         said = "; ".join(f"{x.name} in {plural(x.wrong, 'phase')}" for x in wrong)
         return f"In balanced phases V~ and V differed by more than epsilon: {said}."
     room = [x.epsilon / x.off for x in lives if x.off]
     if not room:
-        return "No phase was balanced and off by anything."
+        return "No balanced phase had a difference between V~ and V."
     return (
         "In balanced phases V~ and V never differed by more than epsilon; the bound was at least "
-        f"{times(min(room))} what was seen."
+        f"{times(min(room))} the measured difference."
     )

@@ -1,8 +1,8 @@
 """The knownness-importance table over a lifetime, drawn.
 
 X_{kappa,iota} are the pairs of knownness kappa and importance iota (`ucfh.instruments`); a phase is
-balanced if none of them with iota > 0 has more than kappa pairs. As a learner goes on, its pairs
-move from column 0 to the right, where a cell has room for more of them.
+balanced if none of them with iota > 0 has more than kappa pairs. While a learner continues, its
+pairs move from column 0 to the right, where a cell may hold more of them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ucfh.report.section import Figure
 
 KNOWN, FULL, PROMISE = COLOURS[:3]
 COLUMNS = 6
-"""Of a table; the last one has all that is known even better."""
+"""Columns of a table; the last one also has all pairs with larger knownness."""
 
 AROUND, STRIP = 0.6, 2.8
-"""Inches: what is above and below a table, and the height of all that is below the tables."""
+"""Inches: the space above and below a table, and the height of the part below the tables."""
 
 
 def knownness_figure(life: Mapping[str, Any], title: str) -> Figure:
-    """Tables at some moments of one lifetime, and below them all of it.
+    """Tables at some moments of one lifetime, and the whole lifetime below them.
 
     Args:
         life: "moments", at least one {"episode", "cells": [[kappa, iota, size], ...], "balanced"};
@@ -76,7 +76,7 @@ def _place(z: int) -> int:
 
 
 def _at(place: int) -> int:
-    """What is at a place of 0, 1, 2, 4, 8, ..."""
+    """The number at a place of 0, 1, 2, 4, 8, ..."""
     return 1 << place >> 1
 
 
@@ -136,7 +136,7 @@ def _rgb(colour: str) -> tuple[float, float, float]:
 
 
 def _strip(axes: Any, life: Mapping[str, Any]) -> None:
-    """What all phases lose and promise over the number of episodes, and which are unbalanced."""
+    """Losses and errors of all phases over the episodes, and which phases are unbalanced."""
     phases, epsilon = life["phases"], life["epsilon"]
     begin = [float(x) for x in phases["first_episode"]]
     first = max(begin[1] if len(begin) > 1 else float(life["episodes"]), 1.0)
@@ -154,8 +154,8 @@ def _strip(axes: Any, life: Mapping[str, Any]) -> None:
         label="unbalanced phases",
     )  # fmt: skip
     for values, colour, width, label in (
-        (mismatch, PROMISE, 3, "$|\\tilde V - V|$: its promise is off by"),
-        (gap, "black", 1.2, "$V^* - V$: its policy loses"),
+        (mismatch, PROMISE, 3, "$|\\tilde V - V|$: error of its estimate"),
+        (gap, "black", 1.2, "$V^* - V$: loss of its policy"),
     ):
         heights = np.maximum(values, floor)
         axes.stairs(heights, edges, baseline=None, color=colour, lw=width, label=label)
@@ -175,7 +175,7 @@ def _strip(axes: Any, life: Mapping[str, Any]) -> None:
     axes.set_yticks([floor, *10**powers], ["0", *(f"$10^{{{int(p)}}}$" for p in powers)])
     axes.minorticks_off()
     axes.set_xlabel("episodes")
-    axes.set_ylabel("reward in an episode")
+    axes.set_ylabel("reward per episode")
     axes.tick_params(labelsize=9)
 
 
@@ -192,7 +192,7 @@ def _legend(figure: Any) -> None:
 
 
 def _caption(life: Mapping[str, Any], title: str) -> str:
-    """What is seen, with the numbers that Section 4 of the paper is about."""
+    """What the figure shows, with the numbers that Section 4 of the paper is about."""
     phases = life["phases"]
     begin = [*phases["first_episode"], life["episodes"]]
     lasted = [end - start for start, end in pairwise(begin)]
@@ -201,28 +201,28 @@ def _caption(life: Mapping[str, Any], title: str) -> str:
     promise = "no phase is balanced"
     if off:
         promise = (
-            f"in balanced ones what the learner promises itself is off by at most {max(off):.2g}, "
-            f"where Lemma 3 allows epsilon = {life['epsilon']:g}"
+            f"in balanced ones the learner's optimistic estimate is off by at most {max(off):.2g}, "
+            f"and Lemma 3 allows epsilon = {life['epsilon']:g}"
         )
     return (
-        f"{title}: pairs by knownness and importance at some moments of one lifetime, and below "
-        "all of it. Pairs move to the right as they become known; cells with too many (hatched) "
-        f"make a phase unbalanced. {_short(unbalanced)} of {_short(life['episodes'])} episodes are "
-        f"in unbalanced phases; {promise}."
+        f"{title}: pairs by knownness and importance at some moments of one lifetime, and the "
+        "whole lifetime below. Pairs move to the right as they become known; cells with too many "
+        f"pairs (hatched) make a phase unbalanced. {_short(unbalanced)} of "
+        f"{_short(life['episodes'])} episodes are in unbalanced phases; {promise}."
     )
 
 
 def _alt(life: Mapping[str, Any], title: str) -> str:
-    """The same for people who do not see it."""
+    """The same for people who cannot see it."""
     tables = []
     for k, moment in enumerate(life["moments"]):
         full = sum(size > kappa and iota > 0 for kappa, iota, size in moment["cells"])
-        said = "balanced" if moment["balanced"] else f"unbalanced, too full are {full}"
+        said = "balanced" if moment["balanced"] else f"unbalanced, cells too full: {full}"
         tables.append(f"{ascii_lowercase[k]}, episode {_short(moment['episode'])}: {said}")
     gap, mismatch = life["phases"]["gap"], life["phases"]["mismatch"]
     return (
         f"Tables for {title}, knownness across and importance upwards, with numbers of pairs "
-        f"({'; '.join(tables)}). Below, over episodes on a logarithmic axis, the error of what the "
-        f"learner promises itself goes from {mismatch[0]:.2g} to {mismatch[-1]:.2g} and what its "
-        f"policy loses from {gap[0]:.2g} to {gap[-1]:.2g}; epsilon is {life['epsilon']:g}."
+        f"({'; '.join(tables)}). Below, over episodes on a logarithmic axis, the error of the "
+        f"learner's estimate goes from {mismatch[0]:.2g} to {mismatch[-1]:.2g} and the loss of its "
+        f"policy from {gap[0]:.2g} to {gap[-1]:.2g}; epsilon is {life['epsilon']:g}."
     )

@@ -1,4 +1,4 @@
-"""Mistakes against what Theorems 1 and 2 say of them, problem by problem."""
+"""Mistakes, compared with Theorems 1 and 2, problem by problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ucfh.report.section import Figure, Reading, TextTable
 from ucfh.report.words import listed, number, plural, short, span, times, unseeded
 
 VARIANTS = {"paper": "printed", "corrected": "corrected"}
-"""What the constants are called."""
+"""The names of the constants."""
 
 LEGEND = (
     "mistakes, printed", "mistakes, corrected", "Theorem 2", "Theorem 1, printed",
@@ -26,12 +26,12 @@ LEGEND = (
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Runs that differ in nothing but their seed and that of the problem.
+    """Runs that differ only in their random seed and in that of the problem.
 
     Attributes:
-        label: of the grid.
+        label: the label of the grid.
         arguments: with the problem's name without its seed.
-        values: of each run.
+        values: the values of each run.
 
     """
 
@@ -41,11 +41,11 @@ class Setting:
 
     @cached_property
     def mistakes(self) -> list[float]:
-        """Of each run."""
+        """The mistakes of each run."""
         return [inf if run["mistakes"] is None else run["mistakes"] for run in self.values]
 
     def median(self, key: str) -> float | None:
-        """Of a value; None if some run has none."""
+        """The median of a value; None if some run has none."""
         found = [run[key] for run in self.values]
         return None if None in found else float(median(found))
 
@@ -56,7 +56,7 @@ class Setting:
 
     @property
     def variant(self) -> str:
-        """In words."""
+        """The constants, in words."""
         return VARIANTS[self.arguments["variant"]]
 
     @property
@@ -66,11 +66,11 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """What it shares with the same setting of the other variant."""
+        """The same text for this setting and for the one with the other constants."""
         return str({**self.arguments, "variant": ""}) + self.label
 
     def name(self, among: Sequence[Setting]) -> str:
-        """Its problem, and what tells it apart from others with that one, but for the variant."""
+        """Its problem, and where it differs from others on that problem, except the variant."""
         problem = self.arguments["problem"]
         alike = [other for other in among if other.arguments["problem"] == problem]
         words = [short(problem)]
@@ -85,7 +85,7 @@ def read(results: Sequence[Result]) -> Reading:
     """Mistakes, how far the theorems are from them, and whether waiting explains them."""
     settings = _settings(results)
     if not settings:
-        return Reading(["No result tells of the mistakes of a lifetime."], [], [])
+        return Reading(["No result contains the mistakes of a lifetime."], [], [])
     seen = [
         f"{_finding(settings)} {_captured(settings)}",
         f"{_none(settings)} {_waiting(settings)}",
@@ -123,13 +123,15 @@ def _finding(settings: list[Setting]) -> str:
         return "Theorem 1 holds for none of the settings."
     over = sum(mistakes > bound for bound, mistakes, _ in runs)
     within = [bound / mistakes for bound, mistakes, _ in runs if 0 < mistakes <= bound]
-    larger = f"where there were any, it allows {span(within, 2)} times as many" if within else ""
+    larger = (
+        f"where there are mistakes, it allows {span(within, 2)} times as many" if within else ""
+    )
     if not over:
         text = f"None of {plural(len(runs), 'run')} made more mistakes than Theorem 1 allows"
-        return f"{text}; {larger}." if larger else f"{text}, for none made any."
+        return f"{text}; {larger}." if larger else f"{text}, because none made any."
     text = f"{over} of {plural(len(runs), 'run')} made more mistakes than Theorem 1 allows"
     allowed = sum(delta for *_, delta in runs)
-    text += f", where delta lets {number(allowed)} do so on average"
+    text += f", and delta allows {number(allowed)} on average"
     return f"{text}; in the others, {larger}." if larger else f"{text}."
 
 
@@ -139,7 +141,7 @@ def _captured(settings: list[Setting]) -> str:
     if not lost:
         return "The true MDP was in the confidence sets at every update of every run."
     return (
-        f"The true MDP was outside of the confidence sets at some update of {lost} of "
+        f"The true MDP was outside the confidence sets at some update in {lost} of "
         f"{plural(len(runs), 'run')}."
     )
 
@@ -159,13 +161,13 @@ def _none(settings: list[Setting]) -> str:
             both = all(s in without for s in same)
             names.append(setting.name(settings) + ("" if both else f" ({setting.variant})"))
     return (
-        f"No run makes any mistake on {listed(list(dict.fromkeys(names)))}: the learner is told "
-        "rewards and possible successors, and what it plans with no data is within epsilon already."
+        f"No run makes a mistake on {listed(list(dict.fromkeys(names)))}: the learner is told "
+        "rewards and possible successors, and its plan without data is already within epsilon."
     )
 
 
 def _waiting(settings: list[Setting]) -> str:
-    """Whether mistakes are those of waiting for first updates."""
+    """Whether mistakes are made while waiting for first updates."""
     made = [setting for setting in settings if 0 < setting.typical < inf]
     if not made:
         return ""
@@ -176,9 +178,9 @@ def _waiting(settings: list[Setting]) -> str:
         f"Where there are mistakes, their median is {span(ratios)} times m w_min, the visits of a "
         "pair before its first update; "
         + (
-            "nowhere is it more than that for all S A pairs."
+            "in no setting is it more than that for all S A pairs."
             if not more
-            else f"it is more than that for all S A pairs in {more} of {len(made)} settings."
+            else f"in {more} of {len(made)} settings it is more than that for all S A pairs."
         )
     ]
     twins: dict[str, list[Setting]] = defaultdict(list)
@@ -197,9 +199,9 @@ def _waiting(settings: list[Setting]) -> str:
             f"ones, and mistakes differ by the same factor within {number(100 * max(apart), 2)} % "
             f"in {plural(len(both), 'setting')} run with both: "
             + (
-                "as if all were made while waiting for first updates."
+                "as if all were made while waiting for the first updates."
                 if max(apart) < 0.1 and not more
-                else "waiting for first updates is not all."
+                else "waiting for the first updates does not explain all."
             )
         )
     return " ".join(text)
@@ -216,14 +218,14 @@ def _theorem_2(settings: list[Setting]) -> str:
     ]
     fewer = sum(mistakes < bound for bound, mistakes in runs)
     text = [
-        f"Theorem 2 holds for {plural(len(ranged), 'setting')}. On the worst problem of such a "
-        f"size, it says, any learner needs {span([bound for bound, _ in runs])} episodes on "
+        f"Theorem 2 holds for {plural(len(ranged), 'setting')}. It says that on the worst "
+        f"problem of that size any learner needs {span([bound for bound, _ in runs])} episodes on "
         f"average; UCFH makes {span([mistakes for _, mistakes in runs])} mistakes."
     ]
     if fewer:
         text.append(
-            f"{fewer} of {plural(len(runs), 'run')} made fewer than it says, which it forbids on "
-            "average only."
+            f"{fewer} of {plural(len(runs), 'run')} made fewer than it says, which it rules out "
+            "only on average."
         )
     else:
         least = min(mistakes / bound for bound, mistakes in runs)
@@ -243,8 +245,8 @@ def _after(settings: list[Setting]) -> str:
             if run["last_mistake"] and run["mistakes"]
         ]
         text.append(
-            f"The last mistake comes in episode {number(max(lasts))} or before; until the policy "
-            f"can never change again, it takes {span(ends, 2)} times as many episodes."
+            f"The last mistake comes in episode {number(max(lasts))} or earlier; it takes "
+            f"{span(ends, 2)} times as many episodes until the policy can never change again."
         )
     endless = sum(run["mistakes"] is None for run in runs)
     if endless:
@@ -254,7 +256,7 @@ def _after(settings: list[Setting]) -> str:
     text.append(f"Each setting has {span(counts)} {'run' if max(counts) == 1 else 'runs'}")
     if ranges and max(counts) > 1 and not isinf(max(ranges)):
         text[-1] += f", whose mistakes differ by a factor of up to {number(max(ranges))}"
-    text[-1] += "; the problems are small, and how typical they are is not known."
+    text[-1] += "; the problems are small, and it is not known how typical they are."
     return " ".join(text)
 
 
@@ -281,10 +283,10 @@ def _table(label: str, variant: str, settings: list[Setting]) -> TextTable:
     deltas = sorted({setting.arguments["delta"] for setting in settings})
     caption = (
         f"{label[:1].upper()}{label[1:]}{', ' if label else ''}{variant} constants, delta "
-        f"{listed([number(delta) for delta in deltas])}: the median of mistakes (with their range "
-        "where three digits show it), Theorem 1's number, how many times it is the median"
-        f"{', Theorem 2' if lower else ''}, the last mistake of any run, and after how many "
-        "episodes the policy is final (median)."
+        f"{listed([number(delta) for delta in deltas])}: median mistakes (with their range where "
+        "three digits show it), the number that Theorem 1 allows, that number over the median"
+        f"{', Theorem 2' if lower else ''}, the last mistake of any run, and the number of "
+        "episodes after which the policy is final (median)."
     )
     columns = ["problem", "eps", "mistakes", "Theorem 1", "times", "last mistake", "final after"]
     return TextTable(caption, columns[:5] + ["Theorem 2"] * lower + columns[5:], rows)
@@ -342,7 +344,7 @@ def _figure(settings: list[Setting]) -> Figure:
     return Figure(
         "mistakes",
         "Median mistakes of each setting, with a line from the fewest to the most, and the number "
-        "that Theorem 1 allows (open), with printed and corrected constants"
+        "that Theorem 1 allows (open marks), with printed and corrected constants"
         + (
             "; triangles: Theorem 2, where it holds."
             if any(setting.median("lower_bound") is not None for setting in settings)
@@ -357,6 +359,6 @@ def _figure(settings: list[Setting]) -> Figure:
 
 
 def _shown(setting: Setting) -> list[float]:
-    """All that is drawn of it."""
+    """All values of a setting that are drawn."""
     bounds = [setting.median("bound"), setting.median("lower_bound")]
     return [*setting.mistakes, setting.typical, *(bound for bound in bounds if bound is not None)]

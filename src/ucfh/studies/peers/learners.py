@@ -1,4 +1,4 @@
-"""Learners side by side: their runs in order, and figures of them."""
+"""Learners side by side: their runs, and the figures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PRINTED, CERTIFIED, FLOOR = "ucfh", "certified ucfh", "uniform"
 CALLED = dict.fromkeys(["certified-ucfh", *RENAMED], CERTIFIED)
 
 TELLING = (PRINTED, CERTIFIED, "psrl", "ucrl2", "ucbvi-bf", "ubev", "ucb-h", FLOOR)
-"""Learners whose curves are drawn, if they ran: of several kinds, from near and far."""
+"""Learners whose curves are drawn, if they ran: some of each kind."""
 
 RunsByReplicate = dict[int, Result]
-"""Of one learner on one problem, by replicate."""
+"""Runs of one learner on one problem, by replicate."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Field:
     """All runs of a study.
 
     Attributes:
-        runs: of learners from episodes, by problem (without its seed) and learner.
-        sampling: the same of learners that have asked a generative model for samples.
+        runs: runs of learners from episodes, by problem (without its seed) and learner.
+        sampling: the same for learners that asked a generative model for samples.
         names: short labels of the problems.
 
     """
@@ -47,7 +47,7 @@ class Field:
 
     @property
     def learners(self) -> list[str]:
-        """From episodes, by their mean rank: relative ones, for not all ran on all problems."""
+        """Those from episodes, by mean relative rank, because not all ran on all problems."""
         ranks: dict[str, list[float]] = {}
         for by_name in self.runs.values():
             medians = {name: median_of("regret", runs) for name, runs in by_name.items()}
@@ -60,7 +60,7 @@ class Field:
 
     @property
     def against_floor(self) -> bool:
-        """Whether random actions were run everywhere, to compare what is lost with."""
+        """Whether random actions were run on every problem, to compare losses with."""
         return all(FLOOR in by_name for by_name in self.runs.values())
 
     @property
@@ -95,7 +95,7 @@ def field_of(results: Sequence[Result]) -> Field:
 
 
 def _name(arguments: dict[str, Any], usual: dict[str, Any]) -> str:
-    """Of a learner; with what it was asked for, where that is not the usual."""
+    """The name of a learner, with the arguments that are not the usual ones."""
     agent = arguments["agent"]
     own = [
         f"{key} {arguments[key]:g}"
@@ -106,7 +106,7 @@ def _name(arguments: dict[str, Any], usual: dict[str, Any]) -> str:
 
 
 def median_of(key: str, runs: RunsByReplicate) -> float:
-    """Of a value, over the replicates."""
+    """The median of a value over the replicates."""
     return float(np.median([run.values[key] for run in runs.values()]))
 
 
@@ -145,7 +145,7 @@ def curves(field: Field) -> Figure | None:
     runs = plural(max(map(len, by_name.values())), "run")
     caption = (
         f"Reward lost so far on {field.names[problem]}, median and middle half of {runs}; both "
-        "axes are logarithmic. Lines that flatten have learned."
+        "axes are logarithmic. A line becomes flat when its learner has learned."
     )
     told = [f"{name} {number(end)}" for name, end in ends.items()]
     alt = f"Regret over episodes, both axes logarithmic. At the end: {listed(told)}."
@@ -153,11 +153,11 @@ def curves(field: Field) -> Figure | None:
 
 
 SHOWN = 1000
-"""The first of so many parts of the episodes is not drawn: all learn little in it."""
+"""The first 1/SHOWN of the episodes is not drawn: all learn little in it."""
 
 
 def _look(k: int, name: str) -> dict[str, Any]:
-    """Of the k-th line."""
+    """The look of the k-th line."""
     if name == FLOOR:
         return {"color": GREY, "ls": "--"}
     mark = MARKS[(k + k // len(COLOURS)) % len(MARKS)]
@@ -165,7 +165,7 @@ def _look(k: int, name: str) -> dict[str, Any]:
 
 
 def _quartiles(runs: RunsByReplicate) -> tuple[Any, Any]:
-    """Numbers of episodes (n,), and quartiles (3, n) of what is lost until then."""
+    """Numbers of episodes (n,), and quartiles (3, n) of the regret until then."""
     some = next(iter(runs.values()))
     episodes = some.arguments["episodes"]
     after = [x for x in some.values["after"] if x < episodes] + [episodes]
@@ -175,13 +175,13 @@ def _quartiles(runs: RunsByReplicate) -> tuple[Any, Any]:
 
 
 def _floor(values: Iterable[float]) -> float:
-    """What stands for 0 on a logarithmic axis: below all that is more."""
+    """The place of 0 on a logarithmic axis: below all positive values."""
     positive = [x for x in values if x > NOISE]
     return float(10.0 ** (np.ceil(np.log10(min(positive))) - 1)) if positive else 0.1
 
 
 def _ticks(axis: Any, zero: float | None) -> None:
-    """Ticks at powers of ten, and one that says 0 where that is."""
+    """Ticks at powers of ten, and one at the place of 0."""
     low, high = axis.get_view_interval()
     least = low if zero is None else 2 * zero
     ticks = {10.0**k: f"$10^{{{k}}}$" for k in range(-30, 31) if least <= 10.0**k <= high}
@@ -194,7 +194,7 @@ def _ticks(axis: Any, zero: float | None) -> None:
 
 
 def _label(axes: Any, ends: dict[str, float]) -> None:
-    """Names beside the ends of lines, none over another."""
+    """Names beside the ends of lines, without overlap."""
     bottom, top = np.log(axes.get_ylim())
     at = (np.log(list(ends.values())) - bottom) / (top - bottom)
     outside = {"transform": axes.transAxes, "clip_on": False}
@@ -242,7 +242,7 @@ def dots(field: Field) -> Figure | None:
         figure.legend(loc="outside upper center", ncols=3, frameon=False, columnspacing=1.2)
 
     caption = (
-        f"What each learner loses, as a share of {field.whole} (dashed: all of it): median and "
+        f"Regret of each learner as a share of {field.whole} (dashed: all of it): median and "
         f"{bars(every)}, learners in the order of their mean rank."
     )
     alt = (

@@ -1,4 +1,4 @@
-"""Learners side by side: who learns at all, what each loses, and what a test can tell apart."""
+"""Learners side by side: who learns, what each loses, and which differences are significant."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ucfh.studies.peers.learners import (
 )
 
 Places = dict[str, dict[str, Place]]
-"""By problem and learner, least median regret first."""
+"""By problem and learner, smallest median regret first."""
 
 RIGHT = 1e-9
-"""A share that is lost by rounding only."""
+"""The largest share that rounding alone may lose."""
 
 
 def read(results: Sequence[Result]) -> Reading:
-    """Who learns, who loses how much, and who cannot be told apart."""
+    """Who learns, how much each loses, and which differences are significant."""
     field = field_of(results)
     places = {problem: _places(by_name) for problem, by_name in field.runs.items()}
     paragraphs = [_finding(field), _ours(field), _order(field, places), _samples(field)]
@@ -77,7 +77,7 @@ def _never_moves(runs: RunsByReplicate) -> bool:
 def _finding(field: Field) -> str:
     names = [name for name in field.learners if name != FLOOR]
     if not names:
-        return "No learner from episodes has a result yet."
+        return "No learner that learns from episodes has a result yet."
     well = {name: [_ends_well(runs) for runs in field.of(name).values()] for name in names}
     still = [name for name in names if all(map(_never_moves, field.of(name).values()))]
     everywhere = [name for name in names if all(well[name])]
@@ -99,37 +99,37 @@ def _finding(field: Field) -> str:
             else f"does on {sum(well[PRINTED])} of {plural(len(well[PRINTED]), 'problem')}"
         )
     text += ". "
-    text += f"On every one: {listed(everywhere)}. " if everywhere else ""
+    text += f"On every problem: {listed(everywhere)}. " if everywhere else ""
     some = [
         f"{name} ({sum(good)} of {len(good)})"
         for name, good in well.items()
         if any(good) and not all(good)
     ]
-    text += f"On some: {listed(some)}. " if some else ""
-    text += f"On none: {listed(nowhere)}. " if nowhere else ""
+    text += f"On some problems: {listed(some)}. " if some else ""
+    text += f"On no problem: {listed(nowhere)}. " if nowhere else ""
     still = [name for name in still if name != PRINTED]
     if still:
         text += (
             f"All episodes of {listed(still)} lost the same: constants that are made for proofs "
-            "keep them waiting. "
+            "make them wait. "
         )
     return text.strip()
 
 
 def _ours(field: Field) -> str:
-    """Where the printed algorithm stands, and its kin with a certificate."""
+    """How the printed algorithm does, and the variant with a certificate."""
     parts = []
     printed = field.of(PRINTED)
     still = [problem for problem, runs in printed.items() if _never_moves(runs)]
     if still:
         parts.append(
-            "The printed UCFH waits for m w_min visits of a pair before it first changes its "
-            f"policy. On {listed([field.names[problem] for problem in still])} they never came."
+            "The printed UCFH waits for m w_min visits of a pair before its first policy change. "
+            f"On {listed([field.names[problem] for problem in still])} no pair had that many."
         )
     lost = {x: share.median for x in printed if (share := field.share(x, PRINTED))}
     wrong = [f"{_percent(x)} on {field.names[p]}" for p, x in lost.items() if x > RIGHT]
     if wrong:
-        parts.append(f"It loses {listed(wrong)} of {field.whole}.")
+        parts.append(f"As a share of {field.whole}, it loses {listed(wrong)}.")
     right = [field.names[p] for p in still if lost.get(p, 1.0) <= RIGHT]
     if right:
         parts.append(f"On {listed(right)} its first policy happens to be optimal.")
@@ -137,7 +137,7 @@ def _ours(field: Field) -> str:
     if kin:
         told = [f"{_interval(share)} on {field.names[p]}" for p, share in kin.items()]
         parts.append(
-            'With the sets "best" and a certificate, after which nothing is explored, UCFH loses '
+            'With the sets "best" and a certificate, after which it stops exploring, UCFH loses '
             f"{listed(told)} (medians with their {bars(kin.values())})."
         )
     return " ".join(parts)
@@ -153,7 +153,7 @@ def _interval(share: Interval) -> str:
 
 
 def _order(field: Field, places: Places) -> str:
-    """Who loses least on each problem, and whether a test says so."""
+    """Who loses least on each problem, and whether the difference is significant."""
     several = {problem: by_name for problem, by_name in places.items() if len(by_name) > 1}
     if not several:
         return ""
@@ -162,26 +162,26 @@ def _order(field: Field, places: Places) -> str:
         f"{_leader(field, problem, by_name, problem in tested)} on {field.names[problem]}"
         for problem, by_name in several.items()
     ]
-    text = f"The least median regret: {'; '.join(told)}. "
+    text = f"The smallest median regret: {'; '.join(told)}. "
     if not tested:
-        return text + "So few runs of so many learners settle no order."
+        return text + "There are too few runs for this number of learners to settle an order."
     best = [
         name
         for name in field.learners
         if all(name in several[x] and several[x][name].first == 1 for x in tested)
     ]
     if best:
-        text += f"On none of these does a test put another learner before {listed(best, 'or')}. "
+        text += f"On none of them does a test rank another learner before {listed(best, 'or')}. "
     text += (
         "All pairs of learners are compared by exact signed-rank tests, with Holm's correction at "
         f"{100 * (1 - LEVEL):.0f} %"
     )
     untested = [field.names[problem] for problem in several if problem not in tested]
-    return f"{text}; on {listed(untested)} runs are too few." if untested else f"{text}."
+    return f"{text}; on {listed(untested)} there are too few runs." if untested else f"{text}."
 
 
 def _settles(field: Field, problem: str, by_name: dict[str, Place]) -> bool:
-    """Whether the runs are enough to tell any two learners apart."""
+    """Whether there are enough runs for any difference to be significant."""
     runs = min(map(len, field.runs[problem].values()))
     return len(by_name) > 1 and runs >= seeds_needed(len(by_name))
 
@@ -191,20 +191,20 @@ def _leader(field: Field, problem: str, by_name: dict[str, Place], tested: bool)
     least = min(regrets.values())
     lead = [name for name, x in regrets.items() if x <= least + NOISE * max(1.0, least)]
     share = field.share(problem, lead[0])
-    always = ", optimal from the first episode on" if least <= NOISE else ""
+    always = ", optimal from the first episode" if least <= NOISE else ""
     text = listed(lead) + (f" ({_percent(share.median)}{always})" if share else "")
     if not tested:
         return text
     alike = [x.agent for x in by_name.values() if x.p is not None and x.p > 1 - LEVEL]
     alike = [name for name in alike if name not in lead]
     if not alike:
-        return f"{text}, told apart from all others,"
+        return f"{text}, significantly different from all others,"
     few = listed(alike) if len(alike) <= 4 else f"{len(alike)} others"
-    return f"{text}, not told apart from {few},"
+    return f"{text}, not significantly different from {few},"
 
 
 def _samples(field: Field) -> str:
-    """What learners with a generative model ask for, and come to."""
+    """What learners with a generative model ask for, and how their runs end."""
     asked: dict[str, list[Result]] = {}
     for by_name in field.sampling.values():
         for name, runs in by_name.items():
@@ -218,7 +218,7 @@ def _samples(field: Field) -> str:
         each.append(f"{name} for {span(run.values['samples'] for run in found)}")
     return (
         "Learners with a generative model learn before their first episode, and are not ranked. "
-        f"They ask for samples, {listed(each)}; {bad or 'none'} of "
+        f"They ask for samples: {listed(each)}; {bad or 'none'} of "
         f"{plural(len(everything), 'run')} ended with a policy worse than epsilon."
     )
 
@@ -234,8 +234,8 @@ def _losses(field: Field, places: Places) -> TextTable:
         return f"{text} ({place.first} to {place.last})"
 
     caption = (
-        f"Regret in % of {field.whole}, median; in brackets the ranks that tests leave open, where "
-        "there are runs enough for any. 0 is optimal. Learners are in the order of their mean rank."
+        f"Median regret in % of {field.whole}; in brackets the ranks that tests leave open, where "
+        "there are enough runs for a test. 0 is optimal. Learners are in the order of mean rank."
     )
     return _table(field, caption, field.learners, cell)
 
@@ -251,8 +251,8 @@ def _mistakes(field: Field) -> TextTable:
         return f"{median_of('mistakes', runs):,.0f} / {end}"
 
     caption = (
-        "Episodes worse than epsilon / the last one of them, medians; - where they go on to the "
-        "last episode of all."
+        "Number of episodes worse than epsilon / the last one of them, medians; - where they "
+        "continue until the last episode of the run."
     )
     return _table(field, caption, field.learners, cell)
 
@@ -268,7 +268,7 @@ def _sampling(field: Field) -> TextTable:
 
 
 def _constants(field: Field) -> TextTable:
-    """Where those of each learner come from."""
+    """Where the constants of each learner come from."""
     said: dict[str, str] = {}
     for name in [*field.learners, *chain.from_iterable(field.sampling.values())]:
         label, _, _ = name.partition(", ")
@@ -279,8 +279,8 @@ def _constants(field: Field) -> TextTable:
             said[name] = agent_class(agent).constants
     caption = (
         "Where each learner's constants come from: read in its paper, or in public code only; "
-        "derived in this package, with a proof; chosen here, without one; or unverified, quoted "
-        "from memory."
+        "derived in this package, with a proof; chosen here, without a proof; or unverified, "
+        "quoted from memory."
     )
     return TextTable(
         caption, ["learner", "constants"], [[name, text] for name, text in said.items()]

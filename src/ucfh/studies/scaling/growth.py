@@ -1,4 +1,4 @@
-"""What was seen along an axis: how mistakes grow with H, 1/eps, S, A or C; and its figures."""
+"""Measurements along an axis: how mistakes grow with H, 1/eps, S, A or C; and their figures."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ AXES = {
 
 THEOREM = {"marker": "D", "mfc": "none", "color": GREY, "ls": ""}
 ALIKE = 0.05
-"""Exponents that differ by less are not told apart in words."""
+"""Exponents that differ by less are called alike."""
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What was seen along an axis.
+    """Measurements along an axis.
 
     Attributes:
         family, axis: the parts of the label.
         points: x, and the results there, in the order of x; all with mistakes, finitely many.
-        left_out: at how many other x there were none, or endlessly many.
+        left_out: at how many other x there were no mistakes, or infinitely many.
 
     """
 
@@ -58,7 +58,7 @@ class Growth:
 
     @cached_property
     def x(self) -> list[float]:
-        """Where there are points."""
+        """The x of the points."""
         return [x for x, _ in self.points]
 
     @cached_property
@@ -68,7 +68,7 @@ class Growth:
 
     @cached_property
     def means(self) -> list[float]:
-        """Of the runs at each point."""
+        """The mean mistakes of the runs at each point."""
         return [sum(values) / len(values) for values in self.runs]
 
     @cached_property
@@ -89,7 +89,7 @@ class Growth:
 
     @cached_property
     def off(self) -> float:
-        """By what factor, at most, a mean is off the fitted line."""
+        """The largest factor by which a mean is off the fitted line."""
         rest = np.log(self.means) - self.measured.exponent * np.log(self.x)
         return float(np.exp(np.abs(rest - rest.mean()).max()))
 
@@ -169,7 +169,7 @@ def _looks(growths: Sequence[Growth]) -> dict[str, dict[str, Any]]:
 
 
 def exponents_figure(fitted: list[Growth]) -> Figure:
-    """Points with intervals next to the theorem's."""
+    """Exponents with intervals, next to those of the theorem."""
     looks = _looks(fitted)
     rows = [growth for axis in AXES for growth in fitted if growth.axis == axis]
 
@@ -207,7 +207,7 @@ def exponents_figure(fitted: list[Growth]) -> Figure:
     return Figure(
         "scaling-exponents",
         "Fitted exponents of mistakes, with 95 % intervals where they are wider than the mark; "
-        "open diamonds: of Theorem 1's number over the same points, where it holds.",
+        "open diamonds: those of Theorem 1's number over the same points, where it holds.",
         "Rows by axis (" + listed(list(dict.fromkeys(growth.axis for growth in rows))) + ") and "
         "family of problems; from left to right the exponent of mistakes, of Theorem 1's number "
         "with its logarithms and of its order. The table has the numbers.",
@@ -249,7 +249,7 @@ def lines_figure(along: list[Growth]) -> Figure:
     return Figure(
         "scaling",
         "Mean mistakes against 1/eps; bars reach from the fewest to the most of any run. Dotted: "
-        "what growth with exponents 1 and 2 looks like.",
+        "growth with exponents 1 and 2.",
         "Both axes logarithmic. A line for each of "
         + listed([f"{g.family} (exponent {g.measured.exponent:.2f})" for g in along])
         + ".",

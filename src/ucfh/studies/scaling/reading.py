@@ -1,4 +1,4 @@
-"""How mistakes grow: exponents fitted along each axis, against Theorem 1's.
+"""How mistakes grow: exponents fitted along each axis, compared with those of Theorem 1.
 
 A label names a family of problems and what is varied, as in "hard, true m: 1/eps".
 """
@@ -17,7 +17,7 @@ from ucfh.report.words import listed, number, plural, times
 from ucfh.studies.scaling.growth import AXES, Growth, exponents_figure, grown_along, lines_figure
 
 FEW = 5
-"""With fewer runs of a point, a bootstrap sees too little of the noise."""
+"""With fewer runs per point, a bootstrap shows too little of the noise."""
 
 
 def read(results: Sequence[Result]) -> Reading:
@@ -25,14 +25,14 @@ def read(results: Sequence[Result]) -> Reading:
     grown, unread = grown_along(results)
     fitted = [growth for growth in grown if not isnan(growth.measured.exponent)]
     if not fitted:
-        return Reading(["No axis has two points with mistakes: no exponent can be told."], [], [])
+        return Reading(["No axis has two points with mistakes: no exponent can be fitted."], [], [])
     true = [growth for growth in fitted if not isnan(growth.theorem)]
     other = [growth for growth in fitted if isnan(growth.theorem)]
     runs = sum(len(values) for growth in fitted for values in growth.runs)
     how = (
-        "Exponents are slopes of the logarithm of mean mistakes on that of the variable, over "
-        f"{plural(runs, 'run')}; in brackets, 95 % intervals of a bootstrap over the runs of each "
-        "point."
+        "Exponents are slopes of the logarithm of mean mistakes against that of the variable, over "
+        f"{plural(runs, 'run')}; in brackets, 95 % intervals from a bootstrap over the runs of "
+        "each point."
     )
     seen = [f"{_finding(true, other)} {how}"]
     seen += [_true(true)] if true else []
@@ -57,7 +57,7 @@ def _interval(found: Fit) -> str:
 
 
 def _of(growths: Sequence[Growth], text: Callable[[Growth], str]) -> str:
-    return listed([f"{text(growth)} of {growth.axis}" for growth in growths])
+    return listed([f"{text(growth)} for {growth.axis}" for growth in growths])
 
 
 def _families(growths: Sequence[Growth]) -> list[list[Growth]]:
@@ -78,7 +78,7 @@ def _steepest(growths: Sequence[Growth]) -> list[Growth]:
 
 
 def _finding(true: list[Growth], other: list[Growth]) -> str:
-    """One sentence."""
+    """The main finding in one sentence."""
     parts = []
     if true:
         slower = [growth for growth in true if growth.against(growth.theorem) < 0]
@@ -103,10 +103,10 @@ def _finding(true: list[Growth], other: list[Growth]) -> str:
 
 
 def _true(true: list[Growth]) -> str:
-    """Why mistakes grow as they do with the true constants."""
+    """What explains the growth of mistakes with the true constants."""
     text = [
         "Before the first update of a pair the learner waits for m w_min visits of it. In theory "
-        "this grows like H/eps times logarithms, one power of each less than Theorem 1."
+        "this wait grows like H/eps times logarithms, one power of each less than Theorem 1."
     ]
     for growths in _families(true):
         family = growths[0].family
@@ -115,7 +115,7 @@ def _true(true: list[Growth]) -> str:
         if equal > 0.8 * len(shares):
             by = max(max(growth.means) / min(growth.means) for growth in growths)
             text.append(
-                f"For {family}, mistakes are within 1 % of that wait for all pairs to be tried in "
+                f"For {family}, mistakes are within 1 % of this wait for all pairs to be tried in "
                 f"{equal} of {plural(len(shares), 'run')}, while they grow by a factor of up to "
                 f"{number(by)}: nearly all are made while waiting."
             )
@@ -123,17 +123,17 @@ def _true(true: list[Growth]) -> str:
         ratios = [ratio for growth in growths for ratio in growth.ratios]
         text.append(
             f"For {family}, mean mistakes are {number(min(ratios))} to {number(max(ratios))} times "
-            "the visits of such a wait for all pairs."
+            "this wait for all pairs."
         )
         for growth in growths:
             if growth.axis == "H" and growth.against(growth.wait) < 0:
                 text.append(
-                    f"Along H this goes from {number(growth.ratios[0])} to "
+                    f"Along H this ratio goes from {number(growth.ratios[0])} to "
                     f"{number(growth.ratios[-1])}: a longer episode visits more pairs, and their "
                     "waits overlap."
                 )
     for side, words in (
-        (0, "like Theorem 1's number, as far as can be told"),
+        (0, "like Theorem 1's number, within the intervals"),
         (1, "faster than Theorem 1's number"),
     ):
         found = [growth for growth in true if growth.against(growth.theorem) == side]
@@ -149,12 +149,12 @@ def _true(true: list[Growth]) -> str:
         for growth in true
         for (_, results), mean in zip(growth.points, growth.means, strict=True)
     )
-    text.append(f"That number is at least {times(least)} the mean mistakes at every point.")
+    text.append(f"Theorem 1's number is at least {times(least)} the mean mistakes at every point.")
     return " ".join(text)
 
 
 def _other(other: list[Growth]) -> str:
-    """What is seen where the wait is short."""
+    """What was measured where the wait is short."""
     text = ["With other constants than the true ones no theorem holds."]
     for growths in _families(other):
         found = _of(growths, lambda growth: _interval(growth.measured))
@@ -165,22 +165,22 @@ def _other(other: list[Growth]) -> str:
                     f"From the largest epsilon to the smallest, mistakes go from "
                     f"{number(growth.ratios[0])} to {number(growth.ratios[-1])} times the wait: "
                     + (
-                        "actions have to be told apart, and that takes longer."
+                        "it takes longer than that to find the better actions."
                         if growth.against(growth.wait) > 0
-                        else "they are not surely seen to grow faster than it."
+                        else "they do not grow significantly faster than it."
                     )
                 )
             if growth.axis == "H" and growth.hard and growth.x[0] > 2:
                 paying = exponent([x - 2 for x in growth.x], growth.means)
                 text.append(
-                    "Only H - 2 steps pay on the hard class; of these, the exponent is "
+                    "Only H - 2 steps pay on the hard class; the exponent for H - 2 is "
                     f"{_two(paying)}."
                 )
             if growth.axis == "S and C" and growth.hard and growth.against(1.5) < 0:
                 text.append(
                     f"With S and C together, {_seen(growth)} is nearer to the 1 of S alone than to "
-                    "2: on the hard class C is that of the first row, and every arm leads to two "
-                    "states."
+                    "2: on the hard class C is the number of successors of the first row, "
+                    "and every arm leads to two states."
                 )
     return " ".join(text)
 
@@ -188,18 +188,18 @@ def _other(other: list[Growth]) -> str:
 def _doubts(grown: list[Growth], fitted: list[Growth], unread: int) -> str:
     octaves = [number(f([growth.octaves for growth in fitted]), 2) for f in (min, max)]
     text = [
-        f"What remains doubtful: {' to '.join(dict.fromkeys(octaves))} octaves are few to tell a "
-        "power from logarithms. Means are off their fitted lines by a factor of up to "
-        f"{number(max(growth.off for growth in fitted), 2)}; intervals tell of the noise of runs, "
-        "not of that."
+        f"What remains uncertain: {' to '.join(dict.fromkeys(octaves))} octaves are few to "
+        "distinguish a power from logarithms. Means are off their fitted lines by a factor up to "
+        f"{number(max(growth.off for growth in fitted), 2)}; the intervals contain the noise of "
+        "runs, not this."
     ]
     fewest = min(len(values) for growth in fitted for values in growth.runs)
     if fewest < FEW:
-        text.append(f"Some points have {plural(fewest, 'run')} only, too few to trust an interval.")
+        text.append(f"Some points have only {plural(fewest, 'run')}, too few to trust an interval.")
     if left_out := sum(growth.left_out for growth in grown):
         text.append(
-            f"Left out: {plural(left_out, 'point')} with no mistake in any run, or with no end of "
-            "them."
+            f"Left out: {plural(left_out, 'point')} with no mistake in any run, or with endless "
+            "mistakes."
         )
     if unread:
         labels = listed([repr(": " + axis) for axis in AXES], "or")
@@ -225,8 +225,9 @@ def _table(grown: list[Growth]) -> TextTable:
     caption = (
         "Exponents along each axis: of Theorem 1 without logarithms (order) and with them (where "
         "it holds), of the wait for the first updates of all pairs to be tried (A n on the hard "
-        "class, else A S, times m w_min), and of the mistakes seen, with 95 % intervals. Octaves "
-        "are doublings of the variable; for S and C together it is C, which is n on the hard class."
+        "class, else A S, times m w_min), and of the measured mistakes, with 95 % intervals. "
+        "Octaves are doublings of the variable; for S and C together the variable is C, which is n "
+        "on the hard class."
     )
     columns = ["axis", "octaves", "runs a point", "order", "Theorem 1", "wait", "mistakes"]
     return TextTable(caption, columns, rows)

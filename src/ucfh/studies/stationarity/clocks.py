@@ -1,4 +1,4 @@
-"""What the best policy that does not look at t earns, against the optimum."""
+"""What the best policy that does not look at t earns, compared with the optimum."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ucfh.report.section import Figure, TextTable
 from ucfh.report.words import labels, listed, number, plural
 
 CLOSE = 0.99
-"""The share from which on a policy is close to the optimum."""
+"""A policy with at least this share is close to the optimum."""
 
 LINE = 0.2
 """The height of a label, in inches."""
 
 
 class Share(NamedTuple):
-    """What the best stationary policy earns, of the optimum."""
+    """What the best stationary policy earns, as a share of the optimum."""
 
     share: float
     horizon: int
@@ -34,7 +34,7 @@ Shares = dict[str, dict[int, Share]]
 
 
 def shares_of(results: Sequence[Result]) -> Shares:
-    """All there are among some results, horizons in order."""
+    """All shares among some results, horizons in order."""
     found: Shares = {}
     for result in results:
         values = result.values
@@ -48,7 +48,7 @@ def shares_of(results: Sequence[Result]) -> Shares:
 
 
 def percent(share: float) -> str:
-    """Of a share; never 100 if it is less.
+    """A share in per cent; never 100 if it is less.
 
     >>> percent(0.7846), percent(0.99999), percent(1.0)
     ('78.5 %', '99.99 %', '100 %')
@@ -71,20 +71,20 @@ def on_policies(shares: Shares) -> list[str]:
         if name not in close
     ]
     worth = (
-        f"a clock is worth most on {where}, where a policy without one earns "
+        f"looking at t helps most on {where}, where the best policy that ignores t earns "
         f"{percent(least.share)} of the optimum at H = {least.horizon}"
         if percent(least.share) != percent(1.0)
-        else "a clock is worth nothing on any of them"
+        else "looking at t helps on none of them"
     )
     return [
         f"Policies, exactly: of {plural(len(shares), 'problem')}, {worth}. At the longest horizon "
-        f"a policy without one earns at least {percent(CLOSE)} on {len(close)}"
-        + (f"; not on {listed(far)}." if far else ".")
+        f"a policy that ignores t earns at least {percent(CLOSE)} on {len(close)}"
+        + (f", but not on {listed(far)}." if far else ".")
     ]
 
 
 def table_of_policies(shares: Shares) -> TextTable:
-    """The worst share of each problem, and that of its longest horizon."""
+    """The smallest share of each problem, and the share at its longest horizon."""
     rows = []
     for name, some in shares.items():
         worst, end = min(some.values()), some[max(some)]
@@ -93,8 +93,8 @@ def table_of_policies(shares: Shares) -> TextTable:
              percent(end.share), str(end.horizon)]
         )  # fmt: skip
     return TextTable(
-        "What the best policy that does not look at t earns, as a share of the optimum; all were "
-        "tried.",
+        "What the best policy that does not look at t earns, as a share of the optimum; all such "
+        "policies were tried.",
         ["problem", "policies", "worst", "at H", "at the end", "H"],
         rows,
     )
@@ -138,9 +138,9 @@ def figure_of_policies(shares: Shares) -> Figure:
 
     return Figure(
         "stationarity",
-        "The share of the optimum that the best policy earns which does not look at t, by horizon.",
-        "Lines over the horizon on a logarithmic axis, by problem, of a share of the optimum; the "
-        "least: "
+        "The best policy that does not look at t: its share of the optimum, by horizon.",
+        "Share of the optimum over the horizon on a logarithmic axis, one line per problem; the "
+        "smallest shares: "
         + "; ".join(f"{name} {percent(min(some.values()).share)}" for name, some in shares.items())
         + ".",
         draw,

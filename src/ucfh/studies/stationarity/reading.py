@@ -1,4 +1,4 @@
-"""Counting by stage against pooling over t, and what a policy without a clock loses."""
+"""Counting by stage compared with pooling over t, and what a policy that ignores t loses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Measured = Mapping[str, Any]
 
 
 class Factor(NamedTuple):
-    """How many times as much counting by stage took on a problem.
+    """The ratio of counting by stage to pooling over t, on one problem.
 
     Attributes:
         kind: `MISTAKES`, or `CERTIFICATE` and the set.
         problem: its name.
-        pairs: of runs, one by stage and one pooled, that could be compared.
-        left_out: pairs that could not: no certificate, no end of mistakes, or none at all.
+        pairs: pairs of runs, one by stage and one pooled, that could be compared.
+        left_out: pairs that could not: no certificate, endless mistakes, or no mistakes.
         median, low, high, coverage: of the ratios; nan where there is none.
         bound, m, w_min: the ratios of what Theorem 1 allows, and of constants; nan without them.
         horizon: H.
@@ -113,7 +113,7 @@ def _value(name: str) -> Callable[[Measured], float | None]:
 
 
 def _cost(run: Measured) -> float | None:
-    """Mistakes, or episodes to a certificate; None if they never end or it never came."""
+    """Mistakes, or episodes to a certificate; None if they never end or there is none."""
     if "certified" in run:
         return float(run["episodes"]) if run["certified"] else None
     return None if run["mistakes"] is None else float(run["mistakes"])
@@ -124,7 +124,7 @@ def _spans(factors: Sequence[Factor]) -> str:
 
 
 def _split(factors: Sequence[Factor]) -> tuple[list[Factor], list[Factor]]:
-    """Those of mistakes and those of certificates, as far as there are ratios."""
+    """Factors of mistakes and factors of certificates, if they have a ratio."""
     known = [factor for factor in factors if factor.pairs]
     return (
         [factor for factor in known if factor.kind == MISTAKES],
@@ -133,7 +133,7 @@ def _split(factors: Sequence[Factor]) -> tuple[list[Factor], list[Factor]]:
 
 
 def _finding(factors: Sequence[Factor], shares: Shares) -> str:
-    """The sentence that says it all, and how many runs it rests on."""
+    """The main finding in one sentence, and how many runs it is based on."""
     mistakes, certificates = _split(factors)
     parts = []
     if mistakes:
@@ -164,21 +164,21 @@ def _finding(factors: Sequence[Factor], shares: Shares) -> str:
             f" Ratios are medians over {span(factor.pairs for factor in known)} pairs of runs; "
             f"their intervals hold with probability {number(coverage)} or more."
             if coverage
-            else " Some ratios are of a single pair of runs, and have no interval."
+            else " Some ratios come from a single pair of runs, and have no interval."
         )
     return text
 
 
 def _on_counting(factors: Sequence[Factor]) -> list[str]:
-    """What was seen of both kinds of factors, against H and against Theorem 1."""
+    """What was measured of both kinds of factors, compared with H and with Theorem 1."""
     mistakes, certificates = _split(factors)
     paragraphs = []
     if mistakes:
         units = [factor.median / factor.wait for factor in mistakes]
         paragraphs.append(
-            f"Mistakes: {_sides(mistakes)}. Predicted is a factor of H, here "
-            f"{span(factor.horizon for factor in mistakes)}, and logarithms, since by stage there "
-            "are H times as many states. But two things pull against each other. An update waits "
+            f"Mistakes: {_sides(mistakes)}. The theory predicts a factor of H, "
+            f"here {span(factor.horizon for factor in mistakes)}, and logarithms, because by stage "
+            "there are H times as many states. But two effects are opposed. An update waits "
             f"for m w_min visits of a pair: m is {span(factor.m for factor in mistakes)} times as "
             f"large by stage and w_min {span(factor.w_min for factor in mistakes)} times, so that "
             f"each wait is {span(factor.wait for factor in mistakes)} times as long. And there are "
@@ -188,15 +188,15 @@ def _on_counting(factors: Sequence[Factor]) -> list[str]:
     if certificates:
         full = [factor for factor in certificates if factor.median >= factor.horizon]
         paragraphs.append(
-            f"Certificates, which wait for no m w_min: {_sides(certificates)}. The ratio is H or "
-            f"more in {len(full)} of {plural(len(certificates), 'case')}. Where a state occurs at "
-            "few steps only, there is little to pool."
+            f"Certificates, which do not wait for m w_min visits: {_sides(certificates)}. The "
+            f"ratio is H or more in {len(full)} of {plural(len(certificates), 'case')}. Where a "
+            "state occurs at few steps only, there is little to pool."
         )
     left_out = sum(factor.left_out for factor in factors)
     if left_out:
         paragraphs.append(
             f"{plural(left_out, 'pair')} of runs could not be compared: a run had no certificate "
-            "in time, made mistakes for ever, or made none."
+            "in time, made endless mistakes, or made none."
         )
     return paragraphs
 
@@ -228,9 +228,9 @@ def _table_of_factors(factors: Sequence[Factor]) -> TextTable:
         for factor in factors
     ]
     return TextTable(
-        "How many times as many mistakes, or episodes to a certificate, counting by stage takes: "
-        "medians of ratios, with exact intervals (95 %; of fewer than six pairs, the range). "
-        "Beside them H, and the ratios of Theorem 1's number and of m w_min.",
+        "Mistakes, or episodes to a certificate, with counting by stage relative to pooling over "
+        "t: medians of ratios, with exact intervals (95 %; with fewer than six pairs, the range). "
+        "Beside them H, and the same ratios of Theorem 1's number and of m w_min.",
         ["problem", "of", "by stage over pooled", "H", "Theorem 1", "m w_min", "pairs"],
         rows,
     )
@@ -251,14 +251,14 @@ def _figure_of_factors(factors: Sequence[Factor]) -> Figure:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         draw_dots(axes, dots, kinds)
-        axes.set_xlabel("by stage, pooling over t being 1")
+        axes.set_xlabel("counting by stage relative to pooling over t")
         legend(figure, kinds, 3)
 
     values = {kind: span(dot.value for dot in dots if dot.kind == kind) for kind in kinds}
     return Figure(
         "stationarity-counting",
-        "How many times as many mistakes, and episodes to a certificate, counting by stage takes, "
-        "beside H and the ratio of Theorem 1's number. Lines are intervals of medians.",
+        "Mistakes, and episodes to a certificate, with counting by stage relative to pooling over "
+        "t, beside H and the ratio of Theorem 1's number. Lines are intervals of medians.",
         "Ratios on a logarithmic axis, by problem: "
         + "; ".join(f"{kind} {text}" for kind, text in values.items())
         + ".",
