@@ -32,8 +32,8 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# For a function that makes no array and is called by compiled ones: without numba's reference
-# counts, which would cost more than a short row does, for each array of each group.
+# For a function that makes no array: without numba's reference counts, which would cost more than
+# a short row does, for each array of each group.
 uncounted: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "forceinline": False}
 
 _told = False

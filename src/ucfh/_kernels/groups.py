@@ -107,10 +107,3 @@ class Progress(NamedTuple):
 
     episodes: int
     recorded: int
-
-
-class Walked(NamedTuple):
-    """How many episodes were walked, and whether a limit was reached."""
-
-    episodes: int
-    reached: bool

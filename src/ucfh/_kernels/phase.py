@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
-from ucfh._kernels.groups import Layout, Seen, Walked
+from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -56,14 +56,18 @@ class Meeting(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Of each row: expected (rows,) visits in an episode that meets a live one, and at most."""
+    """Of each row: expected (rows,) visits in an episode that meets a live one, and at most.
+
+    shares (2,) of all episodes meet one, and do not. All are zero on entry.
+    """
 
     expected: Floats
     most: Floats
+    shares: Floats
 
 
 @njit(cache=True, nogil=True)
-def meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
+def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     """Who meets a live row: p (entries,), the policy takes rows (H, S), is_live (rows,).
 
     Both shares are sums of positive terms, so each is accurate even where it is tiny.
@@ -92,8 +96,8 @@ def meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
 
 
 @njit(cache=True, nogil=True)
-def build_graph(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
-    """The graph of a phase, from what `meeting` found."""
+def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
+    """The graph of a phase, from what `_meeting` found."""
     indptr, indices, u = layout.indptr, layout.indices, meets.u
     H, S = rows.shape
     start = len(indptr) - 2
@@ -147,8 +151,8 @@ def build_graph(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Me
 
 
 @njit(cache=True, nogil=True)
-def expected_visits(paths: Paths, out: Visits) -> None:
-    """Add up the visits of each live row; out holds zeros on entry."""
+def _expect(paths: Paths, out: Visits) -> None:
+    """Add up the visits of each live row."""
     row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
     met, unmet, expected, most = paths.met, paths.unmet, out.expected, out.most
     nodes = len(row)
@@ -164,6 +168,25 @@ def expected_visits(paths: Paths, out: Visits) -> None:
             if to[e] >= 0:
                 before[to[e]] += before[i] * unmet[e]
                 after[to[e]] += after[i] * met[e]
+
+
+@njit(cache=True, nogil=True)
+def build_graph(
+    layout: Layout, p: Floats, rows: Ints, is_live: Bools, least: float, out: Visits
+) -> Paths:
+    """The graph of the phase in which the policy takes rows (H, S); p (entries,), is_live (rows,).
+
+    If a share of less than ``least`` of all episodes meets a live row, it is not filled in, nor
+    are the visits.
+    """
+    meets = _meeting(layout, p, rows, is_live)
+    out.shares[0], out.shares[1] = meets.h, meets.rest
+    if meets.h < least:
+        none, never, zero = np.empty(0, np.int64), np.empty(0, np.bool_), np.empty(0)
+        return Paths(none, never, none, none, none, zero, zero)
+    paths = _build(layout, p, rows, is_live, meets)
+    _expect(paths, out)
+    return paths
 
 
 @njit(cache=True, nogil=True)
@@ -186,16 +209,17 @@ def tally(
     position: Ints,
     limit: Ints,
     drop_surplus: bool,
-    out: Seen,
+    visits: Ints,
+    successors: Ints,
 ) -> bool:
-    """Count flows through live nodes; position (entries,) is where nature's entries are counted.
+    """Count flows through live nodes in visits (rows,) and successors (learner's entries,).
 
+    position (entries,) is where nature's entries stand in the learner's table.
     flow (nodes,), edge_flow (edges,): episodes that have met a live row. Returns whether a limit
     (rows,) is reached. Surplus is dropped in the order of time, which is exact for a single
     episode.
     """
     row, live, ptr, entry = paths.row, paths.live, paths.ptr, paths.entry
-    visits, successors = out.n, out.c
     reached = False
     for i in range(len(row)):
         if not live[i] or flow[i] == 0:
@@ -218,14 +242,15 @@ def walk_graph(
     position: Ints,
     limit: Ints,
     drop_surplus: bool,
-    out: Seen,
-) -> Walked:
+    visits: Ints,
+    successors: Ints,
+) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes that meet a live row, until one reaches a limit (rows,).
 
-    position (entries,) is where nature's entries are counted.
+    Counts as `tally`. Returns how many were walked and whether a limit was reached.
     """
     row, live, ptr, entry, to = paths.row, paths.live, paths.ptr, paths.entry, paths.to
-    met, unmet, visits, successors = paths.met, paths.unmet, out.n, out.c
+    met, unmet = paths.met, paths.unmet
     for episode in range(episodes):
         reached = False
         i, has_met = 0, False
@@ -249,5 +274,5 @@ def walk_graph(
                     reached = True
             i = to[chosen]
         if reached:
-            return Walked(episode + 1, True)
-    return Walked(episodes, False)
+            return episode + 1, True
+    return episodes, False

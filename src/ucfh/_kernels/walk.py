@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
-from ucfh._kernels.groups import Nature, Seen, Walked
+from ucfh._kernels.groups import Nature, Seen
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -72,13 +72,14 @@ def walk(
     sums: Floats | None,
     watched: Watched | None,
     steps: Ints | None,
-) -> Walked:
+) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit (rows,).
 
     rows (H, S): what the policy takes. Rewards have means r (1 or H, R) and bonus (1 or H,
     entries). Counts in out, over the learner's table, and adds to sums (rows,) of rewards, if
     given; watched rewards count as drawn if they are summed, else with their mean. steps
-    (episodes, H), if given, gets the learner's entries of each step.
+    (episodes, H), if given, gets the learner's entries of each step. Returns how many were walked
+    and whether a limit was reached.
     """
     indptr, indices, position = nature.indptr, nature.indices, nature.position
     cumulative, stride, visits, successors = nature.cumulative, nature.stride, out.n, out.c
@@ -117,8 +118,8 @@ def walk(
         if watched is not None:
             scores[episode] = score
         if reached:
-            return Walked(episode + 1, True)
-    return Walked(episodes, False)
+            return episode + 1, True
+    return episodes, False
 
 
 @njit(cache=True, nogil=True)

@@ -54,14 +54,10 @@ class Sampler(SeededLearner):
         self.draws = kernels.Draws(
             p=np.zeros((self.models, table.entries)), aside=np.zeros((self.models, table.rows))
         )
-        self.V = np.zeros((self.H + 1, self.S))
-
-    @property
-    def posterior(self) -> kernels.Posterior:
-        """What is drawn, as the kernels take it."""
-        return kernels.Posterior(
+        self.posterior = kernels.Posterior(
             prior=self.prior, apart=self.apart, kappa=self.kappa, pays=self.pays, cap=self.cap
         )
+        self.V = np.zeros((self.H + 1, self.S))
 
     def _plan(self) -> None:
         c, out = self.counts.successors, Chosen(self.V, self.rows)

@@ -75,6 +75,7 @@ class UCBH(EveryEpisode):
         table = self.problem.table
         self.Q = np.full(table.rows, float(self.H))
         self.beta, self.sums = np.zeros(table.rows), np.zeros((2, table.rows))
+        self.learned = kernels.Learned(Q=self.Q, beta=self.beta, sums=self.sums)
         self.V = np.full((self.H + 1, self.S), float(self.H))
         self.V[self.H] = 0.0
         self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
@@ -88,11 +89,6 @@ class UCBH(EveryEpisode):
     def _look_up(self) -> None:
         while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
             self._tabulate(2 * self.tables.shape[1])
-
-    @property
-    def learned(self) -> kernels.Learned:
-        """What it has learned, as the kernels take it."""
-        return kernels.Learned(Q=self.Q, beta=self.beta, sums=self.sums)
 
     def _plan(self) -> None:
         self._promise(self.V[0])

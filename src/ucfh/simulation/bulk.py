@@ -84,13 +84,12 @@ def make_graph(world: World, rows: Ints, live: Bools) -> Graph | None:
     None if no live row is ever met.
     """
     table, p = world.mdp.table, world.mdp.p
-    meets = graphs.meeting(table.arrays, p, rows, live)
-    if meets.h < NEVER_MET:
+    visits = graphs.Visits(np.zeros(table.rows), np.zeros(table.rows), np.zeros(2))
+    paths = graphs.build_graph(table.arrays, p, rows, live, NEVER_MET, visits)
+    h, rest = visits.shares.tolist()
+    if h < NEVER_MET:
         return None
-    paths = graphs.build_graph(table.arrays, p, rows, live, meets)
-    visits = graphs.Visits(np.zeros(table.rows), np.zeros(table.rows))
-    graphs.expected_visits(paths, visits)
-    return Graph(paths, meets.h / (meets.h + meets.rest), visits.expected, visits.most)
+    return Graph(paths, h / (h + rest), visits.expected, visits.most)
 
 
 class BulkPhase:
@@ -185,7 +184,8 @@ class BulkPhase:
             self.world.position,
             limits.visits,
             limits.drop_surplus,
-            seen.arrays,
+            seen.visits,
+            seen.successors,
         )
         return int(walked), bool(reached)
 
@@ -229,7 +229,8 @@ class BulkPhase:
             self.world.position,
             limits.visits,
             limits.drop_surplus,
-            seen.arrays,
+            seen.visits,
+            seen.successors,
         )
         if not cut:
             self.stretch.episodes += total
