@@ -104,12 +104,12 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
     figure = new_figure(8, 5.6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="$V^*$ is at most this")
-    above.plot(x, phases.lower, color=GAP, lw=2, label="the policy earns at least this")
+    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="no policy earns more than this")
+    above.plot(x, phases.lower, color=GAP, lw=2, label="this policy earns at least this")
     above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
     above.axhline(run.optimal, color=LIMIT, ls="--", lw=1)
     above.annotate(
-        f"$V^*$ = {run.optimal:.3g}, which the learner does not know",
+        f"the best policy earns {run.optimal:.3g} (the learner does not know)",
         (0.01, run.optimal),
         xycoords=("axes fraction", "data"),
         va="bottom",
@@ -118,7 +118,7 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     above.set_ylabel("reward per episode")
     above.set_title(fill(title, 70), parse_math=False)
     below.plot(
-        x, phases.gap_bound, color="black", lw=2, label="the policy is within this of optimal"
+        x, phases.gap_bound, color="black", lw=2, label="this policy is within this of optimal"
     )
     below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
     below.annotate(
