@@ -1,1 +1,1 @@
-"""Learning from what really happened: so far, from logs."""
+"""Logs of episodes, read as counts."""
