@@ -134,9 +134,9 @@ def test_what_is_missing_is_named() -> None:
 def test_what_was_assumed_is_said() -> None:
     problem = CHAIN.problem
     known = certify(expected_counts(CHAIN, 5), problem).assumed
-    assert "rewards are as told" in known
-    assert "the start is as told" in known
-    assert "only the successors that were told can follow" in known
+    assert "the given rewards are right" in known
+    assert "the given start is right" in known
+    assert "only the given successors can follow" in known
     assert any("4 steps" in x for x in known)
     told_less = problem.hiding("rewards", "successors", "initial")
     known = certify(Counts.zero(told_less), told_less).assumed
@@ -150,7 +150,7 @@ def test_what_may_depend_on_the_step_is_said() -> None:
         certify(expected_counts(mdp, 5), mdp.problem).assumed for mdp in (CHAIN, STAGED)
     )
     alone, with_step = (
-        f"what follows depends on {what} only"
+        f"what happens next depends on {what} only"
         for what in ("state and action", "step, state and action")
     )
     assert (alone in stationary, with_step in stationary) == (True, False)
@@ -179,13 +179,13 @@ INFINITE[0, 0, 0] = np.inf
     ("data", "options", "message"),
     [
         (GOOD[None], {}, r"counts have shape \(1, 4, 2, 4\): this problem needs \(4, 2, 4\)"),
-        (GOOD - 20, {}, "counts must be at least 0: -12"),
+        (GOOD - 20, {}, "counts must be at least 0: one of them is -12"),
         (HALF, {}, "counts must be whole numbers"),
         (HALF * np.nan, {}, "counts must be whole numbers"),
         (INFINITE, {}, "counts"),
-        (OUTSIDE, {}, "2 counts are of successors that the problem was told cannot follow"),
+        (OUTSIDE, {}, "2 counts are of successors that the problem excludes"),
         (GOOD, {"problem": None}, "counts need the problem"),
-        (GOOD, {"problem": CHAIN.problem.hiding("rewards")}, "counts say nothing of rewards"),
+        (GOOD, {"problem": CHAIN.problem.hiding("rewards")}, "arrays of counts hold no rewards"),
         (GOOD, {"delta": 0}, r"delta = 0 is outside \(0, 1\]"),
         (GOOD, {"delta": 2}, r"delta = 2 is outside \(0, 1\]"),
         (GOOD, {"epsilon": -1}, "epsilon = -1"),
@@ -230,7 +230,7 @@ def test_right_counts_are_taken() -> None:
         ({"rewards": np.array([-300.0, 0])}, r"\(s=0, a=0\): its rewards sum to -300, outside"),
         ({"rewards": np.array([np.nan, 0])}, r"its rewards sum to nan"),
         ({"rewards": np.array([100.1, 0])}, r"its rewards sum to 100.1"),
-        ({"rewards": np.zeros(3)}, "with 3 rewards in place of 2"),
+        ({"rewards": np.zeros(3)}, "the counts have 3 rewards, and this problem has 2"),
         ({"successors": np.array([-100, 100])}, r"a successor was counted -100 times"),
         ({"successors": np.array([99, 100])}, r"counted 99 times, which is not the number of its"),
         ({"successors": np.array([0.5, 100])}, "successors must be whole numbers"),
@@ -285,5 +285,5 @@ def test_a_log_that_was_read_is_data_too(tmp_path: Path) -> None:
     log, known = read_log(path), certify(path, delta=0.1)
     assert certify(log, delta=0.1).upper == known.upper
     assert certify(log, delta=0.1).assumed == known.assumed == log.assumptions
-    with pytest.raises(InputError, match="leave it out"):
+    with pytest.raises(InputError, match="leave problem out"):
         certify(log, COIN)

@@ -86,9 +86,9 @@ def test_it_names_the_state_and_the_step() -> None:
     said = contradiction(problem, Crossing(2, 1, 0.8531, 0.8672), 0.05)
     assert problem.state_names is not None
     assert said == (
-        "the data contradict the assumptions: by one bound at most 0.8531 is earned from state "
-        f"{problem.state_names[1]!r} at step 3, by another at least 0.8672; if all that is assumed "
-        "were true, this would happen with probability 0.05 at most"
+        "the data contradict the assumptions: one bound says that at most 0.8531 is earned from "
+        f"state {problem.state_names[1]!r} at step 3, another that at least 0.8672 is; if all that "
+        "is assumed were true, this would happen with probability 0.05 at most"
     )
     assert " from state" not in str(contradiction(problem, Crossing(0, -1, 0.1, 0.2), 0.05))
 

@@ -51,7 +51,9 @@ def test_a_name_that_is_no_text_is_one_line(name: Any) -> None:
 
 @pytest.mark.parametrize("stop", [True, False, 1, "certificat", np.True_])
 def test_a_wrong_stop_is_one_line(stop: Any) -> None:
-    with pytest.raises(InputError, match=r"^stop = .* must be 'certificate', or None to go on"):
+    with pytest.raises(
+        InputError, match=r"^stop = .* must be 'certificate', or None to learn without end"
+    ):
         ucfh.CertifiedUCFH(CHAIN.problem, 0.5, 0.1, stop=stop)
 
 

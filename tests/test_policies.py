@@ -163,7 +163,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
         ("0,home,go\n", "the first line must name the columns, such as t,state,action: unknown"),
         ("t;state;action\n", "unknown column 't;state;action'"),
         ("t,sate,action\n", "unknown column 'sate': did you mean 'state'?"),
-        ("t,state,state,action\n", "state is given twice: leave one"),
+        ("t,state,state,action\n", "state is given twice: keep only one"),
         (TEXT.replace("home,go", "hmoe,go"), "line 2: unknown state 'hmoe': did you mean 'home'?"),
         (TEXT.replace("home,go", "3,go"), "line 2: state 3 does not exist: states are 0 to 2"),
         (TEXT.replace("home,go", "home,og"), "line 2: unknown action 'og'"),
@@ -177,7 +177,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
         (TEXT + "2,home,go\n", "line 6: time step 2 does not exist: time steps are 0 to 1"),
         (TEXT + "one,home,go\n", "line 6: unknown time step 'one'"),
         (TEXT + f"{'9' * 5000},home,go\n", "line 6: unknown time step '999"),
-        (TEXT + "\n0,home,stay\n", "line 7: (t=0, state 'home') is on line 2 too: leave one"),
+        (TEXT + "\n0,home,stay\n", "line 7: (t=0, state 'home') is on line 2 too: keep only one"),
         (TEXT.replace("1,home,stay\n", ""), "no action for (t=1, state 'home'): add a line"),
         (
             "t,state,action\n",
@@ -205,9 +205,9 @@ def test_many_missing_lines_are_counted(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"format": "ucfh-model"}, 'its "format" is "ucfh-model": it must be "ucfh-policy"'),
-        ({"version": 2}, 'its "version" is 2: this version of ucfh reads 1'),
-        ({"horizon": 3}, '"horizon" is 3, and that of the problem is 2'),
-        ({"horizon": None}, '"horizon" is null, and that'),
+        ({"version": 2}, 'its "version" is 2: this version of ucfh reads version 1'),
+        ({"horizon": 3}, '"horizon" is 3, but that of the problem is 2'),
+        ({"horizon": None}, '"horizon" is null, but that'),
         ({"plicy": []}, "unknown key 'plicy': did you mean 'policy'?"),
         ({"policy": 3}, '"policy" is 3: it must be a list of 2 objects, one for each time step'),
         ({"policy": [{}]}, '"policy" is a list of 1: it must be a list of 2'),
@@ -216,7 +216,10 @@ def test_many_missing_lines_are_counted(tmp_path: Path) -> None:
         ({"policy": {"home": "og"}}, "policy: state 'home': unknown action 'og'"),
         ({"policy": {"home": "go", "0": "go"}}, "policy: state 'home' is given twice"),
         ({"policy": {"home": 2}}, "policy: state 'home' does not have action 'present'"),
-        ({"policy": {"home": [1]}}, "policy: state 'home': a list is no action: give its name"),
+        (
+            {"policy": {"home": [1]}},
+            "policy: state 'home': a list is not a valid action: give its name",
+        ),
         ({"policy": {"home": "go"}}, "no action for (state 'work'): add a line"),
     ],
 )
@@ -228,7 +231,7 @@ def test_faults_of_policies_are_named(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     for policy, message in [
         (BEST.astype(float), "policy has type float64: it must hold whole numbers"),
-        ([[0, 0, 0], [0]], "policy must be an array (H, S), or (S,): its lines differ"),
+        ([[0, 0, 0], [0]], "policy must be an array (H, S), or (S,): its lines differ in length"),
         (BEST[:, :2], "policy has shape (2, 2): it must be (H, S) = (2, 3)"),
         (BEST * 2, "policy[0, 0] = 2: state 0 has only the actions 0, 1"),
     ]:

@@ -306,7 +306,7 @@ def rows(which: int, value: Any) -> dict[str, Any]:
         (rows(1, lambda x: x.astype(float)), "indices must be a 1-d array of whole numbers"),
         (rows(0, lambda x: x[:-1]), "indptr describes 11 rows: there must be"),
         (rows(0, lambda x: x[::-1]), "indptr must rise from 0"),
-        (rows(2, lambda x: x[:-1]), "one probability each"),
+        (rows(2, lambda x: x[:-1]), "give one probability for each index"),
         (rows(2, lambda x: -x), r"after \(s=0, a=0\) is -"),
         ({**rows(1, np.asarray), "rewards": [0.5] * S}, r"r\(s\) is \(S, 1\)"),
         ({**rows(1, np.asarray), "rewards": EMPTY}, "rewards"),

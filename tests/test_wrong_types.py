@@ -83,7 +83,8 @@ def test_nothing_is_no_problem(call: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "remedy"), [(3, ""), NAME, (MDP3.problem, ": a Problem lacks the probabilities")]
+    ("odd", "remedy"),
+    [(3, ""), NAME, (MDP3.problem, ": a Problem does not hold the transition probabilities")],
 )
 @pytest.mark.parametrize("call", [*TAKE_AN_MDP, lambda x: check_agent(lambda _: learner(), x)])
 def test_what_is_no_mdp(call: Callable[[Any], Any], odd: Any, remedy: str) -> None:
@@ -180,7 +181,11 @@ def test_a_learner_refuses_counts_of_another_problem(certified: bool, name: str)
     seen = Counts.zero(MDP3.problem)
     seen.scores = np.ones(1)
     setattr(seen, name, getattr(OTHER, name))
-    assert fault(agent.observe, seen).startswith("the counts are those of another problem, with")
+    wrong, right = (len(getattr(x, name)) for x in (OTHER, Counts.zero(MDP3.problem)))
+    assert fault(agent.observe, seen) == (
+        f"the counts have {wrong} {name}, and this problem has {right}: pass the problem they "
+        "belong to"
+    )
     for odd in (None, 5, np.zeros(3)):
         assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the learner's problem")
     assert all(np.array_equal(x, before[key]) for key, x in agent.state().items())
@@ -192,9 +197,10 @@ def test_counts_may_be_lists() -> None:
     exact = Counts(*(np.array(x) for x in listed))
     assert certify(Counts(*listed), problem).upper == certify(exact, problem).upper
     ragged: Any = ([[1], [1, 1]], *listed[1:])
-    assert fault(Counts, *ragged) == "visits must be an array of one shape: its lines differ"
+    assert fault(Counts, *ragged) == "visits must be an array: its lines differ in length"
     assert (
-        fault(Counts, *listed[:2], ["a", "b"]) == "rewards must be an array of numbers of one shape"
+        fault(Counts, *listed[:2], ["a", "b"])
+        == "rewards must be an array of numbers, its lines of one length"
     )
     texts: Any = (["a", "b"], *listed[1:])
     assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be whole")
@@ -203,7 +209,7 @@ def test_counts_may_be_lists() -> None:
 
 def test_a_number_in_quotes_is_no_number() -> None:
     for odd in ("0.1", None, True, 1j):
-        message = f"delta = {odd!r} is no number: pass one in (0, 1], such as 0.1"
+        message = f"delta = {odd!r} is not a number: pass one in (0, 1], such as 0.1"
         assert fault(check_unit, "delta", odd) == message
     assert fault(check_unit, "delta", np.float64(2)).startswith("delta = 2.0 is outside (0, 1]")
 
@@ -218,5 +224,5 @@ def test_only_a_near_name_is_suggested() -> None:
 def test_a_saved_run_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     simulate(MDP3, learner(), 5).save(path)
-    message = f"{path}: a saved run, not a model: pass the problem that it is a run of"
+    message = f"{path}: a saved run, not a model: pass the problem of the run"
     assert fault(read_model, path) == fault(read_intervals, path) == message

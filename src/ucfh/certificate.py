@@ -1,4 +1,4 @@
-"""A certificate: an epsilon-optimal policy, and why one may believe it."""
+"""A certificate: a policy, and bounds that say how close to optimal it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem, as_problem
 
 SHOWN = 10
-"""How many of the pairs that hold a gap open are named."""
+"""How many of the pairs that keep a gap wide are named."""
 
 
 TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
@@ -25,13 +25,13 @@ TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
 
 @dataclass(frozen=True)
 class UnknownPair:
-    """A pair that holds the gap open.
+    """A pair that is known too little, and so keeps the gap wide.
 
     Attributes:
         stage, state, action: the pair; the stage is 0 where transitions do not depend on it, and
             state and action are -1 for the start.
-        visits: how often it was seen.
-        share: which part of what is unknown it accounts for; all shares sum to 1.
+        visits: how often it was visited.
+        share: its share of all that is unknown; all shares sum to 1.
 
     """
 
@@ -47,15 +47,15 @@ class Certificate:
     """With probability 1 - delta: V* <= upper, V^policy >= lower, and V* - V^policy <= gap.
 
     Attributes:
-        upper: a bound of V* from above. lower: of what the policy earns, from below.
+        upper: an upper bound of V*. lower: a lower bound of what the policy earns.
         gap: how far the policy may be from optimal: at most upper - lower, often less, since what
             is unknown about both may cancel.
         policy: (H, S).
-        epsilon, delta: what was asked for; epsilon is None where nothing was.
-        episodes: how many were seen.
+        epsilon, delta: what was asked for; epsilon is None if no accuracy was.
+        episodes: how many the data hold.
         method: how it was obtained.
-        assumed: what was taken for granted, as sentences.
-        missing: the pairs that hold the gap open, worst first.
+        assumed: what was assumed, a sentence each.
+        missing: the pairs that keep the gap wide, worst first.
         contradiction: how bounds contradict each other, in a sentence: what was assumed is
             refuted, and nothing is certified. None if they do not.
 
@@ -92,7 +92,7 @@ class Certificate:
 
     @classmethod
     def of_dict(cls, saved: dict[str, Any], policy: NDArray[Any]) -> Certificate:
-        """The converse of `as_dict`."""
+        """The inverse of `as_dict`."""
         missing = tuple(UnknownPair(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
@@ -109,17 +109,20 @@ class Certificate:
 
 
 def assumptions(problem: Problem) -> tuple[str, ...]:
-    """What a learner takes for granted, by what it was told."""
+    """What a learner assumes, given what it was told."""
     steps = "step, state and action" if problem.table.stages > 1 else "state and action"
-    out = [f"what follows depends on {steps} only", f"an episode lasts {problem.horizon} steps"]
+    out = [
+        f"what happens next depends on {steps} only",
+        f"an episode lasts {problem.horizon} steps",
+    ]
     out.append(
         "rewards lie in [0, 1] and are learned"
         if problem.rewards is None
-        else "rewards are as told"
+        else "the given rewards are right"
     )
-    out.append("the start is learned" if problem.initial is None else "the start is as told")
+    out.append("the start is learned" if problem.initial is None else "the given start is right")
     if int(problem.table.lengths[:-1].min()) < problem.states:
-        out.append("only the successors that were told can follow")
+        out.append("only the given successors can follow")
     return tuple(out)
 
 
@@ -132,9 +135,9 @@ def contradiction(problem: Problem, crossing: Crossing | None, delta: float) -> 
         name = problem.state_names[crossing.state] if problem.state_names else crossing.state
         where = f" from state {name!r} at step {crossing.step + 1}"
     return (
-        f"the data contradict the assumptions: by one bound at most {crossing.above:.6g} is earned"
-        f"{where}, by another at least {crossing.below:.6g}; if all that is assumed were true, "
-        f"this would happen with probability {delta:g} at most"
+        f"the data contradict the assumptions: one bound says that at most {crossing.above:.6g} is "
+        f"earned{where}, another that at least {crossing.below:.6g} is; if all that is assumed "
+        f"were true, this would happen with probability {delta:g} at most"
     )
 
 
@@ -154,19 +157,20 @@ def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[Unkno
 def certify(
     data: Any, problem: Problem | None = None, delta: float = DELTA, epsilon: float | None = None
 ) -> Certificate:
-    """What can be said of V*, and of the best policy found, from data somebody has.
+    """What data, collected by any policy, prove about V* and about the best policy found.
 
     Args:
         data: `ucfh.Counts` over the problem's table, or arrays of counts of s' after (s, a), with
             shape (S, A, S) or (H, S, A, S); or the path of a log; or a log that `ucfh.read_log`
-            has read, if it needs more to be read than a path.
+            has read, if more than a path is needed to read it.
         problem: what is known; with a log it may be left out.
         delta: the probability with which the certificate may be wrong.
-        epsilon: the accuracy to hold the gap against, if any.
+        epsilon: the accuracy to compare the gap with, if any.
 
     The data may come from any policies, changed at will while they were collected, as long as
-    nobody looked into the future: a log selected by outcome voids the certificate. A learner that
-    begins with the same data makes bounds of its own: both are right with probability 1 - 2 delta.
+    nobody looked into the future: a log selected by outcome makes the certificate void. A learner
+    that begins with the same data has bounds of its own: both are right with probability
+    1 - 2 delta.
 
     >>> import numpy as np
     >>> from ucfh import make
@@ -183,7 +187,7 @@ def certify(
         data, problem = read_log(data, problem), None
     if isinstance(data, Log):
         if problem is not None:
-            raise InputError("the log was read with a problem, or without: leave it out here")
+            raise InputError("a log that has been read has its problem: leave problem out here")
         return certificate_of(
             data.counts, data.problem, delta, epsilon, data.episodes, data.assumptions
         )
@@ -209,12 +213,12 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     if not whole or not np.isfinite(given).all():
         raise InputError("counts must be whole numbers")
     if (given < 0).any():
-        raise InputError(f"counts must be at least 0: {given[given < 0][0]} is not")
+        raise InputError(f"counts must be at least 0: one of them is {given[given < 0][0]}")
     if given.sum(dtype=float) >= MOST_COUNTED:
         raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}: scale them down")
     if problem.rewards is None:
         raise InputError(
-            "arrays of counts say nothing of rewards: tell them to the problem, or pass ucfh.Counts"
+            "arrays of counts hold no rewards: give them to the problem, or pass ucfh.Counts"
         )
     counts = Counts.zero(problem)
     rows, indices = table.rectangular()
@@ -222,8 +226,8 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     outside = flat.sum() - flat[rows, indices].sum()
     if outside:
         raise InputError(
-            f"{outside} counts are of successors that the problem was told cannot follow: leave "
-            "its successors out"
+            f"{outside} counts are of successors that the problem excludes: leave its successors "
+            "out"
         )
     counts.successors[: len(rows)] = flat[rows, indices]
     counts.visits[:-1] = np.add.reduceat(counts.successors, table.indptr[:-1])[:-1]
@@ -240,7 +244,7 @@ def certificate_of(
 ) -> Certificate:
     """The best certificate that counts alone allow.
 
-    Two policies compete: the one that is certain to earn most, and the greedy one of the
+    Two policies compete: the one with the highest guaranteed value, and the greedy one of the
     empirical model, whose distance from the optimum can be bounded directly.
     """
     if epsilon is not None:

@@ -1,8 +1,8 @@
-"""What the world and a learner exchange: counts one way, and how long to go on the other.
+"""What the world and a learner exchange: counts, and how long the world is to continue.
 
 A simulator, a live environment and a log all produce counts over the learner's table, and a
-learner never knows which of them did. The learner says in turn by which `Limits` it wants to know,
-and what is to be scored meanwhile (`Watch`).
+learner never knows which of them did. The learner says in turn at which `Limits` it wants the
+counts, and how episodes are to be scored until then (`Watch`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ucfh.problem import Problem, as_problem
 from ucfh.table import Table
 
 NEVER = np.iinfo(np.int64).max
-"""More visits than can be counted: the row changes nothing any more."""
+"""More visits than can be counted: the row no longer changes anything."""
 
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
 
 ROUNDED_SUM = 1e-9
-"""By this part a sum of rewards may exceed the number of them: it was rounded as it grew."""
+"""The share by which rounding may push a sum of rewards above their number."""
 
 
 @dataclass(eq=False)
@@ -37,8 +37,7 @@ class Counts:
         visits: (rows,) n(s, a), or n(t, s, a) where rows have stages; the last is the start.
         successors: (entries,) n(s, a, s').
         rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
-        scores: (k,) what single episodes scored, for a learner that asked (see
-            `Watch`).
+        scores: (k,) the scores of single episodes, for a learner that asked (see `Watch`).
         steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
 
     """
@@ -50,7 +49,7 @@ class Counts:
     steps: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        """Take lists, too."""
+        """Accept lists, too."""
         self.visits = as_array("visits", self.visits)
         self.successors = as_array("successors", self.successors)
         self.rewards = as_numbers("rewards", self.rewards)
@@ -75,40 +74,40 @@ class Counts:
         table = problem.table
         self._check_sizes(table.rows, table.entries)
         least = np.minimum.reduceat(self.successors, table.indptr[:-1])
-        _check_rows(table, least >= 0, "{row}: a successor was counted {x} times", least)
+        _check_rows(
+            table, least >= 0, "{row}: a successor was counted {x} times: pass 0 or more", least
+        )
         for array in (self.visits, self.successors):
             if array.sum(dtype=float) >= MOST_COUNTED:
                 raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}")
         seen = np.add.reduceat(self.successors, table.indptr[:-1])
         unequal = (
-            "{row}: what followed was counted {x} times, which is not the number of its visits"
+            "{row}: its successors were counted {x} times, which is not the number of its visits"
         )
         _check_rows(table, seen == self.visits, unequal, seen)
         if problem.rewards is None:
             paid, most = np.asarray(self.rewards, float), self.visits * (1 + ROUNDED_SUM)
             pays = np.append(problem.pays_unknown, False)
             fits = (paid >= -ROUNDED_SUM * most) & (paid <= most)
-            wrong = (
-                "{row}: its rewards sum to {x:g}, outside of [0, visits]: rescale them to [0, 1]"
-            )
+            wrong = "{row}: its rewards sum to {x:g}, outside [0, visits]: rescale them to [0, 1]"
             _check_rows(table, fits | ~pays, wrong, paid)
-            over = "{row}: its rewards sum to {x:g}, but the task is over there and pays nothing"
+            over = "{row}: its rewards sum to {x:g}, but the task is over there and nothing is paid"
             _check_rows(table, pays | (paid == 0), over, paid)
 
     def _check_sizes(self, rows: int, entries: int) -> None:
-        """Raise unless the arrays are those of a table of so many rows and entries."""
+        """Raise unless the arrays are those of a table with that many rows and entries."""
         for name, size in (("visits", rows), ("successors", entries), ("rewards", rows)):
             array = getattr(self, name)
             if array.shape != (size,):
                 raise InputError(
-                    f"the counts are those of another problem, with {array.size} {name} in "
-                    f"place of {size}: pass the one they belong to"
+                    f"the counts have {array.size} {name}, and this problem has {size}: pass the "
+                    "problem they belong to"
                 )
             if name != "rewards" and array.dtype.kind not in "iu":
                 raise InputError(f"{name} must be whole numbers, of an integer type")
 
     def add(self, other: Counts) -> None:
-        """Add another's counts of the same problem to these."""
+        """Add other counts of the same problem to these."""
         check_type("seen", other, Counts, "ucfh.Counts of the learner's problem")
         other._check_sizes(len(self.visits), len(self.successors))
         self.visits += other.visits
@@ -117,7 +116,7 @@ class Counts:
         self.scores = np.concatenate([self.scores, other.scores])
 
     def move_row(self, row: int, table: Table, to: Counts) -> None:
-        """Add one row's counts to another's, and forget them here."""
+        """Add one row's counts to those of ``to``, and clear them here."""
         entries = table.entries_of(row)
         to.visits[row] += self.visits[row]
         to.successors[entries] += self.successors[entries]
@@ -135,7 +134,7 @@ class Counts:
         }
 
     def restore(self, prefix: str, arrays: dict[str, Ints | Floats]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         self.visits[:] = arrays[f"{prefix}_visits"]
         self.successors[:] = arrays[f"{prefix}_successors"]
         self.rewards[:] = arrays[f"{prefix}_rewards"]
@@ -143,9 +142,9 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """What each episode is to be scored by: how much of its reward a policy would have earned.
+    """How to score each episode: by how much of its reward a policy would have earned.
 
-    An episode scores its reward while it follows the watched policy, and where it leaves it
+    An episode scores its reward while it follows the watched policy and, once it leaves that,
     ``leaving`` for the rest. Known rewards count with their mean.
 
     Attributes:
@@ -160,14 +159,14 @@ class Watch:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """How much may be seen before a learner wants to know.
+    """How much may happen before a learner wants the counts.
 
     Attributes:
         visits: (rows,) the world stops at the end of the first episode in which some row has
             been visited this often since the last `Agent.observe`, at most 2^62; `NEVER` for
             rows that change nothing, whose visits need not be counted. 0 stops after one
             episode: at least one runs between two calls.
-        episodes: stop after so many episodes; None: no limit.
+        episodes: stop after this many episodes; None: no limit.
         drop_surplus: whether visits beyond a row's limit are not to be counted.
         watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
         steps: whether to hand over every single step (`Counts.steps`); walked one by one too.
@@ -182,6 +181,6 @@ class Limits:
 
 
 def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:
-    """Raise what is wrong with the first row (rows,) that is not right."""
+    """Raise ``wrong`` for the first row that is not ``right`` (rows,)."""
     for row in np.flatnonzero(~right)[:1]:
         raise InputError(wrong.format(row=table.name_of(int(row)), x=x[row]))

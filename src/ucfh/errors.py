@@ -17,7 +17,7 @@ class InputError(ValueError):
 
 
 NEAR = 0.7
-"""How alike a name must be to be suggested: 'chian' and 'chain' are to 0.8."""
+"""How similar a name must be to be suggested: 'chian' and 'chain' score 0.8."""
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
@@ -37,7 +37,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
 
 
 def not_installed(what: str, package: str) -> InputError:
-    """An error for a package that is not there; its own name can be installed anywhere.
+    """An error for a package that is not installed, with the command that installs it.
 
     >>> print(not_installed("a log in Parquet", "pyarrow"))
     a log in Parquet needs pyarrow, which is not installed: pip install pyarrow
@@ -46,7 +46,7 @@ def not_installed(what: str, package: str) -> InputError:
 
 
 def wrong_type(name: str, value: object, what: str) -> InputError:
-    """An error for something of another kind than ``what`` a call asks for.
+    """An error for a value that is not ``what`` a call asks for.
 
     >>> print(wrong_type("resume", 5, "a Run, or None"))
     resume = 5 must be a Run, or None
@@ -57,7 +57,7 @@ def wrong_type(name: str, value: object, what: str) -> InputError:
 
 
 def check_type(name: str, value: object, kind: Any, what: str) -> None:
-    """Raise unless ``value`` is of a kind, as `isinstance` takes it; ``what`` names that kind."""
+    """Raise unless ``value`` is an instance of ``kind``, which ``what`` describes in words."""
     if not isinstance(value, kind):
         raise wrong_type(name, value, what)
 
@@ -65,7 +65,7 @@ def check_type(name: str, value: object, kind: Any, what: str) -> None:
 def check_unit(name: str, value: float) -> float:
     """Return ``value`` if it lies in (0, 1], as epsilon and delta must; else raise."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise InputError(f"{name} = {value!r} is no number: pass one in (0, 1], such as 0.1")
+        raise InputError(f"{name} = {value!r} is not a number: pass one in (0, 1], such as 0.1")
     if not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
@@ -74,7 +74,7 @@ def check_unit(name: str, value: float) -> float:
 def check_count(name: str, value: SupportsIndex, least: int = 1) -> int:
     """Return ``value`` if it is a whole number of at least ``least``; else raise.
 
-    NumPy's integers are whole numbers too; what is returned is one of Python's.
+    NumPy's integers count as whole numbers; the result is an integer of Python.
     """
     try:
         whole = least - 1 if isinstance(value, bool) else index(value)

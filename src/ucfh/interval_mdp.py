@@ -1,4 +1,4 @@
-"""MDPs of which the transition probabilities are known up to intervals, for planning."""
+"""MDPs whose transition probabilities are known up to intervals, for planning."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntervalMDP:
-    """What a planner needs, and no more: it is no problem for a learner.
+    """A model to plan with; learners cannot be run on it.
 
     Attributes:
         problem: the table of successors, the horizon and the names; the rewards are not in it.
-        rewards: at least 0, in any unit, which is that of the values.
+        rewards: at least 0, in any unit; the values have the same unit.
         initial: (S,) the start distribution.
         lo, hi: (entries,) bounds of the probabilities over the table; one array, not two, where
             the probabilities are known.
@@ -60,7 +60,7 @@ class IntervalMDP:
         Args:
             optimistic: True for the best model between the bounds, False for the worst; where
                 the probabilities are known, both are exact planning.
-            threads: how many to use; None: all cores where that pays. The result is the same.
+            threads: how many to use; None: all cores where that is faster. The result is the same.
 
         """
         from ucfh.planning import Plan, extended_value_iteration
@@ -96,7 +96,7 @@ class IntervalMDP:
     def _scaled(self, exponent: int) -> Rewards:
         """The rewards times 2^exponent, which is exact.
 
-        Planning tells ties from differences by the size that values have if rewards are in [0, 1].
+        Planning finds ties up to rounding, for values of the size that rewards in [0, 1] lead to.
         """
         if exponent == 0:
             return self.rewards

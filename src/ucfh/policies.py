@@ -29,8 +29,8 @@ def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool
     Args:
         policy: (H, S) the action at each step in each state, or (S,) one for every step.
         problem: what the policy is for; its names label the states and actions.
-        path: where to; its directory must exist.
-        force: whether to overwrite a file that exists.
+        path: the file to write; its directory must exist.
+        force: whether to overwrite an existing file.
 
     """
     ending = files.check_ending(path, ENDINGS)
@@ -47,7 +47,7 @@ def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool
 def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
     """(H, S) the policy in a file, by its ending .csv or .json.
 
-    Whatever else the file may hold, and a policy that does not fit the problem, is an
+    Anything else in the file, and a policy that does not fit the problem, is an
     `InputError` that names the line or entry at fault.
     """
     ending = files.check_ending(path, ENDINGS)
@@ -62,7 +62,9 @@ def _check_policy(policy: Any, problem: Problem) -> Ints:
     try:
         pi = np.asarray(policy)
     except ValueError:
-        raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
+        raise InputError(
+            "policy must be an array (H, S), or (S,): its lines differ in length"
+        ) from None
     if pi.dtype.kind not in "iu":
         raise InputError(f"policy has type {pi.dtype}: it must hold whole numbers, the actions")
     problem.table.rows_of(pi, problem.horizon)
@@ -98,7 +100,7 @@ def _from_csv(text: str, problem: Problem) -> Ints:
             s, a = states.find(line["state"]), actions.find(line["action"])
             if seen[t, s]:
                 entry = _entry(states, pi, t, s)
-                raise InputError(f"{entry} is on line {seen[t, s]} too: leave one")
+                raise InputError(f"{entry} is on line {seen[t, s]} too: keep only one")
             seen[t, s] = reader.line_num
             pi[t, s] = _check_action(problem, actions, states, s, a)
     return _complete(problem, states, pi)
@@ -119,7 +121,7 @@ def _read_columns(fields: list[str]) -> list[str]:
             if name not in COLUMNS:
                 raise unknown("column", name, COLUMNS)
             if columns.count(name) > 1:
-                raise InputError(f"{name} is given twice: leave one")
+                raise InputError(f"{name} is given twice: keep only one")
         for name in ("state", "action"):
             if name not in columns:
                 raise InputError(f"{name} is missing: add it")
@@ -144,8 +146,8 @@ def _from_json(text: str, problem: Problem) -> Ints:
     H, given = document["horizon"], document["policy"]
     if not files.is_whole(H) or problem.horizon != H:
         raise InputError(
-            f'"horizon" is {files.show(H)}, and that of the problem is {problem.horizon}: a '
-            "policy for another horizon is not one for this problem"
+            f'"horizon" is {files.show(H)}, but that of the problem is {problem.horizon}: pass a '
+            "policy for this horizon"
         )
     stationary = isinstance(given, Object)
     if not stationary and not (isinstance(given, list) and len(given) == H):

@@ -1,4 +1,4 @@
-"""What a learner is told (`Problem`) and what nature knows besides (`MDP`).
+"""What a learner is told (`Problem`), and the model with its true probabilities (`MDP`).
 
 A fixed-horizon MDP is M = (S, A, r, p, p0, H): an episode starts in s_1 ~ p0 and lasts H steps;
 at step t the learner in s_t takes a_t, receives a reward with mean r_t(s_t, a_t) in [0, 1], and
@@ -45,7 +45,7 @@ class Problem:
         initial: the start, a state or a distribution (S,); None if unknown.
         available: (S, A) boolean, which actions a state has; None: all.
         terminal: states that end the episode: it stays there, without reward.
-        stage_dependent: whether transitions may depend on t, where no successors say so.
+        stage_dependent: whether transitions may depend on t, if ``successors`` is not given.
         state_names, action_names: labels for tables and files.
 
     Attributes:
@@ -121,13 +121,13 @@ class Problem:
 
     @property
     def pays_unknown(self) -> Bools:
-        """(rows - 1,) whose mean rewards have to be learned; those of terminal states are zero."""
+        """(rows - 1,) which mean rewards have to be learned; those of terminal states are zero."""
         table = self.table
         ends = np.isin(table.state, self.terminal)
         return np.tile(~ends & (self.rewards is None), table.stages)
 
     def hiding(self, *what: Hidden) -> Problem:
-        """The same problem, told less: any of "rewards", "successors", "initial".
+        """The same problem with some parts hidden: "rewards", "successors", "initial".
 
         Without successors any state may follow any pair (C = S), but terminal states stay
         terminal: an environment says when an episode ends. Unknown rewards are learned per row,
@@ -161,11 +161,11 @@ class Problem:
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards, "initial": p0})
 
     def hoped_for(self, V: Floats) -> float:
-        """The mean of V (S,) over the start, if that is told; else the best of V."""
+        """The mean of V (S,) over the start, if that is known; else the largest of V."""
         return float(V.max() if self.initial is None else self.initial @ V)
 
     def by_stage(self) -> Problem:
-        """The same problem for a learner that counts each step of an episode on its own."""
+        """The same problem for a learner that counts each step of an episode separately."""
         table, rewards = self.table.by_stage(self.horizon), self.rewards
         if rewards is not None and rewards.successor is not None and self.table.stages == 1:
             rewards = Rewards(rewards.pair, _spread(rewards.successor, self.table, self.horizon))
@@ -183,13 +183,13 @@ class Problem:
 
 
 class MDP:
-    """A fixed-horizon MDP: a problem, and nature's transition probabilities.
+    """A fixed-horizon MDP: a problem and its true transition probabilities.
 
     Args:
         transitions: p(s'|s, a) as (S, A, S); p_t(s'|s, a) as (H, S, A, S); or
             (indptr, indices, p) over rows s*A + a or (t*S + s)*A + a, where the shape of
-            ``rewards`` tells S and, unless its last axis is 1, A (else ``available`` does, and
-            without it the rows are taken not to depend on t).
+            ``rewards`` gives S and, unless its last axis is 1, A (else ``available`` does, and
+            without it the rows are assumed not to depend on t).
         rewards: mean rewards in [0, 1], NumPy-broadcast to (H, S, A), so r(s) is (S, 1);
             4-d (1 or H, S, A, S) where they depend on the next state.
         horizon: H.
@@ -197,7 +197,7 @@ class MDP:
         noise: None if rewards are paid as their mean; "bernoulli" if 1 is paid with that
             probability and 0 otherwise.
         available: (S, A) boolean, which actions a state has; None: all. What ``transitions`` and
-            ``rewards`` hold for the others is passed over.
+            ``rewards`` hold for the others is ignored.
         terminal: states that end the episode: it stays there, without reward, whatever
             ``transitions`` and ``rewards`` hold for them.
         state_names, action_names: labels for tables and files.
@@ -325,7 +325,7 @@ class MDP:
         return occupancy(self.table, self.p, self.table.rows_of(policy, self.horizon))
 
     def weights(self, policy: Any) -> Floats:
-        """(S, A) w(s, a), the expected number of visits of each pair in an episode; sums to H."""
+        """(S, A) w(s, a), the expected number of visits to each pair in an episode; sums to H."""
         table = self.table
         rows = table.rows_of(policy, self.horizon)
         pairs = rows - table.stride * np.arange(self.horizon)[:, None]
@@ -336,7 +336,7 @@ class MDP:
         return w
 
     def variance(self, policy: Any) -> float:
-        """The variance of an episode's total reward, the draw of the start and noise included."""
+        """The variance of an episode's total reward, including the random start and noise."""
         from ucfh.planning import return_variance
 
         rows = self.table.rows_of(policy, self.horizon)
@@ -364,7 +364,7 @@ def check_mdp(given: MDP) -> None:
 def _remedy(given: object) -> str:
     """How to get a problem from the name of one, or why a `Problem` is no `MDP`."""
     if isinstance(given, Problem):
-        return ": a Problem lacks the probabilities"
+        return ": a Problem does not hold the transition probabilities"
     return f": pass make({given!r})" if isinstance(given, str) else ""
 
 
@@ -386,7 +386,7 @@ def _every_entry(stages: int, states: int, actions: int) -> tuple[Ints, Ints]:
     check_memory(
         f"a table in which any of {states} states may follow any pair",
         ENTRY_BYTES * entries,
-        "say by successors which states may follow",
+        "pass successors to say which states may follow",
     )
     rows, indices = np.divmod(np.arange(entries), states)
     return rows, indices

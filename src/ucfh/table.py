@@ -152,7 +152,9 @@ class Table:
         try:
             pi = np.asarray(policy)
         except ValueError:
-            raise InputError("policy must be an array (H, S), or (S,): its lines differ") from None
+            raise InputError(
+                "policy must be an array (H, S), or (S,): its lines differ in length"
+            ) from None
         if pi.shape not in ((self.states,), (horizon, self.states)):
             raise InputError(
                 f"policy has shape {pi.shape}: it must be (H, S) = {(horizon, self.states)}, "
@@ -178,7 +180,7 @@ class Table:
         return np.asarray(rows + offsets, np.int64)
 
     def policy_of(self, rows: Ints) -> NDArray[Any]:
-        """(H, S) the actions of the rows (H, S) that a policy takes: the converse of `rows_of`."""
+        """(H, S) the actions of the rows (H, S) that a policy takes: the inverse of `rows_of`."""
         pairs = rows - self.stride * np.arange(len(rows))[:, None]
         return np.asarray(self.action[pairs], np.min_scalar_type(self.actions - 1))
 
@@ -199,7 +201,7 @@ class Table:
     def positions_of(self, other: Table) -> Ints:
         """(other.entries,) where each entry of ``other`` stands in this table.
 
-        Raises if ``other`` has an entry that this table lacks: a learner would see a successor
+        Raises if ``other`` has an entry that this table lacks: a learner would meet a successor
         that it was told cannot occur.
         """
         same = (
@@ -209,8 +211,8 @@ class Table:
         )
         if not same:
             raise InputError(
-                "the learner was told of another problem: states, actions and stages of the two "
-                f"differ ({self!r} against {other!r}); build it from mdp.problem"
+                "the learner was made for another problem: their states, actions or stages differ "
+                f"({self!r} against {other!r}); make it from mdp.problem"
             )
         mine = self.row_of_entry * self.states + self.indices
         theirs = other.row_of_entry * self.states + other.indices
@@ -221,12 +223,12 @@ class Table:
             row = self.name_of(int(other.row_of_entry[e]))
             raise InputError(
                 f"state {other.indices[e]} can follow {row}, but the learner was told that it "
-                "cannot: add it to the successors, or leave them out"
+                "cannot: add it to the successors, or leave the successors out"
             )
         return np.asarray(at, np.int64)
 
     def by_stage(self, horizon: int) -> Table:
-        """The same rows, told apart by the time step."""
+        """The same rows, with a copy for each time step."""
         if self.stages > 1:
             return self
         body = self.indptr[self.start]
@@ -258,14 +260,14 @@ class Rewards:
     successor: Floats | None = None
 
     def by_entry(self, table: Table) -> Floats:
-        """(entries,) what comes with each entry of a table, whose rows have stages if r_t does."""
+        """(entries,) the reward of each entry of a table, whose rows have stages if r_t does."""
         pair = np.broadcast_to(self.pair, (table.stages, table.pairs)).ravel()
         paid = np.append(pair, 0.0)[table.row_of_entry]
         return paid if self.successor is None else paid + self.successor[0]
 
     @property
     def by_stage(self) -> bool:
-        """Whether the same row has other rewards at other time steps."""
+        """Whether the same row has different rewards at different time steps."""
         return len(self.pair) > 1 or (self.successor is not None and len(self.successor) > 1)
 
 
@@ -285,7 +287,7 @@ def build(
         available: (S, A) which actions a state has.
         stages: 1 or H.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry; entries of pairs that are
-            not available or belong to a terminal state are passed over.
+            not available or belong to a terminal state are ignored.
         indices: (E,) the successor of each entry.
         start: the states in which an episode may begin, ascending.
         terminal: states that end the episode: one action, which stays there.
@@ -354,4 +356,4 @@ def _check(table: Table, index: Ints) -> None:
     twice = np.flatnonzero(same_row & (np.diff(index) == 0))
     if twice.size:
         row = table.name_of(int(table.row_of_entry[twice[0]]))
-        raise InputError(f"{row} lists successor {index[twice[0]]} twice: add the two up")
+        raise InputError(f"{row} lists successor {index[twice[0]]} twice: merge the two")

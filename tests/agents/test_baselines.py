@@ -226,7 +226,7 @@ def test_optimal() -> None:
 
 def test_refusals() -> None:
     mdp = make("chain:n=3,horizon=3")
-    with pytest.raises(InputError, match=r"know the MDP.*ucfh"):
+    with pytest.raises(InputError, match=r"needs the true model.*ucfh"):
         Optimal(mdp.problem, 0.1, 0.1)
     with pytest.raises(InputError, match="explore"):
         EpsilonGreedy(mdp.problem, 0.1, 0.1, 10, explore=0)

@@ -479,7 +479,7 @@ def test_scores_are_rounded_down() -> None:
         ({"schedule": "doubbling"}, "unknown schedule 'doubbling': did you mean 'doubling'"),
         ({"stop": "never"}, "stop = 'never' must be 'certificate', or None"),
         ({"without": ("scors",)}, "unknown idea 'scors': did you mean 'scores'"),
-        ({"confidence": "kt", "without": ("scores",)}, "only confidence='best' has ideas"),
+        ({"confidence": "kt", "without": ("scores",)}, "without needs confidence='best'"),
         ({"confidence": "l1", "schedule": "growth"}, "holds at doublings only"),
         ({"m": 10.0}, "m and variant belong to schedule='paper'"),
     ],

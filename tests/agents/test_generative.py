@@ -232,5 +232,5 @@ def test_refusals(cls: Any) -> None:
     with pytest.raises(InputError, match="epsilon"):
         cls(mdp.problem, 1.5, 0.1)
     agent = cls(mdp.problem, 0.5, 0.1)
-    with pytest.raises(InputError, match=r"generative model.*take ucfh"):
+    with pytest.raises(InputError, match=r"generative model.*use ucfh"):
         agent.observe(agent.counts)

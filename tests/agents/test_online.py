@@ -342,7 +342,7 @@ def test_refusals() -> None:
         with pytest.raises(InputError, match=name):
             UCBVI(mdp.problem, **given)  # type: ignore[arg-type]
     for cls in ALL:
-        with pytest.raises(InputError, match=f"{cls.name} is for known rewards.*ucfh"):
+        with pytest.raises(InputError, match=f"{cls.name} needs known rewards.*ucfh"):
             cls(mdp.problem.hiding("rewards"), 0.5, 0.1, 10)
     staged = mdp.by_stage().problem
     for cls in ALL:

@@ -354,7 +354,7 @@ def test_odd_shapes(S: int, A: int, H: int, stages: bool, seed: int) -> None:
 @over(*ALL)
 def test_refusals(cls: type[Phased]) -> None:
     problem = make("chain:n=3").problem
-    with pytest.raises(InputError, match=f"{cls.name} is for known rewards.*ucfh"):
+    with pytest.raises(InputError, match=f"{cls.name} needs known rewards.*ucfh"):
         cls(problem.hiding("rewards"), 0.5, 0.1, 10)
     wrong: list[tuple[str, Any]] = [
         ("epsilon", 0), ("delta", 2), ("episodes", 0), ("scale", -1.0),
@@ -369,7 +369,7 @@ def test_refusals(cls: type[Phased]) -> None:
 
 
 def test_three_successors_are_refused() -> None:
-    with pytest.raises(InputError, match=r"two successors.*\(s=1, a=1\) has 3.*take ucfh"):
+    with pytest.raises(InputError, match=r"two successors.*\(s=1, a=1\) has 3.*use ucfh"):
         UCRLGamma(make("riverswim:n=4,horizon=8").problem, 0.5, 0.1, 10)
 
 

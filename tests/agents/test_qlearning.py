@@ -180,5 +180,5 @@ def test_going_on_is_running_on() -> None:
 
 def test_rewards_must_be_told() -> None:
     problem = make("chain:n=3").problem.hiding("rewards")
-    with pytest.raises(InputError, match="ucb-h is for known rewards"):
+    with pytest.raises(InputError, match="ucb-h needs known rewards"):
         UCBH(problem, 0.1, 0.1, 100)

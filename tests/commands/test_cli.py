@@ -242,7 +242,7 @@ def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
         (["--agent", "psr"], "unknown agent 'psr': did you mean 'psrl'"),
         (["--agent", "psrl", "--paper"], "leave them out, or --agent psrl"),
         (["--agent", "psrl"], "psrl never stops by itself: pass episodes=N (--episodes N)"),
-        (["--agent", "psrl", "--unknown", "rewards"], "psrl is for known rewards"),
+        (["--agent", "psrl", "--unknown", "rewards"], "psrl needs known rewards"),
     ],
 )
 def test_learn_refuses_what_does_not_fit(

@@ -158,7 +158,10 @@ FAULTS: list[tuple[list[str], str]] = [
     (["rooms.tra"], "rooms.tra has no horizon: pass --horizon"),
     (["rooms.tra", "--horizon", "0"], "horizon = 0 must be a whole number of at least 1"),
     (["rooms.tra", "--horizon", "5", "--labels", "no.lab"], "no.lab does not exist"),
-    (["delivery.json", "--horizon", "5"], "delivery.json says all itself: leave out horizon"),
+    (
+        ["delivery.json", "--horizon", "5"],
+        "delivery.json says everything itself: leave out horizon",
+    ),
     (["delivery.json", "--threads", "0"], "threads = 0 must be a whole number"),
     (["delivery.json", "--policy", "a.txt"], "a.txt: unknown ending '.txt'"),
     (["delivery.json", "--policy", "a.csv", "--values", "a.csv"], "a.csv is named twice"),
@@ -202,7 +205,7 @@ def test_models_that_do_not_fit(capsys: Capture, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("folder")
 def test_learners_refuse_intervals(capsys: Capture) -> None:
     error = fails(capsys, "learn", "delivery.json")
-    assert "its probabilities are intervals, and a learner is tried on known ones: plan" in error
+    assert "its probabilities are intervals, but a learner needs known ones: plan" in error
 
 
 @pytest.mark.usefixtures("folder")

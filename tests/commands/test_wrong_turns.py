@@ -29,7 +29,10 @@ ROWS = ([0, 2, 3], [0, 1, 1], [0.5, 0.5, 1])
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"available": [[True], [True, False]]}, "available must be an array of one shape"),
+        (
+            {"available": [[True], [True, False]]},
+            "available must be an array: its lines differ in length",
+        ),
         ({"terminal": 5}, "terminal = 5 must be a list of states, such as [1]"),
         ({"terminal": None}, "terminal = None must be a list of states, such as [1]"),
         ({"state_names": 5}, "state_names = 5 must be a list of 2 names"),
@@ -48,7 +51,7 @@ def test_models(given: dict[str, Any], message: str) -> None:
 
 def test_problems() -> None:
     ragged = [[[True], [True, False]]]
-    message = "successors must be an array of one shape: its lines differ"
+    message = "successors must be an array: its lines differ in length"
     assert fault(lambda: Problem(2, 1, 3, successors=ragged)) == message
     for odd in ("no", None, 2):
         message = fault(lambda odd=odd: Problem(2, 1, 3, stage_dependent=odd))
@@ -71,7 +74,7 @@ def test_policies(tmp_path: Path) -> None:
 def test_paths() -> None:
     mdp: Any = make("chain:n=3")
     for odd in (None, 5, b"x.json", ["x.json"]):
-        message = f"{odd!r} is no path: pass the name of a file, or a pathlib.Path"
+        message = f"{odd!r} is not a path: pass the name of a file, or a pathlib.Path"
         assert fault(read_model, odd) == message
         assert fault(write_model, mdp, odd) == message
         assert fault(read_policy, odd, mdp) == message
@@ -81,7 +84,7 @@ def test_paths() -> None:
 def test_what_is_not_a_model_is_not_written(tmp_path: Path) -> None:
     for odd in (None, make("chain:n=3").problem, "chain"):
         message = fault(write_model, odd, tmp_path / "x.json")
-        assert message == f"{odd!r} is no model: pass an MDP, or an IntervalMDP"
+        assert message == f"{odd!r} is not a model: pass an MDP, or an IntervalMDP"
 
 
 @pytest.mark.parametrize("call", [confidence_set, kl_set])

@@ -71,7 +71,7 @@ def test_another_chance_is_found(hidden: tuple[Any, ...]) -> None:
     said = disagreement(visits(other, other.problem.hiding(*hidden), 800, 0), problem, mdp)
     assert said is not None
     assert said.startswith("after action '0' in state 'out', state ")
-    assert "in the log, and in 50.0% in the model" in said
+    assert "in the log, but in 50.0% in the model" in said
 
 
 def test_another_reward_is_found_where_it_is_not_told() -> None:
@@ -80,7 +80,7 @@ def test_another_reward_is_found_where_it_is_not_told() -> None:
     said = disagreement(hidden, mdp.problem.hiding("rewards"), mdp)
     assert said is not None
     assert "in state 'in' pays 0." in said
-    assert said.endswith("and 0.3 in the model")
+    assert said.endswith("but 0.3 in the model")
 
 
 def test_another_start_is_found() -> None:
@@ -91,8 +91,8 @@ def test_another_start_is_found() -> None:
     counts.successors[at], counts.visits[-1] = [300, 100], 400
     said = disagreement(counts, problem, mdp)
     assert said == (
-        "state 'out' is where an episode begins in 75.0% of 400 cases in the log, and in 50.0% in "
-        "the model"
+        "an episode begins in state 'out' in 75.0% of 400 cases in the log, but in 50.0% in the "
+        "model"
     )
 
 

@@ -59,7 +59,7 @@ def test_wild_times_cost_one_episode(
     assert (log.rows, log.counted) == (3 * EPISODES + len(times), 3 * EPISODES + right)
     (fault,) = log.faults
     assert (fault.kind, fault.count, fault.lines) == ("t", 1, (2 + 400 * HORIZON + right,))
-    assert f"t '{times[right]}' where {first + right} is due" in fault.example
+    assert f"t '{times[right]}' where {first + right} is expected" in fault.example
 
 
 def test_wild_times_after_another_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,25 +183,35 @@ MORE = "2,0,a,x,0,a,\n2,1,a,x,0,a,\n"
         ("line", '1,0,a,"x"y,0,b,\n', 4, "not CSV"),
         ("cut", "1,0,a,x,0,b,\n1,1,b,x,0,b", 5, "no line break"),
         ("cut", "1,0,a,x,0,b,\n", 4, "after 1 of 2 steps, in state 'b'"),
-        ("repeat", "1,0,a,x,0,a,\n1,1,a,x,0,a,\n0,0,a,x,0,a,\n", 6, "'0' was there before"),
+        ("repeat", "1,0,a,x,0,a,\n1,1,a,x,0,a,\n0,0,a,x,0,a,\n", 6, "'0' appeared before"),
         ("after", "1,0,a,y,0,end,\n1,1,end,x,0,end,\n", 5, "t '1' comes after the end"),
         ("after", "1,0,a,y,0,end,true\n1,1,a,x,0,b,\n", 5, "after the end"),
-        ("t", "1,1,a,x,0,a,\n", 4, "t '1' where 0 is due"),
-        ("t", "1,0,a,x,0,b,\n1,0,b,x,0,b,\n", 5, "t '0' where 1 is due"),
-        ("t", "1,0,a,x,0,b,\n1,one,b,x,0,b,\n", 5, "t 'one' where 1 is due"),
-        ("long", "1,0,a,x,0,a,\n1,1,a,x,0,b,\n1,2,b,x,0,b,\n", 6, "t '2' in a horizon of 2"),
-        ("state", "1,0,c,x,0,a,\n", 4, "state 'c' is none of the 3 states"),
+        ("t", "1,1,a,x,0,a,\n", 4, "t '1' where 0 is expected"),
+        ("t", "1,0,a,x,0,b,\n1,0,b,x,0,b,\n", 5, "t '0' where 1 is expected"),
+        ("t", "1,0,a,x,0,b,\n1,one,b,x,0,b,\n", 5, "t 'one' where 1 is expected"),
+        (
+            "long",
+            "1,0,a,x,0,a,\n1,1,a,x,0,b,\n1,2,b,x,0,b,\n",
+            6,
+            "t '2' is beyond the horizon of 2",
+        ),
+        ("state", "1,0,c,x,0,a,\n", 4, "state 'c' is not one of the 3 states"),
         ("state", "1,0,,x,0,a,\n", 4, "state is missing"),
-        ("start", "1,0,b,x,0,b,\n", 4, "state 'b' is none of those where"),
-        ("action", "1,0,a,z,0,a,\n", 4, "action 'z' is none of the 2 actions"),
+        ("start", "1,0,b,x,0,b,\n", 4, "state 'b' is not one in which"),
+        ("action", "1,0,a,z,0,a,\n", 4, "action 'z' is not one of the 2 actions"),
         ("action", "1,0,a,x,0,b,\n1,1,b,y,0,b,\n", 5, "state 'b' has no action 'y'"),
         ("range", "1,0,a,x,1.01,a,\n", 4, "reward '1.01'"),
         ("reward", "1,0,a,x,nan,a,\n", 4, "reward 'nan'"),
         ("reward", "1,0,a,x,,a,\n", 4, "reward is missing"),
-        ("next_state", "1,0,a,x,0,c,\n", 4, "next_state 'c' is none of the 3 states"),
+        ("next_state", "1,0,a,x,0,c,\n", 4, "next_state 'c' is not one of the 3 states"),
         ("next_state", "1,0,a,x,0,,\n", 4, "next_state is missing"),
         ("excluded", "1,0,a,y,0,b,\n", 4, "'b' cannot follow state 'a' and action 'y'"),
-        ("mismatch", "1,0,a,x,0,b,\n1,1,a,x,0,a,\n", 4, "next_state 'b', and then state 'a'"),
+        (
+            "mismatch",
+            "1,0,a,x,0,b,\n1,1,a,x,0,a,\n",
+            4,
+            "next_state 'b', but the next row has state 'a'",
+        ),
         (
             "short",
             f"1,0,a,x,0,b,\n{MORE}",
@@ -218,7 +228,7 @@ def test_each_kind_of_fault(kind: str, text: str, line: int, told: str, tmp_path
     assert told in fault.example
     assert str(fault) == f"1 x {fault.what}: line {line}: {fault.example}; {fault.remedy}"
     assert fault.harmless == (kind in ("cut", "long"))
-    assert fault.harmless == all("what is wrong" not in words for words in log.assumptions)
+    assert fault.harmless == all("the faults of the log" not in words for words in log.assumptions)
     assert_same(log, slow_read(tmp_path / "log.csv", TOLD))
     message = refusal(read, GOOD + text, tmp_path, TOLD, strict=True)
     assert message == f"{tmp_path / 'log.csv'}: {fault.first}"
@@ -296,7 +306,12 @@ def test_a_log_that_begins_within_an_episode(tmp_path: Path) -> None:
 def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
     text = "0,0,a,x,0,b,\n0,1,b,y,0,b,\n"
     shown = " ".join(read(text, tmp_path).assumptions)
-    for words in ("no states but the 2", "no actions but the 2", "lasts 2 steps", "action alone"):
+    for words in (
+        "no states besides the 2",
+        "no actions besides the 2",
+        "lasts 2 steps",
+        "action alone",
+    ):
         assert words in shown
     options = {"states": ["a", "b", "c"], "actions": ["x", "y"], "horizon": 2}
     told = read(text, tmp_path, **options, stage_dependent=True)
@@ -304,7 +319,7 @@ def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
     assert "the step, the state and the action alone" in told.assumptions[1]
     assert told.problem.states == 3
     assert told.problem.table.stages == 2
-    assert read(text, tmp_path, TOLD).assumptions[1] == "the problem is as told"
+    assert read(text, tmp_path, TOLD).assumptions[1] == "the given problem is right"
 
 
 def test_labels_in_order(tmp_path: Path) -> None:
@@ -357,7 +372,7 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         (
             "episode,t,State,action,reward,next_state",
             {},
-            '; say which it is by --columns state=NAME (columns={"state": "NAME"})',
+            '; name it with --columns state=NAME (columns={"state": "NAME"})',
         ),
         ("episode,t,state,action,reward,next_state", {"done": "over"}, "unknown column 'over'"),
         (
@@ -365,9 +380,9 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
             {"status": "s"},
             "unknown column of a log 'status'",
         ),
-        ("episode,t,state,state,action,reward,next_state", {}, "'state' is there twice"),
-        ("episode;t;state", {}, "divided by semicolons: save it with commas"),
-        ("episode\tt\tstate", {}, "divided by tabs: save it with commas"),
+        ("episode,t,state,state,action,reward,next_state", {}, "'state' appears twice"),
+        ("episode;t;state", {}, "separated by semicolons: save it with commas"),
+        ("episode\tt\tstate", {}, "separated by tabs: save it with commas"),
         ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),
         ("", {}, "it is empty"),
         ("\udcff", {}, "line 1 is not UTF-8"),
@@ -388,7 +403,7 @@ def test_wrong_calls(tmp_path: Path) -> None:
     assert "'a' is given twice" in refusal(read, GOOD, tmp_path, states=["a", "a"])
     assert "states = 0" in refusal(read, GOOD, tmp_path, states=[])
     assert "horizon = 0" in refusal(read, GOOD, tmp_path, horizon=0)
-    assert "it has no rows); to go on with none, declare states and actions" in refusal(
+    assert "it has no rows); to continue with none, declare states and actions" in refusal(
         read, "", tmp_path
     )
     assert "line 2: reward '7'" in refusal(read, "0,0,a,x,7,a,\n", tmp_path, accept_losses=False)
@@ -462,7 +477,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ("line", (4,)),
         ("next_state", (2,)),
     ]
-    assert log.faults[0].example == "it is not a JSON object (a key is there twice)"
+    assert log.faults[0].example == "it is not a JSON object (a key appears twice)"
     path.write_text('{"episode": 1}\n')
     assert "unknown column 't'" in refusal(read_log, path)
 

@@ -166,12 +166,12 @@ def test_places_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     path.mkdir()
     for force in (False, True):
         message = fault(write_model, mdp, path, force)
-        assert message == f"{path} is not a file: pass the name of one"
+        assert message == f"{path} is not a file: pass the name of a file"
     assert "cannot write" in fault(write_model, mdp, tmp_path / f"{'x' * 300}.json")
     assert "cannot write" in fault(write_model, mdp, f"{tmp_path}/\0.json")
     surrogate = MDP([[[1]]], [[0]], 1, state_names=["\ud800"])
     message = fault(write_model, surrogate, tmp_path / "out.json")
-    assert "'\\ud800' is no character of UTF-8" in message
+    assert "UTF-8 cannot hold '\\ud800'" in message
     monkeypatch.setattr("os.access", lambda *_: False)
     message = fault(write_model, mdp, tmp_path / "out.json")
     assert message.endswith(f"the directory {tmp_path} is not writable")

@@ -163,14 +163,14 @@ ROW = f"transitions[1]: {GO}: next: state 'work': "
 SUMS = f"no distribution lies between the bounds after {GO}: "
 NAN = float("nan")
 NEXT_FAULTS: list[tuple[Any, Any, str]] = [
-    ([0.9, 0.7], 0.2, ROW + "[0.9, 0.7] is no interval: it must satisfy 0 <= lo <= hi <= 1"),
-    ([-0.1, 0.7], 0.5, ROW + "[-0.1, 0.7] is no interval"),
-    ([0.7, 1.1], 0.2, ROW + "[0.7, 1.1] is no interval"),
-    ([NAN, 1], 1, ROW + "[nan, 1.0] is no interval"),
+    ([0.9, 0.7], 0.2, ROW + "[0.9, 0.7] is not an interval: it must satisfy 0 <= lo <= hi <= 1"),
+    ([-0.1, 0.7], 0.5, ROW + "[-0.1, 0.7] is not an interval"),
+    ([0.7, 1.1], 0.2, ROW + "[0.7, 1.1] is not an interval"),
+    ([NAN, 1], 1, ROW + "[nan, 1.0] is not an interval"),
     ([0.7], 0.3, ROW + "a list of 1: give a probability, or an interval [lo, hi]"),
     (["a", 1], 0.3, ROW + '"a" is not a number'),
-    ([0.7, 0.8], [0.31, 0.4], SUMS + "lo sums to 1.01 and hi to 1.2, and 1 must lie between"),
-    ([0.1, 0.5], [0.1, 0.4], SUMS + "lo sums to 0.2 and hi to 0.9, and 1 must lie between"),
+    ([0.7, 0.8], [0.31, 0.4], SUMS + "lo sums to 1.01 and hi to 1.2; 1 must lie between them"),
+    ([0.1, 0.5], [0.1, 0.4], SUMS + "lo sums to 0.2 and hi to 0.9; 1 must lie between them"),
     ([0.7, 0.8], -0.1, f"the bounds of state 'home' after {GO} are [-0.1, -0.1]: they must"),
     ([0.7, 0.8], NAN, f"the bounds of state 'home' after {GO} are [nan, nan]: they must"),
 ]
@@ -309,9 +309,9 @@ def test_mutations(data: st.DataObject, tmp_path: Path) -> None:
 def test_other_arguments_are_for_prism(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(example()))
-    assert fault(read_intervals, path, 3) == f"{path} says all itself: leave out horizon"
+    assert fault(read_intervals, path, 3) == f"{path} says everything itself: leave out horizon"
     message = fault(lambda: read_intervals(path, state_rewards="a.srew"))
-    assert message == f"{path} says all itself: leave out state-rewards"
+    assert message == f"{path} says everything itself: leave out state-rewards"
     assert "unknown ending '.txt'" in fault(read_intervals, "a.txt")
 
 

@@ -82,14 +82,14 @@ NEXT, REWARD = ("transitions", 1, "next"), ("transitions", 1, "reward")
 FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change("format", to=None), 'its "format" is missing: it must be "ucfh-model"'),
     (change("format", to="ucfh-policy"), 'its "format" is "ucfh-policy": it must be'),
-    (change("version", to=2), 'its "version" is 2: this version of ucfh reads 1'),
+    (change("version", to=2), 'its "version" is 2: this version of ucfh reads version 1'),
     (change("version", to=True), 'its "version" is true'),
     (change("horizon", to=None), '"horizon" is missing: add it'),
     (change("horizon", to=0), '"horizon" is 0: it must be'),
     (change("horizon", to=2.0), '"horizon" is 2.0: it must be'),
     (change("horizon", to=10**4000), '"horizon" is 1000'),
     (change("horzion", to=3), "unknown key 'horzion': did you mean 'horizon'?"),
-    (change("states", to=[]), '"states" is a list: it must be how many there are, or a list of'),
+    (change("states", to=[]), '"states" is a list: it must be their number, or a list of'),
     (change("states", to=["a", 1]), '"states" is a list: it must be'),
     (change("states", to=["home", "home", "work"]), "state name 'home' is given twice"),
     (change("actions", to=True), '"actions" is true'),
@@ -103,7 +103,10 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change("initial", to="hmoe"), "initial: unknown state 'hmoe': did you mean 'home'?"),
     (change("initial", to=3), "initial: state 3 does not exist: states are 0 to 2"),
     (change("initial", to={}), "initial: no state is given"),
-    (change("initial", to=[1, 0, 0]), "initial: a list is no state: give its name, or its number"),
+    (
+        change("initial", to=[1, 0, 0]),
+        "initial: a list is not a valid state: give its name, or its number",
+    ),
     (change("initial", to={"home": 0.5, "0": 0.5}), "initial: state 'home' is given twice"),
     (change("initial", to={"home": 0.5, "work": 0.4}), "the probabilities at the start sum to 0.9"),
     (change("initial", to={"home": 0}), '"initial" sums to 0'),
@@ -117,7 +120,7 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
         change("transitions", 1, "state", to="hom"),
         ROW + "unknown state 'hom': did you mean 'home'?",
     ),
-    (change("transitions", 1, "action", to=1.5), ROW + "1.5 is no action: give its name"),
+    (change("transitions", 1, "action", to=1.5), ROW + "1.5 is not a valid action: give its name"),
     (
         change("transitions", 1, "action", to="stay"),
         ROW + "(state 'home', action 'stay') is given in",
@@ -140,7 +143,7 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change(*NEXT, to={"work": float("nan")}), f"of state 'work' after {GO} is nan: it must"),
     (change(*REWARD, to="much"), ROW + GO + ': reward: "much" is not a number'),
     (change(*REWARD, to=[0, 1]), ROW + GO + ": reward: 2 numbers, but the row is for 3 time steps"),
-    (change(*REWARD, to={"done": 1}), ROW + GO + ": reward: state 'done' is not among next"),
+    (change(*REWARD, to={"done": 1}), ROW + GO + ": reward: state 'done' is not in next"),
     (change(*REWARD, to=2), "the reward of (t=0, state 'home', action 'go') is 2: rewards must"),
     (change(*REWARD, to=[0, 1, 2]), "the reward of (t=2, state 'home', action 'go') is 2"),
     (change(*REWARD, to=float("nan")), "the reward of (t=0, state 'home', action 'go') is nan"),
@@ -198,7 +201,7 @@ def test_text_that_is_no_model(text: str | bytes, message: str, tmp_path: Path) 
 def test_twice_in_one_object(tmp_path: Path) -> None:
     text = blocks("json")[0].replace('"work": 0.8', '"work": 0.4, "work": 0.4')
     message = fault(read_text, text, tmp_path)
-    assert message.endswith(f"transitions[1]: {GO}: next: 'work' is given twice: leave one")
+    assert message.endswith(f"transitions[1]: {GO}: next: 'work' is given twice: keep only one")
 
 
 def test_byte_order_mark_is_passed_over(tmp_path: Path) -> None:

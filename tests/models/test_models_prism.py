@@ -130,16 +130,16 @@ def test_names_of_single_choices_are_not_actions(tmp_path: Path) -> None:
 
 TRA_FAULTS: list[tuple[str, str, str]] = [
     ("6 10 17", "6 10", "line 2 is '0 0 0 [0.3,0.5] slow': it must be 'state next state prob"),
-    ("6 10 17", "6", "line 1 is '6': it must say the sizes, 'states choices transitions' or 'sta"),
-    ("6 10 17", "6 10 17 3", "line 1 is '6 10 17 3': it must say the sizes"),
-    ("6 10 17", "six 10 17", "line 1 is 'six 10 17': it must say the sizes"),
+    ("6 10 17", "6", "line 1 is '6': it must give the sizes, 'states choices transitions' or 'sta"),
+    ("6 10 17", "6 10 17 3", "line 1 is '6 10 17 3': it must give the sizes"),
+    ("6 10 17", "six 10 17", "line 1 is 'six 10 17': it must give the sizes"),
     ("6 10 17", "0 10 17", "line 1: 0 states: there must be at least 1, and below 2^31"),
     ("6 10 17", "6 10 18", "it ends on line 18, after 17 of 18 entries: it is cut short, or its"),
     ("6 10 17", "6 10 16", "it has more entries than the 16 that its sizes say"),
-    ("6 10 17", "6 11 17", "it has 10 choices, and line 1 says 11: it is cut short, or that"),
+    ("6 10 17", "6 11 17", "it has 10 choices, but line 1 says 11: it is cut short, or that"),
     ("6 10 17", "5 10 17", "line 13: next state 5 does not exist: they are numbered from 0 to 4"),
-    ("6 10 17", "7 10 17", "state 6 has no transition: where an episode stays, say so, as '6 0"),
-    ("0 1 3 0.7", "0 1 3 0.9", "(state '(0,0)', action 'fast') (line 4 and on): lo sums to"),
+    ("6 10 17", "7 10 17", "state 6 has no transition: if an episode stays there, write '6 0"),
+    ("0 1 3 0.7", "0 1 3 0.9", "(state '(0,0)', action 'fast') (from line 4 on): lo sums to"),
     ("0 1 3 0.7", "0 1 3 1.7", "line 5: the probability is 1.7: it must be in [0, 1], and lo"),
     ("0 1 3 0.7", "0 1 3 nan", "line 5: the probability is nan: it must be in [0, 1]"),
     ("0 1 3 0.7", "0 1 3 [0.7,nan]", "line 5: the probability is [0.7,nan]: it must be in [0, 1]"),
@@ -155,10 +155,10 @@ TRA_FAULTS: list[tuple[str, str, str]] = [
     ("0 1 3 0.7", "0 1 99999999999999999999 0.7", "line 5 is '0 1 9999999"),
     ("0 1 3 0.7", "6 1 3 0.7", "line 5: state 6 does not exist: they are numbered from 0 to 5"),
     ("0 1 3 0.7", "0 10 3 0.7", "line 5: choice 10 does not exist: they are numbered from 0 to 9"),
-    ("0 1 3 0.7", "0 1 1 0.7", "line 5 is for what line 4 is for: leave one"),
+    ("0 1 3 0.7", "0 1 1 0.7", "line 5 repeats line 4: keep only one"),
     ("0 1 3 0.7 fast", "0 1 3 0.7 leap", "line 5: this choice has another action on another"),
     ("1 0 2 [0.9,1]", "1 0 2 [0.9,1", "line 8 is '1 0 2 [0.9,1 slow': it must be"),
-    ("1 0 2 [0.9,1]", "1 0 2 [0.8,0.8]", "(state '(1,0)', action 'slow') (line 7 and on): lo"),
+    ("1 0 2 [0.9,1]", "1 0 2 [0.8,0.8]", "(state '(1,0)', action 'slow') (from line 7 on): lo"),
     ("1 0 2 [0.9,1]", "#", "line 8 is '# slow': it must be"),
 ]
 
@@ -179,23 +179,23 @@ def test_faults_of_transitions_are_named(old: str, new: str, message: str, tmp_p
 def test_known_probabilities_are_named_too(tmp_path: Path) -> None:
     texts = {"tra": "2 3\n0 0 0.5\n\n0 1 0.4\n1 1 1\n", "srew": "2 1\n0 1\n"}
     message = fault(read_intervals, write(tmp_path, texts), 5)
-    assert "the probabilities after (state 0, action 0) (line 2 and on) sum to 0.9" in message
+    assert "the probabilities after (state 0, action 0) (from line 2 on) sum to 0.9" in message
 
 
 OTHER_FAULTS: list[tuple[str, str, str]] = [
-    ("srew", "", "line 1 is '': it must say the sizes, 'states rewards'"),
+    ("srew", "", "line 1 is '': it must give the sizes, 'states rewards'"),
     ("srew", "6 2\n2 5\n", "it ends on line 2, after 1 of 2 entries: it is cut short"),
     ("srew", "6 1\n2 5", "line 2 does not end: the file is cut short"),
-    ("srew", "5 1\n2 5\n", "line 1: the sizes are [5], and those of the model [6]"),
+    ("srew", "5 1\n2 5\n", "line 1: the sizes are [5], but those of the model [6]"),
     ("srew", "6 1\n6 5\n", "line 2: state 6 does not exist: they are numbered from 0 to 5"),
     ("srew", "6 1\n2 -5\n", "line 2: the reward is -5.0: it must be a number of at least 0"),
     ("srew", "6 2\n1 0\n\n2 nan\n", "line 4: the reward is nan: it must be a number of at"),
     ("srew", "6 1\n2 inf\n", "line 2: the reward is inf: it must be a number of at least 0"),
     ("srew", "6 1\n2 [1,2]\n", "line 2 is '2 [1,2]': it must be 'state reward'"),
     ("srew", "6 1\n2 5 a\n", "line 2 is '2 5 a': it must be 'state reward'"),
-    ("srew", "6 3\n2 5\n1 5\n2 6\n", "line 4 is for what line 2 is for: leave one"),
-    ("trew", "6 0\n", "line 1 is '6 0': it must say the sizes, 'states choices rewards'"),
-    ("trew", "6 9 0\n", "line 1: the sizes are [6, 9], and those of the model [6, 10]"),
+    ("srew", "6 3\n2 5\n1 5\n2 6\n", "line 4 repeats line 2: keep only one"),
+    ("trew", "6 0\n", "line 1 is '6 0': it must give the sizes, 'states choices rewards'"),
+    ("trew", "6 9 0\n", "line 1: the sizes are [6, 9], but those of the model [6, 10]"),
     ("trew", "6 10 1\n0 0 2 1\n", "model.tra has no such transition: add it there"),
     ("trew", "6 10 1\n0 2 0 1\n", "line 2: "),
     ("trew", "6 10 1\n0 2 1 1\n", "line 2: "),  # as state 1, choice 0 has
@@ -203,17 +203,25 @@ OTHER_FAULTS: list[tuple[str, str, str]] = [
     ("trew", "6 10 1\n4 4 4 1\n", "line 2: "),  # beyond the last state
     ("trew", "6 10 2\n1 0 2 1\n5 2 2 1\n", "line 3: "),  # which has two choices
     ("trew", "6 10 1\n5 9 5 1\n", "model.tra has no such transition: add it there"),
-    ("trew", "#\n6 10 2\n0 0 0 1\n0 0 0 1\n", "line 4 is for what line 3 is for: leave one"),
+    ("trew", "#\n6 10 2\n0 0 0 1\n0 0 0 1\n", "line 4 repeats line 3: keep only one"),
     ("lab", "", "its first line is '': it must list the labels and init among them, such as 0="),
     ("lab", '0="goal"\n1: 0\n', "its first line is '0=\"goal\"': it must list the labels and init"),
     ("lab", '0="init"1\n1: 0\n', "its first line is '0=\"init\"1': it must list the labels"),
-    ("lab", '0="init"\n', "0 states have the label init: leave it to the one in which an episode"),
+    (
+        "lab",
+        '0="init"\n',
+        "0 states have the label init: give it only to the one in which an episode",
+    ),
     ("lab", '0="init"\n1: 0\n2: 0\n', "2 states have the label init"),
     ("lab", '0="init"\n9: 0\n', "line 2: state 9 does not exist: states are 0 to 5"),
     ("lab", '0="init"\nx: 0\n', "line 2: unknown state 'x'"),
     ("lab", '0="init"\n1: 0', "line 2 does not end: the file is cut short"),
-    ("sta", "(x,y)\n0:(0,0)\n", "state 1 is missing: it is cut short, or for another model"),
-    ("sta", "(x,y)\n0:(0,0)\n0:(0,1)\n", "line 3: '0:(0,1)' is no line 'i:(values)', or state 0"),
+    ("sta", "(x,y)\n0:(0,0)\n", "state 1 is missing: the file is cut short, or for another model"),
+    (
+        "sta",
+        "(x,y)\n0:(0,0)\n0:(0,1)\n",
+        "line 3: '0:(0,1)' is not of the form 'i:(values)', or state 0",
+    ),
     ("sta", "(x,y)\n9:(0,0)\n", "line 2: state 9 does not exist"),
     ("sta", STA.replace("(1,0)", "(0,0)"), "state name '(0,0)' is given twice"),
 ]
@@ -297,7 +305,7 @@ def test_models_that_do_not_fit_are_refused(
     needed = 160 * (sizes[1] + sizes[2]) + 64 * sizes[0]
     message = fault(read_intervals, path, 5)
     expected = f"a model of {sizes[0]} states and {sizes[2]} transitions needs about {needed} bytes"
-    assert message.startswith(f"{path}: {expected} of memory (7.1e+03 GB), and ")
+    assert message.startswith(f"{path}: {expected} of memory (7.1e+03 GB), but only ")
     path = write(tmp_path, rooms(srew=f"6 {10**15}\n0 1\n"))
     assert f"{10**15} rewards needs about {16 * 10**16} bytes" in fault(read_intervals, path, 5)
     monkeypatch.setattr(memory, "free_memory", lambda: None)

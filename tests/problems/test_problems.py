@@ -586,7 +586,7 @@ def test_gym_as_a_function_takes_values() -> None:
         ("gym:a b", "unknown environment of gym 'a b'"),
         ("gym:no_such_module:X-v0", "cannot import 'no_such_module' of 'no_such_module:X-v0'"),
         ("gym::X-v0", "cannot import '' of ':X-v0'"),
-        ("gym:CliffWalking-v1", "CliffWalking-v1 sets no limit of steps: give a horizon, such as "),
+        ("gym:CliffWalking-v1", "CliffWalking-v1 has no limit of steps: give a horizon, such as "),
         ("gym:CartPole-v1", "CartPole-v1 has no table of transitions .* such as FrozenLake-v1"),
         ("gym:Blackjack-v1,horizon=3", "Blackjack-v1 has no table of transitions"),
         ("gym:FrozenLake-v1,slippery=0", "'slippery': did you mean 'is_slippery'.*known: .*horizo"),
@@ -633,5 +633,5 @@ def test_models_are_read_by_their_ending(tmp_path: Any) -> None:
         assert optimum(make(path)) == pytest.approx(optimum(mdp), abs=1e-12)
         assert optimum(make(tmp_path / name)) == optimum(make(path))
     for odd in (None, 3, ["chain"], b"chain"):
-        with pytest.raises(InputError, match="is no problem: pass a name, such as 'chain:n=8'"):
+        with pytest.raises(InputError, match="is not a problem: pass a name, such as 'chain:n=8'"):
             make(odd)  # type: ignore[arg-type]

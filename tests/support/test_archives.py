@@ -44,7 +44,7 @@ def test_compressed_arrays_are_refused_before_they_are_unpacked(case: tuple[Any,
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert message == (
-        f"{path}: its arrays are compressed, so that they may be of any size: write them with "
+        f"{path}: its arrays are compressed, so their size cannot be checked: write them with "
         "np.savez(new, **np.load(old)), not np.savez_compressed"
     )
     assert most < 2_000_000
@@ -95,7 +95,7 @@ def test_what_does_not_fit_into_memory_is_refused(
     reader, path = case
     monkeypatch.setattr(memory, "LITTLE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    assert fault(reader, path).startswith(f"{path}: what it holds needs about ")
+    assert fault(reader, path).startswith(f"{path}: its content needs about ")
 
 
 def test_one_array_alone_is_not_an_archive(case: tuple[Any, Path]) -> None:

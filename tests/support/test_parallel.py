@@ -186,7 +186,7 @@ def test_a_worker_is_no_scheduler(address: str) -> None:
 
     with Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         (worker, *_) = client.scheduler_info()["workers"]
-    assert refused(worker) == f"{worker} is a Dask worker: pass the scheduler's"
+    assert refused(worker) == f"{worker} is a Dask worker: pass the address of the scheduler"
 
 
 def test_a_scheduler_alone_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,9 @@ def test_a_cluster_that_lacks_the_code(address: str, tmp_path: Path) -> None:
     sys.path.insert(0, str(tmp_path))
     try:
         work = import_module("only_here").work
-        with pytest.raises(InputError, match=f"the cluster at {address} cannot do it .*install"):
+        with pytest.raises(
+            InputError, match=f"the cluster at {address} cannot do the work .*install"
+        ):
             list(do_all(work, range(3), cluster=address))
     finally:
         sys.path.remove(str(tmp_path))
@@ -227,5 +229,5 @@ def test_more_processes_than_the_cores_can_serve_are_refused(
     with pytest.raises(InputError) as caught:
         list(do_all(works.square, range(3), 500))
     assert str(caught.value) == (
-        "workers = 500 is too many for 6 cores: pass at most 12, or leave it out for one a core"
+        "workers = 500 is too many for 6 cores: pass at most 12, or leave it out for one per core"
     )

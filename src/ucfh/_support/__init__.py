@@ -1,1 +1,1 @@
-"""What every room uses and no reader looks for: files, checks, memory, processes, statistics."""
+"""Helpers that every part uses: files, checks, memory, processes, statistics."""

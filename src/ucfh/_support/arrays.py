@@ -1,4 +1,4 @@
-"""Names for the arrays that everything is made of."""
+"""Names of the array types that are used everywhere."""
 
 import numpy as np
 from numpy.typing import NDArray

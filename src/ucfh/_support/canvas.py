@@ -1,4 +1,4 @@
-"""Where figures are drawn: on paper of their own, which needs no display."""
+"""Figures that are drawn without a display, and saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucfh.errors import InputError
 ENDINGS = (".png", ".svg", ".pdf")
 
 CHOSEN = "MPLBACKEND"
-"""The variable by which a user chooses where pyplot shows windows. Nothing is shown here."""
+"""The variable that chooses pyplot's window system, which is not needed here."""
 
 
 def load_matplotlib() -> Any:
@@ -26,7 +26,7 @@ def load_matplotlib() -> Any:
     except (ImportError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
-            f"cannot draw: matplotlib does not load ({reason}); install it anew: "
+            f"cannot draw: matplotlib does not load ({reason}); install it again: "
             "pip install --force-reinstall matplotlib"
         ) from None
     finally:
@@ -54,9 +54,9 @@ def save(figure: Any, path: AnyPath, force: bool) -> None:
 
 
 def spread(at: Floats, gap: float) -> Floats:
-    """Heights (n,) as near to those given as labels allow that need a gap, within [0, 1].
+    """Heights (n,) as near as possible to those given, ``gap`` apart, within [0, 1].
 
-    Least squares: of heights less their rank times the gap, falling ones are pooled.
+    Least squares: heights less their rank times the gap are pooled where they fall.
 
     >>> spread(np.array([0.5, 0.5, 0.9]), 0.1).round(2).tolist()
     [0.45, 0.55, 0.9]

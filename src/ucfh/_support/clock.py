@@ -1,7 +1,7 @@
 """Time that is spent on work, and time that is spent on the compiler.
 
 A process compiles each compiled function on its first call or, if an earlier one has done so,
-loads it from Numba's cache. Both happen under Numba's compiler lock, which tells when it is held.
+loads it from Numba's cache. Both happen under Numba's compiler lock, which reports when it is held.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ def compile_seconds() -> float:
 
 
 def work_seconds() -> float:
-    """A clock that stands still while code is compiled or loaded; its zero means nothing."""
+    """A clock that stands still while code is compiled or loaded; its zero is arbitrary."""
     return perf_counter() - compile_seconds()

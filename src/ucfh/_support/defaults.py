@@ -1,4 +1,4 @@
-"""What is asked for where a call or a command does not say it."""
+"""Defaults of calls and commands."""
 
 from __future__ import annotations
 

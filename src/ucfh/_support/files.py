@@ -1,6 +1,6 @@
-"""Reading and writing files: nothing is overwritten unasked, nothing is left half-written.
+"""Reading and writing files: nothing is overwritten without being asked, or left half-written.
 
-Whatever a file holds, what is wrong with it is said in one line that begins with its path.
+What is wrong with a file is said in one line that begins with its path.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def naming(place: AnyPath) -> Iterator[None]:
         # names come from files, and may hold line breaks
         raise InputError(" ".join(f"{place}: {error}".splitlines())) from None
     except MemoryError:
-        raise InputError(f"{place}: what it describes does not fit into memory") from None
+        raise InputError(f"{place}: its content does not fit into memory") from None
 
 
 def check_path(path: Any) -> str:
     """A path as text, if it is one; else raise."""
     where = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(where, str):
-        raise InputError(f"{path!r} is no path: pass the name of a file, or a pathlib.Path")
+        raise InputError(f"{path!r} is not a path: pass the name of a file, or a pathlib.Path")
     return where
 
 
@@ -67,9 +67,9 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
     """Raise if ``path`` could not be written: call it before the work whose result goes there."""
     where = check_path(path)
     if "\0" in where:
-        raise InputError(f"cannot write {where!r}: a name holds no zero character")
+        raise InputError(f"cannot write {where!r}: a name cannot contain a zero character")
     if os.path.exists(where) and not os.path.isfile(where):
-        raise InputError(f"{path} is not a file: pass the name of one")
+        raise InputError(f"{path} is not a file: pass the name of a file")
     if os.path.exists(where) and not force:
         raise InputError(f"{path} exists: pass --force (force=True) to overwrite")
     directory = os.path.dirname(where) or "."
@@ -82,7 +82,7 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
 def check_outputs(
     outputs: Sequence[tuple[str | None, Sequence[str]]], inputs: Sequence[str], force: bool
 ) -> None:
-    """Refuse before the work what could not be written after it, or would destroy its input.
+    """Refuse, before the work, outputs that could not be written or would overwrite its input.
 
     ``outputs`` are paths, or None, each with the endings it may have.
     """
@@ -92,7 +92,7 @@ def check_outputs(
             continue
         check_ending(path, endings)
         if os.path.abspath(path) in taken:
-            raise InputError(f"{path} is named twice: give every output a name of its own")
+            raise InputError(f"{path} is named twice: give every output its own name")
         refuse_existing(path, force)
         taken.add(os.path.abspath(path))
 
@@ -125,7 +125,7 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
     except UnicodeEncodeError as error:
         letter = text[error.start]
         raise InputError(
-            f"cannot write {path}: {letter!r} is no character of UTF-8; rename what holds it"
+            f"cannot write {path}: UTF-8 cannot hold {letter!r}; remove it from the names"
         ) from None
     with replacing(path, force) as temporary:
         temporary.write_bytes(content)
@@ -144,22 +144,24 @@ def open_bytes(path: AnyPath) -> IO[bytes]:
 
 
 def read_text(path: AnyPath) -> str:
-    """The text of a file in UTF-8; a byte order mark, as some editors write, is passed over."""
+    """The text of a file in UTF-8; a byte order mark, as some editors write, is skipped."""
     with open_bytes(path) as file:
         content = file.read()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}: line {line} is not text in UTF-8: save it as UTF-8") from None
+        raise InputError(
+            f"{path}: line {line} is not text in UTF-8: save the file as UTF-8"
+        ) from None
 
 
 def read_arrays(path: AnyPath) -> Object:
     """All arrays of an .npz file, whatever they are; pickled objects are refused.
 
-    Nothing is read before it is known to need no more memory than the file has bytes: compressed
-    arrays, which may be a thousand times as large, and headers and directories that promise more
-    than there is are refused.
+    Nothing is read before it is known to need no more memory than the file has bytes. Refused are
+    compressed arrays, which may be a thousand times as large, and headers and directories that
+    announce more than there is.
     """
     import zipfile
 
@@ -170,13 +172,15 @@ def read_arrays(path: AnyPath) -> Object:
                 members = archive.infolist()
                 if any(member.compress_type != zipfile.ZIP_STORED for member in members):
                     raise InputError(
-                        "its arrays are compressed, so that they may be of any size: write them "
+                        "its arrays are compressed, so their size cannot be checked: write them "
                         "with np.savez(new, **np.load(old)), not np.savez_compressed"
                     )
                 needed = sum(member.file_size for member in members)
                 if needed > size:
-                    raise InputError("damaged: its directory lists more than it holds")
-                check_memory("what it holds", needed)
+                    raise InputError(
+                        "damaged, its directory lists more than it holds: write it again"
+                    )
+                check_memory("its content", needed)
                 return Object(_read_array(archive, member) for member in members)
         except (InputError, MemoryError):
             raise
@@ -233,7 +237,7 @@ def check_format(document: Any, name: str, version: int) -> Object:
         raise InputError(f'its "format" is {found}: it must be "{name}"')
     if not is_whole(document.get("version")) or document["version"] != version:
         found = show(document["version"]) if "version" in document else "missing"
-        raise InputError(f'its "version" is {found}: this version of ucfh reads {version}')
+        raise InputError(f'its "version" is {found}: this version of ucfh reads version {version}')
     return document
 
 
@@ -254,7 +258,7 @@ def check_object(value: Any) -> Object:
     if not isinstance(value, Object):
         raise InputError(f"it must be an object {{...}}, not {show(value)}")
     if value.twice is not None:
-        raise InputError(f"{value.twice!r} is given twice: leave one")
+        raise InputError(f"{value.twice!r} is given twice: keep only one")
     return value
 
 
@@ -269,7 +273,7 @@ def check_number(value: Any) -> float:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether ``value`` is a whole number; true and false are none."""
+    """Whether ``value`` is a whole number; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -289,7 +293,7 @@ def show(value: Any) -> str:
 
 
 class Labels:
-    """How a file calls the states, or the actions: by name, or by number from 0.
+    """How a file refers to the states, or the actions: by name, or by number from 0.
 
     >>> states = Labels("state", ("home", "work"), 2)
     >>> states.find("work"), states.find(1), states.find("1")
@@ -313,11 +317,13 @@ class Labels:
         return f"{self.kind} {self.label(index)!r}"
 
     def find(self, given: Any) -> int:
-        """The number of a name or number; text that is no name may be a number in digits."""
+        """The number of a name or number; text that is not a name may be a number in digits."""
         if is_whole(given):
             return self._check(given)
         if not isinstance(given, str):
-            raise InputError(f"{show(given)} is no {self.kind}: give its name, or its number")
+            raise InputError(
+                f"{show(given)} is not a valid {self.kind}: give its name, or its number"
+            )
         text = given.strip()
         for name in (given, text):
             if name in self._index:
@@ -337,7 +343,7 @@ class Labels:
         for key, value in check_object(given).items():
             i = self.find(key)
             if i in found:
-                raise InputError(f"{self.words(i)} is given twice: leave one")
+                raise InputError(f"{self.words(i)} is given twice: keep only one")
             try:
                 found[i] = read(value)
             except InputError as error:
@@ -355,7 +361,7 @@ class Labels:
 
 
 def labels_of(problem: Problem) -> tuple[Labels, Labels]:
-    """How files call the states and the actions of a problem."""
+    """How files refer to the states and the actions of a problem."""
     return (
         Labels("state", problem.state_names, problem.states),
         Labels("action", problem.action_names, problem.actions),

@@ -1,13 +1,13 @@
-"""What Ctrl-C and SIGTERM do to a command: one line, an exit code, and what was run is kept.
+"""What Ctrl-C and SIGTERM do to a command: one line, an exit code, and what was done is kept.
 
-Where there is nothing to keep, a signal ends the process on the spot: an exception that is raised
-amid an import, a compilation or a shutdown would be swallowed there, or shown. Where there is
+Where there is nothing to keep, a signal ends the process at once: an exception that is raised
+during an import, a compilation or a shutdown would be swallowed there, or shown. Where there is
 something, the signal waits until the command asks for it (`check`) or waits for other processes
 (`awaited`), and is a KeyboardInterrupt then. A second signal ends the process wherever it is.
 
-Who calls the package from Python hears nothing of this: signals do what they always do.
+Where the package is called from Python, nothing changes: signals do what they always do.
 
-It is loaded before all else, so it imports little.
+It is loaded before everything else, so it imports little.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _State:
-    """Of this process.
+    """What this process knows of signals.
 
     Attributes:
-        first: the first signal that came, or 0. waiting: whether it is still to be heard of.
+        first: the first signal that came, or 0. waiting: whether it still has to be handled.
         kept: whether the command has something to keep. holds: how many files are being written.
         open: whether a signal may be raised nevertheless.
-        wiped: what takes a progress bar off the terminal.
+        wiped: the code that removes a progress bar from the terminal.
 
     """
 
@@ -53,26 +53,26 @@ def exit_code() -> int:
 
 
 def listen() -> None:
-    """Hear signals from now on, but for those that are to be ignored, as after nohup."""
+    """Handle signals from now on, except those that are to be ignored, as after nohup."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _hear)
 
 
 def ignore() -> None:
-    """Hear them no more: all is done, and Python cleans up."""
+    """Ignore signals from now on: all is done, and Python cleans up."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Hear signals while a command runs."""
+    """Handle signals while a command runs."""
     before = [(number, signal.getsignal(number)) for number in SIGNALS]
     _now.kept = False
     try:
         listen()
-    except ValueError:  # not the main thread, which alone has a say in signals
+    except ValueError:  # not the main thread, the only one that can handle signals
         yield
         return
     try:
@@ -82,7 +82,7 @@ def listening() -> Iterator[None]:
             signal.signal(number, handler)
         code, waiting = exit_code(), _now.waiting
         _now.first, _now.waiting, _now.kept = 0, False, False
-        if waiting:  # it came when the last was under way
+        if waiting:  # it came during the last piece of work
             _say()
             sys.exit(code)
 
@@ -121,7 +121,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def awaited() -> Iterator[None]:
-    """Let a signal be raised at once, though there is something to keep: others are at work."""
+    """Let a signal be raised at once, though there is something to keep: others do the work."""
     _now.open = True
     try:
         check()
@@ -131,12 +131,12 @@ def awaited() -> Iterator[None]:
 
 
 def wipe(code: str) -> None:
-    """Write this before the last words: what takes a progress bar off the terminal."""
+    """Write this before the last line: the code that removes a progress bar from the terminal."""
     _now.wiped = code
 
 
 def leave(number: int) -> None:
-    """End this process now, with one line; nothing that is under way is finished."""
+    """End this process now, with one line; unfinished work is dropped."""
     # what was printed is kept, unless nobody reads it or it is being written at this moment
     with suppress(OSError, RuntimeError, ValueError):
         if sys.stdout is not None:

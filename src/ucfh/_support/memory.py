@@ -1,4 +1,4 @@
-"""Whether what is needed fits into memory, asked before any of it is taken."""
+"""Whether what is needed fits into memory, checked before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LITTLE = 2**26
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still have, or None where the system does not say."""
+    """Bytes that this process can still allocate, or None where the system does not say."""
     limits = []
     with suppress(OSError), open("/proc/meminfo") as file:
         lines = (line.split() for line in file)
@@ -28,12 +28,12 @@ def free_memory() -> int | None:
 def check_memory(
     what: str, needed: int, remedy: str = "make the model or the horizon smaller"
 ) -> None:
-    """Refuse what would need more bytes than there are; a little is not worth the question."""
+    """Refuse what would need more bytes than are free; small amounts are not checked."""
     free = free_memory() if needed > LITTLE else None
     if free is not None and needed > free:
         raise InputError(
-            f"{what} needs about {needed} bytes of memory ({_size(needed)}), and {_size(free)} "
-            f"are free: {remedy}, or use a larger machine"
+            f"{what} needs about {needed} bytes of memory ({_size(needed)}), but only "
+            f"{_size(free)} are free: {remedy}, or use a larger machine"
         )
 
 

@@ -31,10 +31,10 @@ MOVED = {
 
 
 class MovedModules:
-    """The last finder that Python asks for a module: it finds none, and says where it went."""
+    """The last finder that Python asks for a module: it says what to import instead."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raise for modules that have moved, and those inside of them."""
+        """Raise for modules that have moved, and those inside them."""
         del path, target
         for old, new in MOVED.items():
             if name == old or name.startswith(old + "."):

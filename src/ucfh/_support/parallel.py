@@ -2,7 +2,7 @@
 
 A process that dies (killed, out of memory) takes the pool with it, and nobody can say which of
 the jobs under way was at fault. Those are done again, one at a time in a process of their own:
-the second death is that job's, and is reported. The others go on in a new pool. A Dask cluster
+the second death is that job's, and is reported. The others continue in a new pool. A Dask cluster
 replaces workers that die, and gives up jobs that were on several of them: those are done again in
 the same way when the others are done.
 """
@@ -28,10 +28,10 @@ Item = TypeVar("Item")
 Output = TypeVar("Output")
 
 DIED = "its process died twice: out of memory?"
-"""What is said of a job that came to nothing."""
+"""The message for a job that failed."""
 
 LEAST = 8
-"""So many processes are allowed on any machine; on a large one, two a core."""
+"""This many processes are allowed on any machine; on a large one, two per core."""
 
 TIMEOUT = 10
 """Seconds in which a Dask scheduler has to answer."""
@@ -43,12 +43,12 @@ def do_all(
     workers: int | None = None,
     cluster: str | None = None,
 ) -> Generator[tuple[Item, Output | None], None, None]:
-    """Each job with what ``work`` makes of it, in whatever order they end; None if it died.
+    """Each job with the result of ``work``, in the order in which they end; None if it died.
 
     Args:
-        work: a function that other processes can import; what it raises ends all.
+        work: a function that other processes can import; if it raises, everything ends.
         jobs: what it is called with.
-        workers: processes here; None: one a core.
+        workers: processes here; None: one per core.
         cluster: the address of a Dask scheduler, whose workers do it in place of processes here.
 
     """
@@ -69,7 +69,7 @@ def do_all(
 
 
 class _Died(Exception):
-    """A process did, with the jobs that it had."""
+    """A process died, with the jobs that it had."""
 
 
 def _noting(jobs: Iterator[tuple[int, Item]], noted: dict[int, Item]) -> Iterator[tuple[int, Item]]:
@@ -99,10 +99,10 @@ def _in_processes(
     if count > most:
         raise InputError(
             f"workers = {count} is too many for {cpu_count()} cores: pass at most {most}, or leave "
-            "it out for one a core"
+            "it out for one per core"
         )
     # one worker too has a process of its own: joblib makes none for n_jobs=1. Large arrays stay
-    # arrays (max_nbytes): mapped from a file they would be compiled for anew.
+    # arrays (max_nbytes): mapped from a file they would need another compilation.
     pool = Parallel(
         n_jobs=max(2, count),
         pre_dispatch=count,
@@ -134,9 +134,9 @@ def _in_processes(
 
 
 def _end_with(parent: int) -> None:
-    """End this process when the one that started it is gone: killed, it tells nobody.
+    """End this process when its parent is gone: a parent that was killed cannot end it.
 
-    Signals are for that one, which ends this.
+    Signals are for the parent, which ends this process.
     """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -146,7 +146,7 @@ def _end_with(parent: int) -> None:
             sleep(1)
         os._exit(1)
 
-    if os.name == "posix":  # elsewhere the parent of a process is the same for ever
+    if os.name == "posix":  # elsewhere the parent of a process never changes
         Thread(target=watch, daemon=True).start()
 
 
@@ -157,7 +157,7 @@ def _numbered(work: Callable[[Item], Output], k: int, job: Item) -> tuple[int, O
 def _on_cluster(
     work: Callable[[Item], Output], jobs: Iterator[tuple[int, Item]], address: str
 ) -> Iterator[tuple[int, Output]]:
-    # not by way of joblib, which waits for ever for a job that Dask gave up
+    # not by way of joblib, which never stops waiting for a job that Dask gave up
     try:
         from distributed import CancelledError, Client, KilledWorker, as_completed
     except ImportError:
@@ -202,8 +202,8 @@ def _on_cluster(
             except (ImportError, RuntimeError) as error:
                 reason = " ".join(str(error).split())
                 raise InputError(
-                    f"the cluster at {address} cannot do it ({reason}): install what is here for "
-                    "its scheduler and all of its workers, and start them anew"
+                    f"the cluster at {address} cannot do the work ({reason}): install the packages "
+                    "of this machine on its scheduler and all of its workers, and restart them"
                 ) from None
             yield numbers.pop(future.key), result
     if died:
@@ -211,7 +211,7 @@ def _on_cluster(
 
 
 def _check_scheduler(address: str) -> None:
-    """Raise unless there is one: a client that finds none is noisy, or waits for ever."""
+    """Raise unless there is one: a client that finds none is noisy, or never stops waiting."""
     from asyncio import run, wait_for
 
     from distributed.core import rpc
@@ -226,18 +226,20 @@ def _check_scheduler(address: str) -> None:
     try:
         found = run(ask())
     except Exception as error:  # of many kinds: names, ports, protocols, certificates
-        reason = " ".join(str(error).split()) or "what is there does not speak Dask"
+        reason = " ".join(str(error).split()) or "what is there is not Dask"
         raise InputError(
             f"no Dask scheduler answers at {address} ({reason}): pass the address that it printed "
             "when it started"
         ) from None
     if found["type"] != "Scheduler":
-        raise InputError(f"{address} is a Dask {found['type'].lower()}: pass the scheduler's")
+        raise InputError(
+            f"{address} is a Dask {found['type'].lower()}: pass the address of the scheduler"
+        )
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Start processes of Python that warn of nothing."""
+    """Start Python processes that print no warnings."""
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
@@ -250,11 +252,11 @@ def _silent() -> Iterator[None]:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C, which reaches all of a terminal's, or SIGTERM.
+    """Start processes that ignore SIGTERM, and Ctrl-C, which reaches all processes of a terminal.
 
-    The one that started them hears it, a moment later, and ends them.
+    The one that started them handles the signal a moment later, and ends them.
     """
-    if os.name != "posix":  # elsewhere they are deaf as soon as they run
+    if os.name != "posix":  # elsewhere they ignore signals as soon as they run
         yield
         return
     from multiprocessing import resource_tracker
@@ -274,7 +276,7 @@ def _deaf() -> Iterator[None]:
 
 
 def end_workers() -> None:
-    """End the processes that wait for more work, while signals are still heard."""
+    """End the processes that wait for more work, while signals are still handled."""
     from joblib.externals.loky import get_reusable_executor
 
     get_reusable_executor().shutdown(wait=True)

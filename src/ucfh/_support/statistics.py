@@ -1,13 +1,14 @@
-"""What can be said of medians, rankings, exponents and ratios from a few runs each.
+"""Medians, rankings, exponents and ratios from a few runs each, with their uncertainty.
 
-Medians and rankings are exact, whatever the law of the runs:
+Medians and rankings are exact, whatever the distribution of the runs:
 
 - The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
   unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
 - Two learners ran with the same seeds, so their differences are compared: the signed-rank test
-  of Wilcoxon, its law counted out over all signs, ties and zeros included.
-- Which learner did best is read off the same data, so the family of tests is that of all pairs,
-  not only those with the best; Holm's correction over it keeps every false claim below 5 %.
+  of Wilcoxon, its distribution counted over all signs, ties and zeros included.
+- Which learner did best is found from the same data, so the family of tests is that of all pairs,
+  not only those with the best; with Holm's correction, the probability of any false claim is below
+  5 %.
 
 Exponents of growth and ratios of means have intervals by the bootstrap: runs are drawn again.
 """
@@ -24,14 +25,14 @@ import numpy as np
 from ucfh._support.arrays import Floats
 
 LEVEL = 0.95
-"""How surely an interval holds the median, and 1 - LEVEL how rarely a ranking claims too much."""
+"""The probability that an interval holds the median; 1 - LEVEL, that a ranking claims too much."""
 
 NOISE = 1e-9
-"""Regrets whose difference is no larger share of them than this are equal up to rounding."""
+"""Regrets that differ by no more than this share of them are equal up to rounding."""
 
 
 class Interval(NamedTuple):
-    """A median, and bounds that hold that of the law with probability ``coverage``."""
+    """A median, and bounds that hold the true one with probability ``coverage``."""
 
     median: float
     low: float
@@ -40,10 +41,10 @@ class Interval(NamedTuple):
 
 
 def median_interval(values: Sequence[float] | Floats) -> Interval:
-    """The median of n values, and the narrowest order statistics that hold it surely enough.
+    """The median of n values, and the narrowest order statistics that hold it at `LEVEL`.
 
     Fewer than six values cannot hold it with probability `LEVEL`: then it is their range, and
-    ``coverage`` says how sure that is.
+    ``coverage`` is the probability of that.
 
     >>> median_interval([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
     Interval(median=3.5, low=1.0, high=6.0, coverage=0.96875)
@@ -53,7 +54,7 @@ def median_interval(values: Sequence[float] | Floats) -> Interval:
     """
     x = np.sort(np.asarray(values, float))
     n = len(x)
-    k, ways = 0, 1  # of n fair coins, fewer than k + 1 fall on one side in so many ways
+    k, ways = 0, 1  # of n fair coins, fewer than k + 1 fall on one side in this many ways
     while 2 * (more := ways + comb(n, k + 1)) / 2**n <= 1 - LEVEL:
         k, ways = k + 1, more
     return Interval(float(np.median(x)), float(x[k]), float(x[n - 1 - k]), 1 - 2 * ways / 2**n)
@@ -69,8 +70,8 @@ class Verdict(NamedTuple):
 def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
     """Wilcoxon's signed-rank test of values that are symmetric about 0 if nothing differs.
 
-    Zeros are dropped and equal sizes share their mean rank; the law given the sizes, which is
-    that of fair and independent signs, is counted out.
+    Zeros are dropped and equal sizes share their mean rank; given the sizes, the
+    distribution, that of fair and independent signs, is counted exactly.
 
     >>> signed_rank([3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
     Verdict(p=0.03125, side=1)
@@ -96,7 +97,7 @@ def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
 
 
 def holm(p: Sequence[float] | Floats) -> Floats:
-    """P-values (m,) corrected for their number: all claims below alpha hold but for alpha.
+    """P-values (m,) corrected for their number: all claims below alpha hold, except with alpha.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -111,7 +112,7 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 
 
 def seeds_needed(agents: int) -> int:
-    """With fewer seeds than this no two of so many learners can be told apart.
+    """With fewer seeds than this, no two of that many learners can differ significantly.
 
     >>> seeds_needed(2), seeds_needed(12)
     (6, 12)
@@ -121,13 +122,13 @@ def seeds_needed(agents: int) -> int:
 
 
 class Place(NamedTuple):
-    """Where a learner stands.
+    """The place of a learner in a ranking.
 
     Attributes:
         agent: its name.
-        first, last: its rank lies between these: so many others are told apart from it, on
-            either side.
-        p: of its difference from the best, corrected; None for the best itself.
+        first, last: its rank lies between these, by the number of others that are significantly
+            better, and worse.
+        p: the corrected p-value of its difference from the best; None for the best itself.
 
     """
 
@@ -179,7 +180,7 @@ def _compare(one: Mapping[int, float], other: Mapping[int, float]) -> Verdict:
 
 
 RESAMPLES, SEED = 2000, 0
-"""Of a bootstrap."""
+"""Samples of a bootstrap, and its random seed."""
 
 
 class Fit(NamedTuple):
@@ -203,10 +204,11 @@ def exponent(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float:
 def fit(x: Sequence[float], runs: Sequence[Sequence[float]]) -> Fit:
     """The exponent of the mean over the runs at each x (n,), not all of which are 0.
 
-    The interval is that of a bootstrap: runs are drawn anew at each x, with return, and the middle
-    95 % of the exponents are kept. A point without two runs tells nothing of its noise: then there
-    is no interval. Where only runs that are 0 are drawn at a point, it is left out that time. Runs
-    at different x are taken as independent; if they share their problems, it is too wide.
+    The interval is that of a bootstrap: runs are drawn again at each x, with replacement, and the
+    middle 95 % of the exponents are kept. A point without two runs says nothing about its noise:
+    then there is no interval. Where only runs that are 0 are drawn at a point, it is left out that
+    time. Runs at different x are taken as independent; if they share their problems, it is too
+    wide.
     """
     at = np.log(np.asarray(x, float))
     samples = [np.asarray(values, float) for values in runs]  # counts can be beyond 64 bits
@@ -243,7 +245,7 @@ def _slopes(x: Floats, y: Floats) -> Floats:
 def ratio_of_means(one: Floats, other: Floats) -> tuple[float, float, float]:
     """The ratio of the means of pairs (n,), and its interval by drawing pairs again.
 
-    Nan if a mean is infinite or the second one 0; from a single pair there is no interval.
+    NaN if a mean is infinite or the second one 0; from a single pair there is no interval.
 
     >>> ratio_of_means(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
     (2.0, 2.0, 2.0)

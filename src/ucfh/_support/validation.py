@@ -35,15 +35,15 @@ def as_numbers(name: str, values: Any) -> Floats:
     except InputError:
         raise
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers of one shape") from None
+        raise InputError(f"{name} must be an array of numbers, its lines of one length") from None
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """``values`` as an array, or an error that says that they are none."""
+    """``values`` as an array, or an error that says that they are not one."""
     try:
         return np.asarray(values)
     except ValueError:
-        raise InputError(f"{name} must be an array of one shape: its lines differ") from None
+        raise InputError(f"{name} must be an array: its lines differ in length") from None
 
 
 def check_truth(name: str, value: bool) -> None:
@@ -98,7 +98,7 @@ def check_initial(initial: Any, states: int) -> Floats:
 
 
 def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
-    """Labels: as many as there are, all different."""
+    """Labels: ``count`` of them, all different."""
     if names is None:
         return None
     if not isinstance(names, Iterable):
@@ -131,7 +131,7 @@ def check_rows(
     if ptr[0] != 0 or ptr[-1] != len(idx) or falls:
         raise InputError(
             f"indptr must rise from 0 to len(indices) = {len(idx)}: it runs from {ptr[0]} to "
-            f"{ptr[-1]}" + (" and falls on the way" if falls else "")
+            f"{ptr[-1]}" + (" and falls in between" if falls else "")
         )
     return rows // (states * actions), ptr, idx
 
@@ -166,7 +166,7 @@ def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
     r = as_numbers("rewards", rewards)
     if r.ndim < 2 or 0 in r.shape:
         raise InputError(
-            "with transitions as (indptr, indices, p), rewards must show the states: "
+            "with transitions as (indptr, indices, p), rewards must show the number of states: "
             f"r(s) is (S, 1), r(s, a) is (S, A); got shape {r.shape}"
         )
     S, A = (r.shape[-3], r.shape[-2]) if r.ndim == 4 else (r.shape[-2], r.shape[-1])
@@ -191,7 +191,8 @@ def check_transitions(
         given = as_numbers("transitions", transitions[2])
         if given.shape != indices.shape:
             raise InputError(
-                f"p has shape {given.shape} and indices {indices.shape}: one probability each"
+                f"p has shape {given.shape} and indices {indices.shape}: give one probability for "
+                "each index"
             )
         return S, A, stages, rows, indices, given
     p = as_numbers("transitions", transitions)
@@ -219,7 +220,7 @@ def check_probabilities(
 ) -> Floats:
     """(entries,) each row's probabilities, renormalised where they are off by rounding.
 
-    Messages call states by ``name_state(s)`` and what follows a row by ``name_after(row)``: by
+    Messages refer to states by ``name_state(s)`` and to successors by ``name_after(row)``: by
     number, such as "state 2" and "after (s=0, a=1)", unless a caller has names for them.
     """
     after = name_after or (lambda row: f"after {table.name_of(row)}")
@@ -242,9 +243,9 @@ def check_probabilities(
 
 
 def _is_off(total: Any, terms: Any) -> Any:
-    """Whether a sum of so many probabilities differs from 1 by more than adding them up can.
+    """Whether a sum of ``terms`` probabilities differs from 1 by more than its rounding.
 
-    Only such rows are divided by their sum, so that to check a model twice changes nothing.
+    Only such rows are divided by their sum, so that checking a model twice changes nothing.
     """
     return np.abs(total - 1) > terms * 2.0**-51
 

@@ -1,12 +1,12 @@
-"""Learners that try a change every m visits of a row, and make it only if it helps.
+"""Learners that try a change every m visits to a row, and make it only if it helps.
 
-Delayed Q-learning and MoRMax were made for discounted rewards, and are carried to fixed horizons by
-telling states apart by the step t: rows, counts and values are those of (t, s, a), S H stands for
+Delayed Q-learning and MoRMax were made for discounted rewards, and are adapted to fixed horizons by
+making the step t part of the state: rows, counts and values are those of (t, s, a), S H stands for
 S, H for 1/(1-gamma) and the largest value, 1 for gamma, and Q_t = H-t+1 at first. A row is visited
 at most once an episode, and what is learned at t changes only what is done at t or before: that
-policies are kept until the end of an episode changes nothing.
+policies are kept until the end of an episode makes no difference.
 
-Between attempts all is constant, and sums over visits follow from counts: both run in bulk.
+Between attempts everything is constant, and sums over visits follow from counts: both run in bulk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ucfh.counts import NEVER, Counts
 
 
 class Attempts(Threshold):
-    """A learner that tries to change a row every m visits of it."""
+    """A learner that tries to change a row every m visits to it."""
 
     by_stage = True
 
@@ -34,7 +34,7 @@ class Attempts(Threshold):
 
     @abstractmethod
     def attempt(self, row: int) -> bool:
-        """Try to change a row that has m samples in v, and empty it; whether that was done."""
+        """Try to change a row that has m samples in v, and drop these; whether it was changed."""
 
     def room(self) -> Ints:
         """A row is due when m samples are collected."""

@@ -1,7 +1,7 @@
 """What a learner is to the rest of the package.
 
 The world follows ``policy`` until the limits that the learner names are reached, hands over what
-was seen, and asks again. A policy that is fixed for a while can so be simulated in bulk, and the
+was seen, and asks again. So a policy that is fixed for a while can be simulated in bulk, and the
 same learner runs on a simulator, a live environment or a log.
 """
 
@@ -29,7 +29,7 @@ class LoopResult(NamedTuple):
     """What a learner's own loop did.
 
     Attributes:
-        episodes: how many it ran before its policy was settled for ever.
+        episodes: how many it ran before its policy was final.
         record: the policies that it followed.
         policy: (H, S) the last of them.
 
@@ -45,31 +45,31 @@ class Agent(ABC):
 
     Attributes:
         problem: what it was told.
-        policy: (H, S) what it would have done in the next episode.
-        optimistic: the value that it promises itself from the start; NaN if it makes no promise.
+        policy: (H, S) what it would do in the next episode.
+        optimistic: its optimistic value from the start; NaN if it has none.
         randomised: whether its actions are random: a run records the mean value of its policies.
         updated: the row that was updated last, or -1.
-        box: the bounds that it believes, or None.
+        box: its confidence bounds, or None.
         epsilon, delta: what it was asked for.
-        episode_bound: at most so many episodes are worse than epsilon, with probability
+        episode_bound: at most this many episodes are worse than epsilon, with probability
             1 - delta; None where no such theorem holds.
         update_bound: how many updates to expect at most, to show progress; None if unknown.
-        lower: what its best policy earns at least, if it keeps count of that; else NaN.
-        gap_bound: how far that one is from optimal at most; else NaN.
-        certificate: what it knows of its policy by now, if it keeps count of that.
+        lower: what its best policy earns at least, if it keeps track of that; else NaN.
+        gap_bound: how far that policy is from optimal at most; else NaN.
+        certificate: what it has proved about its policy so far, if it keeps track of that.
         done: whether it has stopped: the certificate says what it asked for.
         scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
         wants: (rows,) how many successors of each row it asks of a generative model before it
-            goes on; None if it asks for none, or has what it asked for.
+            continues; None if it asks for none, or has what it asked for.
         samples: how often it has asked a generative model for a successor.
         follow: a loop of its own, for a learner whose policy may change in every episode: given a
             generator, nature and a number of episodes, it runs that many (see `LoopResult`). None:
             it has no such loop, and is asked for `limits`.
         has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
-        planning_seconds: spent on planning, as far as it keeps count of that; compiling aside. In
-            the compiled loops of learners that plan after every episode, acting is in it.
+        planning_seconds: spent on planning, as far as it keeps track of that, without compiling.
+            Compiled loops of learners that plan after every episode include acting.
         name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
-            made for, and how that was carried to fixed horizons. guarantee: what its theorem says.
+            made for, and how it was adapted to fixed horizons. guarantee: what its theorem says.
         constants: of the class: where its constants come from, by the words of
             `ucfh.agents.registry.ORIGINS` ("published: c1; derived: c2"), or "none". An instance
             of UCFH has the constants themselves under this name.
@@ -100,7 +100,7 @@ class Agent(ABC):
     reference: str
     setting: str
     guarantee: str
-    constants: str = "unverified: nothing is said of them"
+    constants: str = "unverified: not stated"
 
     def limits(self) -> Limits | None:
         """What may be seen before the policy can change; None if it may after any episode."""
@@ -111,8 +111,10 @@ class Agent(ABC):
         """Take what was seen since the last call; True if a new phase begins."""
 
     def study(self, seen: Counts) -> None:
-        """Take the successors that it asked a generative model for; ``wants`` them no more."""
-        raise NotImplementedError(f"{type(self).__name__} wants samples, and cannot study them")
+        """Take the successors that it asked a generative model for, and clear ``wants``."""
+        raise NotImplementedError(
+            f"{type(self).__name__} asks for samples, but has no method study"
+        )
 
     def settings(self) -> dict[str, Any]:
         """What it was made with, by name: numbers, texts and None."""
@@ -138,4 +140,4 @@ class Agent(ABC):
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from what `state` returned."""

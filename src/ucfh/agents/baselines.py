@@ -1,15 +1,15 @@
-"""What to hold learners against: random actions, the simplest way of learning, and the optimum.
+"""What to compare learners with: random actions, the simplest way of learning, and the optimum.
 
 A random policy is worth its mean over the actions that it may take, and that is the value recorded
 in simulations. To anything that follows one policy (H, S) for an episode, such a learner gives a
-new one each time, with the action of each step and state drawn on its own. As an episode is never
-twice in the same step, its law is the same; and the value of that policy has the recorded one as
-its mean.
+new one each time, with the action of each step and state drawn independently. As an episode is
+never twice in the same step, its distribution is the same; and the value of that policy has the
+recorded one as its mean.
 
-epsilon-greedy: with probability ``explore`` (not the accuracy epsilon), in each step on its own, a
-uniformly random action, else that of the optimal policy for p^ = n(s,a,s')/n(s,a), all that may
-follow being alike before the first visit. Nothing is proved of it: it need not find what is many
-steps away.
+epsilon-greedy: with probability ``explore`` (not the accuracy epsilon), in each step
+independently, a uniformly random action, else that of the optimal policy for
+p^ = n(s,a,s')/n(s,a), all that may follow being equally likely before the first visit. Nothing is
+proved about it: it need not find what is many steps away.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ucfh.problem import MDP, Problem
 
 
 class EpsilonGreedy(SeededLearner):
-    """The best policy for p^, and now and then a random action.
+    """The best policy for p^, and sometimes a random action.
 
     Args:
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta, episodes: what a comparison asks for; they make no difference to it.
-        seed: of its actions.
-        explore: with what probability a step is random.
+        seed: the random seed of its actions.
+        explore: the probability that a step is random.
 
     Attributes:
         greedy: (H, S) the rows that it prefers. V: (H+1, S) what they would earn, were p^ true.
@@ -45,7 +45,7 @@ class EpsilonGreedy(SeededLearner):
 
     name = "epsilon-greedy"
     reference = "folklore"
-    setting = "any, known rewards; a floor"
+    setting = "any, known rewards; a baseline"
     guarantee = "none"
     constants = "chosen: explore"
     randomised = True
@@ -123,12 +123,12 @@ class EpsilonGreedy(SeededLearner):
 
 
 class Uniform(EpsilonGreedy):
-    """Every action is drawn evenly from those of the state.
+    """Every action is drawn uniformly from those of the state.
 
     Args:
         problem: what it is told.
         epsilon, delta, episodes: what a comparison asks for; they make no difference to it.
-        seed: of its actions.
+        seed: the random seed of its actions.
 
     """
 
@@ -144,7 +144,7 @@ class Uniform(EpsilonGreedy):
         self.V[:-1] = nan
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
-        """Walk nothing: as a random policy it never changes, and its value is known."""
+        """Simulate nothing: as a random policy it never changes, and its value is known."""
         del rng, episodes
         V = np.zeros((self.H + 1, self.S))
         value = kernels.sweep(self.as_model(nature), 1.0, False, self.rows, V)
@@ -158,13 +158,13 @@ class Optimal(Agent):
     Args:
         problem: what it would be told.
         epsilon, delta: what a comparison asks for; they make no difference to it.
-        mdp: what it knows instead.
+        mdp: the true model, which it knows.
 
     """
 
     name = "optimal"
     reference = "-"
-    setting = "the MDP is known; the ceiling"
+    setting = "the MDP is known; an upper limit"
     guarantee = "optimal"
     constants = "none"
 
@@ -172,7 +172,9 @@ class Optimal(Agent):
         self, problem: Problem, epsilon: float, delta: float, mdp: MDP | None = None
     ) -> None:
         if mdp is None:
-            raise InputError("optimal has to know the MDP: pass mdp, or take a learner, say ucfh")
+            raise InputError(
+                "optimal needs the true model: pass mdp, or use a learner such as ucfh"
+            )
         self.problem = problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         plan = mdp.optimal()
@@ -195,4 +197,4 @@ class Optimal(Agent):
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Nothing to take back."""
+        """Nothing to restore."""

@@ -3,7 +3,7 @@
 With plain sets (`SetBeliefs`) it follows the optimistic policy. With bounds on values
 (`ValueBeliefs`) it directs its sampling, and freezes and scores a policy.
 
-Sampling never affects validity, so all here is judged by how few episodes it takes. Two routes
+Sampling never affects validity, so all here is judged by how few episodes are needed. Two routes
 lead to a certificate for epsilon:
 
 - the difference D of `ucfh.confidence.values`, which falls about like episodes^(-2/3) in what was
@@ -36,7 +36,7 @@ BINS = 1000
 """Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
 
 TYPICAL_REGRET = 2.0
-"""What bets on some hundred scores win less than the best one, in nats: to tell how many."""
+"""How much less bets on some hundred scores win than the best bet, in nats, for estimates."""
 
 GOOD_ENOUGH = 0.25
 """A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
@@ -51,7 +51,7 @@ class SetBeliefs:
     Attributes: as those of `ValueBeliefs`.
     """
 
-    watch = crossing = None  # the truth of an instant: nothing is kept that could be crossed
+    watch = crossing = None  # bounds of the present only: none are kept that could be contradicted
 
     def __init__(self, problem: Problem, delta: float, kind: str) -> None:
         self.problem = problem
@@ -59,7 +59,7 @@ class SetBeliefs:
         self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
 
     def learn(self, n: Counts, updates: Ints) -> None:
-        """Bound everything anew, and plan."""
+        """Compute all bounds again, and plan."""
         self.sets.learn(n, updates)
         self.policy, self.upper = self.sets.plan(n, optimistic=True)
         self._certified, self.lower = self.sets.plan(n, optimistic=False)
@@ -116,7 +116,7 @@ class ValueBeliefs:
             self.scores[x] = self.scores.get(x, 0) + int(times)
 
     def learn(self, n: Counts, updates: Ints) -> None:  # noqa: ARG002
-        """Bound everything anew, and choose what to do next."""
+        """Compute all bounds again, and choose what to do next."""
         table, best = self.problem.table, self.best
         self.bounds = b = best.bounds(n)
         self.upper = min(self.upper, b.upper)
@@ -186,7 +186,7 @@ class ValueBeliefs:
         return self.frozen
 
     def _explore(self, n: Counts, blame: Floats) -> Ints:
-        """The rows (H, S) of the policy that does most about the gap."""
+        """The rows (H, S) of the policy that reduces the gap most."""
         table = self.problem.table
         rows = np.zeros((self.problem.horizon, table.states), np.int64)
         gain = blame / np.maximum(n.visits, 1)
@@ -226,7 +226,7 @@ class ValueBeliefs:
         }
 
     def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
-        """Take back what `state` gave: also what to do next, which was decided with less frozen."""
+        """Restore what `state` returned, the policy included: it was chosen with less frozen."""
         frozen = np.asarray(state["frozen"], np.int64)
         self.frozen = frozen if frozen.size else None
         self.number = int(state["number"])

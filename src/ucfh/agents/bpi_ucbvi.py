@@ -12,13 +12,13 @@ reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all ti
     G = min( H, 6 sqrt(beta*/n) sd_p^(V~) + 36 H^2 beta/n + (1 + 3/H) p^ G ) at argmax Q~;  n = 0: H
 
 It stops when G at the start is at most eps, and its policy is then eps-optimal with probability 1 -
-delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, serve
+delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, are right
 where transitions do not depend on it, and need fewer episodes. Its bounds hold in all episodes, so
-the stop may be tested in some only: here in one of every 2 %. The rates beta were seen in print,
-the constants 3, 14, 6 and 36 were not. They suffice, whatever is printed. With probability 1 - 2
-delta/3, which is what the rates are made for, KL(p^, p) <= beta/n and |(p^ - p) V*| <= sqrt(2
-Var_p(V*) beta*/n) + 3 H beta*/n, for all n and all (t, s, a). For 0 <= f <= H, KL(p^, p) >= p^ g -
-ln p e^g and e^-x <= 1 - x + x^2/2 give
+the stop may be tested in some only: here after every 2 % more. The rates beta were read in the
+paper, the constants 3, 14, 6 and 36 were not. They suffice, whatever the paper has. With
+probability 1 - 2 delta/3, which is what the rates are made for, KL(p^, p) <= beta/n and
+|(p^ - p) V*| <= sqrt(2 Var_p(V*) beta*/n) + 3 H beta*/n, for all n and all (t, s, a). For
+0 <= f <= H, KL(p^, p) >= p^ g - ln p e^g and e^-x <= 1 - x + x^2/2 give
 
     (1)  Var_p(f) <= 2 Var_p^(f) + 2 H^2 beta/n              (g = -(f - p^ f)^2/H^2)
     (2)  p f <= (1 + 1/H) p^ f + ((H+1)^2/2) beta/n          (g = -2 f/(H (H+1)))
@@ -56,7 +56,7 @@ from ucfh.agents.online import Online
 from ucfh.counts import NEVER
 
 GROWTH = 1.02
-"""How much later the next test is whether to stop."""
+"""The factor by which episodes grow until the next test whether to stop."""
 
 
 class BPIUCBVI(Online):
@@ -71,7 +71,7 @@ class BPIUCBVI(Online):
 
     name = "bpi-ucbvi"
     reference = "Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021, Algorithm 2"
-    setting = "by step; counts pooled here, known rewards"
+    setting = "transitions by step, but counts pooled here; known rewards"
     guarantee = "stops after O~(S A H^3/eps^2) episodes, then eps-optimal"
     constants = "published: beta and beta*; derived: 3, 14, 6 and 36"
     rule = Rule(cap=CAP_HORIZON, lower=LOWER_OF_BEST, own=True)
@@ -149,6 +149,6 @@ class BPIUCBVI(Online):
         return {**super().state(), "gap_bound": self.gap_bound}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         super().restore(state)
         self.gap_bound = float(state["gap_bound"])

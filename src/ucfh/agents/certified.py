@@ -1,4 +1,4 @@
-"""UCFH with sets that hold at all times, or at doublings: it says when it is done.
+"""UCFH with sets that hold at all times, or at doublings: it knows when to stop.
 
     loop
         plan over the sets: V* <= upper, V^pi >= lower for a policy pi
@@ -6,8 +6,8 @@
         stop, uncertified, if bounds contradict each other: what was assumed is refuted
         follow the optimistic policy until the schedule says so, and count
 
-Schedules: "growth" plans anew after 2 % more episodes, with all that was counted; "doubling" when
-the visits of some row have doubled, with those of that row; "paper" likewise, but for the first
+Schedules: "growth" plans again after 2 % more episodes, with all counts; "doubling" when the
+visits to some row have doubled, with the counts of that row; "paper" likewise, but for the first
 time after m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need one of the
 latter.
 """
@@ -30,10 +30,10 @@ from ucfh.problem import Problem, as_problem
 from ucfh.theory.constants import Variant, constants_of
 
 GROWTH = 0.02
-"""More episodes after which the "growth" schedule plans anew."""
+"""The share of more episodes after which the "growth" schedule plans again."""
 
 MOST = 2**62
-"""A limit on visits that is never reached, but counted towards."""
+"""A limit on visits that is never reached, though visits are counted."""
 
 
 class CertifiedUCFH(Agent):
@@ -45,8 +45,8 @@ class CertifiedUCFH(Agent):
         confidence: "best" (`ucfh.confidence.values`), or a kind of `ucfh.confidence.sets`.
         schedule: "growth", "doubling" or "paper"; None: growth, if the sets allow it.
         variant, m: of the constants m and w_min, for schedule "paper".
-        stop: "certificate", or None to go on without an end.
-        without: ideas of "best" that are switched off, to measure their worth.
+        stop: "certificate", or None to learn without end.
+        without: ideas of "best" that are switched off, to measure their effect.
 
     >>> from ucfh import make, simulate
     >>> mdp = make("chain:n=5")
@@ -58,9 +58,9 @@ class CertifiedUCFH(Agent):
 
     name = "certified-ucfh"
     reference = "UCFH's optimism, with bounds that hold at all times"
-    setting = "as here: episodic, stationary or stage-dependent; rewards known or not"
+    setting = "fixed horizon; stationary or stage-dependent; rewards known or not"
     guarantee = "when it stops, its policy is within eps of optimal with probability 1 - delta"
-    constants: Any = "derived: those of the sets; chosen: when to plan anew"
+    constants: Any = "derived: those of the sets; chosen: when to plan again"
 
     def __init__(
         self,
@@ -91,11 +91,9 @@ class CertifiedUCFH(Agent):
                 f"set that holds always ({', '.join(ALWAYS)}, best)"
             )
         if stop not in (None, "certificate"):
-            raise InputError(
-                f"stop = {stop!r} must be 'certificate', or None to go on without an end"
-            )
+            raise InputError(f"stop = {stop!r} must be 'certificate', or None to learn without end")
         if without and confidence != "best":
-            raise InputError("only confidence='best' has ideas to do without")
+            raise InputError("without needs confidence='best': leave it out")
         self.confidence, self.schedule, self.stop = confidence, schedule, stop
         self.without = tuple(without)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
@@ -115,11 +113,11 @@ class CertifiedUCFH(Agent):
 
     @property
     def episodes(self) -> int:
-        """How many were seen."""
+        """How many episodes were counted."""
         return int(self.n.visits[-1] + self.v.visits[-1])
 
     def limits(self) -> Limits:
-        """2 % more episodes; or as many visits of some row as it has already."""
+        """2 % more episodes; or as many visits to some row as it has already."""
         visits = np.full(self.problem.table.rows, MOST)
         if self.schedule == "growth":
             room = max(1, int(GROWTH * self.n.visits[-1])) - int(self.v.visits[-1])
@@ -157,7 +155,7 @@ class CertifiedUCFH(Agent):
         return True
 
     def _take_stock(self) -> None:
-        """What is known by now, and whether it is enough."""
+        """Find what is known so far, and whether it is enough."""
         beliefs = self.beliefs
         self.policy, self.optimistic = beliefs.policy, beliefs.upper
         self.lower, self.gap_bound = beliefs.lower, beliefs.gap
@@ -169,7 +167,7 @@ class CertifiedUCFH(Agent):
 
     @property
     def certificate(self) -> Certificate:  # type: ignore[override]
-        """What is known by now: the policy, the bounds, and what holds the gap open."""
+        """What is known so far: the policy, the bounds, and what keeps the gap wide."""
         beliefs, problem = self.beliefs, self.problem
         best = Best(problem, self.delta)
         b = best.bounds(self.n)
@@ -219,12 +217,12 @@ class CertifiedUCFH(Agent):
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, updates, and what the beliefs keep besides."""
+        """Counts, updates, and what else the beliefs keep."""
         own = {**self.n.state("n"), **self.v.state("v"), "updates": self.updates.copy()}
         return {**own, **self.beliefs.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave, and plan."""
+        """Restore what `state` returned, and plan."""
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updates[:] = state["updates"]

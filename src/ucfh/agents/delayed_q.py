@@ -1,6 +1,6 @@
 """Delayed Q-learning: a row's value is lowered every m visits, if by enough.
 
-How it is carried to fixed horizons is told in `ucfh.agents.attempts`.
+`ucfh.agents.attempts` says how it is adapted to fixed horizons.
 
 Delayed Q-learning. Strehl, Li, Wiewiora, Langford, Littman: PAC Model-Free Reinforcement Learning.
 ICML 2006, 881-888. With the m of Strehl, Li, Littman: Reinforcement Learning in Finite MDPs: PAC
@@ -8,7 +8,7 @@ Analysis. JMLR 10 (2009) 2413-2444:
 
     eps1 = eps/(3 H),   m = ceil( H^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ) )
 
-(The paper was not seen. Implementations have (1 + gamma Vmax)^2 for H^2, the square of what one
+(The paper was not at hand. Implementations have (1 + gamma Vmax)^2 for H^2, the square of what one
 sample r + gamma V can be; that is 1/(1-gamma)^2, and r + V_{t+1} <= H here. By Hoeffding's
 inequality a mean of m samples is then too low by eps1 with probability at most delta/3 in any
 attempt of a run: each of S A H rows has one, and one more after each of the S A H H/eps1 changes
@@ -29,7 +29,7 @@ It is optimistic with probability 1 - delta, and worse than eps at most
 O(SA/((1-gamma)^8 eps^4) ln(1/delta) ln(1/(eps(1-gamma))) ln(SA/(delta eps(1-gamma)))) times.
 Time is counted in episodes here: a success is known at the episode's end, and all steps before that
 rank before it. In print, a row that is visited later in the same episode may learn from that very
-visit, or rank after the success if it begins its l there. Counts cannot tell, and it hardly
+visit, or rank after the success if it begins its l there. Counts cannot show which, and it hardly
 matters: that success changed values of an earlier step, from which this row does not learn. It may
 begin one visit later, or try once more, than in print.
 """
@@ -50,7 +50,7 @@ class DelayedQ(Attempts):
     """Delayed Q-learning.
 
     Attributes:
-        Q: (H, R) what it believes of each pair, at each step.
+        Q: (H, R) its estimate for each pair, at each step.
         U, b, learning: (rows - 1,) as above; LEARN is set as soon as it would be.
         clock: (2,) now, and the time of the last success.
 
@@ -58,13 +58,13 @@ class DelayedQ(Attempts):
 
     name = "delayed-q"
     reference = "Strehl, Li, Wiewiora, Langford, Littman 2006; m of 2009"
-    setting = "discounted, 1/(1-gamma) = H; model-free; states told apart by t"
+    setting = "discounted, 1/(1-gamma) = H; model-free; states are (t, s)"
     guarantee = "O~(S A/((1-gamma)^8 eps^4)) mistakes; no constant published"
     constants = "from code: the logarithm of m; derived: the H^2 before it"
     kept = ("Q", "U", "b", "learning", "clock")
 
     def prepare(self) -> None:
-        """Find m; nothing is known."""
+        """Find m, and start without knowledge."""
         super().prepare()
         rows = self.problem.table.start
         self.U, self.b = np.zeros(rows), np.zeros(rows, np.int64)
@@ -102,7 +102,7 @@ class DelayedQ(Attempts):
         self.U += np.add.reduceat(seen.successors[body] * worth, table.indptr[: table.start])
 
     def attempt(self, row: int) -> bool:
-        """Lower Q to the mean of the samples, if that is lower enough."""
+        """Lower Q to the mean of the samples, if that is low enough."""
         now, last = self.clock
         at = divmod(row, self.problem.table.pairs)
         mean = self.U[row] / self.m

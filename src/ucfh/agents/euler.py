@@ -4,7 +4,7 @@ Transitions do not depend on the step (counts are pooled), and rewards are known
 upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
 
 Zanette, Brunskill: Tighter Problem-Dependent Regret Bounds in Reinforcement Learning without Domain
-Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K announced, T = K H.
+Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K known, T = K H.
 
     l = ln(4 S A T/(delta/7)),  J = H l/3
     b(V) = sqrt(2 l/n) sd_p^(V) + J/max(1, n-1) + (4 J + H sqrt(2 l))/n + sqrt(2 l/n) ||V~ - V_||
@@ -34,7 +34,7 @@ class EULER(Online):
 
     name = "euler"
     reference = "Zanette, Brunskill 2019"
-    setting = "as here; K announced, known rewards"
+    setting = "fixed horizon; K known in advance; known rewards"
     guarantee = "regret O~(sqrt(Q* S A T) + S^1.5 A H^2 (S^0.5 + H^0.5)), T = K H"
     constants = "from code: the bonus; unverified: delta/7"
     rule = Rule(lower=LOWER_OF_PLAYED, own=True)

@@ -1,4 +1,4 @@
-"""Fiechter: explore until the model is known to be good enough, then use it for ever.
+"""Fiechter: explore until the model is known to be good enough, then only use it.
 
 Fiechter: Efficient Reinforcement Learning. COLT 1994. Setting: the discounted value from one start,
 with a reset; the output is PAC, after O~(S^2 A H^7/eps^2) trials. Scheme: follow the policy that
@@ -9,7 +9,7 @@ Derived here, as the published constants were not found:
 
     rad(n) = sqrt( 2 (ln(2^S - 2) + ln(S A n(n+1)/delta))/n )
     E_t = min( H-t, (H-t) min(1, rad(n)/2) + p^ max_a E_{t+1} ),  E_H = 0;  n = 0: E_t = H-t
-    follow argmax E; once max_a E_1(start, a) <= eps/2, argmax Q^ for ever, Q^ of p^
+    follow argmax E; once max_a E_1(start, a) <= eps/2, always argmax Q^, Q^ of p^
 
 With probability 1 - delta, ||p^ - p||_1 <= rad(n) for all pairs and n at once, as 1/(n(n+1)) sums
 to 1. Then |(p^ - p) V_{t+1}| <= (H-t) min(1, rad/2) for every policy, so that its values under p^
@@ -39,8 +39,8 @@ class Fiechter(Online):
 
     name = "fiechter"
     reference = "Fiechter 1994"
-    setting = "discounted with reset, carried by fixed-horizon planning; widths derived"
-    guarantee = "explores, then eps-optimal for ever"
+    setting = "discounted with reset; adapted: fixed-horizon planning; widths derived"
+    guarantee = "explores first; eps-optimal from then on"
     constants = "derived: the widths"
     rule = Rule(cap=CAP_NEXT, by_left=True)
 
@@ -51,7 +51,7 @@ class Fiechter(Online):
         super().__init__(problem, epsilon, delta, episodes, scale)
 
     def planned_rewards(self, rewards: Rewards) -> Rewards:
-        """None: what it explores for is in the bonus."""
+        """Zero: what it explores for is in the bonus."""
         successor = rewards.successor
         return Rewards(
             np.zeros_like(rewards.pair), None if successor is None else np.zeros_like(successor)
@@ -73,7 +73,7 @@ class Fiechter(Online):
             self._exploit()
 
     def _exploit(self) -> None:
-        """Take the optimum of p^; what follows a pair without visits does not matter by now."""
+        """Take the optimum of p^; what follows a pair without visits no longer matters."""
         sheet = sheet_of(self.problem, told_rewards(self.problem, self.name))
         no_bonus, values = np.zeros_like(self.terms), np.zeros_like(self.V)
         out = kernels.Outlook(self.Q, values, np.zeros_like(self.V), self.rows)

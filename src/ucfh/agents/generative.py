@@ -1,7 +1,7 @@
-"""Learners that ask a generative model for samples, plan once, and follow that policy for ever.
+"""Learners that ask a generative model for samples, plan once, and never change that policy.
 
-A generative model gives a successor of any pair that is asked for, without a walk to it. How many
-are asked for is settled in advance (`Agent.wants`); episodes teach these learners nothing.
+A generative model gives a successor of any pair that is asked for, without reaching it first. How
+many are asked for is fixed in advance (`Agent.wants`); episodes teach these learners nothing.
 
 **Kearns, Singh**: Finite-Sample Convergence Rates for Q-Learning and Indirect Algorithms. NIPS 11
 (1998). Setting: discounted, known rewards; one call of the model gives a successor of every pair.
@@ -32,7 +32,7 @@ known rewards, N = S A pairs, beta = 1/(1 - gamma); indirect too, but with
 
 Theorem 1: |Q^ - Q*| <= epsilon with probability 1 - delta, for constants c, c0. The journal says
 only that they exist; c = 68 and c0 = 12 are those of the authors' proof as we remember it, *not
-certain*. Carried over: beta = H and planning over the horizon. A discounted problem has one V*, for
+certain*. Adapted: beta = H and planning over the horizon. A discounted problem has one V*, for
 which each pair's samples have to be good; a horizon has H of them, so that S A H events take part
 in the union: m = 68 (H^3/epsilon^2) ln(12 S A H/delta) for every pair. That the greedy policy too
 is epsilon-optimal is proved for small epsilon only (Theorem 2); the number of "indirect" holds for
@@ -56,7 +56,7 @@ from ucfh.planning import backward_induction, mean_rewards
 from ucfh.problem import Problem
 
 MOST = 2**62
-"""More samples of a row are not counted in 64 bits."""
+"""More samples of a row cannot be counted in 64 bits."""
 
 
 class Generative(Agent):
@@ -65,8 +65,8 @@ class Generative(Agent):
     Args:
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        scale: shrinks the errors that samples are taken to have, so that m is multiplied by its
-            square; 1: as it is.
+        scale: a factor of the errors that samples are assumed to have: m is multiplied by its
+            square; 1 changes nothing.
 
     Attributes:
         h: the stages whose next state matters: all but the last, if rewards do not depend on it.
@@ -95,8 +95,8 @@ class Generative(Agent):
         needs = [self.scale**2 * self.need(self.h - t) for t in range(self.h)]
         if max(needs, default=0) > MOST:
             raise InputError(
-                f"epsilon = {self.epsilon:g} asks for {max(needs):.3g} samples of a pair, more "
-                "than 64-bit counts hold: pass a larger one"
+                f"epsilon = {self.epsilon:g} needs {max(needs):.3g} samples of a pair, more "
+                "than 64-bit counts hold: pass a larger epsilon"
             )
         each = [max(1, ceil(x)) for x in needs] + [0] * (self.H - self.h)
         if table.stages == 1:
@@ -127,8 +127,8 @@ class Generative(Agent):
         """Episodes teach it nothing."""
         if self.wants is not None:
             raise InputError(
-                f"{self.name} asks a generative model first, and there is none here: run it by "
-                "simulate, or take ucfh, which learns from episodes"
+                f"{self.name} needs a generative model, and there is none here: run it with "
+                "simulate, or use ucfh, which learns from episodes"
             )
         return False
 
@@ -141,7 +141,7 @@ class Generative(Agent):
         return {**self.counts.state("n"), "studied": self.wants is None}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back samples, and plan."""
+        """Restore the samples, and plan."""
         self.counts.restore("n", state)
         self.wants = None if state["studied"] else self._numbers()
         self.samples = sum(self.counts.visits.tolist())
@@ -153,7 +153,7 @@ class PhasedQLearning(Generative):
 
     name = "phased-q"
     reference = "Kearns, Singh 1998"
-    setting = "generative model, discounted; carried: phases are the stages, m derived"
+    setting = "generative model, discounted; adapted: phases are the stages, m derived"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
     constants = "derived: m_t"
 
@@ -171,7 +171,7 @@ class Indirect(Generative):
 
     name = "indirect"
     reference = "Kearns, Singh 1998"
-    setting = "generative model, discounted; carried: planning over the horizon, m derived"
+    setting = "generative model, discounted; adapted: planning over the horizon, m derived"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
     constants = "derived: m"
 
@@ -187,7 +187,7 @@ class Azar(Generative):
 
     name = "azar"
     reference = "Azar, Munos, Kappen 2013, Theorem 1"
-    setting = "generative model, discounted; carried: 1/(1-gamma) = H, planning over the horizon"
+    setting = "generative model, discounted; adapted: 1/(1-gamma) = H, planning over the horizon"
     guarantee = "Q within epsilon of Q*, with probability 1 - delta, if its constants are right"
     constants = "unverified: 68 and 12; derived: H in the logarithm"
 

@@ -10,8 +10,8 @@ only the first m visits of a pair count. Published, with Vmax = 1/(1-gamma):
     n = 0: Q = Vmax;  m = O( (S + ln(S A Vmax/(eps delta))) Vmax^4/eps^2 )
 
 Theorem, for both: with probability 1 - delta, Q >= Q* at all times, and all but
-O~(S^2 A Vmax^6/eps^3) steps are eps-optimal. Carried to fixed horizons by Vmax = H, gamma = 1 and
-planning over H - t steps after each episode; rewards are known, so their own bonus falls away.
+O~(S^2 A Vmax^6/eps^3) steps are eps-optimal. Adapted to fixed horizons by Vmax = H, gamma = 1 and
+planning over H - t steps after each episode; rewards are known, so their own bonus is left out.
 
 Derived here: the ball is about rows, and needs nothing more. The bonus is about p V*_{t+1} for each
 of the steps, so its logarithm gets a union over them: ln(2 S A H m/delta). And m, of which only the
@@ -25,7 +25,8 @@ ahead at all times, a Dirichlet belief whose parameters sum to alpha(s,a):
 
 Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at all but
 O~(S A H^6/eps^2) steps. That is no promise about V*, nor that V~ is above it. The prior is free;
-here it weighs nothing against a visit: alpha = n, E[p] = p^, and all successors alike at n = 0.
+here it weighs nothing against a visit: alpha = n, E[p] = p^, and all successors are equally likely
+at n = 0.
 Planned once an episode, for the steps that are left. A scale multiplies 2 H^2; the belief freezes
 at 4 H^3/eps whatever the scale (quoted from memory).
 """
@@ -48,7 +49,7 @@ from ucfh.problem import Problem
 
 
 def l1_radius(states: int, log_terms: Floats, n: Floats) -> Floats:
-    """How far p^ is from p (L1) after n visits, but with probability e^-log_terms: (k,).
+    """How far p^ is from p (L1) after n visits, except with probability e^-log_terms: (k,).
 
     sqrt( 2 (ln(2^S - 2) + log_terms)/n ), by Weissman et al. 2003. 0 where S = 1.
     """
@@ -62,13 +63,13 @@ class MBIE(Online):
     """MBIE.
 
     Args (besides those of `Online`):
-        m: only so many visits of a pair count; None: as derived above.
+        m: only this many visits to a pair count; None: as derived above.
 
     """
 
     name = "mbie"
     reference = "Strehl, Littman 2008, MBIE"
-    setting = "discounted, carried by 1/(1-gamma) = H; m derived"
+    setting = "discounted; adapted: 1/(1-gamma) = H; m derived"
     guarantee = "O~(S^2 A H^6/eps^3) mistakes"
     constants = "published: the radius; derived: m"
 
@@ -82,7 +83,9 @@ class MBIE(Online):
         m: float | None = None,
     ) -> None:
         if m is not None and not 1 <= m < NEVER:
-            raise InputError(f"m = {m!r} must be a number of at least 1, or left out")
+            raise InputError(
+                f"m = {m!r} must be a number of at least 1: correct it, or leave it out"
+            )
         self.m_given = m
         super().__init__(problem, epsilon, delta, episodes, scale)
 
@@ -118,8 +121,8 @@ class MBIEBonus(MBIE):
 
     name = "mbie-eb"
     reference = "Strehl, Littman 2008, MBIE-EB"
-    setting = "discounted, carried by 1/(1-gamma) = H, and H into the logarithm; m derived"
-    constants = "published: beta but for H in its logarithm; derived: that H, and m"
+    setting = "discounted; adapted: 1/(1-gamma) = H, and H in the logarithm; m derived"
+    constants = "published: beta except the H in its logarithm; derived: that H, and m"
 
     @property
     def beta(self) -> float:
@@ -137,8 +140,8 @@ class BEB(Online):
 
     name = "beb"
     reference = "Kolter, Ng 2009"
-    setting = "H steps ahead at all times; here those that are left of an episode"
-    guarantee = "near Bayes-optimal but O~(S A H^6/eps^2) times; not PAC"
+    setting = "plans H steps ahead at all times; here the steps left in the episode"
+    guarantee = "near Bayes-optimal except O~(S A H^6/eps^2) times; not PAC"
     constants = "published: 2 H^2; unverified: the freeze at 4 H^3/eps; chosen: the prior"
     rule = Rule(cap=NO_CAP)
     by_step = True

@@ -1,10 +1,10 @@
 """MoRMax: a new model of a row is tried every m visits, and taken only if its value falls.
 
-How it is carried to fixed horizons is told in `ucfh.agents.attempts`.
+`ucfh.agents.attempts` says how it is adapted to fixed horizons.
 
 MoRMax. Szita, Szepesvari: Model-based Reinforcement Learning with Nearly Tight Exploration
 Complexity Bounds. ICML 2010, 1031-1038. With the m of public code by another author (the paper was
-not seen; its logarithm may differ):
+not at hand; its logarithm may differ):
 
     m = ceil( 1800 H^4/eps^2 ln( 144 (S H)^2 A^2 H^2/(delta eps) ) )
 
@@ -20,7 +20,7 @@ O~(S A/(eps^2 (1-gamma)^6)) steps are worse than eps. Samples are collected here
 first condition holds. In print they are collected always, and thrown away if it does not hold in
 the end; once it holds it stays so until the next attempt, as Q^ only falls and tau* only grows. So
 an attempt comes m visits after it became possible, where in print it comes after m at most; and a
-policy that meets no row with something to learn is seen to be the last.
+policy that meets no row with something to learn is recognised as the last.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class MoRMax(Attempts):
 
     name = "mormax"
     reference = "Szita, Szepesvari 2010"
-    setting = "discounted, 1/(1-gamma) = H; states told apart by t"
+    setting = "discounted, 1/(1-gamma) = H; states are (t, s)"
     guarantee = "O~(S A/(eps^2 (1-gamma)^6)) mistakes; no constant published"
     constants = "from code: m"
     kept = ("tau", "before")
     rule = Rule(falling=True)
 
     def prepare(self) -> None:
-        """Find m; nothing was attempted."""
+        """Find m, and start without attempts."""
         super().prepare()
         rows = self.problem.table.start
         self.tau, self.before = np.zeros(rows, np.int64), np.zeros(rows)

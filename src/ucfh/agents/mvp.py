@@ -2,7 +2,7 @@
 
 Zhang, Ji, Du: Is Reinforcement Learning More Difficult Than Bandits? A Near-optimal Algorithm
 Escaping the Curse of Horizon. COLT 2021 (arXiv 2009.13503). Setting: episodic, stationary, a total
-reward of at most 1, K announced. Zhang, Chen, Lee, Du: Settling the Sample Complexity of Online
+reward of at most 1, K known. Zhang, Chen, Lee, Du: Settling the Sample Complexity of Online
 Reinforcement Learning. COLT 2024: transitions that depend on the step, totals of at most H.
 
     when n(s,a) reaches 1, 2, 4, 8, ...: take the row p^ of that pair from all samples, and plan
@@ -16,7 +16,7 @@ unknown rewards, c2 sqrt(Var(R) L/n), is left out. Plans are made after the epis
 doubles.
 Theorem 1 (2021): regret O~( sqrt(S A K) + S^2 A ), rewards scaled so that totals are at most 1.
 
-With these constants b exceeds H until n is some ten thousand: nothing is learned before. In bulk,
+With these constants b exceeds H until n is about ten thousand: nothing is learned before. In bulk,
 1e12 episodes take no longer than a few hundred plans, so that scale = 1 can be watched.
 """
 
@@ -37,7 +37,7 @@ class MVP(Phased):
 
     name = "mvp"
     reference = "Zhang, Ji, Du 2021; log factor of Zhang, Chen, Lee, Du 2024"
-    setting = "as here; totals in [0, H] instead of [0, 1]; K announced"
+    setting = "fixed horizon; totals in [0, H] instead of [0, 1]; K known in advance"
     guarantee = "regret O~(sqrt(S A K) + S^2 A) times H"
     constants = "published: c1 and c3 of 2021, L of 2024"
     rule = Rule(cap=CAP_HORIZON)

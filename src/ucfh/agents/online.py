@@ -5,8 +5,8 @@
         plan back in time: Q_t = r + p^ V_{t+1} + bonus, V_t = max Q_t      (`ucfh._kernels.online`)
         follow the greedy policy for an episode, and count
 
-A learner of this kind is a page: the coefficients of its bonus as functions of n, and what its
-planning does besides (`Rule`). The loop is compiled.
+A learner of this kind is a short file: the coefficients of its bonus as functions of n, and what
+else its planning does (`Rule`). The loop is compiled.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ LINES = {
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
 ROOM = 4096
-"""Policies that are recorded in one go."""
+"""Policies that are recorded at a time."""
 
 FIRST_TABLE = 1024
-"""So many visits the tables of coefficients reach at first; they are doubled as needed."""
+"""The visits that tables of coefficients reach at first; they are doubled as needed."""
 
 
 def check_scale(scale: float) -> float:
@@ -54,10 +54,10 @@ def check_scale(scale: float) -> float:
 
 
 def told_rewards(problem: Problem, name: str) -> Rewards:
-    """The rewards, for learners that have to be told."""
+    """The rewards, for learners that need to know them."""
     if problem.rewards is None:
         raise InputError(
-            f"{name} is for known rewards: tell it, or take ucfh, which learns them too"
+            f"{name} needs known rewards: give them to the problem, or use ucfh, which learns them"
         )
     return problem.rewards
 
@@ -82,14 +82,14 @@ class EveryEpisode(Agent):
     Args:
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        episodes: how many it is told that there will be, K.
-        scale: shrinks the bonus; 1: as it is.
+        episodes: K, the number of episodes, which it is told in advance.
+        scale: a factor of the bonus; 1 changes nothing.
 
     Attributes:
         counts: n(s, a) and n(s, a, s').
-        V: (H+1, S) what it hopes to earn.
+        V: (H+1, S) its optimistic values.
         rows: (H, S) the rows that its policy takes. followed: those of the policy recorded last.
-        kept: the names of the arrays that it has learned, besides the counts.
+        kept: the names of the arrays that it has learned, in addition to the counts.
 
     """
 
@@ -118,11 +118,11 @@ class EveryEpisode(Agent):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make what it keeps besides the counts; called once, before the first planning."""
+        """Make what it keeps in addition to the counts; called once, before the first planning."""
 
     @abstractmethod
     def _plan(self) -> None:
-        """Choose the next policy: fill ``rows``, and `_promise` what it is hoped to earn."""
+        """Choose the next policy: fill ``rows``, and `_promise` its optimistic value."""
 
     @abstractmethod
     def _learn(
@@ -143,7 +143,7 @@ class EveryEpisode(Agent):
         self._promise(self.V[0])
 
     def _promise(self, V: Floats) -> None:
-        """Take the policy of ``rows``, which is hoped to earn V (S,) from each state."""
+        """Take the policy of ``rows``, whose optimistic value is V (S,) from each state."""
         self.policy = self.problem.table.policy_of(self.rows)
         self.optimistic = promise(self.start, V)
 
@@ -163,7 +163,7 @@ class EveryEpisode(Agent):
         return self.done or not np.array_equal(before, self.rows)
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
-        """Run that many episodes in one go, unless it settles before."""
+        """Run that many episodes at once, or fewer if its policy becomes final."""
         started, walked = work_seconds(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
@@ -195,7 +195,7 @@ class EveryEpisode(Agent):
         return {**self.counts.state("n"), **{x: getattr(self, x).copy() for x in self.kept}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         self.counts.restore("n", state)
         for x in self.kept:
             getattr(self, x)[:] = state[x]
@@ -224,7 +224,7 @@ class SeededLearner(EveryEpisode):
         return {**super().state(), "generator": generator}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave."""
+        """Restore what `state` returned."""
         super().restore(state)
         self.own.bit_generator.state = json.loads(str(state["generator"]))
 
@@ -234,7 +234,7 @@ class Online(EveryEpisode):
 
     Attributes:
         V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
-        enough: it stops when it promises itself no more than this.
+        enough: it stops when its optimistic value is no more than this.
         by_step: whether its formulas hold where transitions depend on the step.
 
     """
@@ -252,18 +252,18 @@ class Online(EveryEpisode):
         """
 
     def most(self) -> int:
-        """Visits of a row beyond so many are not counted."""
+        """Visits to a row beyond this number are not counted."""
         return self.rule.most
 
     def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
-        """G after so many visits (k,) of a state at a step; empty: none."""
+        """G after that many visits (k,) to a state at a step; empty: none."""
         return np.zeros(0)
 
     def _prepare(self) -> None:
         table = self.problem.table
         if table.stages > 1 and not self.by_step:
             raise InputError(
-                f"{self.name} is for transitions that do not depend on the step: take ubev or ucfh"
+                f"{self.name} is for transitions that do not depend on the step: use ubev or ucfh"
             )
         self.rule = self.rule._replace(most=self.most())
         self.terms = np.zeros((len(LINES), table.rows))

@@ -12,7 +12,7 @@ Dann, Li, Wei, Brunskill: Policy Certificates: Towards Accountable Reinforcement
 
 With probability 1 - delta, the policy played earns between V_ and V~ in all episodes: that is its
 certificate. Mistakes: O~(S A H^2/eps^2 + S^2 A H^3/eps). The paper's summand 1 * phi in psi is
-about unknown rewards, and left out. The constants of psi and the 26 (H+1+S) of phi are not certain:
+for unknown rewards, and left out. The constants of psi and the 26 (H+1+S) of phi are not certain:
 no text of the algorithm was at hand.
 
 A scale multiplies all of the bonus, the term of V~ - V_ included.
@@ -35,7 +35,7 @@ class ORLC(Online):
 
     name = "orlc"
     reference = "Dann, Li, Wei, Brunskill 2019, Algorithm 1"
-    setting = "as here; known rewards"
+    setting = "fixed horizon; known rewards"
     guarantee = "policy certificates; O~(S A H^2/eps^2 + S^2 A H^3/eps) mistakes"
     constants = "unverified: those of psi, and the 26 of phi"
     rule = Rule(lower=LOWER_OF_PLAYED)

@@ -7,7 +7,7 @@
         learn from v: move the counts of that row, or of all, to n
 
 Between two plans nothing changes but v, so that these learners name the visits that may pass
-(`Phased.room`) and run in bulk. Each is a page: when a row is due, and with what it plans.
+(`Phased.room`) and run in bulk. Each is a short file: when a row is due, and with what it plans.
 
 Where transitions depend on the step, states are pairs (s, t): the S of all formulas is S H then.
 """
@@ -32,7 +32,7 @@ from ucfh.problem import Problem
 from ucfh.table import Table
 
 FULL = 2**61
-"""A row with so many visits changes nothing any more: counts have no room to double again."""
+"""A row with this many visits no longer changes anything: counts have no room to double again."""
 
 
 def next_doubling(n: Ints) -> Ints:
@@ -53,12 +53,12 @@ class Phased(Agent):
     Args:
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        episodes: how many it is told that there will be, K.
-        scale: shrinks bonus or radius, and numbers of visits by its square; 1: as they are.
+        episodes: K, the number of episodes, which it is told in advance.
+        scale: a factor of bonus or radius, its square one of numbers of visits; 1 changes nothing.
 
     Attributes:
         n, v: counts that it plans with, and counts since.
-        V: (H+1, S) what it promises itself; Q: (H, R) of pairs, for learners that keep those.
+        V: (H+1, S) its optimistic values; Q: (H, R) of pairs, for learners that keep those.
         rows: (H, S) the rows that its policy takes.
 
     """
@@ -67,9 +67,9 @@ class Phased(Agent):
     drops = False
     """Whether visits of a row that is due already, later in the same episode, are not counted."""
     by_stage = False
-    """Whether each step of an episode is counted on its own."""
+    """Whether each step of an episode is counted separately."""
     kept: tuple[str, ...] = ()
-    """Names of the arrays that a learner keeps besides its counts."""
+    """Names of the arrays that a learner keeps in addition to its counts."""
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -91,7 +91,7 @@ class Phased(Agent):
         self.plan()
 
     def prepare(self) -> None:
-        """Set up what a learner needs besides, before it plans for the first time."""
+        """Set up what else a learner needs, before it plans for the first time."""
 
     @abstractmethod
     def room(self) -> Ints:
@@ -146,12 +146,12 @@ class Phased(Agent):
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, and what a learner keeps besides; the plan follows from them."""
+        """Counts, and what else a learner keeps; the plan follows from them."""
         kept = {x: getattr(self, x).copy() for x in self.kept}
         return {**self.n.state("n"), **self.v.state("v"), **kept, "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what `state` gave, and plan."""
+        """Restore what `state` returned, and plan."""
         self.n.restore("n", state)
         self.v.restore("v", state)
         for x in self.kept:
@@ -161,7 +161,7 @@ class Phased(Agent):
 
 
 class Threshold(Phased):
-    """A learner for which m visits of a row are enough.
+    """A learner for which m visits to a row are enough.
 
     Attributes:
         m: how many; a radius c times as large is reached by c^2 times as many, so ``scale`` enters
@@ -176,7 +176,7 @@ class Threshold(Phased):
         self.m = max(1, ceil(self.scale**2 * self.enough()))
         if self.m > FULL:
             raise InputError(
-                f"{self.name} asks for {self.m:.3g} visits of a pair at epsilon = "
+                f"{self.name} needs {self.m:.3g} visits to a pair at epsilon = "
                 f"{self.epsilon:g}, more than 64-bit counts hold: pass a larger epsilon, or a "
                 f"scale of at most {0.99 * self.scale * (FULL / self.m) ** 0.5:.2g}"
             )

@@ -1,16 +1,16 @@
 """Posterior sampling: follow the optimum of a model drawn from what is believed.
 
 PSRL. Osband, Russo, Van Roy: (More) Efficient Reinforcement Learning via Posterior Sampling. NIPS
-2013 (arXiv 1306.0940). Setting: as here, with a prior over MDPs. Before every episode a row is
-drawn from Dirichlet(n(s,a,.) + prior) for each pair, and the optimal policy of that MDP is
+2013 (arXiv 1306.0940). Setting: fixed horizon, with a prior over MDPs. Before every episode a row
+is drawn from Dirichlet(n(s,a,.) + prior) for each pair, and the optimal policy of that MDP is
 followed. The theorem, E[regret] = O(H S sqrt(A T ln(S A T))) with T = K H, is in expectation under
 the prior, for every prior; here a Dirichlet with the same parameter for each successor, 1/C unless
 one is given.
 
 OPSRL. Tiapkin, Belomestny, Calandriello, Moulines, Munos, Naumov, Rowland, Valko, Menard:
 Optimistic Posterior Sampling for Reinforcement Learning with Few Samples and Tight Guarantees.
-NeurIPS 2022 (arXiv 2209.14414). Setting: episodic, known rewards, K announced. One more state pays
-r0 for ever; every pair is believed to have led there n0 times. J models are drawn from
+NeurIPS 2022 (arXiv 2209.14414). Setting: episodic, known rewards, K known. One more state pays
+r0 in every step; every pair is believed to have led there n0 times. J models are drawn from
 Dirichlet((n(s,a,.), n0)/kappa), and the best of them is planned with, pair by pair:
 
     Q_t = r + max_j p_j V_{t+1},  V_t = max Q_t, at most H - t
@@ -85,7 +85,7 @@ class PSRL(Sampler):
 
     name = "psrl"
     reference = "Osband, Russo, Van Roy 2013"
-    setting = "as here, with a prior over MDPs"
+    setting = "fixed horizon, with a prior over MDPs"
     guarantee = "E[regret] = O(H S sqrt(A T ln(S A T))), T = K H, under the prior"
     constants = "chosen: the prior"
 

@@ -2,7 +2,7 @@
 
 Jin, Allen-Zhu, Bubeck, Jordan: Is Q-learning Provably Efficient? NeurIPS 2018 (arXiv 1807.03765),
 Algorithms 1 and 2. Setting: episodic, stage-dependent (so one Q-value for each (t, s, a)), known
-rewards, K announced. With T = K H, iota = ln(S A T/delta) and n visits of (t, s, a), this one
+rewards, K known. With T = K H, iota = ln(S A T/delta) and n visits of (t, s, a), this one
 included:
 
     alpha_n = (H + 1)/(H + n)
@@ -41,7 +41,7 @@ class UCBH(EveryEpisode):
 
     name = "ucb-h"
     reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
-    setting = "episodic, stage-dependent; K announced"
+    setting = "episodic, stage-dependent; K known in advance"
     guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
     constants = "published: all but c; derived: c = 1"
     kept = ("Q", "V", "sums", "beta", "rows", "followed")

@@ -1,7 +1,7 @@
 """Every learner by name, and how to make one.
 
 A learner's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
-where it comes from, what it was made for, what is proved and whose constants it has; its
+where it comes from, what it was made for, what is proved and where its constants come from; its
 constructor takes
 
     (problem, epsilon, delta, episodes, scale=1.0, ...)
@@ -109,9 +109,10 @@ def make_agent(
 ) -> Agent:
     """A learner by its name, which may carry parameters: "psrl:prior=1".
 
-    ``scale`` goes to those that have something to scale (see `Agent.scale` of what is returned).
-    ``seed`` is that of its own randomness, if it has any. ``mdp`` is what it will run on; it is
-    told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting says so.
+    ``scale`` is passed to those that have something to scale (see `Agent.scale` of the result).
+    ``seed`` is the random seed of the learner itself, if it has one. ``mdp`` is what it will run
+    on; it is told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting
+    says so.
     """
     cls, choices = read_name(name)
     check_mdp(mdp)

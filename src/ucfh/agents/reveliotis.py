@@ -5,7 +5,7 @@ Discrete Event Dynamic Systems 17 (2007). Setting: episodes, a graph of states w
 *given* for each state, a policy that reaches it with probability at least q. No model is kept:
 
     for each state, those that can follow it first
-        reach it by its given policy, try each action n times, and go on by the actions fixed so far
+        reach it by its given policy, try each action n times, and continue as fixed so far
         fix the action of the best mean return
 
 Which action is best up to a difference Delta is decided as by Bechhofer's indifference zones, for
@@ -18,12 +18,12 @@ An action that is worse by Delta has the better mean of n with probability exp(-
 most (Hoeffding, 2n independent returns): no such action is ever fixed, with probability 1 - delta.
 So at most Delta is lost in each of H layers. A node is tried in A n_t/q episodes, in expectation.
 
-Carried to fixed horizons: a node is a pair (t, s) that can be reached. These have no cycles,
+Adapted to fixed horizons: a node is a pair (t, s) that can be reached. These have no cycles,
 whatever the problem, and where its own graph has none they are its states. Rewards are told, and
 count with their mean. The policies that reach the nodes, and with them the nodes and q, are given
 knowledge in this setting: they are computed from the MDP, and nothing else is taken from it. So
 what it earns while it learns says little about learning: where the way to a state is also the best
-way to earn, it begins with an optimal policy.
+way to earn rewards, it begins with an optimal policy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ucfh.planning import backward_induction
 from ucfh.problem import MDP, Problem
 
 AT_ONCE = 2**16
-"""At most so many steps are asked for in one go."""
+"""At most this many steps are asked for at a time."""
 
 
 def reaching(mdp: MDP, t: int, s: int) -> tuple[Ints, float]:
@@ -68,21 +68,21 @@ class Reveliotis(Agent):
     Args:
         problem: what it is told: the rewards.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        scale: n_t is multiplied by its square; 1 as derived.
-        mdp: from which policies that reach the nodes are computed.
+        scale: n_t is multiplied by its square; 1 changes nothing.
+        mdp: the model from which policies that reach the nodes are computed.
 
     Attributes:
-        reach: (H, S) with what probability each node is reached, if its policy is followed; the
+        reach: (H, S) the probability that each node is reached, if its policy is followed; the
             least that is not zero is q. Nodes of zero are left out.
         order: (k, 2) the nodes (t, s) where something has to be decided, as they are visited.
         tried, total: (rows,) how often each row was tried, and the sum of the returns.
-        fixed: (H, S) the rows that its policy takes by now.
+        fixed: (H, S) the rows that its policy takes so far.
 
     """
 
     name = "reveliotis"
     reference = "Reveliotis, Bountourelis 2007"
-    setting = "acyclic, and for each state a policy that reaches it; carried: states (t, s)"
+    setting = "acyclic, and for each state a policy that reaches it; adapted: states (t, s)"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta, once it is final"
     constants = "derived: n_t"
 
@@ -96,8 +96,8 @@ class Reveliotis(Agent):
     ) -> None:
         if mdp is None:
             raise InputError(
-                f"{self.name} has to be given a policy that reaches each state: pass mdp, from "
-                "which they are computed, or take ucfh (or phased-q, for a generative model)"
+                f"{self.name} needs a policy that reaches each state: pass mdp, from which these "
+                "are computed, or use ucfh (or phased-q, for a generative model)"
             )
         told = told_rewards(problem, self.name)
         self.problem, self.mdp = problem.by_stage(), mdp.by_stage()
@@ -161,7 +161,7 @@ class Reveliotis(Agent):
         self.policy = self.problem.table.policy_of(self.fixed)
 
     def _turn_to(self, t: int, s: int, row: int) -> None:
-        """Reach a node by its policy, take this row there, and go on as fixed."""
+        """Reach a node by its policy, take this row there, and continue as fixed."""
         self._row, rows = row, self.fixed.copy()
         rows[:t], _ = reaching(self.mdp, t, s)
         rows[t, s] = row
@@ -200,7 +200,7 @@ class Reveliotis(Agent):
         return {"tried": self.tried.copy(), "total": self.total.copy(), "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back the tries, and fix what they have decided."""
+        """Restore the tries, and fix what they have decided."""
         self.tried[:], self.total[:] = state["tried"], state["total"]
         self.updated = int(state["updated"])
         self._start()

@@ -1,4 +1,4 @@
-"""R-MAX, and Kakade's H-step R-MAX: what is not known is as good as can be.
+"""R-MAX, and Kakade's H-step R-MAX: what is not known is assumed to be as good as possible.
 
 R-MAX. Brafman, Tennenholtz: R-MAX - A General Polynomial Time Algorithm for Near-Optimal
 Reinforcement Learning. JMLR 3 (2002) 213-231. Setting: average reward in zero-sum stochastic games
@@ -7,17 +7,17 @@ Reinforcement Learning. JMLR 3 (2002) 213-231. Setting: average reward in zero-s
     K1 = max( ceil((4 S T Rmax/eps)^3), ceil(-6 ln^3(delta/(6 S A))) ) + 1   visits.
 
     loop
-        an unknown pair leads to a state that pays Rmax for ever; a known one has the row p^
+        an unknown pair leads to a state that always pays Rmax; a known one has the row p^
         follow an optimal T-step policy of that model until a pair becomes known
         on its K1-th visit a pair becomes known; later visits are not used
 
-Carried to fixed horizons: T = H, Rmax = 1, and eps/H for eps, as the paper's is one of averages; so
+Adapted to fixed horizons: T = H, Rmax = 1, and eps/H for eps, as the paper's is one of averages; so
 (4 S H^2/eps)^3. An unknown pair has Q_t = H-t+1, and a plan is kept until the episode's end.
 
 Kakade: On the Sample Complexity of Reinforcement Learning. PhD thesis, UCL, 2003, chapter 8.
-Setting: T-step values divided by T. It tells known states, all of whose actions were tried m times,
-from unknown ones, in which it takes the least-tried action ("balanced wandering") and which are
-worth 1 per step:
+Setting: T-step values divided by T. It separates known states, all of whose actions were tried m
+times, from unknown ones, in which it takes the least-tried action ("balanced wandering") and which
+are worth 1 per step:
 
     loop
         in known states play an optimal T-step policy of the model, in others the least-tried action
@@ -31,7 +31,7 @@ eps/H for eps, a = eps/(4 H^2) (an error of eps/4 on the sum) and delta' = delta
     m = ceil( (32 H^4/eps^2) (ln(2^S - 2) + ln(2 S A/delta)) )
 
 (The thesis has 8 S/a^2 ln(2 S/delta') samples, Lemma 8.5.5, which gives ten to forty times as many
-in small problems.) One state has but one row: m = 1.
+in small problems.) One state has only one row: m = 1.
 
 Tries of an unknown state's actions are balanced up to a factor of two: one that is least tried by
 its power of two is taken until its tries have doubled. So the policy changes S A log2(m) times, not

@@ -34,7 +34,7 @@ class UBEV(Online):
 
     name = "ubev"
     reference = "Dann, Lattimore, Brunskill 2017, Algorithm 1"
-    setting = "as here, by step; known rewards"
+    setting = "fixed horizon, transitions by step; known rewards"
     guarantee = "for all eps at once: O~(S^2 A H^4/eps^2) mistakes"
     constants = "published: phi; derived: its 18"
     rule = Rule(cap=NO_CAP, by_left=True, best_next=True)

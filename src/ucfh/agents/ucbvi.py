@@ -2,7 +2,7 @@
 
 Azar, Osband, Munos: Minimax Regret Bounds for Reinforcement Learning. ICML 2017 (arXiv 1703.05449,
 version 2), Algorithms 1 to 4. Setting: episodic, transitions that do not depend on the step (so
-counts are pooled over steps), known rewards in [0, 1], K episodes announced. With T = K H and
+counts are pooled over steps), known rewards in [0, 1], K known. With T = K H and
 L = ln(5 S A T/delta):
 
     Q_{k,h} = min( Q_{k-1,h}, H, r + p^ V_{k,h+1} + b ),  H where n = 0
@@ -13,7 +13,8 @@ L = ln(5 S A T/delta):
 With probability 1 - delta, V_{k,h} >= V*_h in all episodes, and with L' = ln(5 H S A T/delta) the
 regret is at most (Theorem 1, CH) 20 H^{3/2} L' sqrt(S A K) + 250 H^2 S^2 A L'^2, or (Theorem 2, BF)
 30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^{3/2} sqrt(K L'). All this is quoted as printed, and
-not proved here; the constants of the bounds, 2500 say, were not reproduced from the appendix.
+not proved here; the constants of the bounds, such as 2500, were not derived again from the
+appendix.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class UCBVI(Online):
 
     name = "ucbvi-ch"
     reference = "Azar, Osband, Munos 2017, Algorithm 3"
-    setting = "as here; K announced"
+    setting = "fixed horizon; K known in advance"
     guarantee = "regret <= 20 H^1.5 L' sqrt(S A K) + 250 H^2 S^2 A L'^2, as printed"
     constants = "published: the bonus"
     rule = Rule(cap=CAP_HORIZON, falling=True)
@@ -67,7 +68,7 @@ class UCBVIBernstein(UCBVI):
         }
 
     def crowding(self, visits: Floats) -> Floats:
-        """G of a next state that was visited so often."""
+        """G of a next state after that many visits."""
         S, A, H = self.S, self.A, float(self.H)
         with np.errstate(divide="ignore"):
             return np.minimum(100**2 * H**3 * S**2 * A * self.log_term**2 / visits, H**2)

@@ -39,16 +39,16 @@ class UCFH(Agent):
         problem: what the learner is told. Unknown rewards, an unknown start and transitions that
             depend on t are learned under the same guarantee: their confidence bounds take part
             in the union bound, and the constants grow accordingly (how, and why that suffices,
-            is told in `ucfh.theory.constants.constants_of`).
+            is in `ucfh.theory.constants.constants_of`).
         epsilon, delta: accuracy and failure probability, both in (0, 1].
         variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
             random.
-        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or to
-            measure their worth the printed one less a condition, "without-bernstein" say.
+        confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or, to
+            measure their effect, the printed one less a condition, such as "without-bernstein".
         m: replaces the constant m, for tests and studies. No guarantee then: ``episode_bound``
             is None.
-        stop: None: it never says that it is done. `ucfh.CertifiedUCFH` does, and takes other
+        stop: None: it never stops by itself. `ucfh.CertifiedUCFH` does, and takes other
             confidence sets and schedules.
 
     Attributes (besides those of `Agent`):
@@ -67,10 +67,10 @@ class UCFH(Agent):
 
     name = "ucfh"
     reference = "Dann, Brunskill 2015, Algorithm 1"
-    setting = "as here: episodic, stationary or stage-dependent; rewards known or not"
+    setting = "fixed horizon; stationary or stage-dependent; rewards known or not"
     guarantee = "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps"
     constants: Any = (  # hidden in instances by the numbers themselves
-        "published: m but for max(1, log log H), w_min and the sets; derived: the variant corrected"
+        "published: m (except max(1, log log H)), w_min, the sets; derived: the variant corrected"
     )
     box: Box
 
@@ -108,7 +108,7 @@ class UCFH(Agent):
             fits = 1.1 * epsilon * (self._cutoff / 2**62) ** 0.5
             remedy = f"pass at least {fits:.2g}" if fits <= 1 else "the problem is too large"
             raise InputError(
-                f"epsilon = {epsilon:g} asks for {self.constants.cutoff:.3g} visits of a pair, "
+                f"epsilon = {epsilon:g} needs {self.constants.cutoff:.3g} visits to a pair, "
                 f"more than 64-bit counts hold: {remedy}"
             )
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
@@ -202,7 +202,7 @@ class UCFH(Agent):
         return {**self.n.state("n"), **self.v.state("v"), "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back counts, and plan."""
+        """Restore the counts, and plan."""
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updated = int(state["updated"])

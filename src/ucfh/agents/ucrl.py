@@ -7,7 +7,7 @@ UCRL2. Jaksch, Ortner, Auer: Near-optimal Regret Bounds for Reinforcement Learni
         || p~ - p^ ||_1 <= sqrt( 14 S ln(2 A t_k/delta) / max(1, n) )
     follow that until v(s,a) >= max(1, n(s,a)) for the pair just visited; then n += v for all pairs
 
-The balls hold the truth but for a probability of delta/(15 t_k^6). Theorem 2: regret at most
+The balls hold the truth except with probability delta/(15 t_k^6). Theorem 2: regret at most
 34 D S sqrt(A T ln(T/delta)) with probability 1 - delta.
 
 Auer, Ortner: Logarithmic Online Regret Bounds for Undiscounted Reinforcement Learning. NIPS 19
@@ -17,14 +17,14 @@ probability of a next state; a round ends when some width has fallen below half 
 
     |p~(s'|s,a) - p^| <= conf = min(1, sqrt( ln(4 t^5 S^2 A) / (2 n) ))
 
-The truth lies within but for a probability of t^-4/2. (Neither text was at hand: the width is
+The truth lies within except with probability t^-4/2. (Neither text was at hand: the width is
 quoted from memory, and its probability follows from Hoeffding's inequality.) Theorem 1 (2007):
 expected regret O(log T); the first paper's PAC form is O~(S^10 A H^7/eps^3). It is told neither
 epsilon nor delta.
 
 UCRL-gamma. Lattimore, Hutter: PAC Bounds for Discounted MDPs. ALT 2012, 320-334; TCS 558 (2014)
 125-143. Setting: discounted, stationary, known rewards, at most two successors of a pair (C = 2).
-UCFH is made after it. With H for 1/(1-gamma):
+UCFH is modelled on it. With H for 1/(1-gamma):
 
     w_min = eps/(4 H S),  U_max = S A log2(S H/w_min)
     delta_1 = delta/(2 U_max),  L1 = ln(2/delta_1)
@@ -34,10 +34,10 @@ UCFH is made after it. With H for 1/(1-gamma):
     H ln(8 S H/eps) steps, in which the same policy is followed
 
 The structure is certain; the 1280 of m, delta_1 and the bases of the logarithms (2 in U_max, e in
-all others) are quoted from memory of the printed version, not seen again, and an earlier version on
+all others) are quoted from memory of the printed version, not checked, and an earlier version on
 arXiv has others. ``scale`` c takes c^2 L1 for L1.
 
-Carried to fixed horizons, all three: planning is exact (fixed-horizon extended value iteration);
+Adapted to fixed horizons, all three: planning is exact (fixed-horizon extended value iteration);
 what ends a round is tested after each episode; t = 1 + steps so far; rewards are known, so sets for
 those are left out; the delay is ceil(ln(8 S H/eps)) episodes. A ball or box is about the row itself
 and holds for whatever is planned with it, so optimism carries over as it is. The theorems do not:
@@ -136,7 +136,7 @@ class AuerOrtner(BoxLearner, UCRL2):
     def room(self) -> Ints:
         """A pair is due when its width has fallen below half of what it was.
 
-        The logarithm grows with t, which can only put that off: a pair that has all the visits
+        The logarithm grows with t, which can only delay that: a pair that has all the visits
         that were asked for is asked for more.
         """
         n, v = self.n.visits[:-1], self.v.visits[:-1]
@@ -170,8 +170,8 @@ class UCRLGamma(BoxLearner):
         if most > 2:
             row = table.name_of(int(table.lengths[:-1].argmax()))
             raise InputError(
-                f"{self.name} is for at most two successors of a pair, and {row} has {most}: take "
-                "ucfh, which is made after it for any number"
+                f"{self.name} is for at most two successors of a pair, but {row} has {most}: use "
+                "ucfh, which extends it to any number"
             )
         self.w_min = self.epsilon / (4 * H * S)
         self.u_max = self.update_bound = S * self.A * log2(S * H / self.w_min)
@@ -183,8 +183,8 @@ class UCRLGamma(BoxLearner):
         self.cutoff = S * self.m * H
         if self.cutoff > FULL:
             raise InputError(
-                f"epsilon = {self.epsilon:g} asks for {self.cutoff:.3g} visits of a pair, more "
-                "than 64-bit counts hold: pass a larger one"
+                f"epsilon = {self.epsilon:g} needs {self.cutoff:.3g} visits to a pair, more "
+                "than 64-bit counts hold: pass a larger epsilon"
             )
         self.delay = ceil(log(8 * S * far))
         self.waiting = np.array([-1, 0])

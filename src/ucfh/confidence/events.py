@@ -10,9 +10,9 @@ from ucfh.problem import Problem
 
 
 def possible(problem: Problem) -> Bools:
-    """(H, S) which states an episode may be in at each step, by what was told.
+    """(H, S) which states an episode may be in at each step, given what was told.
 
-    Without stages the states of one step settle those of the next. So when they are those of an
+    Without stages the states of one step determine those of the next. So when they are those of an
     earlier step, all that follows is a repetition: that step is the last power of two (Brent).
     """
     table, H = problem.table, problem.horizon

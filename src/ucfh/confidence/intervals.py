@@ -48,7 +48,7 @@ ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Bounds that a learner believes.
+    """The confidence bounds of a learner.
 
     Attributes:
         lo, hi: (entries,) of transition probabilities.
@@ -100,7 +100,7 @@ def confidence_set(
     """The hull of the printed set, for arrays p^ and n of any shapes that broadcast.
 
     ``without`` names a condition to leave out, "hoeffding", "bernstein" or "deviation". What is
-    left holds the truth at least as likely, and shows what that condition is good for.
+    left holds the truth at least as likely, and shows what that condition contributes.
 
     >>> lo, hi = confidence_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
     >>> print(lo.round(4), hi.round(4))

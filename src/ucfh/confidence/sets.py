@@ -39,7 +39,7 @@ from ucfh.table import Rewards
 AT_DOUBLINGS = ("paper", "kl", "l1")
 ALWAYS = ("kt", "kl-ball", "kt-ball")
 PREFERENCE = 1e-10
-"""How much less a visited action seems to earn per rank, so that ties go to the least visited."""
+"""The reward taken off a visited action per rank, so that ties go to the least visited."""
 
 
 class Sets:
@@ -175,7 +175,7 @@ class Sets:
         return policy, max(self._at_start(V, n, -1.0) - slack, 0.0)
 
     def _preferring_the_unvisited(self, told: Rewards, n: Counts) -> tuple[Rewards, float]:
-        """Rewards less next to nothing, more so for actions visited more; and what that costs."""
+        """Rewards reduced by a tiny amount, more for actions visited more; and what that costs."""
         table = self.problem.table
         visits = n.visits[:-1].reshape(table.stages, table.pairs)
         order = np.lexsort((visits.sum(0), table.state))

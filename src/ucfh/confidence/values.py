@@ -1,6 +1,6 @@
 """The tightest bounds known here on V*, on what a policy earns, and on the difference of the two.
 
-All of them hold at every time at once, whatever decides what is sampled and when to stop. They
+All of them hold at all times at once, however samples are chosen and whenever one stops. They
 rest on one fact. For draws of a row p and a function f fixed in advance, a universal portfolio of
 two assets (cash, and a bet against p f being as large as mu) is a martingale under p f = mu. By
 Ville's inequality and its regret reg(n), with probability 1 - delta,
@@ -23,14 +23,14 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
 3. What a policy earns, from episodes. Freeze a policy, the j-th; let later episodes follow it, and
    score each by its reward or, if it leaves the policy, by its reward until then plus a leaving
    value: a bound from below (by 1) on what the policy would still have earned. While the leaving
-   values are right, scores have conditional mean at most V^pi; and they are at least 0. To bet on
-   them is a losing game for v >= V^pi, if the score of an episode whose leaving values are too
-   high is replaced by 0. That is fair, as it is decided before the episode begins; nobody can
-   carry it out, and nobody has to: where 1 holds, no score is replaced. Which episodes are scored
-   is decided before they begin, too. There is no union over states. As all
-   scores are at hand, the wealth of bets on them, sum_k w_k prod_i (1 + 2^-k (X_i/v - 1)) with
-   weights w_k = 1/((k+1)(k+2)), is computed and not bounded by its regret: V^pi >= the largest v
-   at which it reaches j(j+1)/delta.
+   values are right, scores have conditional mean at most V^pi; and they are at least 0. Betting
+   on them is a losing game for v >= V^pi, if the score of an episode whose leaving values are too
+   high is replaced by 0. That is allowed, as it is decided before the episode begins; it cannot be
+   done in practice, and need not be: where 1 holds, no score is replaced. Which episodes are scored
+   is decided before they begin, too. There is no union over states. As all scores are at hand, the
+   wealth of bets on them, sum_k w_k prod_i (1 + 2^-k (X_i/v - 1)) with weights
+   w_k = 1/((k+1)(k+2)), is computed and not bounded by its regret: V^pi >= the largest v at which
+   it reaches j(j+1)/delta.
 
 4. The difference. With D = V* - V^pi, for pi greedy in the empirical model, and b any action,
 
@@ -63,8 +63,8 @@ contradict each other where an episode may be (U < L, or D < 0) refute, at level
 assumed: `Bounds.crossing` says so. Bounds are rounded outward: the mean of a row by its kernel, the
 sums over the steps at the start, by `Best.rounding`.
 
-All this is one family of bounds, over one sequence of counts. Another one over the same data, made
-apart, has a delta of its own.
+All this is one family of bounds, over one sequence of counts. Another one over the same data,
+computed separately, has a delta of its own.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ from ucfh.problem import Problem
 from ucfh.table import Table
 
 IDEAS = ("sparse", "fixed", "scores", "difference", "overlap", "directed")
-"""What can be switched off, to measure its worth: 1 to 5 and 7 above."""
+"""What can be switched off, to measure its effect: 1 to 5 and 7 above."""
 
 SHARES = {"above": 0.5, "below": 0.1, "all": 0.25, "scores": 0.15, "rewards": 0.1}
-"""How delta is split; what is not needed is shared out among the others."""
+"""How delta is split; what is not needed is divided among the others."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Bounds:
 
 
 class Best:
-    """The bounds, from counts that grow: what held before still does, and is made use of.
+    """The bounds, from counts that grow: what held before still does, and is used.
 
     Args:
         problem: what the learner is told.
@@ -369,7 +369,7 @@ class Best:
         return max(0.0, float(lower_mean(x, times, self.price_of_scores(j))) - self.rounding)
 
     def robust(self, counts: Counts) -> tuple[Any, float]:
-        """The policy (H, S) that is certain to earn most, by 1, and how much at the start."""
+        """The policy (H, S) of the highest guaranteed value, by 1, and that value at the start."""
         table: Table = self.problem.table
         H = self.problem.horizon
         V = np.zeros((H + 1, table.states))

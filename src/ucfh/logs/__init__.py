@@ -1,1 +1,1 @@
-"""Logs of episodes that really happened, read into counts."""
+"""Logs of episodes, read as counts."""

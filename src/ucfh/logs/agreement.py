@@ -1,12 +1,12 @@
 """Whether a log can come from a model.
 
-A learner that begins with a log and goes on in a model mixes two tasks if it cannot. Take a row of
-the table, its probabilities p as the model has them, and c_j of n outcomes in the log. If the log
+A learner that begins with a log and continues in a model mixes two tasks if not. Take a row of the
+table, its probabilities p as the model has them, and c_j of n outcomes in the log. If the log
 came from the model, the mixture of likelihoods of `ucfh._kernels.mixtures` over that of p would be
 a martingale of mean one, whoever chose the actions. So would the mean of these ratios over R rows;
-by Ville's inequality, no row's ratio ever exceeds R/alpha, but with probability alpha. Its
+by Ville's inequality, no row's ratio ever exceeds R/alpha, except with probability alpha. Its
 logarithm is n KL(p^, p) - excess. For rewards that the learner is not told, with mean x of n in the
-log and mu in the model, it is n kl(x, mu) - reg(n) at least.
+log and mu in the model, it is at least n kl(x, mu) - reg(n).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ROUNDED = 1e-9
 """Sums of rewards, and means in a model, are right up to this."""
 
 ALPHA = 0.01
-"""With this probability a log that came from the model is said not to."""
+"""The probability that a log which came from the model is said not to."""
 
 
 def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPHA) -> str | None:
-    """How counts of a log contradict a model, in words; None if they need not.
+    """How counts of a log contradict a model, in words; None if they do not.
 
     Args:
         counts: over the table of ``problem``, what the learner is told.
@@ -60,16 +60,16 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
     if paid.max() > followed.max():
         row = int(paid.argmax())
         mean, n = counts.rewards[row] / counts.visits[row], counts.visits[row]
-        return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) and {mu[row]:.3g} in the model"
+        return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) but {mu[row]:.3g} in the model"
     row = int(followed.argmax())
     at, n = table.entries_of(row), counts.visits[row]
     share = counts.successors[at] / n
     j = int(np.abs(share - p[at]).argmax())
     state = str(states.label(int(table.indices[at][j])))
-    what = f"state {state!r} is where an episode begins"
+    what = f"an episode begins in state {state!r}"
     if row != table.start:
         what = f"after {pair(row)}, state {state!r} follows"
-    return f"{what} in {share[j]:.1%} of {n} cases in the log, and in {p[at][j]:.1%} in the model"
+    return f"{what} in {share[j]:.1%} of {n} cases in the log, but in {p[at][j]:.1%} in the model"
 
 
 def _by_successors(counts: Counts, table: Table, p: Floats) -> Floats:
@@ -85,7 +85,7 @@ def _by_rewards(counts: Counts, mu: Floats) -> Floats:
     """(rows - 1,) the same of rewards, whose means are mu (rows - 1,) in the model."""
     n = np.maximum(counts.visits[:-1], 1)
     x = np.clip(counts.rewards[:-1] / n, 0.0, 1.0)
-    # the nearest to x of the means that rounding may have made mu of
+    # the mean nearest to x among those that rounding may have turned into mu
     mu = np.clip(np.clip(x, mu - ROUNDED, mu + ROUNDED), 0.0, 1.0)
     ratio = n * (_entropy(x, mu) + _entropy(1 - x, 1 - mu)) - portfolio_regret(n)
     return np.where(counts.visits[:-1] > 0, ratio, 0.0)

@@ -1,6 +1,6 @@
-"""Rows of a log in batches, which every format is read into.
+"""Rows of a log in batches, whatever its format.
 
-What cannot be read is handed on too, as a broken row with its line: nothing is dropped here.
+What cannot be read is passed on too, as a broken row with its line: nothing is dropped here.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def pick(there: Sequence[str], names: dict[str, str]) -> dict[str, int]:
     found = {}
     for column, name in names.items():
         if there.count(name) > 1:
-            raise InputError(f"the column {name!r} is there twice: rename one of the two")
+            raise InputError(f"the column {name!r} appears twice: rename one of the two")
         if name in there:
             found[column] = there.index(name)
         elif (column, name) != ("done", "done"):
             which = f'--columns {column}=NAME (columns={{"{column}": "NAME"}})'
-            raise InputError(f"{unknown('column', name, there)}; say which it is by {which}")
+            raise InputError(f"{unknown('column', name, there)}; name it with {which}")
     return found
 
 
@@ -105,7 +105,7 @@ def lines_of(file: IO[bytes], begun: bytes = b"") -> Iterator[bytes]:
 
 
 def not_utf8(number: int, line: bytes) -> InputError:
-    """A line is not text in UTF-8. A log of which half is read is another log: none of it is."""
+    """A line is not text in UTF-8. Half of a log is another log, so none of it is read."""
     likely = "latin-1"
     with suppress(UnicodeDecodeError):
         line.decode("cp1252")

@@ -25,7 +25,7 @@ def read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
     """The rows of an open file; ``names`` are those of the wanted columns in it."""
     head = next(lines_of(file), b"")
     if head.startswith(GZIP):
-        raise InputError("it is gzip: call it .csv.gz")
+        raise InputError("it is gzip: name it .csv.gz")
     if b"\0" in head:
         raise not_utf8(1, head)
     if b"\r" in head.rstrip(b"\r\n"):
@@ -35,13 +35,13 @@ def read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
     except UnicodeDecodeError:
         raise not_utf8(1, head) from None
     except csv.Error:
-        raise InputError("line 1 must name the columns, with commas between them") from None
+        raise InputError("line 1 must name the columns, separated by commas") from None
     there = [name.strip() for name in there]
     if not there:
         raise InputError("it is empty: line 1 must name the columns")
     for mark, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(there) == 1 and mark in there[0]:
-            raise InputError(f"its columns are divided by {name}: save it with commas")
+            raise InputError(f"its columns are separated by {name}: save it with commas")
     at, width = pick(there, names), len(there)
     line, rest = 1, b""
     while data := file.read(CHUNK):
@@ -49,7 +49,7 @@ def read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
         end = data.rfind(b"\n") + 1
         data, rest = data[:end], data[end:]
         if data.count(b'"') % 2 or len(rest) > MAX_LINE:
-            # a value in quotes goes on after a line break: only a parser of all the rest can tell
+            # a value in quotes continues after a line break: only a parser of all the rest can tell
             lines = chain(BytesIO(data), lines_of(file, rest))
             yield from collect(_parse_csv(lines, line, width, at), at)
             return
@@ -104,7 +104,7 @@ def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] 
 
 
 class _Commas(dict[str, str]):
-    """Values with their commas back, each worked out once."""
+    """Values with their commas restored, each computed once."""
 
     def __missing__(self, value: str) -> str:
         self[value] = shown = value.replace(chr(HIDDEN[0]), ",")
@@ -116,7 +116,7 @@ def _parse_csv(
 ) -> Iterator[tuple[int, Sequence[Any] | str]]:
     """The line and the values of each row, or why it cannot be read; ``before``: lines before."""
     tail = []
-    taken: list[str] = []  # the lines of a row: more than one, where a value in quotes goes on
+    taken: list[str] = []  # the lines of a row: more than one, where a value in quotes continues
 
     def whole() -> Iterator[str]:
         for number, line in enumerate(lines, before + 1):
@@ -147,7 +147,7 @@ def _parse_csv(
         if len(row) == width:
             yield line, [row[j] for j in at.values()]
         elif row:
-            yield line, f"it has {len(row)} values, and line 1 names {width} columns"
+            yield line, f"it has {len(row)} values, but line 1 names {width} columns"
     if tail:
         yield before + reader.line_num + 1, CUT
 
@@ -158,6 +158,6 @@ def _check_quotes(last: int, lines: list[str], width: int, t: int) -> None:
     like_rows = [len(x) >= width and x[t].strip().isdigit() for x in values]
     if like_rows[0] and any(like_rows[1:]):
         raise InputError(
-            f"line {last - len(lines) + 1} opens a quote that goes on to line {last}, over other "
-            "rows: close it, or leave it out"
+            f"line {last - len(lines) + 1} opens a quote that continues to line {last}, over "
+            "other rows: close it, or leave it out"
         )

@@ -1,4 +1,4 @@
-"""The checks of a log, episode by episode; `ucfh.logs.reading` says why they are these."""
+"""The checks of a log, episode by episode; `ucfh.logs.reading` gives the reasons."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ class Episodes:
 
     Attributes:
         counted: how many of the rows are counted.
-        losses: how many rows and episodes there were, how many are lost, and of what.
+        losses: how many rows and episodes there were, how many are lost, and where.
         longest: the number of steps of the longest episode, counted or not, as far as its rows
             can be read and follow one another.
-        went_on: states that some row, counted or not, has as its state.
+        went_on: states from which some row, counted or not, continues.
         not_done, done_in: states in which some row arrived that is not done, and one that is.
         going_on: pairs (s, a) of rows that are not done. ending: (s, a, s') of rows that are.
         ends: how episodes ended that were not left at a fault: by (done, number of steps, last
@@ -227,7 +227,7 @@ class Episodes:
         self._cause, self._torn = int(cause[-1]), bool(torn[-1])
 
     def _remember(self, steps: _Steps, cause: Ints, torn: Bools) -> None:
-        """Keep what the first n rows show besides counts.
+        """Keep what the first n rows show in addition to counts.
 
         cause (n,) is what each one's episode was left for; torn (n,) whether its rows have ceased
         to follow one another.
@@ -281,17 +281,17 @@ class Episodes:
         if kind == Kind.ACTION and steps.a[i] >= 0:
             return f"{show('state')} has no {show('action')}"
         if kind == Kind.MISMATCH:
-            return f"{show('next_state')}, and then {show('state', i + 1)}"
+            return f"{show('next_state')}, but the next row has {show('state', i + 1)}"
         paid = show("reward") if "reward" in rows.values else ""
         return {
-            Kind.REPEAT: f"{show('episode')} was there before, with others in between",
-            Kind.AFTER: f"{show('t')} comes after the end",
-            Kind.T: f"{show('t')} where {steps.due[i] + self.first} is due",
-            Kind.LONG: f"{show('t')} in a horizon of {tally.horizon}",
-            Kind.STATE: f"{show('state')} is none of {every}",
-            Kind.START: f"{show('state')} is none of those where the problem begins",
-            Kind.ACTION: f"{show('action')} is none of the {len(tally.actions.index)} actions",
+            Kind.REPEAT: f"{show('episode')} appeared before, with others in between",
+            Kind.AFTER: f"{show('t')} comes after the end of the episode",
+            Kind.T: f"{show('t')} where {steps.due[i] + self.first} is expected",
+            Kind.LONG: f"{show('t')} is beyond the horizon of {tally.horizon}",
+            Kind.STATE: f"{show('state')} is not one of {every}",
+            Kind.START: f"{show('state')} is not one in which the problem begins",
+            Kind.ACTION: f"{show('action')} is not one of the {len(tally.actions.index)} actions",
             Kind.REWARD: paid,
             Kind.RANGE: paid,
-            Kind.NEXT_STATE: f"{show('next_state')} is none of {every}",
+            Kind.NEXT_STATE: f"{show('next_state')} is not one of {every}",
         }[Kind(kind)]

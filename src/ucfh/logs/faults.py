@@ -1,4 +1,4 @@
-"""What can be wrong with a log, and how it is told."""
+"""What can be wrong with a log, and how it is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HARMLESS = (Kind.CUT, Kind.LONG)
 """Rows are left out by what is known before their outcome, or are the last of the log."""
 
 REFUTING = (Kind.START, Kind.RANGE, Kind.EXCLUDED)
-"""Rows that cannot be, if what is told or assumed is right: either they are wrong, or that is."""
+"""Rows that contradict what is told or assumed: either they are wrong, or that is."""
 
 _TEXTS = {
     Kind.LINE: (
@@ -45,30 +45,30 @@ _TEXTS = {
     ),
     Kind.CUT: (
         "the log ends within an episode or a line",
-        "if that is all, end the last line with a line break and declare the horizon that it has",
+        "if the log is complete, end its last line with a line break and declare the horizon",
     ),
     Kind.REPEAT: (
-        "an episode comes up again after others",
-        "sort by episode and t, and give every episode an id of its own",
+        "an episode appears again after others",
+        "sort by episode and t, and give every episode its own id",
     ),
-    Kind.AFTER: ("a step after the end of an episode", "begin another episode there"),
+    Kind.AFTER: ("a step after the end of an episode", "begin a new episode there"),
     Kind.T: (
         "t does not count the steps",
         "sort by episode and t, and count every step from 0, or all from 1",
     ),
     Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
-    Kind.START: ("an episode cannot begin there", "correct it, or do not tell the problem's start"),
+    Kind.START: ("an episode cannot begin there", "correct it, or leave the problem's start out"),
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),
-    Kind.REWARD: ("a reward is not a number", "write a number, with a point and no unit"),
+    Kind.REWARD: ("a reward is not a number", "write a number with a decimal point and no unit"),
     Kind.RANGE: (
-        "a reward is outside of [0, 1]",
-        "rescale all of them, by the least and the largest that are possible",
+        "a reward is outside [0, 1]",
+        "rescale all rewards, by the smallest and the largest possible one",
     ),
     Kind.NEXT_STATE: ("an unknown next_state", "declare it, or correct it"),
     Kind.EXCLUDED: (
         "a next_state that the problem excludes",
-        "correct it, or do not tell the problem's successors",
+        "correct it, or leave the problem's successors out",
     ),
     Kind.MISMATCH: (
         "a next_state is not the state of the next step",
@@ -76,11 +76,11 @@ _TEXTS = {
     ),
     Kind.SHORT: (
         "an episode is shorter than the horizon",
-        "log every step, and say done where the task was over",
+        "log every step, and set done where the task was over",
     ),
     Kind.DONE: (
-        "done in a state from which other episodes go on",
-        "call the end by a next_state of its own",
+        "done in a state from which other episodes continue",
+        "give the end its own next_state",
     ),
 }
 
@@ -99,7 +99,7 @@ class Fault:
         example: what is wrong in the first of them.
         remedy: what can be done about it.
         harmless: whether bounds from the counts hold in spite of it.
-        refutes: whether it cannot be, if the problem is as told.
+        refutes: whether it contradicts the problem.
 
     """
 

@@ -15,7 +15,7 @@ from ucfh._support.arrays import Bools, Floats, Ints
 MISSING, UNKNOWN = -1, -2
 """Codes of a value that is not there, and of one that means nothing here."""
 MOST_SHOWN = 60
-"""Letters of a value in a message."""
+"""The most letters of a value in a message."""
 MOST_KEPT = 10**5
 """How many values of a column are remembered: it may hold another one in every row."""
 
@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
 
 
 class Codes(dict[Any, int], ABC):
-    """The number of each value of a column, worked out once."""
+    """The number of each value of a column, computed once."""
 
     def of(self, column: list[Any]) -> Ints:
         """(n,) the numbers of n values."""
@@ -78,7 +78,7 @@ class NameCodes(Codes):
         if isinstance(declared, int):
             declared = map(str, range(declared))
         self.index = {name: i for i, name in enumerate(declared or ())}
-        # a number that is nobody's name is the number of a state, as in other files
+        # a number that is not a name is the number of a state, as in other files
         self._numbers = {str(i): i for i in range(len(self.index))}
 
     def find(self, value: Any) -> int:
@@ -104,7 +104,7 @@ class Times(Codes):
 
 
 class Flags(Codes):
-    """Whether an episode is over: 1 or 0. No value says no."""
+    """Whether an episode is over: 1 or 0. No value means no."""
 
     def find(self, value: Any) -> int:
         """1, 0, or `UNKNOWN`."""
@@ -112,7 +112,7 @@ class Flags(Codes):
 
 
 class Numbers(dict[Any, float]):
-    """Rewards. To look up the few that come up again and again is faster than to read them."""
+    """Rewards. Looking up the few that repeat is faster than reading each."""
 
     def of(self, column: list[Any]) -> Floats:
         """(n,) the numbers of n values, NaN where one is none."""
@@ -139,7 +139,7 @@ class EpisodeIds:
     """Which episodes have been met: exact for numbers, by a 64-bit hash for other ids.
 
     The latest are kept in a set; all others as runs of consecutive numbers, sorted. So episodes
-    that are counted up take no memory to speak of, others 16 bytes each.
+    that are counted up take almost no memory, others 16 bytes each.
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
-"""What a log lost: rows that cannot be counted, perhaps because of what they would show.
+"""The losses of a log: rows that cannot be counted, perhaps because of what they would show.
 
-A few lost rows can be assumed away: k lost of n outcomes of a pair move their mean by k/n at most,
-which for five or less is about what its bound allows for anyway. Where more are lost, what is left
+A few lost rows can be neglected: k lost of n outcomes of a pair move their mean by at most k/n,
+which for five or fewer is about what its bound allows anyway. Where more are lost, what is left
 may describe another task than the one that was logged; see `ucfh.logs.reading`. So there is a limit
 for the rows of the log, for its episodes, and for the rows of each step, state, action and pair: a
-reward out of range in the last of 250 steps is but one row in 250, and all that the log is about.
+reward out of range in the last of 250 steps is only one row in 250, and all that the log is about.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from ucfh._support.arrays import Bools, Ints
 
 FEW = 0.005
-"""The share of rows that may be lost without being asked: a few in a thousand."""
+"""The share of rows that may be lost without `accept_losses`: a few in a thousand."""
 FEW_EPISODES = 2 * FEW
 """The share of episodes that may be left at a fault: half of their rows are lost, on average."""
 PART, LEAST = 0.05, 5
-"""The share that may be lost of one step, state, action or pair; so few may always be."""
+"""The share that may be lost of one step, state, action or pair; and the number that always may."""
 
 
 class Part(NamedTuple):
@@ -71,7 +71,7 @@ class Losses:
         self.gone_of_pair.update(zip(state[known].tolist(), action[known].tolist(), strict=True))
 
     def are_few(self, counted: Callable[[int, int], int]) -> bool:
-        """Whether they can be assumed away; counted(s, a) is how many rows of a pair are."""
+        """Whether they can be neglected; counted(s, a) is how many rows of a pair are."""
         few = self.lost <= FEW * self.rows and self.spoilt <= FEW_EPISODES * self.episodes
         return few and self.worst(counted) is None
 

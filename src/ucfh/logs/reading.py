@@ -1,36 +1,36 @@
-"""Logs of what happened, by whatever policy, as counts over a problem's table.
+"""Logs of episodes, collected by any policy, as counts over a problem's table.
 
 Which rows may be counted? Bounds from counts rest on this: given all that happened before, and
 that a pair (s, a) is counted once more, its next state is drawn from p(.|s, a). It holds for any
 choice of what to count that does not look at the outcome, nor at anything after it. So
 
 - the policy that chose the actions may be anything that does not know the future;
-- the log may end whenever it likes, even because of what it shows, and lose its last line: the
+- the log may end at any time, even because of what it shows, and lose its last line: the
   outcomes of each pair are then a beginning of all its outcomes, and bounds that hold at all times
   hold for every beginning. That is so for one episode after another. Of episodes side by side,
   written when they are over, an end loses the slow ones, perhaps for what happened in them;
-- an episode is counted up to its first fault and left there. To leave out all of it because of
-  what is wrong later in it would be a choice by outcome; to count it up to there is not;
+- an episode is counted up to its first fault and left there. Leaving all of it out because of
+  what is wrong later in it would be a choice by outcome; counting it up to there is not;
 - a step after the horizon is left out before its outcome is seen, and the rest of the episode with
-  it: nothing is lost but data (`Fault.harmless`). So would an action be that is none of the
-  problem's, if its name were known before its outcome; logs call some by what came of them;
+  it: only data are lost (`Fault.harmless`). The same would hold for an action that the problem
+  does not have, if its name were known before its outcome; some logs name actions by outcome;
 - where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
-  it may be because of what happened. No reader can know. The bounds then hold only if it is not
-  so, and `Log.assumptions` says it. A log that lost more than a few rows in a thousand so, or many
-  of one step, state, action or pair (`ucfh.logs.losses`), is refused unless that is asked for: it
-  has lost its point, as when every exam pays 90 where rewards end at 1. So is one with rows that
-  the problem excludes, of whatever number: they are left out because of their outcome;
-- where an episode stops short, what was seen is counted, and the same assumed of what was not; so
-  where one is done in a state from which others go on. More than a few such are refused, too.
+  it may be because of what happened. No reader can know. The bounds then hold only if it is
+  not, and `Log.assumptions` says so. A log that lost more than a few rows in a thousand so, or many
+  of one step, state, action or pair (`ucfh.logs.losses`), is refused unless `accept_losses`: it no
+  longer shows the task, as when every exam pays 90 where rewards end at 1. So is one with rows that
+  the problem excludes, however few: they are left out because of their outcome;
+- where an episode stops short, what was seen is counted, and the same assumed of what was not;
+  also where one is done in a state from which others continue. More than a few are refused, too.
   "done" says that the task was over, so the last state is terminal; but a state from which any
-  row goes on, counted or not, is not taken to be. At the horizon every episode is over, and done
-  says little: a state that is reached there alone is taken to be terminal if all say so, unless
-  done seems to mean that time is up: it is said of states that go on, too, or after a state and
+  row continues, counted or not, is not taken to be. At the horizon every episode is over, and done
+  says little: a state that is reached only there is taken to be terminal if all rows say so, unless
+  done seems to mean that time is up: it is said of states that continue, too, or after a state and
   an action after which it is not said at other steps.
 
 States, actions and the horizon may be declared. What is not, and whether t begins with 1, is what
-the log shows, in any row that can be read, counted or not: a state too many costs data, one too few
-costs validity, and a step too few makes it another task.
+the log shows, in any row that can be read, counted or not: one state too many costs data, one too
+few costs validity, and one step too few makes it another task.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from ucfh.logs.tally import ShownTally, ToldTally
 from ucfh.problem import MDP, Problem, as_problem
 
 PEEK = 1000
-"""In how many rows is looked for a step 0."""
+"""The number of rows that are searched for a step 0."""
 MOST_DECLARED = 10**5
-"""How many states or actions may be declared: a table of all transitions is no larger."""
+"""The most states or actions that may be declared: no table of all transitions has more."""
 MOST_NAMED = 5
 """How many terminal states are named."""
 
@@ -108,18 +108,18 @@ def read_log(
     """Count what a log shows; the module says which rows count, docs/howto/logs.md the format.
 
     Args:
-        path: a .csv, .jsonl or .parquet file; the first two also zipped, as .csv.gz.
-        problem: what is known of the task. Without it, a problem with unknown rewards and
+        path: a .csv, .jsonl or .parquet file; the first two also compressed, as .csv.gz.
+        problem: what is known about the task. Without it, a problem with unknown rewards and
             start, in which any state may follow any other, made of what the log shows and
             what is declared below.
         columns: names of columns where they differ, such as {"state": "s"}.
         states, actions: their names, or how many there are, if they are called 0, 1, ...
         horizon: H; without it, the length of the longest episode, counted or not.
         stage_dependent: whether transitions and rewards may depend on t.
-        encoding: of the text, such as "cp1252"; None: UTF-8.
+        encoding: that of the text, such as "cp1252"; None: UTF-8.
         strict: whether to raise at the first fault.
-        accept_losses: whether to go on where more than a few rows are lost, or rows contradict
-            the problem; `Log.assumptions` then says what was.
+        accept_losses: whether to continue where more than a few rows are lost, or rows contradict
+            the problem; `Log.assumptions` then says which.
         progress: called now and then with the share of the file that was read.
 
     """
@@ -136,7 +136,7 @@ def read_log(
         if told.rewards is not None:
             del names["reward"]
     else:
-        raise InputError("the problem tells states, actions, horizon and stages: leave them out")
+        raise InputError("the problem has states, actions, horizon and stages: leave them out")
     faults = Faults("row" if kind_of(path) == ".parquet" else "line")
     with open_bytes(path) as file, naming(path):
         batches = read_batches(file, path, names, encoding)
@@ -208,10 +208,10 @@ def _refuse(faults: Faults) -> None:
 
 
 def _terminal(tally: ToldTally | ShownTally, reader: Episodes, horizon: int) -> list[int]:
-    """States that end the episode: as told; or those that did, where no row goes on.
+    """States that end the episode: as told; or those that did, from which no row continues.
 
-    At the horizon, they did if all say so, unless done means there that time is up: where it is
-    said of a state that goes on, too, or after a pair after which it is not said at other steps.
+    At the horizon, they did if all rows say so, unless done means there that time is up: where it
+    is said of a state that continues, too, or after a pair after which it is not at other steps.
     """
     if isinstance(tally, ToldTally):
         return list(tally.problem.terminal)
@@ -243,7 +243,7 @@ def _note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[in
 
 
 def _check_losses(reader: Episodes, faults: Faults) -> None:
-    """Refuse a log that lost its point, or contradicts the problem."""
+    """Refuse a log that lost too much, or contradicts the problem."""
     refuting = [x for x in faults.values() if x.refutes]
     if not refuting and reader.losses.are_few(reader.tally.counted):
         return
@@ -251,22 +251,22 @@ def _check_losses(reader: Episodes, faults: Faults) -> None:
     if reader.losses.lost:  # those that cost rows
         costly = [x for x in costly if x.kind not in ("short", "done")]
     worst = max(refuting or costly, key=lambda fault: fault.count)
-    why = "That may be because of what happened, and then bounds from the rest are wrong"
+    why = "If it is because of what happened, bounds from the rest are wrong"
     if refuting:
         told = "that rewards are in [0, 1]" if worst.kind == "range" else "the problem"
         why = f"It contradicts {told}"
     raise InputError(
-        f"{_lost(reader)}: {worst.first}. {why}: repair the log, or go on with --accept-losses "
+        f"{_lost(reader)}: {worst.first}. {why}: repair the log, or continue with --accept-losses "
         "(accept_losses=True)"
     )
 
 
 def _lost(reader: Episodes) -> str:
-    """How many rows and episodes are lost, and most of what, in words."""
+    """How many rows and episodes are lost, and where most of them, in words."""
     losses = reader.losses
     text = f"{losses.lost} of {losses.rows} rows are lost"
     if not losses.lost:
-        return f"{losses.spoilt} of {losses.episodes} episodes are not told to their end"
+        return f"{losses.spoilt} of {losses.episodes} episodes are not logged to their end"
     part = losses.worst(reader.tally.counted)
     if part is None:
         return f"{text}, in {losses.spoilt} of {losses.episodes} episodes"
@@ -285,7 +285,7 @@ def _lost(reader: Episodes) -> str:
 
 
 def _check_shown(tally: ShownTally, horizon: int, faults: Faults) -> None:
-    """A problem can only be made of what is there."""
+    """Refuse a log that shows too little to make a problem of."""
     missing = {
         "states": not tally.states.index,
         "actions": not tally.actions.index,
@@ -294,7 +294,9 @@ def _check_shown(tally: ShownTally, horizon: int, faults: Faults) -> None:
     if any(missing.values()):
         what = " and ".join(name for name, lacks in missing.items() if lacks)
         why = faults.first if faults else "it has no rows"
-        raise InputError(f"no row of it can be counted ({why}); to go on with none, declare {what}")
+        raise InputError(
+            f"no row of it can be counted ({why}); to continue with none, declare {what}"
+        )
 
 
 def _assumptions(
@@ -302,30 +304,30 @@ def _assumptions(
 ) -> Iterator[str]:
     yield (
         "no episode is in the log, or missing from it, because of what happened in it, and no "
-        "action was chosen by a look at the future"
+        "action was chosen with knowledge of the future"
     )
     states, _ = labels_of(problem)
     if isinstance(tally, ToldTally):
-        yield "the problem is as told"
+        yield "the given problem is right"
     else:
         alone = "the step, the state and" if tally.stage_dependent else "the state and"
-        yield f"what follows, and its reward, depend on {alone} the action alone"
+        yield f"the next state and the reward depend on {alone} the action alone"
         if tally.states.is_open:
-            yield f"there are no states but the {problem.states} that the log shows"
+            yield f"there are no states besides the {problem.states} that the log shows"
         if tally.actions.is_open:
-            yield f"there are no actions but the {problem.actions} that the log shows"
+            yield f"there are no actions besides the {problem.actions} that the log shows"
         if tally.horizon is None:
-            yield f"an episode lasts {problem.horizon} steps, as the longest of the log does"
+            yield f"an episode lasts {problem.horizon} steps, as the longest in the log does"
         if problem.terminal:
             some = ", ".join(repr(str(states.label(s))) for s in problem.terminal[:MOST_NAMED])
             more = ", ..." if len(problem.terminal) > MOST_NAMED else ""
-            yield f"the task is over, and pays no more, in these states: {some}{more}"
+            yield f"the task is over, and nothing more is paid, in these states: {some}{more}"
     if reader.first:
         yield "t counts from 1, as no early row has t = 0"
     harmful = [fault for fault in reader.faults.values() if not fault.harmless]
     if harmful:
         kinds = ", ".join(fault.kind for fault in harmful)
         yield (
-            f"what is wrong with the log ({kinds}; {_lost(reader)}) has nothing to do with what "
+            f"the faults of the log ({kinds}; {_lost(reader)}) have nothing to do with what "
             "happened in it"
         )

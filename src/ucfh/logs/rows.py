@@ -1,4 +1,4 @@
-"""The rows of a log's file, by its ending; memory is bounded, whatever its length."""
+"""The rows of a log's file, by its ending; memory is bounded, however long it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ucfh.logs.jsonl_rows import read_jsonl
 from ucfh.logs.parquet_rows import read_parquet
 
 TEXTS = {".csv": read_csv, ".jsonl": read_jsonl}
-"""Formats that are text: they may be zipped, or in another encoding than UTF-8."""
+"""Formats that are text: they may be compressed, or in another encoding than UTF-8."""
 ENDINGS = (*TEXTS, ".parquet")
 ZIPPED = ".gz"
 BLOCK = 2**16
@@ -27,7 +27,7 @@ BLOCK = 2**16
 
 
 def kind_of(path: AnyPath) -> str:
-    """The ending of a log's path, such as ".csv"; that of a zipped file without its ".gz"."""
+    """The ending of a log's path, such as ".csv"; that of a compressed file without its ".gz"."""
     name = Path(path)
     if name.suffix.lower() == ZIPPED:
         return check_ending(name.with_suffix(""), tuple(TEXTS))

@@ -1,4 +1,4 @@
-"""Logs of simulated episodes, to try out what one's own log will be used for."""
+"""Logs of simulated episodes, to try things before one has a log."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def write_log(
     seed: int = 0,
     force: bool = False,
 ) -> None:
-    """Walk episodes and write a .csv log of them; docs/howto/logs.md describes it.
+    """Simulate episodes and write a .csv log of them; docs/howto/logs.md describes it.
 
     Args:
         mdp: the problem; its names label the states and actions.
-        path: where to.
+        path: the file to write.
         episodes: how many.
         policy: (H, S) or (S,); None takes every action of a state equally often.
-        seed: of the draws.
-        force: whether to overwrite a file that exists.
+        seed: the random seed.
+        force: whether to overwrite an existing file.
 
     """
     check_mdp(mdp)

@@ -101,7 +101,7 @@ class ShownTally:
         self.start = np.zeros(0, np.int64)
 
     def is_terminal(self, s: Ints) -> Bools:
-        """(n,) of no state is it known before the log has been read."""
+        """(n,) False: it is not known of any state before the log has been read."""
         return np.zeros(len(s), bool)
 
     def locate(self, t: Ints, s: Ints, a: Ints, following: Ints) -> tuple[Ints, Ints]:
@@ -127,7 +127,7 @@ class ShownTally:
         np.add.at(self.start, start, 1)
 
     def _grow(self, stages: int) -> None:
-        """Make room for so many stages, and for all labels met so far."""
+        """Make room for that many stages, and for all labels met so far."""
         need = (stages, len(self.states.index), len(self.actions.index))
         have = self.rewards.shape
         if all(n <= m for n, m in zip(need, have, strict=True)):
@@ -140,7 +140,7 @@ class ShownTally:
                 "transitions between them: group states into fewer, or pass a problem that says "
                 "which states can follow which"
             )
-        # half as much again, so that it seldom happens
+        # half as much more, so that it seldom happens
         roomy = tuple(m if n <= m else n + n // 2 for n, m in zip(need, have, strict=True))
         T, S, A = roomy if prod(roomy) * roomy[1] <= MAX_ENTRIES else (T, S, A)
         self.successors = _widen(self.successors, (T, S, A, S))

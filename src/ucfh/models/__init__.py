@@ -1,12 +1,10 @@
-"""MDPs in files: .json, for people, .npz, for large models, and PRISM's .tra.
-
-docs/howto/formats.md describes them.
+"""MDPs in files: .json for people, .npz for large models, PRISM's .tra; see docs/howto/formats.md.
 
 Writing and reading back gives the same model to the last bit. So a row whose probabilities sum
 to 1 up to the rounding of the sum itself is kept as it is read, not divided by its sum again
-(`ucfh._support.validation.check_probabilities` settles which rows these are).
+(`ucfh._support.validation.check_probabilities` decides which rows these are).
 
-The parts: `header`, what .json and .npz files say in the same words; `json_format`, `npz_format`
+The parts: `header`, what .json and .npz files share; `json_format`, `npz_format`
 and `prism`, each from what a file holds to the content of a model, and the first two back;
 `building`, from that content to a checked model; `intervals`, the model that planning takes.
 """
@@ -33,7 +31,7 @@ __all__ = ["IntervalMDP", "read_intervals", "read_model", "write_model"]
 ENDINGS = (".json", ".npz")
 PRISM = ".tra"
 JSON_BYTES = 18
-"""At most so many bytes are needed for each byte of a .json file, as measured."""
+"""At most this many bytes are needed for each byte of a .json file, as measured."""
 
 
 def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) -> None:
@@ -41,12 +39,12 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
 
     Args:
         model: an MDP, or one with intervals.
-        path: where to; its directory must exist.
-        force: whether to overwrite a file that exists.
+        path: the file to write; its directory must exist.
+        force: whether to overwrite an existing file.
 
     """
     if not isinstance(model, MDP | IntervalMDP):
-        raise InputError(f"{model!r} is no model: pass an MDP, or an IntervalMDP")
+        raise InputError(f"{model!r} is not a model: pass an MDP, or an IntervalMDP")
     if files.check_ending(path, ENDINGS) == ".json":
         files.write_text(path, to_json(content_of(model)), force)
         return
@@ -57,7 +55,7 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
 def read_model(path: AnyPath) -> MDP:
     """Read an MDP from a file, by its ending .json or .npz.
 
-    Whatever else the file may hold is an `InputError` that names the entry at fault.
+    Anything else in the file is an `InputError` that names the entry at fault.
     """
     files.check_ending(path, ENDINGS)
     content = _read(path)
@@ -82,7 +80,7 @@ def read_intervals(
         states, labels, state_rewards, transition_rewards: these files; by default those beside
             it with the same name and the endings .sta, .lab, .srew and .trew, where they exist.
 
-    Whatever else the files may hold is an `InputError` that names the line or entry at fault.
+    Anything else in the files is an `InputError` that names the line or entry at fault.
     """
     others = {
         "states": states,
@@ -99,7 +97,9 @@ def read_intervals(
             name for name, value in {"horizon": horizon, **others}.items() if value is not None
         ]
         if given:
-            raise InputError(f"{path} says all itself: leave out {given[0].replace('_', '-')}")
+            raise InputError(
+                f"{path} says everything itself: leave out {given[0].replace('_', '-')}"
+            )
         content = _read(path)
     with naming(path):
         return to_intervals(content)
@@ -113,7 +113,7 @@ def _read(path: AnyPath) -> Content:
             return from_arrays(arrays)
     with naming(path):
         if os.path.isfile(path):
-            check_memory("what it says", JSON_BYTES * os.path.getsize(path))
+            check_memory("its content", JSON_BYTES * os.path.getsize(path))
     text = files.read_text(path)
     with naming(path):
         return from_json(files.parse_json(text))

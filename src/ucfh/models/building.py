@@ -3,7 +3,7 @@
 A file describes transitions as loose entries (row, next state, bounds of the probability), and the
 start as a distribution. `build_transitions` makes the successor table of these, and `check_rows`
 checks the probabilities. With rewards, which the format lays out over that table, this is the
-`Content` of a file: `to_mdp` makes a model to learn on of it, `to_intervals` one to plan with.
+`Content` of a file: `to_mdp` makes a model to learn on, `to_intervals` one to plan with.
 
 What must hold is what `ucfh._support.validation` asks of arrays too; here errors name the entry at
 fault by its labels.
@@ -110,7 +110,7 @@ def check_rows(
 ) -> tuple[Floats, Floats]:
     """(lo, hi) if every row allows a distribution; known probabilities are divided out if off.
 
-    Messages call what follows a row by ``after(row)``: by its labels, unless a format knows more.
+    Messages refer to successors by ``after(row)``: by its labels, unless a format knows more.
     """
     after = after or partial(head.after, table)
     if lo is hi:
@@ -130,7 +130,7 @@ def check_rows(
         row = int(off[0])
         raise InputError(
             f"no distribution lies between the bounds {after(row)}: lo sums to {least[row]:.12g} "
-            f"and hi to {most[row]:.12g}, and 1 must lie between"
+            f"and hi to {most[row]:.12g}; 1 must lie between them"
         )
     return lo, hi
 
@@ -160,7 +160,7 @@ def to_mdp(content: Content) -> MDP:
     """A model to learn on: known probabilities, and rewards in [0, 1]."""
     if content.lo is not content.hi:
         raise InputError(
-            "its probabilities are intervals, and a learner is tried on known ones: plan with it "
+            "its probabilities are intervals, but a learner needs known ones: plan with it "
             "(ucfh plan), or give each probability as one number"
         )
     _check_rewards(content, lambda r, name: validation.check_range(r, name, REMEDY))

@@ -1,4 +1,4 @@
-"""What model files of both kinds say in the same words: all but start, transitions and rewards.
+"""What .json and .npz models have in common: all but start, transitions and rewards.
 
 A header is a JSON object: ``format`` and ``version``; ``horizon``; ``states`` and ``actions``, each
 a list of names or how many there are; and, where they say something, ``noise``, ``note`` and
@@ -22,7 +22,7 @@ OPTIONAL_KEYS = ("noise", "note", "terminal")
 
 @dataclass(frozen=True)
 class Header:
-    """What a header says, and how messages call what its labels stand for."""
+    """What a header says, and how messages refer to states and actions."""
 
     horizon: int
     states: Labels
@@ -80,8 +80,7 @@ def _read_labels(kind: str, given: Any) -> Labels:
         return Labels(kind, None, given)
     if not isinstance(given, list) or not given or not all(isinstance(x, str) for x in given):
         raise InputError(
-            f'"{kind}s" is {files.show(given)}: it must be how many there are, or a list of '
-            "their names"
+            f'"{kind}s" is {files.show(given)}: it must be their number, or a list of their names'
         )
     return Labels(kind, validation.check_names(kind, given, len(given)), len(given))
 

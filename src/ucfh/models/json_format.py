@@ -1,4 +1,4 @@
-"""Models as JSON texts, made for people: one line for each key and for each row of transitions.
+"""Models as JSON texts, for people: one line for each key and for each row of transitions.
 
 Besides the header a text has ``initial``, a state or an object of probabilities, and
 ``transitions``, a list of rows in any order. A row is one action of one state:
@@ -39,7 +39,7 @@ from ucfh.models.header import Header, read_header, write_header
 from ucfh.table import Rewards, Table
 
 BoundPair = tuple[float, float]
-"""Of a probability; both are the same where it is known."""
+"""Bounds of a probability; both are the same where it is known."""
 
 
 def to_json(content: Content) -> str:
@@ -124,7 +124,7 @@ def _read_bounds(given: Any) -> BoundPair:
         raise InputError(f"a list of {len(given)}: give a probability, or an interval [lo, hi]")
     lo, hi = map(files.check_number, given)
     if not 0 <= lo <= hi <= 1:
-        raise InputError(f"[{lo}, {hi}] is no interval: it must satisfy 0 <= lo <= hi <= 1")
+        raise InputError(f"[{lo}, {hi}] is not an interval: it must satisfy 0 <= lo <= hi <= 1")
     return lo, hi
 
 
@@ -198,7 +198,7 @@ def _read_row(head: Header, item: Any, staged: bool) -> _Row:
     steps = 1 if staged else head.horizon
     with naming(head.pair(s, a, t if staged else None)):
         if s in head.terminal:
-            raise InputError("its state is terminal: leave out the row, or take it off terminal")
+            raise InputError("its state is terminal: leave out the row, or the state in terminal")
         with naming("next"):
             following = _read_distribution(head.states, row["next"], _read_bounds)
         with naming("reward"):
@@ -209,7 +209,8 @@ def _read_row(head: Header, item: Any, staged: bool) -> _Row:
             for other in after:
                 if other not in following:
                     raise InputError(
-                        f"{head.states.words(other)} is not among next: add it there, with 0"
+                        f"{head.states.words(other)} is not in next: add it there, with "
+                        "probability 0"
                     )
     return _Row(t, s, a, following, [0.0], after)
 
@@ -233,7 +234,7 @@ def _check_rows(head: Header, rows: list[_Row], stages: int) -> None:
         if key in seen:
             pair = head.pair(row.s, row.a, row.t if stages > 1 else None)
             raise InputError(
-                f"transitions[{i}]: {pair} is given in transitions[{seen[key]}] too: leave one"
+                f"transitions[{i}]: {pair} is given in transitions[{seen[key]}] too: keep only one"
             )
         seen[key] = i
     have = {row.s for row in rows}.union(head.terminal)

@@ -51,7 +51,7 @@ def to_arrays(content: Content) -> dict[str, Any]:
 def from_arrays(arrays: Object) -> Content:
     """What arrays say of a model."""
     if files.RUN_FORMAT in str(arrays.get("head")):
-        raise InputError("a saved run, not a model: pass the problem that it is a run of")
+        raise InputError("a saved run, not a model: pass the problem of the run")
     probabilities = BOUNDS if "p" not in arrays and ("lo" in arrays or "hi" in arrays) else KNOWN
     files.check_keys(arrays, (*ARRAYS, *probabilities))
     with naming("header"):
@@ -85,7 +85,7 @@ def _read_table(arrays: Object, head: Header) -> Table:
         raise InputError(f'"action" must be between 0 and {A - 1}')
     if rows not in (R, H * R):
         raise InputError(
-            f'"indptr" describes {rows + 1} rows: there must be {R}, or {H} times as many, and '
+            f'"indptr" describes {rows + 1} rows: there must be {R}, or {H} times that many, and '
             "one for the start"
         )
     check_size(head, R)

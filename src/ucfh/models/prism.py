@@ -31,7 +31,7 @@ from ucfh.models.prism_lines import NO_ACTION, Entries, Form, line_of, read_entr
 from ucfh.table import Rewards, Table
 
 TRANSITION_BYTES, STATE_BYTES = 160, 64
-"""At most so many are needed while a model is read, as measured."""
+"""At most this many are needed while a model is read, as measured."""
 
 CHOICE = ("state", "choice", "next state")
 CHAIN = ("state", "next state")
@@ -161,12 +161,12 @@ def _read_transitions(path: AnyPath) -> _Transitions:
         if lacking.size:
             s = lacking[0]
             raise InputError(
-                f"state {s} has no transition: where an episode stays, say so, as '{s} "
+                f"state {s} has no transition: if an episode stays there, write '{s} "
                 f"{'' if chain else '0 '}{s} 1'"
             )
         if len(keys) != choices:
             raise InputError(
-                f"it has {len(keys)} choices, and line {line} says {choices}: it is cut short, or "
+                f"it has {len(keys)} choices, but line {line} says {choices}: it is cut short, or "
                 "that number is wrong"
             )
         number = np.searchsorted(keys, key)
@@ -186,7 +186,9 @@ def _actions(tra: _Transitions) -> tuple[Labels, Ints]:
     other = np.flatnonzero(label[tra.number] != entries.label)
     if other.size:
         line = line_of(tra.path, int(other[0]))
-        raise InputError(f"line {line}: this choice has another action on another line: leave one")
+        raise InputError(
+            f"line {line}: this choice has another action on another line: keep only one"
+        )
     if tra.states * count > 16 * len(tra.keys) + 1_000_000:
         return by_number  # names of single choices rather than of actions
     if len(np.unique(state * count + label)) < len(label):
@@ -218,7 +220,7 @@ def _build(
 
     def after(row: int) -> str:
         line = line_of(tra.path, int(source[table.entries_of(row)].min()))
-        return f"{head.after(table, row)} (line {line} and on)"
+        return f"{head.after(table, row)} (from line {line} on)"
 
     return table, *check_rows(head, table, lo, hi, after)
 
@@ -237,7 +239,7 @@ def _text_lines(path: AnyPath) -> list[tuple[int, str]]:
 
 
 def _read_states(path: AnyPath, states: int) -> tuple[str, ...]:
-    """What the states are called: the values of the variables, in brackets."""
+    """The names of the states: the values of the variables, in brackets."""
     names: dict[int, str] = {}
     numbers = Labels("state", None, states)
     for number, line in _text_lines(path)[1:]:
@@ -245,12 +247,14 @@ def _read_states(path: AnyPath, states: int) -> tuple[str, ...]:
             index, _, name = line.partition(":")
             s = numbers.find(index)
             if not name or s in names:
-                raise InputError(f"{line!r} is no line 'i:(values)', or state {s} is there twice")
+                raise InputError(
+                    f"{line!r} is not of the form 'i:(values)', or state {s} appears twice"
+                )
             names[s] = name
     with naming(path):
         if len(names) < states:
             s = next(s for s in range(states) if s not in names)
-            raise InputError(f"state {s} is missing: it is cut short, or for another model")
+            raise InputError(f"state {s} is missing: the file is cut short, or for another model")
         listed = [names[s] for s in range(states)]
         return validation.check_names("state", listed, states) or ()
 
@@ -276,8 +280,8 @@ def _read_start(path: AnyPath, states: int) -> int:
                     starts.append(s)
         if len(starts) != 1:
             raise InputError(
-                f"{len(starts)} states have the label init: leave it to the one in which an "
-                "episode starts"
+                f"{len(starts)} states have the label init: give it only to the one in which "
+                "an episode starts"
             )
         return starts[0]
 
@@ -289,18 +293,18 @@ def _read_rewards(path: AnyPath, sizes: list[int], places: tuple[str, ...]) -> E
         words = "states choices rewards" if "choice" in places else "states rewards"
         (*found, count), line = read_sizes(file, {len(words.split()): words})
         if found != sizes:
-            raise InputError(f"line {line}: the sizes are {found}, and those of the model {sizes}")
+            raise InputError(f"line {line}: the sizes are {found}, but those of the model {sizes}")
         check_memory(f"{count} rewards", TRANSITION_BYTES * count)
         return read_entries(file, _reward(places), limits, count, line)
 
 
 def _refuse_twice(path: AnyPath, keys: Ints) -> None:
-    """Raise if two lines of a file say the same of one thing, by the keys (n,) of what they say."""
+    """Raise if two lines of a file are about the same thing, by the keys (n,) of the lines."""
     order = np.argsort(keys, kind="stable")
     twice = np.flatnonzero(np.diff(keys[order]) == 0)
     if twice.size:
         one, other = (line_of(path, int(order[i])) for i in (twice[0], twice[0] + 1))
-        raise InputError(f"line {other} is for what line {one} is for: leave one")
+        raise InputError(f"line {other} repeats line {one}: keep only one")
 
 
 def _read_state_rewards(path: AnyPath, states: int) -> Floats:

@@ -29,7 +29,7 @@ from ucfh.errors import InputError
 
 CHUNK = 1 << 20
 LONGEST = 1 << 16
-"""No line has more bytes: what has is not text of this kind."""
+"""The most bytes of a line: a file with more in one is not of this kind."""
 NO_ACTION = b"-"
 """What an action without a name is called; names in PRISM are made of letters and digits."""
 
@@ -54,7 +54,7 @@ class Form:
     rule: str
 
     def __str__(self) -> str:
-        tail = ", or one with [lo,hi] at its end, and an action after it or not"
+        tail = ", where the last may be an interval [lo,hi] and an action may follow"
         return f"'{' '.join((*self.places, self.value))}'{tail if self.transitions else ''}"
 
 
@@ -88,7 +88,7 @@ def read_sizes(file: IO[bytes], lengths: dict[int, str]) -> tuple[list[int], int
         number, line = number + 1, file.readline(LONGEST)
     sizes = [int(word) for word in line.split() if word.isdigit() and len(word) < 19]
     if len(sizes) != len(line.split()) or len(sizes) not in lengths or not line.endswith(b"\n"):
-        raise InputError(f"line {number} is {_show(line)}: it must say the sizes, {expected}")
+        raise InputError(f"line {number} is {_show(line)}: it must give the sizes, {expected}")
     return sizes, number
 
 
@@ -113,7 +113,7 @@ def read_entries(file: IO[bytes], form: Form, limits: list[int], count: int, lin
         end = done + len(part.lo)
         if end > count:
             raise InputError(
-                f"it has more entries than the {count} that its sizes say: correct them"
+                f"it has more entries than the {count} that its sizes say: correct the sizes"
             )
         at = slice(done, end)
         index[:, at], lo[at], hi[at], label[at] = part.index, part.lo, part.hi, part.label

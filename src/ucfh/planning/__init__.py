@@ -7,8 +7,8 @@ probabilities lie between lo and hi, independently at every step:
     V_t(s) = max_a Q_t(s,a),   pi_t(s) = argmax_a Q_t(s,a)
 
 with the lowest action on ties, which are values that differ by no more than rounding. (The printed
-pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: what is certain to
-be earned whatever the model. With lo = hi both are exact backward induction.
+pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: what is earned
+for certain, whatever the model. With lo = hi both are exact backward induction.
 """
 
 from ucfh.planning.evi import fixed_horizon_evi

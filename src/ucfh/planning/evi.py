@@ -17,7 +17,7 @@ from ucfh.planning.optimistic import ALL_ACTIONS, ALL_IN_ORDER, NO_BONUS, run
 from ucfh.planning.plan import Plan, blank
 
 SPARSE = 3
-"""A dense input of which less than one entry in so many may be positive is planned by lists."""
+"""A dense input with fewer than one positive entry in this many is planned with lists."""
 
 
 class _Rows(NamedTuple):
@@ -64,7 +64,7 @@ def fixed_horizon_evi(
         horizon: H.
         optimistic: True for the best model between the bounds, False for the worst.
         indptr, indices: compressed rows, as in SciPy.
-        threads: how many to use; None: all cores where that pays. The result is the same.
+        threads: how many to use; None: all cores where that is faster. The result is the same.
         return_model: whether to return p~ too.
 
     Returns:
@@ -152,7 +152,9 @@ def _compressed(
     S, A = validation.shown_by(rewards, len(indptr) - 1)
     stages, begin, idx = validation.check_rows(indptr, indices, S, A, horizon)
     if lo.shape != idx.shape:
-        raise InputError(f"lo and hi have shape {lo.shape} and indices {idx.shape}: one bound each")
+        raise InputError(
+            f"lo and hi have shape {lo.shape} and indices {idx.shape}: they must agree"
+        )
     # numbers that 32 bits cannot hold are not states; they stay so
     small = idx if idx.dtype == np.int32 else np.clip(idx, -1, S).astype(np.int32)
     flat = (np.ascontiguousarray(array) for array in (small, lo, hi))
@@ -175,7 +177,7 @@ def _check(rows: _Rows, indices: Any) -> int:
             f"successor {successor} of {name} is not a state: states are 0 to {rows.states - 1}"
         )
     if fault == bounds.TWICE:
-        raise InputError(f"{name} lists successor {successor} twice: add the two up")
+        raise InputError(f"{name} lists successor {successor} twice: merge the two")
     if fault == bounds.DISORDER:
         raise InputError(
             f"the bounds of state {successor} after {name} are [{rows.lo[e]}, {rows.hi[e]}]: "
@@ -183,7 +185,7 @@ def _check(rows: _Rows, indices: Any) -> int:
         )
     raise InputError(
         f"no distribution lies between the bounds of {name}: lo sums to "
-        f"{rows.lo[at].sum():.12g} and hi to {rows.hi[at].sum():.12g}; 1 must lie between"
+        f"{rows.lo[at].sum():.12g} and hi to {rows.hi[at].sum():.12g}; 1 must lie between them"
     )
 
 

@@ -1,4 +1,4 @@
-"""FixedHorizonEVI over a table: once, or again and again as a learner's bounds change."""
+"""FixedHorizonEVI over a table: once, or repeatedly as a learner's bounds change."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 WORTH_SHARING = 2_000_000
-"""With fewer entries times steps, to start threads takes longer than to plan."""
+"""With fewer entries times steps, starting threads takes longer than planning."""
 BLOCKS = 4
-"""Into so many blocks a thread the states of a step are divided."""
+"""The states of a step are divided into this many blocks per thread."""
 ALL_IN_ORDER = np.zeros(0, np.int32)
 """The indices of rows that list all states in order."""
 NO_BONUS = np.zeros((1, 0))
@@ -58,7 +58,7 @@ def as_model(
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads that are kept: to start one takes longer than to plan for a thousand states."""
+    """Threads that are kept: starting one takes longer than planning for a thousand states."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(workers, "ucfh-planner")
@@ -83,7 +83,7 @@ def run(model: evi.Model, out: evi.Swept, threads: int | None = 1) -> None:
     helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
     evi.sweep_together(False, model, out, shared)
     for helper in helpers:
-        if not helper.cancel():  # nobody waits for one that never began
+        if not helper.cancel():  # one that never began is not waited for
             helper.result()
 
 
@@ -114,7 +114,7 @@ class PhasePlanner:
     One phase of UCFH updates one pair, and so changes one row of M_k. What that cannot reach is
     not planned again: a state is, at step t, if it has the row, or if V_{t+1} changed in a
     state that may follow it. The value of a state is a function of V_{t+1} and of its rows alone
-    (`ucfh._kernels.boxes`), so the result is that of planning afresh, to the bit.
+    (`ucfh._kernels.boxes`), so the result is the same as planning everything again, to the bit.
 
     Args:
         table: the rows.

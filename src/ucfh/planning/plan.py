@@ -1,4 +1,4 @@
-"""What planning returns, and the room that it needs."""
+"""What planning returns, and the memory that it needs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A problem is a plain function with annotated parameters and defaults that returns an `MDP`; its
 name and parameters are those of the function. So a new problem is one more function below, and
-everything random about a problem is settled by its name (``seed=0``).
+everything random about a problem is fixed by its name (``seed=0``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def make(name: AnyPath) -> MDP:
 
     """
     if not isinstance(name, str | os.PathLike):
-        raise InputError(f"{name!r} is no problem: pass a name, such as 'chain:n=8', or a path")
+        raise InputError(f"{name!r} is not a problem: pass a name, such as 'chain:n=8', or a path")
     name = os.fspath(name)
     if name.endswith((".json", ".npz")):
         from ucfh.models import read_model

@@ -51,7 +51,7 @@ def read_arguments(
         if not (name and equals and value):
             raise InputError(
                 f"{problem}: {item!r} in {text!r} is not of the form name=value: write them like "
-                f"{known[0]}={parameters[known[0]].default}, parted by commas"
+                f"{known[0]}={parameters[known[0]].default}, separated by commas"
             )
         if name in named:
             raise InputError(f"{problem}: {name} is given twice in {text!r}: give it once")

@@ -47,12 +47,12 @@ def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = Fal
 
 
 def riverswim(*, n: int = 6, horizon: int = 12) -> MDP:
-    """A swimmer against the current: far upstream lies a large reward, at rest a tiny one.
+    """A swimmer against the current: a large reward far upstream, a tiny one for not swimming.
 
-    States 0..n-1, start 0. "left" drifts down one state for sure. "right" swims: from 0 it gets
-    on with 0.6 and stays with 0.4; inside on 0.35, stays 0.6, falls back 0.05; at the end stays
-    0.6, falls back 0.4. r(0) = 0.005, r(n-1) = 1. (Strehl and Littman 2008, with a finite
-    horizon.)
+    States 0..n-1, start 0. "left" always drifts one state down. "right" swims: from 0 it advances
+    with probability 0.6, else stays; inside it advances with 0.35, stays with 0.6 and falls back
+    with 0.05; at the end it stays with 0.6, else falls back. r(0) = 0.005, r(n-1) = 1. (Strehl
+    and Littman 2008, with a finite horizon.)
 
     Optimum: 0.762392 by default; 0.005 H for H < n, when the end is out of reach.
 
@@ -85,7 +85,7 @@ def riverswim(*, n: int = 6, horizon: int = 12) -> MDP:
 
 
 def deepsea(*, n: int = 10, slip: float = 0.0) -> MDP:
-    """A dive through an n x n grid, where only n moves to the right in a row find the treasure.
+    """A dive through an n x n grid, where only n consecutive moves to the right find the treasure.
 
     State row*n + column, start 0, H = n. Every step goes one row down; "right" also one column
     right (or, with probability slip, stays in its column; bsuite's stochastic version has
@@ -133,7 +133,7 @@ def grid(*, rows: int = 5, cols: int = 5, slip: float = 0.1, horizon: int = 0) -
     """A walk through a grid from one corner to the opposite one, which pays until the end.
 
     State row*cols + column, start 0 (the top left), goal the last state (the bottom right),
-    where the episode stays and earns 1 a step. An action moves one cell as told or, with
+    where the episode stays and earns 1 a step. An action moves one cell in its direction or, with
     probability slip, in one of the four directions at random; moves into a wall stay.
 
     Optimum: max(0, H - (rows + cols - 2)) without slips; 11.224546 by default.
@@ -202,8 +202,8 @@ def random(
         horizon: H.
         alpha: the concentration of the Dirichlet: small for rows near one state, large for
             rows near uniform.
-        stages: whether transitions are drawn anew for every time step.
-        seed: of everything drawn.
+        stages: whether transitions are drawn separately for every time step.
+        seed: the random seed of everything drawn.
 
     >>> from ucfh.problems import make
     >>> mdp = make("random")

@@ -44,8 +44,8 @@ def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool
         environment: its id in Gymnasium's registry; ``module:id`` imports the module that
             registers it first.
         horizon: H; the environment's own limit of steps unless given.
-        settings: what else ``gymnasium.make`` takes for it, such as ``is_slippery=false`` or
-            ``map_name=8x8``.
+        settings: other arguments that ``gymnasium.make`` takes for it, such as
+            ``is_slippery=false`` or ``map_name=8x8``.
 
     >>> from ucfh.problems import make
     >>> mdp = make("gym:CliffWalking-v1,horizon=20")
@@ -68,7 +68,7 @@ def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool
         H = horizon or env.spec.max_episode_steps
         if not H:
             raise InputError(
-                f"gym: {environment} sets no limit of steps: give a horizon, such as "
+                f"gym: {environment} has no limit of steps: give a horizon, such as "
                 f"gym:{environment},horizon=20"
             )
         initial = getattr(env.unwrapped, "initial_state_distrib", None)
@@ -103,7 +103,7 @@ def _build(table: dict[int, dict[int, Any]], initial: Floats, horizon: int) -> M
     np.add.at(transitions, (s, a, following), p)
     np.add.at(totals, (s, a, following), p * (r + shift) / span)
     occurs = transitions > 0
-    # a mean of equal rewards may be off by rounding, and those of 1 must not come out above
+    # a mean of equal rewards may be off by rounding, and that of rewards of 1 must not exceed 1
     rewards = np.clip(totals / np.where(occurs, transitions, 1.0), 0, 1)
     of_pair = rewards.max(axis=2)
     if (rewards == of_pair[:, :, None])[occurs].all():

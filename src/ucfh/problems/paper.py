@@ -25,7 +25,7 @@ def hard(
     epsilon: float | None = None,
     seed: int = 0,
 ) -> MDP:
-    """The paper's hard class: n bandits, one of which an episode meets, once.
+    """The paper's hard class: n bandits, of which each episode visits one, once.
 
     From the start 0 an episode moves to a bandit i in 1..n with probability 1/n each, whatever
     the action; from there to + with probability 1/2 + e_i(a), else to -, and stays. Only +
@@ -41,13 +41,13 @@ def hard(
         horizon: H.
         gap: by how much the best action of a bandit is better than a fair coin: the figure's
             epsilon and the proof's eps'. At most 1/2; the paper needs at most 1/4.
-        bias: what action 0 is better than a fair coin; gap/2 unless given.
+        bias: by how much action 0 is better than a fair coin; gap/2 unless given.
         hypothesis: I_1 to I_n, such as ``0-2-1`` for three bandits; drawn with the seed unless
             given.
         epsilon: the accuracy for which the proof of Theorem 2 builds the problem. If given, it
             sets the gap, to eps' = 16 epsilon e^4 / ((H-2) eta) with eta = 1/10. The proof needs
             eps' <= 1/4, which is epsilon <= (H-2) / (640 e^4).
-        seed: of the hypothesis.
+        seed: the random seed of the hypothesis.
 
     >>> from ucfh.problems import make
     >>> mdp = make("hard:n=3,actions=3,horizon=10,gap=0.25,hypothesis=0-2-1")
@@ -118,7 +118,7 @@ def _read_hypothesis(text: str, n: int, actions: int) -> Ints:
     if len(parts) != n or not all(part.isdecimal() and int(part) < actions for part in parts):
         raise InputError(
             f"hypothesis={text} is not one for n={n} and actions={actions}: write {n} numbers "
-            f"from 0 to {actions - 1}, parted by '-', such as {'-'.join(['0'] * min(n, 5))}"
+            f"from 0 to {actions - 1}, separated by '-', such as {'-'.join(['0'] * min(n, 5))}"
             f"{'-...' if n > 5 else ''}"
         )
     return np.array([int(part) for part in parts])

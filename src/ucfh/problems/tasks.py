@@ -16,7 +16,7 @@ def tutoring(*, horizon: int = 10) -> MDP:
     Each skill is unknown, crammed or mastered; the student starts with neither. A day is one
     step, and its action practises one skill, A or B, in one of two ways:
 
-        space   the skill is mastered with probability 0.2; else it fares as if not practised
+        space   the skill is mastered with probability 0.2; else it changes as if not practised
         cram    a skill that is not mastered is crammed with probability 0.9, else unknown
 
     A skill that is not practised stays crammed with probability 0.3 and mastered with 0.95, else
@@ -28,10 +28,10 @@ def tutoring(*, horizon: int = 10) -> MDP:
     (by 0.0186 on the first of ten days) and cramming after that (by 0.35 on the eve).
 
     Optimum: 0.85505 by default; the best policy that does not look at the calendar (one action
-    a state) earns 0.720195, less by 0.135.
+    a state) earns 0.720195, which is 0.135 less.
 
     Args:
-        horizon: H, the days up to and with that of the exam.
+        horizon: H, the number of days, that of the exam included.
 
     >>> from ucfh.problems import make
     >>> mdp = make("tutoring")

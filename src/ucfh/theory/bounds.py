@@ -5,7 +5,7 @@ Two kinds of number stand side by side and are marked: *exact* ones have their t
 term of an O~ bound with constant 1 and all logarithms but ln(1/delta) left out, as the paper
 states it. Orders may be compared with orders: the row "UCFH, order" is the paper's own.
 
-Bounds in time steps are carried to episodes as the paper says: the state is augmented by the time
+Bounds in time steps are converted to episodes as the paper says: the state is augmented by the time
 step (S -> S H), and an episode worse than eps has at least one bad time step.
 """
 
@@ -18,7 +18,7 @@ from ucfh.errors import InputError, check_count, check_unit
 from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10
-"""The proof of Theorem 2's eta."""
+"""eta in the proof of Theorem 2."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Bound:
     Attributes:
         name: the algorithm or theorem.
         reference: where it is from.
-        formula: in S, A, C, H, eps, delta; as carried to episodes.
+        formula: in S, A, C, H, eps, delta; as converted to episodes.
         episodes: the number, infinite beyond the largest float; None where the bound is not
             valid.
         exact: whether constants and logarithms are the true ones.
@@ -47,9 +47,9 @@ class Bound:
 
 
 def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
-    """The lower bound: an algorithm that is right with probability 1 - delta needs so many.
+    """The lower bound: an algorithm that is right with probability 1 - delta needs this many.
 
-    It speaks of algorithms that output a deterministic policy, and of the expected number.
+    It is about algorithms that output a deterministic policy, and the expected number of episodes.
 
     With the proof's eps' = 16 eps e^4/((H-2) eta), and the constants 1/400 and 1/4 of the bandit
     bound it rests on (the paper prints them inverted, as 400 and 4):
@@ -123,7 +123,7 @@ ORDERS = [
         "Delayed Q-learning",
         "Strehl et al. 2006",
         (1, 1, 0, 6, 4),
-        "S A H^5/eps^4 time steps, carried to episodes",
+        "S A H^5/eps^4 time steps, converted to episodes",
     ),
     Order(
         "Fiechter",
@@ -135,7 +135,7 @@ ORDERS = [
         "Kakade",
         "Kakade 2003, chapter 8",
         (2, 1, 0, 8, 3),
-        "S^2 A H^6/eps^3 time steps, carried to episodes",
+        "S^2 A H^6/eps^3 time steps, converted to episodes",
     ),
     Order("Auer-Ortner", "Auer, Ortner 2005", (10, 1, 0, 7, 3), "from its regret bound"),
 ]
@@ -187,7 +187,10 @@ def bounds(
             for order in ORDERS
         ),
     ]
-    lower, note = None, "an algorithm that outputs a deterministic policy needs as many, on average"
+    lower, note = (
+        None,
+        "an algorithm that outputs a deterministic policy needs this many, on average",
+    )
     try:
         lower = theorem_2(states, actions, horizon, epsilon, delta)
     except InputError as error:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Variant = Literal["paper", "corrected"]
 MOST = 10**50
-"""The largest number of states, actions or steps that is computed with."""
+"""The largest number of states, actions or steps that formulas accept."""
 
 
 def floor_log2(x: Fraction) -> int:
@@ -146,7 +146,7 @@ class Constants:
 
     @property
     def cutoff(self) -> float:
-        """A pair with this many visits is updated no more."""
+        """A pair with this many visits is no longer updated."""
         return (self.states if self.printed else max(self.states, 4)) * self.m * self.horizon
 
     @property
@@ -209,7 +209,7 @@ def constants_of(
 ) -> Constants:
     """The constants for a problem as the learner is told it.
 
-    Three things that the paper says extend readily are carried to its setting like this:
+    Three extensions that the paper calls straightforward are reduced to its setting like this:
 
     - Transitions that depend on t: the stage-augmented problem, S H states with one pair of each
       taken per episode (B = 1).
