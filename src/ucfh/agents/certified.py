@@ -41,12 +41,19 @@ class CertifiedUCFH(Agent):
 
     Args:
         problem: what the learner is told.
-        epsilon, delta: accuracy and failure probability, both in (0, 1].
-        confidence: "best" (`ucfh.confidence.values`), or a kind of `ucfh.confidence.sets`.
-        schedule: "growth", "doubling" or "paper"; None: growth, if the sets allow it.
-        variant, m: of the constants m and w_min, for schedule "paper".
+        epsilon: the largest acceptable loss per episode, in (0, 1].
+        delta: the probability that the certificate may be wrong, in (0, 1].
+        confidence: how it bounds what it does not know: "best" (`ucfh.confidence.values`), or a
+            kind of set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl", "paper".
+        schedule: when it plans again: "growth" after 2 % more episodes, "doubling" when the
+            visits of a pair have doubled, "paper" as Algorithm 1 does; None: growth, if the sets
+            allow it.
         stop: "certificate", or None to learn without end.
+        variant, m: which constants m and w_min the schedule "paper" takes; see `ucfh.UCFH`.
         without: ideas of "best" that are switched off, to measure their effect.
+
+    Attributes (besides those of `Agent`):
+        certificate: the policy, the bounds and what they depend on, at any time.
 
     >>> from ucfh import make, simulate
     >>> mdp = make("chain:n=5")
@@ -68,10 +75,10 @@ class CertifiedUCFH(Agent):
         epsilon: float,
         delta: float,
         *,
-        variant: Variant = "paper",
         confidence: str = "best",
         schedule: str | None = None,
         stop: str | None = "certificate",
+        variant: Variant = "paper",
         m: float | None = None,
         without: tuple[str, ...] = (),
     ) -> None:
