@@ -104,6 +104,7 @@ def test_settings_of_learners(tmp_path: Path) -> None:
         run_and_save(agent, tmp_path / "run.npz")
 
 
+@pytest.mark.slow
 def test_numbers_of_runs_and_of_rows(tmp_path: Path) -> None:
     results = [ucfh.compare(CHAIN, ["psrl"], n(20), n(2), workers=n(1)) for n in KINDS]
     assert [x.regret for x in results[0].outcomes] == [x.regret for x in results[1].outcomes]

@@ -101,6 +101,7 @@ def cases(draw: st.DrawFn) -> tuple[Problem, Ints]:
     return problem, np.array([[rng.choice(c) for c in choices] for _ in range(H)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "json"])
 @FUZZ
 @given(case=cases())

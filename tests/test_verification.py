@@ -22,6 +22,7 @@ def failing(lines: list[Line]) -> set[str]:
     return {line.claim.split(":")[0] for line in lines if line.proved and not line.holds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "corrected"])
 @pytest.mark.parametrize("confidence", ["paper", "kl"])
 def test_all_that_is_proved_holds(variant: Any, confidence: str) -> None:
@@ -88,12 +89,14 @@ BUGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bug", "line"), BUGS)
 @pytest.mark.parametrize("variant", ["paper", "corrected"])
 def test_a_bug_is_found(bug: Any, line: str, variant: Any) -> None:
     assert line in failing(verify(make(WORLD), 0.5, 0.1, variant, runs=6, make=bug))
 
 
+@pytest.mark.slow
 def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transitions drawn with probabilities that are off by one per cent."""
     mdp, right = make(WORLD), simulate

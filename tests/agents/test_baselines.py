@@ -49,6 +49,7 @@ def slow_value(mdp: MDP, policy: Any, share: float) -> float:
     return float(mdp.initial @ V)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(mdp=mdps(), seed=st.integers(0, 2**32), explore=st.sampled_from([0.01, 0.3, 1.0]))
 def test_recorded_values(mdp: MDP, seed: int, explore: float) -> None:

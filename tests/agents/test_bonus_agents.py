@@ -216,6 +216,7 @@ def above_optimum(agent: Online) -> bool:
     return bool((BEST.values - 1e-9 <= agent.V).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", OPTIMISTS)
 def test_optimism(cls: Any) -> None:
     """V~ >= V* in all states and at all steps, whenever looked at; not so with hardly any bonus."""
@@ -233,6 +234,7 @@ def lower_holds(agent: Any) -> bool:
     return bool((values + 1e-9 >= agent.L).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [ORLC, EULER, BPIUCBVI])
 def test_lower_bounds(cls: Any) -> None:
     def learned(agent: Any) -> bool:
@@ -248,6 +250,7 @@ def gap_holds(agent: Any) -> bool:
     return bool(gap <= bound + 1e-9)
 
 
+@pytest.mark.slow
 def test_gaps() -> None:
     """Certificates of ORLC, and G of BPI-UCBVI. (Bounds on both sides were seen to fail above.)"""
 
@@ -284,6 +287,7 @@ def test_what_fiechter_does_not_know() -> None:
 # -- learning ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "episodes"),
     [

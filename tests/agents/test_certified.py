@@ -89,6 +89,7 @@ def check_certificate(mdp: MDP, run: Run, epsilon: float, delta: float) -> None:
     assert 0 <= known.lower <= known.upper <= mdp.horizon + 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("confidence", "schedule"), KINDS)
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_kind_comes_to_a_certificate(name: str, confidence: str, schedule: str) -> None:
@@ -104,6 +105,7 @@ def test_every_kind_comes_to_a_certificate(name: str, confidence: str, schedule:
     assert sum(x.share for x in run.certificate.missing) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idea", IDEAS)
 def test_without_any_one_idea(idea: str) -> None:
     for name in ("chain", "rewards unknown"):
@@ -232,6 +234,7 @@ def test_nothing_to_earn(confidence: str, schedule: str) -> None:
     assert run.episodes <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 3, 2), (2, 1, 1), (3, 1, 4), (2, 2, 1)])
 @pytest.mark.parametrize("hide", [(), ("rewards",), ("initial",), ("rewards", "successors")])
 @pytest.mark.parametrize("schedule", ["growth", "doubling"])
@@ -280,6 +283,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("confidence", ["best", "kt", "kt-ball", "kl"])
 def test_same_seed_same_result(name: str, confidence: str) -> None:
@@ -298,6 +302,7 @@ SCORED = {"without": ("difference",)}
 """What makes "best" freeze policies and score episodes: nothing else comes to a certificate."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize(
     "settings",
@@ -337,6 +342,7 @@ def beliefs_of(agent: CertifiedUCFH) -> dict[str, Any]:
     return out | {f"state {name}": x for name, x in agent.state().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "hard", "rewards unknown"])
 @pytest.mark.parametrize(
     "settings", [{}, {"schedule": "doubling"}, SCORED], ids=["growth", "doubling", "scored"]

@@ -212,6 +212,7 @@ def test_a_divergence_bounds_variances_and_means() -> None:
     assert tightest > 0.8
 
 
+@pytest.mark.slow
 def test_bonuses_of_bpi_ucbvi_cover_what_is_proved() -> None:
     """The three inequalities that its docstring derives, at any values of what they hold of."""
     rng = np.random.default_rng(0)

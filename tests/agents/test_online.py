@@ -111,6 +111,7 @@ def test_sweep(case: Case, rule: Rule, names: set[str], seed: int) -> None:
     check_sweep(case, rule, names, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", range(3))
 @pytest.mark.parametrize("name", LINES)
 def test_every_term_alone(name: str, lower: int) -> None:
@@ -165,6 +166,7 @@ def fits(cls: type[Online], case: Case) -> bool:
     return cls.by_step or case.problem.table.stages == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL)
 @settings(max_examples=20, deadline=None)
 @given(case=ODD_CASES, seed=st.integers(0, 2**32 - 1))
@@ -211,6 +213,7 @@ def same(one: Online, other: Online) -> None:
     assert (one.optimistic, one.done) == (other.optimistic, other.done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL)
 @settings(max_examples=12, deadline=None)
 @given(

@@ -202,6 +202,7 @@ def optimistic_runs(cls: type[Phased], scale: float, runs: int, short: float) ->
     return good
 
 
+@pytest.mark.slow
 @over(*ALL)
 def test_optimism(cls: type[Phased]) -> None:
     """Not to be told from a share of 1 - delta; and to be told from it where it does not hold."""
@@ -293,6 +294,7 @@ def rounded(run: Run) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [False, True])
 @over(*ALL)
 def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], stages: bool) -> None:
@@ -338,6 +340,7 @@ def test_state_in_the_middle_of_a_phase(cls: type[Phased]) -> None:
         agent = other  # which is new, and goes on from there
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.integers(0, 99))
 def test_odd_shapes(S: int, A: int, H: int, stages: bool, seed: int) -> None:
@@ -589,6 +592,7 @@ def histories(kind: Any, oracle: Any, seed: int, m: int, **printed: bool) -> tup
     return mine, list(dict(theirs).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 7, 40])
 @pytest.mark.parametrize(("kind", "oracle"), [(DelayedQ, slow.delayed_q), (MoRMax, slow.mormax)])
 def test_attempts_against_single_steps(kind: Any, oracle: Any, m: int) -> None:

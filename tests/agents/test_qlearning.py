@@ -161,6 +161,7 @@ def test_optimism(cls: type[UCBH]) -> None:
     assert stats.binomtest(failures, 100, 0.5, "greater").pvalue < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [UCBH, UCBB])
 def test_becomes_optimal(cls: type[UCBH]) -> None:
     """With the bonus at a hundredth: at one, H^1.5 is more than a short chain ever pays."""

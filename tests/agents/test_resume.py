@@ -56,6 +56,7 @@ def all_of(run: Run) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_path: Path) -> None:
@@ -68,6 +69,7 @@ def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_pa
             assert all_of(rest) == all_of(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_finished_run_is_given_again(name: str, method: Method, tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ def test_a_finished_run_is_given_again(name: str, method: Method, tmp_path: Path
         assert all_of(third) == all_of(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 0.5])
 def test_a_certificate_outlives_resuming(epsilon: float) -> None:
     run = simulate(MDP, CertifiedUCFH(MDP.problem, epsilon, 0.1), seed=1)

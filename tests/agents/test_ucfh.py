@@ -143,6 +143,7 @@ def full_rewards(mdp: MDP) -> Floats:
     return np.broadcast_to(np.stack(lines).reshape(-1, *shape[1:]), shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_algorithm_1(name: str) -> None:
     """Same seed: same phases, episodes, pairs, counts; same values; policies up to ties."""
@@ -309,6 +310,7 @@ EVERYTHING = ("rewards", "successors", "initial")
 HIDDEN: list[tuple[Any, ...]] = [(), *((name,) for name in EVERYTHING), EVERYTHING]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", HIDDEN, ids=str)
 @pytest.mark.parametrize("noise", [None, "bernoulli"])
 @pytest.mark.parametrize("staged", [False, True])
@@ -332,6 +334,7 @@ def test_optimism(
     assert captured >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", HIDDEN, ids=str)
 @pytest.mark.parametrize("noise", [None, "bernoulli"])
 def test_convergence(hidden: tuple[Any, ...], noise: Literal["bernoulli"] | None) -> None:

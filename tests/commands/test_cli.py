@@ -68,7 +68,7 @@ def test_learn_tells_a_person_what_came_out(
     assert code == 0
     assert " 2e+06 (the limit" in out
     error = fails(capsys, *printed, "--episodes", "5", "--resume", str(save))
-    assert "has 1000000 episodes already, more than 5: pass at least" in error
+    assert "already has 1000000 episodes, more than 5: pass at least" in error
     error = fails(capsys, *printed, "--seed", "1", "--resume", str(save))
     assert "its seed is 0, and now it is 1" in error
 

@@ -35,6 +35,7 @@ def without_times(result: Any) -> Any:
     return [without_times(x) for x in result] if isinstance(result, list) else result
 
 
+@pytest.mark.slow
 def test_one_json_object(capsys: Capture) -> None:
     asked = ["compare", "chain:n=4", *TWO, "--seeds", "7", "--scale", "0.5", "--json"]
     code, out, err = run(capsys, *asked, "--workers", "1")
@@ -100,6 +101,7 @@ def test_progress_is_shown_to_who_watches(capsys: Capture, monkeypatch: pytest.M
     assert "of 4 runs" in err
 
 
+@pytest.mark.slow
 def test_what_failed_is_told_and_the_rest_kept(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_for_a_person(capsys: Capture) -> None:
     assert out.splitlines()[-1].split() == ["report", "results/report.html"]
 
 
+@pytest.mark.slow
 def test_the_list(capsys: Capture) -> None:
     code, out, err = run(capsys, "study")
     assert (code, err) == (0, "")
@@ -110,6 +111,7 @@ def test_the_list(capsys: Capture) -> None:
     assert [study["name"] for study in json.loads(out)["studies"]] == list(STUDIES)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_any_number_of_workers_gives_the_same_results(capsys: Capture) -> None:
     name = spec(REAL)
@@ -137,6 +139,7 @@ def test_more_jobs_are_added_to_what_is_there(capsys: Capture) -> None:
     assert (code, [x["name"] for x in json.loads(out)["studies"]]) == (0, ["large", "small"])
 
 
+@pytest.mark.slow
 def test_failures_are_named_and_tried_again(mine: Path, capsys: Capture) -> None:
     get_reusable_executor().shutdown(wait=True)  # they have another environment
     name = spec(grid("faulty", "number = [0, 1, 2]"), grid("odd"))
@@ -167,6 +170,7 @@ def test_many_failures_are_counted(capsys: Capture) -> None:
     assert (code, len(lines), lines[-1]) == (1, 6, "ucfh: and 4 more jobs failed")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_job_that_kills_its_process_is_named(capsys: Capture, workers: str) -> None:
@@ -238,6 +242,7 @@ def test_the_report_is_written_where_it_is_asked_for(capsys: Capture) -> None:
     assert run(capsys, "report", "results", "--html", "page.html", "--force")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_a_full_disk_stops_it_and_keeps_what_is_there(capsys: Capture) -> None:
     """Files may not grow beyond a size, which is what a full disk does."""
@@ -264,6 +269,7 @@ def test_a_full_disk_stops_it_and_keeps_what_is_there(capsys: Capture) -> None:
     assert set(kept) <= set(whole)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_done(mine: Path) -> None:
     name = spec(grid("endless", "number = [0, 1, 2, 3, 4, 5, 6]"))
     process = start([name, "--workers", "2", "--json"])
@@ -290,6 +296,7 @@ def test_ctrl_c_keeps_what_was_done(mine: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "wanted"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.usefixtures("mine")
 def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
@@ -308,6 +315,7 @@ def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     name, gate = spec(SIXTY), mine / "open"
     gate.touch()
@@ -324,6 +332,7 @@ def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     assert count("whole") == 60
 
 
+@pytest.mark.slow
 def test_two_at_once(mine: Path) -> None:
     name = spec(grid("good", "replicates = 40"))
     both = [start([name, "--workers", "1", "--json"]) for _ in range(2)]
@@ -334,6 +343,7 @@ def test_two_at_once(mine: Path) -> None:
     assert len(results(mine / "results")) == 40
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_results(
     mine: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_holm_is_bonferroni_over_all_families(p: list[float]) -> None:
         assert corrected == pytest.approx(min(1.0, max(claims)), abs=1e-15)
 
 
+@pytest.mark.slow
 def test_equal_learners_are_rarely_told_apart() -> None:
     """Though the best was chosen by the same data: tests with the best alone claim 41 times."""
     rng, trials, false = np.random.default_rng(2), 300, 0
@@ -189,6 +190,7 @@ def test_named_learners_are_those_of_the_registry(mdp: MDP) -> None:
     assert found.mistakes == run.mistakes(0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_process_that_dies_costs_one_run_at_most(
     mdp: MDP, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +228,7 @@ def _forget_workers() -> None:
     get_reusable_executor().shutdown(wait=True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_run(tmp_path: Path) -> None:
     code = """
 from helpers import comparison_agents as agents

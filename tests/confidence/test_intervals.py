@@ -52,6 +52,7 @@ def tolerance(lo: Floats, hi: Floats) -> Floats:
     return np.asarray(2.0**-50 * hi + 1e-9 * (hi - lo))
 
 
+@pytest.mark.slow
 @WITHOUT
 @pytest.mark.parametrize("delta_1", DELTAS)
 def test_printed_hull_is_tight_and_complete(delta_1: float, without: str | None) -> None:
@@ -77,6 +78,7 @@ def test_printed_hull_is_tight_and_complete(delta_1: float, without: str | None)
         assert not (at_edge & (abs(far - end) > slack)).any()
 
 
+@pytest.mark.slow
 @WITHOUT
 @pytest.mark.parametrize("delta_1", [1.0, 0.05, 1e-9])
 def test_printed_hull_by_grid(delta_1: float, without: str | None) -> None:
@@ -154,6 +156,7 @@ def test_without_a_condition_by_hand() -> None:
         assert ends(0.0, 1, without) == [float(end) for end in confidence_set(0.0, 1, delta_1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta_1", [1.0, 0.1, 1e-4, 1e-12])
 def test_kl_set_reference(delta_1: float) -> None:
     p, n = cases(seed=8, extra=1)
@@ -233,6 +236,7 @@ def test_coverage(interval: Set, n: int) -> None:
         assert (covered >= 1 - delta_1 - 1e-12).all()
 
 
+@pytest.mark.slow
 @EVERY
 @given(
     n=st.integers(0, 10**18),

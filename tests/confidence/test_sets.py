@@ -60,6 +60,7 @@ def kl_ends(p: float, n: int, budget: float) -> tuple[float, float]:
     return ref.hull_by_bisection(inside, p, n, 0.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.sampled_from(BOXES), st.integers(1, 40))
 def test_intervals_of_single_probabilities(case: Case, kind: str, j: int) -> None:
@@ -116,6 +117,7 @@ def test_radii_of_balls(case: Case, kind: str, j: int) -> None:
         assert radius[row] >= expected[kind]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(cases(hide=("rewards",)), kinds, st.integers(1, 9))
 def test_bounds_of_unknown_rewards(case: Case, kind: str, j: int) -> None:

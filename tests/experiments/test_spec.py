@@ -270,6 +270,7 @@ def shipped() -> list[Job]:
     ]
 
 
+@pytest.mark.slow
 def test_shipped_studies() -> None:
     found = {job.id: job for job in shipped()}
     seeds = [job.seed for job in found.values() if job.seed is not None]
@@ -299,6 +300,7 @@ def test_golden_ids_and_seeds() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_arguments_are_plain() -> None:
     for job in shipped():
         assert json.loads(json.dumps(job.arguments)) == job.arguments

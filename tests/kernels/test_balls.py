@@ -111,6 +111,7 @@ def test_reach_of_special_rows() -> None:
     assert fast([1, 1], [0.0, 1.0], 700.0, 1) == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_oracle_is_certain_of_itself() -> None:
     """Its point lies in the ball, and a dual bound says that none in the ball is better."""
     rng = np.random.default_rng(0)

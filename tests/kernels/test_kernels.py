@@ -30,6 +30,7 @@ def rows(lo: Floats, hi: Floats, indices: NDArray[np.int32]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "robust"])
 @pytest.mark.parametrize(
     ("S", "A", "C", "H"),
@@ -79,6 +80,7 @@ def test_rows_of_stages_are_rows(seed: int) -> None:
 EIGHTHS = st.integers(0, 8)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(EIGHTHS, EIGHTHS, st.integers(0, 3)), min_size=1, max_size=8),
     st.booleans(),

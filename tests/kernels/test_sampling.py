@@ -188,6 +188,7 @@ BINOMIALS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), BINOMIALS)
 def test_binomial_mass(n: int, p: float) -> None:
     law = stats.binom(n, p)
@@ -216,6 +217,7 @@ def test_binomial_by_cells_where_offsets_come_in_blocks(n: int, p: float) -> Non
     assert chi_square(counts, np.diff(cdf) * values.size) > THRESHOLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10**10, 10**14, 10**17, LARGEST])
 @pytest.mark.parametrize("p", [0.5, 0.3, 0.9, 1e-3, 2.7e-9, 1.0 - 2.0**-30])
 def test_binomial_moments(n: int, p: float) -> None:
@@ -244,6 +246,7 @@ HYPERGEOMETRICS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("g", "b", "s"), HYPERGEOMETRICS)
 def test_hypergeometric_mass(g: int, b: int, s: int) -> None:
     law = stats.hypergeom(g + b, g, s)
@@ -288,6 +291,7 @@ def test_hypergeometric_with_a_small_side_is_binomial(g: int, b: int, s: int) ->
     assert mass_p_value(values, law.pmf, np.arange(small + 1)) > THRESHOLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [10**10, 10**14, 10**17, LARGEST])
 @pytest.mark.parametrize(
     ("good", "sample"),
@@ -432,6 +436,7 @@ def test_the_rectangle_holds_all_that_is_accepted(mean: float) -> None:
         assert (2.0 * far * np.exp(log_rho / 2.0)).max() <= h * (1.0 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "parameters", "pmf"),
     [
@@ -619,6 +624,7 @@ def test_the_seed_decides() -> None:
     assert all(x != y for x, y in zip(some(5)[3:], some(6)[3:], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "h"), [(1, 0.3), (3, 0.5), (10, 0.9), (7, 0.02), (500, 0.6)])
 def test_negative_binomial_mass(m: int, h: float) -> None:
     rng = np.random.default_rng(7)
@@ -628,6 +634,7 @@ def test_negative_binomial_mass(m: int, h: float) -> None:
     assert mass_p_value(values, law.pmf, support) > THRESHOLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "h"),
     [(10**18, 1e-3), (10**18, 0.75), (10**12, 1e-9), (10**6, 1e-20), (40, 1e-40), (1, 1e-12)],

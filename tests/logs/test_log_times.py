@@ -40,6 +40,7 @@ def read(lines: list[str], tmp_path: Path, first: int) -> Log:
     return read_log(path, stage_dependent=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [16, 2**16], ids=["line by line", "at once"])
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("times", SLIPS.values(), ids=SLIPS.keys())

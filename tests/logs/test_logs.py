@@ -74,6 +74,7 @@ def fields(log: Log) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 @FUZZ
 @given(
@@ -111,6 +112,7 @@ def test_finds_what_the_slow_reader_finds(
         assert not (slow.states and slow.actions and slow.horizon)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(content=logs(), data=st.data())
 def test_any_damage_to_the_text(
@@ -133,6 +135,7 @@ def test_any_damage_to_the_text(
             assert "unknown column" in log  # the first object lacks some
 
 
+@pytest.mark.slow
 @FUZZ
 @given(content=logs(), options=declared)
 def test_formats_agree(

@@ -28,6 +28,7 @@ from ucfh._support import files
 from ucfh.models import read_model, write_model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["json", "npz"])
 @FUZZ
 @given(mdp=mdps())

@@ -104,6 +104,7 @@ def test_intervals_of_no_width_are_known_probabilities(tmp_path: Path) -> None:
     assert_same(read(document, tmp_path), read(example(), tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["json", "npz"])
 @FUZZ
 @given(model=interval_models())

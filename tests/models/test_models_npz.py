@@ -27,6 +27,7 @@ from ucfh import MDP
 from ucfh.models import read_model, write_model
 
 
+@pytest.mark.slow
 def test_large_sparse_models(tmp_path: Path) -> None:
     """A million pairs, and rewards on (s, a, s') where S x S would not fit into memory."""
     S, A, C = 250_000, 4, 2
@@ -50,6 +51,7 @@ def test_large_sparse_models(tmp_path: Path) -> None:
     assert mdp.rewards.successor is not None
 
 
+@pytest.mark.slow
 def test_flipped_bits_of_npz(tmp_path: Path) -> None:
     """A changed bit is noticed, or does not matter (the archive's dates, say)."""
     path = tmp_path / "whole.npz"

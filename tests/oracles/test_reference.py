@@ -92,6 +92,7 @@ def counts(rng: np.random.Generator) -> tuple[int, int, float]:
     return k[rng.integers(5)], n, 6 * math.exp(-(10 ** rng.uniform(-1.5, 2.7)))
 
 
+@pytest.mark.slow
 def test_hull_closed_form_is_the_set_and_one_interval() -> None:
     """The closed form, and that there are never two intervals."""
     rng = np.random.default_rng(1)
@@ -119,6 +120,7 @@ def test_confidence_sets_with_little_data() -> None:
     assert ref.hull_by_grid(0.0, 1, delta_1) == pytest.approx((0, 0.5), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_kl_hull() -> None:
     """Its ends solve n kl = ln(2/delta_1) to 60 digits; with L instead it lies in the printed set
     (E10)."""
@@ -167,6 +169,7 @@ def random_box(rng: np.random.Generator, S: int) -> tuple[Floats, Floats]:
     return np.maximum(p - width[0], 0), np.minimum(p + width[1], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False])
 def test_greedy_is_the_linear_program(optimistic: bool) -> None:
     rng = np.random.default_rng(4)
@@ -190,6 +193,7 @@ def random_mdp(seed: int) -> tuple[Floats, Floats, Floats, Ints]:
     return p / p.sum(axis=-1, keepdims=True), rewards, p0 / p0.sum(), policy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_plan_paths_and_evi_agree(seed: int) -> None:
     """With lo = hi = p all planners agree, and the path sum has the value of the best policy."""
@@ -263,6 +267,7 @@ def chain() -> tuple[Floats, Floats, Floats]:
     return p, rewards, np.array([0.75, 0.25, 0.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", ["paper", "kl"])
 @pytest.mark.parametrize("variant", ["paper", "corrected"])
 @pytest.mark.parametrize("staged", [False, True])

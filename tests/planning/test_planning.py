@@ -113,6 +113,7 @@ def check_model(case: Intervals, plan: Plan, model: Floats) -> None:
     assert np.abs(V - plan.values).max() <= TIGHT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "robust"])
 @pytest.mark.parametrize("seed", range(110))
 def test_linear_programming(seed: int, optimistic: bool) -> None:
@@ -242,6 +243,7 @@ def test_exact_bounds_are_exact_planning(seed: int) -> None:
     assert (wide.plan(optimistic=False).values <= V + TIGHT).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_policy_evaluation(seed: int) -> None:
     """Value, occupancy, weights and variance against the enumeration of all paths."""
@@ -391,6 +393,7 @@ def test_bad_stage_is_named() -> None:
         fixed_horizon_evi(lo, hi, np.zeros((3, 2)), 2)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On several threads, however many states a block has: the same to the bit."""
     monkeypatch.setattr("ucfh.planning.optimistic.WORTH_SHARING", 0)

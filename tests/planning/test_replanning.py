@@ -93,6 +93,7 @@ class Forgetful(UCFH):
         super()._plan()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "unknown"),
     [

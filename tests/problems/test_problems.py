@@ -268,6 +268,7 @@ def test_grid_entry_by_entry() -> None:
     assert [reward(mdp, s, 0) for s in range(12)] == [0.0] * 11 + [1.0]
 
 
+@pytest.mark.slow
 def test_large_problems_are_built_sparsely() -> None:
     start = time.perf_counter()
     mdp = make("grid:rows=100,cols=100,horizon=200")
@@ -324,6 +325,7 @@ def test_tutoring_depends_on_the_days_left() -> None:
     assert not mdp.rewards.pair[:-1].any()
 
 
+@pytest.mark.slow
 def test_tutoring_needs_the_calendar() -> None:
     mdp = make("tutoring")
     p = dense(mdp)

@@ -20,6 +20,7 @@ RUNS = 120
 LEVEL = 1e-3 / (4 * 13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "walk_steps", "margin"),
     [("hard", 300, 3.0), ("corrected", 0, 3.0), ("stages", 0, -3.0), ("random", 0, 3.0)],
@@ -32,6 +33,7 @@ def test_bulk_agrees_with_walking_in_law(name: str, walk_steps: int, margin: flo
     assert min(found.values()) > LEVEL, found
 
 
+@pytest.mark.slow
 def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losing the odd episode of every split is seen."""
     real = bulk.Graph.split
@@ -186,6 +188,7 @@ def test_what_is_not_told_is_learned(hidden: tuple[str, ...], noise: str | None)
     assert run.optimistic - run.optimal < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [1, 17, 10**6, 123_456_789])
 @pytest.mark.parametrize("method", ["bulk", "step"])
 def test_resuming_gives_the_same_run(cap: int, method: str, tmp_path: Path) -> None:

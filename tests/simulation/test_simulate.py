@@ -98,6 +98,7 @@ def test_cap_at_the_end_of_a_phase() -> None:
         assert rows_of(run) == rows_of(whole)[:k]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -296,6 +297,7 @@ def check_law(counted: NDArray[np.int64], p: NDArray[np.float64]) -> None:
     assert statistic <= chi2.isf(UNLIKELY, max(1, (p > 0).sum() - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("S", [2, 7, 8, 9, 10, 17, 64, 130, 300])
 def test_walk_law(S: int) -> None:
     """Frequencies follow p, with zeros at the ends and in the middle, in rows of any length."""

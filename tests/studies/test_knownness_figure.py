@@ -112,6 +112,7 @@ def test_svg_is_reproducible() -> None:
     assert svg == replace(figure).svg  # drawn anew
 
 
+@pytest.mark.slow
 @given(tables=st.lists(CELLS, min_size=1, max_size=6), first=st.integers(1, 10**30))
 @settings(max_examples=12)
 def test_every_pair_is_shown(tables: list[dict[tuple[int, int], int]], first: int) -> None:

@@ -174,6 +174,7 @@ def test_settings_that_differ_in_something_else_are_told_apart() -> None:
 value = st.none() | st.just(0) | st.integers(1, 50) | st.integers(1, 10**25)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(
     st.lists(

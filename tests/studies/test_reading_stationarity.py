@@ -187,6 +187,7 @@ def test_percents_do_not_round_to_all() -> None:
     assert percent(1 + 1e-15) == percent(1 - 1e-15) == "100 %"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [

@@ -12,6 +12,7 @@ import pytest
 from ucfh.cli import main
 
 
+@pytest.mark.slow
 def test_figures_need_no_display(tmp_path: Path) -> None:
     """Nor any place to show them that exists."""
     code = (

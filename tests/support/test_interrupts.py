@@ -247,6 +247,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize(
     ("module", "arguments"),

@@ -38,6 +38,7 @@ def both(work: Callable[[int], int], address: str) -> Iterator[list[tuple[int, i
         yield sorted(do_all(work, range(12), workers, where), key=lambda pair: pair[0])
 
 
+@pytest.mark.slow
 def test_all_is_done(address: str) -> None:
     for found in both(works.square, address):
         assert found == SQUARES
@@ -52,12 +53,14 @@ def test_jobs_need_not_be_told_apart(address: str) -> None:
         assert list(do_all(len, [[1], [1], [1]], 2, where)) == [([1], 1)] * 3
 
 
+@pytest.mark.slow
 def test_a_job_that_kills_its_process_is_told_and_the_others_are_done(address: str) -> None:
     wanted = [(k, None if k == 3 else k * k) for k in range(12)]
     for found in both(works.kill, address):
         assert found == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_accident_costs_nothing(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +172,7 @@ def test_no_address(where: str) -> None:
     assert "pass the address" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mute", [False, True])
 def test_nobody_answers(mute: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a port that nobody listens at, nor somebody who says nothing."""
@@ -189,6 +193,7 @@ def test_a_worker_is_no_scheduler(address: str) -> None:
     assert refused(worker) == f"{worker} is a Dask worker: pass the address of the scheduler"
 
 
+@pytest.mark.slow
 def test_a_scheduler_alone_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "TIMEOUT", 2)
     with cluster(0) as alone:

@@ -90,6 +90,7 @@ def test_printed_theorem_1_in_its_own_words() -> None:
     assert got == pytest.approx(want, rel=EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("H", [1, 2, 3, 4, 5, 16, 17])
 @pytest.mark.parametrize("A", [1, 2, 4])
