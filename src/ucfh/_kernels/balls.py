@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Layout, Planned, Seen
 
 Ints = NDArray[np.int64]
@@ -46,14 +46,14 @@ class Extreme(NamedTuple):
     slack: float
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def value_of(e: int, indices: Index, V: Floats, bonus: Floats | None, sign: float) -> float:
     """V of one entry, times the sign."""
     x = V[indices[e]]
     return float(sign * x if bonus is None else sign * (x + bonus[e]))
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def extreme(
     row: int,
     layout: Layout,

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from ucfh._kernels.balls import extreme, value_of
 from ucfh._kernels.certificates import Certified, Known
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Layout, Seen
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _tilt(
     row: int,
     layout: Layout,
@@ -49,7 +49,7 @@ def _tilt(
     return slack
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _charge(
     row: int,
     layout: Layout,

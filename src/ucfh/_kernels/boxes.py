@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -36,7 +36,7 @@ WALK = 8  # a lost pivot is looked for so many values up or down, or 2 in rows l
 SHORT = 64  # this; then by halving the range of values
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
-inline: dict[str, Any] = {**uncounted, "forceinline": True}
+inline: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
 
 
 class Step(NamedTuple):
@@ -146,7 +146,7 @@ def _look(step: Step, begin: int, end: int, x: float) -> tuple[float, float, flo
     return room, below, above
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _halve(step: Step, begin: int, end: int, low: float, high: float) -> float:
     """A value of a row about halfway between two, or infinity if none lies between them."""
     bottom, top = np.inf, -np.inf
@@ -160,7 +160,7 @@ def _halve(step: Step, begin: int, end: int, low: float, high: float) -> float:
     return nearest if nearest < high else np.inf
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def search(
     step: Step, begin: int, end: int, pivot: int, mass: float, total: float
 ) -> tuple[float, int]:
@@ -242,7 +242,7 @@ def mean_of(step: Step, k: int, pivot: Index) -> float:
     return step.sign * total
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def signed(v: Floats, sign: float, out: Floats) -> None:
     """sign v into out; both (S,). (NumPy's own expressions take seconds to compile.)"""
     for s in range(v.size):

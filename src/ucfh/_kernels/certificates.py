@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import TIE, extreme, value_of
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Layout, Seen
 
 Ints = NDArray[np.int64]
@@ -66,7 +66,7 @@ class Certified(NamedTuple):
     x_ahead: Floats
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _mean(row: int, layout: Layout, seen: Seen, V: Floats, bonus: Floats | None) -> float:
     """The mean of V over what one row has shown; infinity if that is nothing."""
     total = 0.0

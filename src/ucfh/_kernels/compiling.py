@@ -36,6 +36,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # a short row does, for each array of each group.
 uncounted: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "forceinline": False}
 
+# For a function that only compiled ones call: a way in from Python would take time to compile.
+inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 _told = False
 
 

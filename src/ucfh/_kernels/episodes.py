@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import inner, njit
 from ucfh._kernels.groups import Nature
 from ucfh._kernels.walk import draw
 
@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
     s, row = 0, len(nature.indptr) - 2
@@ -26,7 +26,7 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
     return int(s)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
@@ -57,7 +57,7 @@ def promise(start: Floats, v: Floats) -> float:
     return x
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def same(a: Ints, b: Ints) -> bool:
     """Whether two policies (H, S) take the same rows."""
     for t in range(a.shape[0]):

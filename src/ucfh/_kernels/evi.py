@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.boxes import Step, mean_of, search, signed, value_at
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.intrinsics import add_at, prefetch, read_at
 
 Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ class Memory(NamedTuple):
     q: Floats
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _plan_states(
     begin: int,
     end: int,
@@ -156,7 +156,7 @@ def _plan_states(
     return growth
 
 
-@njit(**uncounted)
+@njit(**uncounted, **inner)
 def _reward_growth(t: int, r: Floats) -> float:
     """How far r_{t-1} is above r_t at most; r (1 or H, R)."""
     if not 0 < t < len(r):
@@ -167,7 +167,7 @@ def _reward_growth(t: int, r: Floats) -> float:
     return growth
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _infinite(size: int) -> Floats:
     out = np.empty(size)
     for i in range(size):
@@ -175,7 +175,7 @@ def _infinite(size: int) -> Floats:
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _a_line(first: Ints) -> Floats:
     """(A,) for scratch."""
     most = 0
@@ -204,7 +204,7 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _alone(t: int, model: Model, out: Swept) -> Shared:
     """What a thread needs that sweeps alone from step t on."""
     H, S = out.policy.shape
@@ -220,7 +220,7 @@ def _alone(t: int, model: Model, out: Swept) -> Shared:
     return shared
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> None:
     """`sweep_together` from step t on: fill V[: t+1] and policy[: t+1], given V[t+1]."""
     stride, lo, r = model.stride, model.lo, model.r

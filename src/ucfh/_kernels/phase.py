@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import inner, njit
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -66,7 +66,7 @@ class Visits(NamedTuple):
     shares: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     """Who meets a live row: p (entries,), the policy takes rows (H, S), is_live (rows,).
 
@@ -95,7 +95,7 @@ def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     return Meeting(u, h, rest)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
     """The graph of a phase, from what `_meeting` found."""
     indptr, indices, u = layout.indptr, layout.indices, meets.u
@@ -150,7 +150,7 @@ def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, **inner)
 def _expect(paths: Paths, out: Visits) -> None:
     """Add up the visits of each live row."""
     row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
