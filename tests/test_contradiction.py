@@ -162,6 +162,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
         assert 0 <= known.gap <= known.upper - known.lower < 1e-10
 
 
+@pytest.mark.slow
 def test_scores_are_never_rounded_up() -> None:
     """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):

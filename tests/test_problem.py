@@ -249,6 +249,7 @@ def test_rounding_is_renormalised() -> None:
         assert mdp.value(np.zeros((H, S), int)) == pytest.approx(0.5 * H, abs=1e-14)
 
 
+@pytest.mark.slow
 @given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.integers(0, 2**32 - 1))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_the_offered_rescaling_is_accepted(low: float, span: float, seed: int) -> None:

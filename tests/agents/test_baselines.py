@@ -198,6 +198,7 @@ def test_hidden_knowledge() -> None:
     assert mdp.value(run.policy) == pytest.approx(run.optimal, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("cls", [EpsilonGreedy, Uniform])
 def test_resume(cls: Any, method: Any, tmp_path: Any) -> None:

@@ -105,6 +105,7 @@ def check_sweep(case: Case, rule: Rule, names: set[str], seed: int) -> None:
     assert (problem.table.state[rows - offsets] == np.arange(S)).all()
 
 
+@pytest.mark.slow
 @SOME
 @given(ODD_CASES, RULES, st.sets(st.sampled_from(sorted(LINES))), st.integers(0, 2**32 - 1))
 def test_sweep(case: Case, rule: Rule, names: set[str], seed: int) -> None:

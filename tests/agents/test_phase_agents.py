@@ -312,6 +312,7 @@ def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], stages: bool)
         assert len(one) > 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @over(*ALL)
 def test_resume(cls: type[Phased], method: Literal["bulk", "step"]) -> None:

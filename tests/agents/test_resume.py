@@ -96,6 +96,7 @@ def test_a_certificate_outlives_resuming(epsilon: float) -> None:
         assert again.seconds == run.seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [17, EPISODES])
 @pytest.mark.parametrize("name", KINDS)
 def test_resuming_leaves_the_old_run_alone(name: str, cut: int) -> None:

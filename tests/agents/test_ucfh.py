@@ -154,6 +154,7 @@ def test_algorithm_1(name: str) -> None:
         assert len(fast) == 25 or fast[-1].pair == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_algorithm_1_to_its_end(kind: Kind) -> None:
     """Past the cut-off, through pairs that wait for their turn, to the phase that never ends."""

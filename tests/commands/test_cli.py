@@ -73,6 +73,7 @@ def test_learn_tells_a_person_what_came_out(
     assert "its seed is 0, and now it is 1" in error
 
 
+@pytest.mark.slow
 def test_certified_learning_tells_a_person_what_is_known(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ def test_the_result_is_told_before_files_fail(
     assert err == "ucfh: no space left\n"
 
 
+@pytest.mark.slow
 def test_help_and_version_of_the_installed_command() -> None:
     for arguments in (["--help"], ["--version"], ["learn", "--help"], ["bounds", "--help"]):
         command = [sys.executable, "-m", "ucfh", *arguments]

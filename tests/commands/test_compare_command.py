@@ -70,6 +70,7 @@ def test_one_json_object(capsys: Capture) -> None:
     assert without_times(json.loads(out)) == without_times(result)
 
 
+@pytest.mark.slow
 def test_a_table_and_a_figure_for_people(capsys: Capture, tmp_path: Path) -> None:
     figure = tmp_path / "figure.svg"
     asked = ["compare", "chain:n=4", *TWO, "--scale", "0.5", "--plot", str(figure)]
@@ -223,6 +224,7 @@ def test_nothing_lost_and_one_episode_can_be_drawn(level: float, tmp_path: Path)
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_happens(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

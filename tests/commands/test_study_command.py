@@ -68,6 +68,7 @@ def count(folder: str = "results") -> int:
     return len(results(Path(folder)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_one_json_object(capsys: Capture) -> None:
     asked = ["study", spec(REAL), "--workers", "1", "--json"]

@@ -105,6 +105,7 @@ def test_ranking_pairs_seeds_and_tells_what_it_can() -> None:
 # -- what is kept of a run
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 60), st.sampled_from([-1e-16, 0.0, 0.1, 0.1 + 1e-12, 0.2, 3.0])),
@@ -166,6 +167,7 @@ def keys(result: Comparison) -> list[tuple[str, int]]:
     return [(x.agent, x.seed) for x in result.outcomes]
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_result(mdp: MDP) -> None:
     makers = {"good": agents.good, "late": agents.late}
     results = [compare(mdp, makers, 3000, seeds=4, workers=n) for n in (1, 2, 3)]
@@ -177,6 +179,7 @@ def test_any_number_of_workers_gives_the_same_result(mdp: MDP) -> None:
     assert len(regrets) > 4  # seeds differ, and learners
 
 
+@pytest.mark.slow
 def test_named_learners_are_those_of_the_registry(mdp: MDP) -> None:
     from ucfh import simulate
     from ucfh.agents.registry import make_agent

@@ -224,6 +224,7 @@ def contains_the_truth(case: Case, sets: Sets) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases(honest=True, visits=(0, 1, 3, 10, 100)), kinds)
 def test_truth_within_means_values_between(case: Case, kind: str) -> None:

@@ -44,6 +44,7 @@ def claims(case: Case, best: Best) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(cases(), st.booleans(), st.integers(0, 99))
 def test_bounds_hold_whenever_their_inequalities_do(case: Case, overlap: bool, seed: int) -> None:
@@ -53,6 +54,7 @@ def test_bounds_hold_whenever_their_inequalities_do(case: Case, overlap: bool, s
     assert min(found.values()) >= -ROUNDED * case.problem.horizon, found
 
 
+@pytest.mark.slow
 def test_bounds_hold_where_they_are_tight() -> None:
     """Rewards known up to an interval with the truth at one end, and few visits: much overlaps."""
     for seed in range(200):
@@ -62,6 +64,7 @@ def test_bounds_hold_where_they_are_tight() -> None:
         assert min(found.values()) >= -ROUNDED * H, (seed, found)
 
 
+@pytest.mark.slow
 def test_smaller_budgets_are_seen() -> None:
     """The test above has power: with half of the budgets, every one of the bounds fails."""
     broken = set()
@@ -143,6 +146,7 @@ def count_by_walking(problem: Problem) -> tuple[int, int, int]:
     return max(1, above), max(1, below), max(1, rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(cases(visits=(1, 7, 1000)), st.sampled_from([1.0, 0.1, 1e-6]), st.data())
 def test_all_parts_together_fail_with_probability_delta(
@@ -214,6 +218,7 @@ def test_bounds_of_an_unknown_reward(n: int, mean: float) -> None:
 scores = st.dictionaries(st.integers(0, 40).map(lambda k: k / 10), st.integers(1, 50), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(scores, st.integers(1, 9))
 def test_a_bound_by_scores(seen: dict[float, int], j: int) -> None:
@@ -299,6 +304,7 @@ def two_ways(seed: int, H: int = 3) -> Case:
     return Case(mdp, mdp.problem, counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [True, False])
 def test_blame_is_the_derivative_of_the_difference(overlap: bool) -> None:
     """Where no two rows lead to the same state, and W is not better known through V*."""

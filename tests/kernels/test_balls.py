@@ -70,6 +70,7 @@ def rows(draw: st.DrawFn) -> tuple[list[int], list[float], float]:
     return counts, V, budget / n
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows(), st.sampled_from([1, -1]))
 def test_reach_is_the_largest_mean_rounded_outward(
@@ -78,6 +79,7 @@ def test_reach_is_the_largest_mean_rounded_outward(
     check(*row, sign)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("n", [1, 10, 1000, 10**6, 10**12, 10**15, 10**18])
 def test_reach_at_any_n(n: int, sign: int) -> None:
@@ -149,6 +151,7 @@ def test_the_oracle_is_certain_of_itself() -> None:
             assert float(coarse - primal) <= 0.05 * float(coarse)
 
 
+@pytest.mark.slow
 def test_reach_against_a_general_solver() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):

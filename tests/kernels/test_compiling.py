@@ -132,6 +132,7 @@ def test_started_processes_leave_it_to_the_first(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "other"])
 def test_damaged_files_are_replaced(
@@ -151,6 +152,7 @@ def test_damaged_files_are_replaced(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_says_so() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ucfh", "problems", "chain"],

@@ -144,6 +144,7 @@ def test_states_with_fewer_actions() -> None:
     assert plan.values[0] == pytest.approx([1.0, 0.6, 0.8], abs=1e-15)
 
 
+@pytest.mark.slow
 def test_a_forked_process_does_not_wait_for_threads_it_does_not_have() -> None:
     """Threads of the planner are kept, and do not survive a fork."""
     code = """

@@ -149,6 +149,7 @@ def test_the_mixture_is_a_martingale(m: int, sparse: bool) -> None:
             assert sum(map(mixture, heirs)) == pytest.approx(mixture(c), rel=left_out)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.floats(0, 5), min_size=1, max_size=12),

@@ -313,6 +313,7 @@ def test_poisson_moments(mu: float) -> None:
     check_moments(draw(_poissons, mu), central_moments([Fraction(mu) ** r for r in range(7)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modulus", [2, 3, 64, 1000])
 def test_every_residue_is_equally_frequent_past_53_bits(modulus: int) -> None:
     half = LARGEST // 2
@@ -420,6 +421,7 @@ def laws_of_mean(mean: float) -> list[ModeAndLaw]:
     return laws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1.0, 5.0, 25.0, 25.5, 30.9, 100.0, 1e3, 1e5, 1e9, 1e15])
 def test_the_rectangle_holds_all_that_is_accepted(mean: float) -> None:
     """Check 2 |x - c| sqrt(rho(k)) <= h for all x in the block of k."""
@@ -549,6 +551,7 @@ def test_shares_stay_within_counts_and_sum_to_the_sample(
     assert (out <= counts).all()
 
 
+@pytest.mark.slow
 @fixed
 @given(
     st.integers(0, LARGEST // 2) | st.integers(0, 60),

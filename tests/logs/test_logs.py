@@ -485,6 +485,7 @@ def test_json_lines(tmp_path: Path) -> None:
     assert "unknown column 't'" in refusal(read_log, path)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(
     batches=st.lists(st.lists(st.integers(0, 30) | st.sampled_from(["x", "y", "-1"]), max_size=8)),

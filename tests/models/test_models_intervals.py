@@ -87,6 +87,7 @@ def test_values_have_the_unit_of_the_rewards(
     np.testing.assert_array_equal(one.policy, two.policy)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(mdp=mdps())
 def test_known_probabilities_are_planned_with_exactly(mdp: MDP, tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def test_faults_of_arrays_are_named(
     assert message in fault(read_model, path)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(data=st.data(), staged=st.booleans())
 def test_mutations_of_npz(data: st.DataObject, staged: bool, tmp_path: Path) -> None:

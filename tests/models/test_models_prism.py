@@ -237,6 +237,7 @@ def test_faults_of_other_files_are_named(
     assert message in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["tra", "srew", "trew", "sta"])
 def test_truncation_at_every_length(ending: str, tmp_path: Path) -> None:
     texts = rooms()

@@ -127,6 +127,7 @@ def test_linear_programming(seed: int, optimistic: bool) -> None:
     check_model(case, plan, plan.transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "robust"])
 @pytest.mark.parametrize("seed", range(10))
 def test_long_rows(seed: int, optimistic: bool) -> None:
@@ -194,6 +195,7 @@ def test_order_of_states_does_not_matter(seed: int) -> None:
 EIGHTHS = st.integers(0, 8)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(EIGHTHS, EIGHTHS, st.integers(0, 3)), min_size=1, max_size=9))
 @settings(max_examples=700, deadline=None, derandomize=True)
 def test_one_row(cells: list[tuple[int, int, int]]) -> None:

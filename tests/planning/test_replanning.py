@@ -42,6 +42,7 @@ def change_row(
     lo[at], hi[at] = np.maximum(0, p[at] - width), np.minimum(1, p[at] + width)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(0, 59), st.booleans())
 @settings(max_examples=250, deadline=None, derandomize=True)
 def test_one_row_after_another(seed: int, kind: int, optimistic: bool) -> None:

@@ -407,6 +407,7 @@ def raw_values(table: Any, horizon: int, policy: Any = None) -> Floats:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "shift", "span"),
     [

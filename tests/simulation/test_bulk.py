@@ -161,6 +161,7 @@ def test_whole_lifetimes_with_the_printed_constants() -> None:
     assert run.regret <= run.episodes * 1.2
 
 
+@pytest.mark.slow
 def test_lifetimes_past_64_bits_are_counted() -> None:
     """Late phases of a small grid wait for pairs of tiny weight."""
     mdp = make("grid:rows=4,cols=4")
@@ -232,6 +233,7 @@ def test_an_interrupted_run_resumes_to_the_same_result() -> None:
     assert again.final
 
 
+@pytest.mark.slow
 def test_saved_runs_load_back(tmp_path: Path) -> None:
     mdp = make("chain:n=3")
     run = simulate(mdp, UCFH(mdp.problem, 0.3, 0.1))

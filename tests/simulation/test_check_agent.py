@@ -90,6 +90,7 @@ def test_what_is_no_agent() -> None:
         check_agent(bare)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_nothing_is_wrong_with_those_here(name: str) -> None:
     world = make("chain:n=3,horizon=3") if name == "ucrl-gamma" else small_world()

@@ -134,6 +134,7 @@ def test_seeds() -> None:
             simulate(mdp, agent_for(mdp), **{name: value})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["paper", "corrected"])
 @pytest.mark.parametrize("steps", [1, 7, 1000])
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch, steps: int, variant: str) -> None:

@@ -106,6 +106,7 @@ def test_text_is_made_of_the_numbers() -> None:
     assert "no phase is balanced" in caption
 
 
+@pytest.mark.slow
 def test_svg_is_reproducible() -> None:
     figure = knownness_figure(BY_HAND, "chain:n=5")
     assert "<svg" in (svg := figure.svg)
@@ -142,6 +143,7 @@ def test_cells_of_the_instrument() -> None:
     assert table["full"] == {(0, 0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moments", [1, 2, 4, 5])
 def test_any_number_of_moments(moments: int) -> None:
     life = {**BY_HAND, "moments": (BY_HAND["moments"] * 2)[:moments]}

@@ -26,6 +26,7 @@ def test_figures_need_no_display(tmp_path: Path) -> None:
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_figure_leaves_the_windows_of_a_user_alone() -> None:
     code = (
         "import matplotlib; matplotlib.use('svg')\n"

@@ -291,6 +291,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @both
 def test_a_signal_while_workers_end(number: int, code: int) -> None:
     """Whatever else there is to clean up is: what joblib leaves is complained of by another."""

@@ -47,6 +47,7 @@ def test_all_is_done(address: str) -> None:
         assert list(do_all(works.square, iter([5]), 3, where)) == [(5, 25)]
 
 
+@pytest.mark.slow
 def test_jobs_need_not_be_told_apart(address: str) -> None:
     """Equal ones are done as often as they are asked for; they need no hash."""
     for where in (None, address):
@@ -77,6 +78,7 @@ def test_what_is_raised_ends_all(address: str) -> None:
             list(do_all(works.fail, range(1000), None if where else 2, where))
 
 
+@pytest.mark.slow
 def test_whoever_looks_no_further_is_not_bothered(address: str) -> None:
     """No warning, and processes that are of use again."""
     with warnings.catch_warnings():
@@ -124,6 +126,7 @@ def test_workers_do_not_hear_signals_from_their_start_on() -> None:
     assert [deaf for _, deaf in do_all(works.deaf_to, numbers, 2)] == [True, True]
 
 
+@pytest.mark.slow
 def test_trackers_warn_of_nothing() -> None:
     """What is gone before they look for it is nobody's worry; workers warn as they always do."""
     code = (
@@ -213,6 +216,7 @@ def test_a_cluster_that_lacks_the_code(address: str, tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes() -> None:
     with cluster(1) as leaving:
         results = do_all(works.square, range(10**6), cluster=leaving)

@@ -229,6 +229,7 @@ def test_bad_m(m: float) -> None:
         dataclasses.replace(constants(**ROW), m_given=m)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "before", ["", "ucfh.UCFH, ucfh.simulate, ucfh.fixed_horizon_evi", "ucfh.bounds"]
 )
