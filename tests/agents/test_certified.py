@@ -10,64 +10,30 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.certified_learners import CHAIN, WORLDS
 from oracles import reference as ref
-from ucfh import MDP, UCFH, Problem, Run, make, simulate
-from ucfh.agents.beliefs import BINS, ValueBeliefs
+from ucfh import MDP, UCFH, Run, make, simulate
+from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.confidence.values import IDEAS
-from ucfh.counts import NEVER, Counts, Limits, Watch
+from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.simulation.world import Stretch, World
 
 Floats = NDArray[np.float64]
 
+
 KINDS = [("best", "growth"), ("best", "doubling")]
+
+
 KINDS += [(kind, schedule) for kind in ALWAYS for schedule in ("growth", "doubling")]
+
+
 KINDS += [(kind, "doubling") for kind in AT_DOUBLINGS]
 
 
-def staged(seed: int = 0, **options: Any) -> MDP:
-    """Transitions that depend on the step."""
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(3), (3, 3, 2))
-    return MDP(p, rng.random((3, 3, 2)), 3, **options)
-
-
-def small(seed: int = 1, **options: Any) -> MDP:
-    rng = np.random.default_rng(seed)
-    return MDP(rng.dirichlet(np.ones(2), (2, 2)), rng.random((2, 2)), 3, **options)
-
-
-def fewer_actions() -> MDP:
-    """State 0 has one action, state 2 ends the episode, rewards depend on the next state."""
-    rng = np.random.default_rng(2)
-    have = np.array([[True, False], [True, True], [True, True]])
-    return MDP(
-        rng.dirichlet(np.ones(3), (3, 2)), rng.random((1, 3, 2, 3)), 3, available=have, terminal=[2]
-    )
-
-
-CHAIN = make("chain:n=3,horizon=3")
 HARD = make("hard:n=2,actions=2,horizon=5")
-WORLDS: dict[str, tuple[MDP, Problem]] = {
-    "chain": (CHAIN, CHAIN.problem),
-    "successors unknown": (CHAIN, CHAIN.problem.hiding("successors")),
-    "stages": (staged(), staged().problem),
-    "rewards unknown": (
-        small(noise="bernoulli"),
-        small(noise="bernoulli").problem.hiding("rewards"),
-    ),
-    "start unknown": (
-        small(initial=[0.3, 0.7]),
-        small(initial=[0.3, 0.7]).problem.hiding("initial"),
-    ),
-    "all unknown": (
-        staged(initial=[0.2, 0.3, 0.5]),
-        staged(initial=[0.2, 0.3, 0.5]).problem.hiding("rewards", "initial", "successors"),
-    ),
-    "fewer actions": (fewer_actions(), fewer_actions().problem),
-}
 
 
 def check_certificate(mdp: MDP, run: Run, epsilon: float, delta: float) -> None:
@@ -370,105 +336,6 @@ def test_restoring_changes_nothing(name: str, settings: dict[str, Any]) -> None:
         assert isinstance(agent.beliefs, ValueBeliefs)
         frozen += agent.beliefs.number
     assert frozen > 0 or settings != SCORED
-
-
-# -- scores ---------------------------------------------------------------------------------------
-
-
-def walk_and_score(
-    mdp: MDP, known: bool, rows: Any, watch: Watch, seed: int, episodes: int
-) -> list[float]:
-    """Episodes walked with one uniform number a draw; known rewards count with their mean."""
-    rng, table = np.random.default_rng(seed), mdp.table
-    bonus, pair, scores = mdp.rewards.successor, mdp.rewards.pair, []
-
-    def draw(row: int) -> int:
-        at, u = table.entries_of(row), rng.random()
-        total = 0.0
-        for e in range(at.start, at.stop):
-            total += mdp.p[e]
-            if u < total:
-                return int(e)
-        return int(at.stop) - 1
-
-    for _ in range(episodes):
-        s, score, follows = int(table.indices[draw(table.start)]), 0.0, True
-        for t in range(mdp.horizon):
-            row = int(rows[t, s])
-            if follows and row != watch.rows[t, s]:
-                score, follows = score + watch.leaving[t, s], False
-            e = draw(row)
-            r = pair[min(t, len(pair) - 1), row - t * table.stride]
-            r += 0.0 if bonus is None else bonus[min(t, len(bonus) - 1), e]
-            if mdp.noise and not known:
-                r = float(rng.random() < r)
-            if follows:
-                score += r
-            s = int(table.indices[e])
-        scores.append(float(score))
-    return scores
-
-
-def watched(mdp: MDP, seed: int) -> tuple[Any, Watch]:
-    """Two policies that differ here and there, and what counts when the second is left."""
-    rng = np.random.default_rng(seed)
-    first, H = mdp.table.first, mdp.horizon
-    shift = mdp.table.stride * np.arange(H)[:, None]
-    kept = first[:-1] + rng.integers(0, np.tile(np.diff(first), (H, 1))) + shift
-    other = first[:-1] + rng.integers(0, np.tile(np.diff(first), (H, 1))) + shift
-    taken = np.where(rng.random(kept.shape) < 0.3, other, kept)
-    return taken, Watch(kept, mdp.values(mdp.table.policy_of(kept)))
-
-
-@pytest.mark.parametrize("name", WORLDS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_scores_episode_by_episode(name: str, seed: int) -> None:
-    mdp, problem = WORLDS[name]
-    rows, watch = watched(mdp, seed)
-    limits = Limits(np.full(problem.table.rows, NEVER), watch=watch)
-    stretch = Stretch(Counts.zero(problem))
-    World(mdp, problem).walk(np.random.default_rng(seed), rows, limits, 200, stretch)
-    expected = walk_and_score(mdp, problem.rewards is not None, rows, watch, seed, 200)
-    np.testing.assert_allclose(stretch.seen.scores, expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_scores_are_worth_the_watched_policy(name: str) -> None:
-    """If what counts on leaving is what it would have earned, their mean is V^pi exactly."""
-    mdp, problem = WORLDS[name]
-    rows, watch = watched(mdp, 3)
-    limits, stretch = Limits(np.full(problem.table.rows, NEVER), watch=watch), None
-    stretch = Stretch(Counts.zero(problem))
-    World(mdp, problem).walk(np.random.default_rng(0), rows, limits, 40_000, stretch)
-    scores = stretch.seen.scores
-    value = mdp.value(mdp.table.policy_of(watch.rows))
-    assert abs(scores.mean() - value) <= 4.5 * scores.std() / 200 + 1e-12
-
-
-def test_scores_stop_with_the_episodes() -> None:
-    """A limit that is reached after some episodes leaves as many scores."""
-    mdp = small()
-    rows, watch = watched(mdp, 0)
-    limits = Limits(np.full(mdp.table.rows, 50), watch=watch)
-    stretch = Stretch(Counts.zero(mdp.problem))
-    World(mdp, mdp.problem).walk(np.random.default_rng(0), rows, limits, 10_000, stretch)
-    assert stretch.ended
-    assert len(stretch.seen.scores) == stretch.episodes < 10_000
-
-
-def test_scores_are_rounded_down() -> None:
-    beliefs = ValueBeliefs(CHAIN.problem, 0.5, 0.1)
-    x = np.random.default_rng(0).random(1000) * 3
-    beliefs.score(x)
-    beliefs.score(x[:10])
-    found = np.sort(np.repeat([*beliefs.scores], [*beliefs.scores.values()]))
-    exact = np.sort([*x, *x[:10]])
-    assert len(found) == 1010
-    assert (found <= exact + 1e-15).all()
-    assert (found > exact - 0.5 / BINS - 1e-15).all()
-    before = dict(beliefs.scores)
-    beliefs.score(np.zeros(0))
-    assert beliefs.scores == before
 
 
 # -- wrong arguments ------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
-from ucfh import InputError, Problem
+from ucfh import InputError, Log, Problem, read_log
 
 HEAD = "episode,t,state,action,reward,next_state,done\n"
 TOLD = Problem(
@@ -31,3 +33,20 @@ def refusal(action: Callable[..., object], *args: Any, **options: Any) -> str:
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     return message
+
+
+FUZZ = settings(
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def read(text: str | bytes, tmp_path: Path, *args: Any, **options: Any) -> Log:
+    """The log in a .csv file with the usual columns."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(text if isinstance(text, bytes) else (HEAD + text).encode())
+    return read_log(path, *args, **{"accept_losses": True, **options})
+
+
+GOOD = "0,0,a,x,0.5,b,\n0,1,b,x,1,b,\n"

@@ -7,19 +7,32 @@ chance for about one seed in 100.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 from scipy import stats
 
+from helpers.sampling_laws import (
+    LARGEST,
+    THRESHOLD,
+    Counts,
+    Floats,
+    binomial_moments,
+    central_moments,
+    check_moments,
+    chi_square,
+    draw,
+    fixed,
+    hypergeometric_moments,
+    mass_p_value,
+    offsets,
+)
 from ucfh._kernels import sampling
 from ucfh._kernels.sampling import (
     binomial,
@@ -29,14 +42,6 @@ from ucfh._kernels.sampling import (
     negative_binomial,
     poisson,
 )
-
-Counts = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
-LARGEST = 9 * 10**18
-THRESHOLD = 1e-4
-DRAWS = 200_000
-fixed = settings(derandomize=True, deadline=None, max_examples=200)
 
 
 @njit(nogil=True)
@@ -63,100 +68,10 @@ def _rejections(rng: np.random.Generator, law: sampling.Law, out: Counts) -> Non
         out[i] = sampling._reject(rng, law)
 
 
-@njit(nogil=True)
-def _multinomials(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> None:
-    for i in range(out.shape[0]):
-        multinomial(rng, n, p, out[i])
-
-
-@njit(nogil=True)
-def _shares(rng: np.random.Generator, counts: Counts, sample: int, out: Counts) -> None:
-    for i in range(out.shape[0]):
-        multivariate_hypergeometric(rng, counts, sample, out[i])
-
-
-def draw(fill: Callable[..., None], *args: object, shape: int | tuple[int, int] = DRAWS) -> Counts:
-    out = np.empty(shape, dtype=np.int64)
-    fill(np.random.default_rng(20150607), *args, out)
-    return out
-
-
-def chi_square(observed: Floats | Counts, expected: Floats) -> float:
-    """Return the p-value, with neighbouring cells merged until 10 draws are expected in each."""
-    cells = [[0.0, 0.0]]
-    for o, e in zip(observed, expected, strict=True):
-        cells[-1][0] += o
-        cells[-1][1] += e
-        if cells[-1][1] >= 10.0:
-            cells.append([0.0, 0.0])
-    rest = cells.pop()
-    cells[-1][0] += rest[0]
-    cells[-1][1] += rest[1]
-    o, e = np.array(cells).T
-    return float(stats.chi2.sf(((o - e) ** 2 / e).sum(), len(cells) - 1))
-
-
-def mass_p_value(values: Counts, pmf: Callable[[Counts], Floats], support: Counts) -> float:
-    """Compare with a mass function given on a range of integers that misses at most 1e-9."""
-    assert support[0] <= values.min()
-    assert values.max() <= support[-1]
-    expected = pmf(support) * values.size
-    assert abs(expected.sum() / values.size - 1.0) < 1e-9
-    return chi_square(np.bincount(values - support[0], minlength=support.size), expected)
-
-
 def around(mean: float, var: float, low: int, high: int) -> Counts:
     """Return the integers of low..high within 12 standard deviations and 40 of the mean."""
     width = 12.0 * math.sqrt(var) + 40.0
     return np.arange(max(low, math.floor(mean - width)), min(high, math.ceil(mean + width)) + 1)
-
-
-def central_moments(factorial: Sequence[Fraction]) -> tuple[Fraction, list[Fraction]]:
-    """Return the mean and the central moments 0..6, from the factorial ones, E[X (X - 1) ...]."""
-    second_kind = [[Fraction(int(i == j == 0)) for j in range(7)] for i in range(7)]
-    for i, j in product(range(1, 7), range(1, 7)):
-        second_kind[i][j] = j * second_kind[i - 1][j] + second_kind[i - 1][j - 1]
-    raw = [sum((second_kind[r][j] * factorial[j] for j in range(7)), Fraction(0)) for r in range(7)]
-    central = [
-        sum((math.comb(r, j) * raw[j] * (-raw[1]) ** (r - j) for j in range(r + 1)), Fraction(0))
-        for r in range(7)
-    ]
-    return raw[1], central
-
-
-def falling(x: int, r: int) -> int:
-    return math.prod(x - i for i in range(r))
-
-
-def binomial_moments(n: int, p: float) -> tuple[Fraction, list[Fraction]]:
-    return central_moments([falling(n, r) * Fraction(p) ** r for r in range(7)])
-
-
-def hypergeometric_moments(g: int, b: int, s: int) -> tuple[Fraction, list[Fraction]]:
-    return central_moments(
-        [Fraction(falling(g, r) * falling(s, r), falling(g + b, r)) for r in range(7)]
-    )
-
-
-def negative_binomial_moments(m: int, h: float) -> tuple[Fraction, list[Fraction]]:
-    odds = (1 - Fraction(h)) / Fraction(h)
-    rising = [math.prod(m + i for i in range(r)) for r in range(7)]
-    return central_moments([rising[r] * odds**r for r in range(7)])
-
-
-def check_moments(
-    values: Counts | npt.NDArray[np.object_], moments: tuple[Fraction, list[Fraction]]
-) -> None:
-    """Check mean, variance and third central moment against 5 exact standard errors.
-
-    The powers are taken of offsets from the nearest integer to the mean, subtracted as integers.
-    """
-    mean, mu = moments
-    centre = round(mean)
-    offsets = (values - centre).astype(float) - float(mean - centre)
-    for r in (1, 2, 3):
-        error = math.sqrt((mu[2 * r] - mu[r] ** 2) / offsets.size)
-        assert abs(np.mean(offsets**r) - float(mu[r])) < 5.0 * error, r
 
 
 # Means on both sides of the switch from inversion to rejection, and of p = 1/2.
@@ -342,12 +257,6 @@ def log_gamma(z: int) -> Decimal:
     return total
 
 
-def offsets(rng: np.random.Generator, sd: float, low: int, high: int) -> list[int]:
-    """Return offsets of up to 10 standard deviations, and the neighbours of zero."""
-    some = [-1, 1, 2, *(int(z * sd) for z in rng.uniform(-10.0, 10.0, 8))]
-    return [k for k in some if low <= k <= high]
-
-
 def test_log_ratio_of_the_binomial_in_90_digits() -> None:
     rng = np.random.default_rng(1)
     cases = [(50, 0.5), (LARGEST, 0.5), (LARGEST, 2.8e-18), (10**18, 0.1), (25, 0.25)]
@@ -461,96 +370,6 @@ def test_rejection_is_exact_for_small_means_too(
     assert mass_p_value(values, pmf, np.arange(40)) > THRESHOLD
 
 
-def test_small_multinomial_mass() -> None:
-    p = np.array([0.2, 0.0, 0.5, 0.3])
-    values = draw(_multinomials, 5, p, shape=(DRAWS, 4))
-    assert (values[:, 1] == 0).all()
-    outcomes = [x for x in product(range(6), repeat=4) if sum(x) == 5 and x[1] == 0]
-    codes = values @ (6 ** np.arange(4))
-    observed = [int((codes == np.dot(x, 6 ** np.arange(4))).sum()) for x in outcomes]
-    expected = stats.multinomial(5, p).pmf(np.array(outcomes)) * DRAWS
-    assert sum(observed) == DRAWS
-    assert chi_square(np.array(observed), expected) > THRESHOLD
-
-
-def test_small_multivariate_hypergeometric_mass() -> None:
-    counts = np.array([3, 0, 4, 5])
-    values = draw(_shares, counts, 6, shape=(DRAWS, 4))
-    outcomes = [x for x in product(range(4), range(1), range(5), range(6)) if sum(x) == 6]
-    codes = values @ (6 ** np.arange(4))
-    observed = [int((codes == np.dot(x, 6 ** np.arange(4))).sum()) for x in outcomes]
-    expected = np.array([stats.multivariate_hypergeom(counts, 6).pmf(x) for x in outcomes]) * DRAWS
-    assert sum(observed) == DRAWS
-    assert chi_square(np.array(observed), expected) > THRESHOLD
-
-
-@pytest.mark.parametrize("n", [10**10, 10**17, LARGEST])
-def test_large_multinomial_moments(n: int) -> None:
-    """Each entry, and each sum of two entries, is binomial: so the covariances are right too."""
-    p = np.array([0.25, 0.0625, 0.5, 0.1875])
-    values = draw(_multinomials, n, p, shape=(DRAWS // 2, 4))
-    assert (values.sum(axis=1) == n).all()
-    for entries in ([0], [1], [2], [3], [0, 1], [0, 2], [1, 2]):
-        moments = binomial_moments(n, float(p[entries].sum()))
-        check_moments(values[:, entries].sum(axis=1), moments)
-
-
-@pytest.mark.parametrize("total", [10**10, 10**17, LARGEST])
-def test_large_multivariate_hypergeometric_moments(total: int) -> None:
-    counts = np.array([total // 4, total // 10, total // 2])
-    counts = np.append(counts, total - counts.sum())
-    sample = total // 7 * 3
-    values = draw(_shares, counts, sample, shape=(DRAWS // 2, 4))
-    assert (values.sum(axis=1) == sample).all()
-    for entries in ([0], [1], [2], [3], [0, 1], [0, 2], [1, 2]):
-        g = int(counts[entries].sum())
-        moments = hypergeometric_moments(g, total - g, sample)
-        check_moments(values[:, entries].sum(axis=1), moments)
-
-
-@pytest.mark.parametrize("p", [[1.0, 1e-17], [1e-17, 1.0], [0.5, 1e-17, 0.5], [0.5, 0.5, 1e-17]])
-def test_a_probability_below_rounding_gets_its_share(p: list[float]) -> None:
-    """1e-17 is lost beside 1 in a double, but not among 9e18 trials: Poisson(90)."""
-    values = draw(_multinomials, LARGEST, np.array(p), shape=(DRAWS // 2, len(p)))
-    assert (values.sum(axis=1) == LARGEST).all()
-    rare = values[:, p.index(1e-17)]
-    assert mass_p_value(rare, stats.poisson(90.0).pmf, np.arange(300)) > THRESHOLD
-
-
-weights = st.lists(
-    st.one_of(st.just(0.0), st.floats(1e-300, 1.0), st.floats(0.999, 1.001)), min_size=1, max_size=8
-).filter(lambda w: sum(w) > 0.0)
-
-
-@fixed
-@given(weights, st.integers(0, LARGEST), st.integers(0, 2**32))
-def test_multinomial_counts_sum_to_n(w: list[float], n: int, seed: int) -> None:
-    p = np.array(w) / sum(w)
-    out = np.full(p.size, -1)
-    multinomial(np.random.default_rng(seed), n, p, out)
-    assert out.min() >= 0
-    assert sum(map(int, out)) == n
-    assert (out[p == 0.0] == 0).all()
-
-
-@fixed
-@given(
-    st.lists(st.integers(0, LARGEST // 6) | st.integers(0, 5), min_size=1, max_size=6),
-    st.floats(0.0, 1.0),
-    st.integers(0, 2**32),
-)
-def test_shares_stay_within_counts_and_sum_to_the_sample(
-    c: list[int], fraction: float, seed: int
-) -> None:
-    counts = np.array(c)
-    sample = int(Fraction(fraction) * sum(c))
-    out = np.full(counts.size, -1)
-    multivariate_hypergeometric(np.random.default_rng(seed), counts, sample, out)
-    assert sum(map(int, out)) == sample
-    assert (out >= 0).all()
-    assert (out <= counts).all()
-
-
 @pytest.mark.slow
 @fixed
 @given(
@@ -625,33 +444,3 @@ def test_the_seed_decides() -> None:
 
     assert some(5) == some(5)
     assert all(x != y for x, y in zip(some(5)[3:], some(6)[3:], strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("m", "h"), [(1, 0.3), (3, 0.5), (10, 0.9), (7, 0.02), (500, 0.6)])
-def test_negative_binomial_mass(m: int, h: float) -> None:
-    rng = np.random.default_rng(7)
-    values = np.array([negative_binomial(rng, m, h) for _ in range(DRAWS // 10)])
-    law = stats.nbinom(m, h)
-    support = np.arange(int(law.isf(1e-12)) + 1)
-    assert mass_p_value(values, law.pmf, support) > THRESHOLD
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("m", "h"),
-    [(10**18, 1e-3), (10**18, 0.75), (10**12, 1e-9), (10**6, 1e-20), (40, 1e-40), (1, 1e-12)],
-)
-def test_negative_binomial_moments(m: int, h: float) -> None:
-    rng = np.random.default_rng(8)
-    values = [negative_binomial(rng, m, h) for _ in range(DRAWS // 10)]
-    assert all(type(x) is int for x in values)
-    check_moments(np.array(values, dtype=object), negative_binomial_moments(m, h))
-
-
-def test_negative_binomial_past_53_bits_is_odd_as_often_as_even() -> None:
-    rng = np.random.default_rng(9)
-    values = [negative_binomial(rng, 10**9, 1e-20) for _ in range(DRAWS // 10)]
-    assert min(values) > 2**90
-    odd = sum(x % 2 for x in values)
-    assert abs(odd - len(values) / 2) < 2.5 * math.sqrt(len(values))

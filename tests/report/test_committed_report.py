@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from helpers.paths import DOCS
+from helpers.paths import DOCS, REPOSITORY
 from ucfh.studies.catalogue import STUDIES, read_study
 
 
@@ -40,17 +40,20 @@ def test_the_report_is_that_of_all_studies_in_full() -> None:
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.loads)
 
 
-def test_the_findings_of_the_readme_are_those_of_the_report() -> None:
+def test_the_findings_in_the_documents_are_those_of_the_report() -> None:
     page = Text()
     page.feed((DOCS / "report.html").read_text())
     report = " ".join("".join(page.words).split())
-    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    pages = [
+        " ".join(page.read_text().lower().split())
+        for page in (REPOSITORY / "README.md", DOCS / "evaluation.md")
+    ]
     for told in ("2.00 (1.96 to 2.03)", "309 to 9,230", "2.6 to 11 times fewer", "78.5 %"):
         assert told in report
-        assert told in readme
+        assert all(told in page for page in pages)
     for told in ("10 of 26 learners", "none of 1,380 certified policies was worse than epsilon"):
         assert told in report
-        assert told in readme
+        assert all(told in page for page in pages)
 
 
 def test_the_figure_of_the_readme_is_that_of_the_report() -> None:
