@@ -92,7 +92,8 @@ def _run(arguments: list[str]) -> NoReturn:
         if not hasattr(error, "format_message"):
             raise
         # how the parser says that an option or a value is wrong
-        _fail(error.format_message(), 2)
+        where = getattr(getattr(error, "ctx", None), "command_path", "ucfh")
+        _fail(f"{error.format_message()} (see: {where} --help)", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -19,7 +19,9 @@ def agents(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the learners: source, setting, what is proved, and where their constants come from.
+    """List the learners, with source, setting and guarantee.
+
+    Also where their constants come from.
 
     \b
     Examples:
@@ -42,7 +44,7 @@ def agents(
             print(f"{'parameter':>12}  {key}" + ("" if default is None else f" = {default}"))
     else:
         columns: list[dict[str, Any]] = [{"header": "learner", "no_wrap": True}]
-        columns += [{"header": heading} for heading in FACTS]
+        columns += [{"header": heading} for heading in ("source", *FACTS[1:])]
         rows = [
             [
                 row["name"],

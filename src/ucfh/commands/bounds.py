@@ -23,14 +23,18 @@ def bounds(
         float, typer.Option(help="largest acceptable loss per episode", show_default=False)
     ],
     delta: Annotated[
-        float, typer.Option(help="probability that the guarantee may fail", show_default=False)
+        float,
+        typer.Option(
+            help="largest acceptable probability that the guarantee is wrong", show_default=False
+        ),
     ],
     successors: Annotated[
-        int | None, typer.Option(help="most states that can follow a pair, C; default: S")
+        int | None,
+        typer.Option(help="most states that can follow one action in a state, C; default: S"),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print the paper's bounds, and those it is compared with, for one size of problem.
+    """Print the paper's bounds, and others, for a size of problem.
 
     \b
     Example:

@@ -31,10 +31,12 @@ def certify(
         ),
     ] = None,
     states: Annotated[
-        str | None, typer.Option(help="all states: names with commas, or their number")
+        str | None,
+        typer.Option(help="all states: names separated by commas, or how many there are"),
     ] = None,
     actions: Annotated[
-        str | None, typer.Option(help="all actions: names with commas, or their number")
+        str | None,
+        typer.Option(help="all actions: names separated by commas, or how many there are"),
     ] = None,
     horizon: Annotated[
         int | None, typer.Option(help="steps in an episode; default: the longest in the log")
@@ -45,27 +47,29 @@ def certify(
     ] = False,
     columns: Annotated[
         list[str] | None,
-        typer.Option(help="name of a column in the file, such as state=s; repeatable"),
+        typer.Option(help="your name for a column, such as state=s; repeatable"),
     ] = None,
     epsilon: Epsilon = 0.1,
     delta: Delta = DELTA,
     unknown: Annotated[
         list[str] | None,
-        typer.Option(help="ignore of --problem: rewards, successors or initial; repeatable"),
+        typer.Option(help="do not use from --problem: rewards, successors or initial; repeatable"),
     ] = None,
     encoding: Encoding = None,
-    strict: Annotated[bool, typer.Option("--strict", help="stop at the first fault")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="refuse the log at its first fault")
+    ] = False,
     accept_losses: AcceptLosses = False,
     policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Report what a log, collected by any policy, proves about the best policy.
+    """Report what a log proves about the best policy.
 
-    Prints a policy, what it earns at least, what any policy earns at most, and how far it may be
-    from optimal; exit code 3 if that is more than epsilon. Rows that are lost because of their
-    outcome void the bounds: a log that lost more than a few rows in a thousand, or all of one step,
-    state or action, is refused.
+    The log may be collected by any policy. Prints a policy, what it earns at least, what any policy
+    earns at most, and how far it may be from optimal; exit code 3 if that is more than epsilon.
+    Rows that are lost because of their outcome void the bounds: a log that lost more than a few
+    rows in a thousand, or all of one step, state or action, is refused.
 
     \b
     Examples:
@@ -121,7 +125,7 @@ def _columns(given: list[str]) -> dict[str, str]:
     for text in given:
         column, equals, name = text.partition("=")
         if not equals:
-            raise InputError(f"--columns {text} must say which: --columns state={text}")
+            raise InputError(f"--columns {text} needs the name in the file: --columns {text}=NAME")
         out[column] = name
     return out
 
@@ -188,9 +192,11 @@ def print_certificate(log: str, found: Log, known: Certificate, more: float | No
     }
     if not known.certified:
         lines["more"] = (
-            "no number of episodes of this kind is enough: some pairs are never visited"
+            "no number of episodes of this kind is enough: some actions were never tried in states "
+            "where they matter"
             if more is None
-            else f"about {more:.2g} more episodes of this kind to reach epsilon {known.epsilon:g}"
+            else f"about {float(f'{more:.2g}'):,.0f} more episodes of this kind to reach epsilon "
+            f"{known.epsilon:g}"
         )
     print_lines(lines)
     for fault in found.faults:

@@ -36,8 +36,8 @@ def compare(
     agents: Annotated[
         str | None,
         typer.Option(
-            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf; default: a "
-            "dozen that fit the problem",
+            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf; default: the "
+            "usual fourteen, as far as they fit the problem",
             show_default=False,
         ),
     ] = None,
@@ -59,11 +59,12 @@ def compare(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Compare learners on a problem, with the same seeds, and rank them by regret.
+    """Compare learners on a problem, and rank them by regret.
 
-    Regret and mistakes (episodes whose policy loses more than epsilon) are exact for the policies
-    followed. Prints medians over the seeds with intervals, and which differences are significant.
-    Exit code 1 if a run failed: the others are kept. Ctrl-C keeps what was run.
+    All run with the same seeds. Regret and mistakes (episodes whose policy loses more than epsilon)
+    are exact for the policies followed. Prints medians over the seeds with intervals, and which
+    differences are significant. Exit code 1 if a run failed: the others are kept. Ctrl-C keeps what
+    was run.
 
     \b
     Examples:

@@ -13,7 +13,12 @@ from ucfh.errors import InputError
 
 def evaluate(
     policy: Annotated[
-        str, typer.Argument(metavar="POLICY", help="a .csv or .json file", show_default=False)
+        str,
+        typer.Argument(
+            metavar="POLICY",
+            help="a policy file, .csv or .json, as --policy writes it",
+            show_default=False,
+        ),
     ],
     problem: ProblemName,
     json: AsJson = False,

@@ -41,7 +41,7 @@ def learn(
     ] = False,
     variant: Annotated[
         str | None,
-        typer.Option(help="run Algorithm 1 with constants as in the paper, or corrected"),
+        typer.Option(help="run Algorithm 1 with these constants: paper or corrected"),
     ] = None,
     confidence: Annotated[
         str | None,
@@ -51,18 +51,27 @@ def learn(
         ),
     ] = None,
     schedule: Annotated[
-        str | None, typer.Option(help="when to plan again: growth (2 % more episodes), doubling")
+        str | None,
+        typer.Option(
+            help="when to plan again: growth (after 2 % more episodes), "
+            "doubling (of a pair's visits) or paper"
+        ),
     ] = None,
     unknown: Annotated[
         list[str] | None,
         typer.Option(help="hide from the learner: rewards, successors or initial; repeatable"),
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="largest number of episodes; default: until it is done")
+        int | None,
+        typer.Option(help="largest number of episodes; default: until the learner is done"),
     ] = None,
     seed: Annotated[int, typer.Option(help="random seed of the simulation")] = 0,
     step: Annotated[
-        bool, typer.Option("--step", help="walk every episode instead of exact bulk simulation")
+        bool,
+        typer.Option(
+            "--step",
+            help="simulate every single step: slower, same distribution",
+        ),
     ] = False,
     log: Annotated[
         str | None, typer.Option(help="start with the counts of a log: .csv, .jsonl or .parquet")
@@ -82,9 +91,10 @@ def learn(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Learn a problem until the policy is certified to be within epsilon of optimal.
+    """Learn a problem until the policy is certified.
 
-    The learner never sees the transition probabilities. With --paper it is Algorithm 1 as printed:
+    It is then within epsilon of optimal, with probability 1 - delta. The learner never sees the
+    transition probabilities. With --paper it is Algorithm 1 as printed:
     its mistakes are counted exactly until its policy can never change again, even if that takes
     1e15 episodes. Ctrl-C keeps what was run.
 
@@ -329,7 +339,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     print("\nExample episode under this policy:")
     states, actions = labels_of(mdp.problem)
     course = example_episode(mdp, run.policy)
-    width = max(5, *(len(str(states.label(s))) for _, s, _ in course))
+    width = max(5, 0, *(len(str(states.label(s))) for _, s, _ in course))
     print(f"{'step':>12}  {'state':<{width}}  action")
     for t, s, a in course:
         if len(course) > 20 and t == 10:
@@ -353,6 +363,8 @@ def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
     s = int(rng.choice(mdp.states, p=mdp.initial))
     course = []
     for t in range(mdp.horizon):
+        if s in mdp.problem.terminal:
+            break
         course.append((t, s, int(policy[t, s])))
         at = table.entries_of(int(rows[t, s]))
         s = int(rng.choice(table.indices[at], p=mdp.p[at]))
@@ -378,7 +390,7 @@ def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> 
         epsilon, now = agent.epsilon, max(agent.gap_bound, agent.epsilon)
         done = max(done, (epsilon / now) ** 1.5)
         text = (
-            f"{run.episodes:.3g} episodes: V* <= {agent.optimistic:.3f}, "
-            f"V^pi >= {agent.lower:.3f}, gap <= {now:.3f} of {epsilon:g}"
+            f"{run.episodes:.3g} episodes: best policy <= {agent.optimistic:.3f}, "
+            f"this one >= {agent.lower:.3f}, loss <= {now:.3f} (wanted: {epsilon:g})"
         )
     bar.show(text, done)

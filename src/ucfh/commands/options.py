@@ -15,7 +15,9 @@ ProblemName = Annotated[
     ),
 ]
 Epsilon = Annotated[float, typer.Option(help="largest acceptable loss per episode")]
-Delta = Annotated[float, typer.Option(help="probability that the guarantee may fail")]
+Delta = Annotated[
+    float, typer.Option(help="largest acceptable probability that the guarantee is wrong")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 Encoding = Annotated[
     str | None, typer.Option(help="encoding of the log, such as cp1252; default: utf-8")
@@ -24,7 +26,7 @@ AcceptLosses = Annotated[
     bool,
     typer.Option(
         "--accept-losses",
-        help="use a log although many of its rows are lost, and list that as an assumption",
+        help="use a log although rows are lost or contradict what is assumed, and list that",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]

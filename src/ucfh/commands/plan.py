@@ -50,7 +50,8 @@ def plan(
         str | None, typer.Option(help="file of state names; default: the .sta beside the .tra")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="file of labels, for init; default: the .lab beside it")
+        str | None,
+        typer.Option(help="file of labels, which names the start; default: the .lab beside it"),
     ] = None,
     state_rewards: Annotated[
         str | None, typer.Option(help="file of state rewards; default: the .srew beside it")
@@ -67,10 +68,10 @@ def plan(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Compute the best policy of a model, or of one known up to intervals, and what it earns.
+    """Compute the best policy of a model, and what it earns.
 
-    With intervals, plans for the best model they allow, as UCFH does, or with --robust for the
-    worst. Rewards may have any unit; values are in the same unit.
+    The model may be known up to intervals: then it plans for the best model they allow, as UCFH
+    does, or with --robust for the worst. Rewards may have any unit; values are in the same unit.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ NOT_CERTIFIED = 3
 
 ROUNDING = 1e-9
 """A smaller distance from optimal is none."""
+
+LEAST_SHARE = 0.005
+"""Pairs that hold a smaller share of the gap are not named."""
 
 
 def print_json(result: Any) -> None:
@@ -49,21 +53,32 @@ def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
 
     if known.contradiction is not None:
         return {"refuted": known.contradiction}
-    near = "optimal" if known.gap < ROUNDING else f"within {known.gap:.3g} of optimal"
+    near = "optimal" if known.gap < ROUNDING else f"within {_up_to_digits(known.gap)} of optimal"
     lines = {
-        "known": f"This policy earns at least {known.lower:.3f} per episode; no policy earns more "
-        f"than {known.upper:.3f}.",
+        "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
+        f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
         "": f"It is {near} ({100 * (1 - known.delta):.4g} % confidence).",
     }
     if not known.certified and known.missing:
         states, actions = labels_of(problem)
         pairs = [
-            f"{actions.label(x.action)} in {states.label(x.state)}"
+            f"{actions.label(x.action)} in state {states.label(x.state)!r}"
             + (f" at step {x.stage + 1}" if problem.table.stages > 1 else "")
             + f" ({x.visits} visits, {x.share:.0%})"
             if x.state >= 0
             else f"where episodes start ({x.visits} seen, {x.share:.0%})"
             for x in known.missing[:5]
+            if x.share >= LEAST_SHARE
         ]
-        lines["missing"] = "the gap depends most on: " + "; ".join(pairs)
+        lines["missing"] = "the gap depends most on" + "".join(f"\n{'':>14}{x}" for x in pairs)
     return lines
+
+
+def _outward(x: float, rounding: str) -> str:
+    """A bound with three decimals, never rounded to the wrong side."""
+    return str(Decimal(repr(x)).quantize(Decimal("0.001"), rounding))
+
+
+def _up_to_digits(x: float) -> str:
+    """A bound from above with three digits."""
+    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(x)):g}"

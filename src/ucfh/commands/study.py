@@ -32,7 +32,7 @@ def study(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="names of studies, all, or your own .toml files; without any: list the studies",
             show_default=False,
         ),

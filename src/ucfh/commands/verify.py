@@ -29,7 +29,7 @@ def verify(
     problems: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PROBLEM]...",
+            metavar="PROBLEM",
             help="names (see: ucfh problems) or model files; default: three small ones",
             show_default=False,
         ),
@@ -43,10 +43,11 @@ def verify(
     seed: Annotated[int, typer.Option(help="random seed of the first lifetime")] = 0,
     json: AsJson = False,
 ) -> None:
-    """Check the paper's lemmas and theorem on whole lifetimes: predicted, measured, margin.
+    """Check the paper's lemmas and theorem on simulated lifetimes.
 
-    Statements of the paper that are known to be wrong, or not proved, are shown too and may fail.
-    Exit code 1 if a proved statement fails.
+    Prints what each predicts, what was measured, and the margin. Statements of the paper that are
+    known to be wrong, or not proved, are shown too and may fail. Exit code 1 if a proved statement
+    fails.
 
     \b
     Examples:
