@@ -46,7 +46,7 @@ def test_what_is_no_count_is_one_line(wrong: Any) -> None:
 
 @pytest.mark.parametrize("name", [True, None, 3, ("a", "b")])
 def test_a_name_that_is_no_text_is_one_line(name: Any) -> None:
-    assert str(unknown("set", name, ["kt", "l1"])) == f"unknown set {name!r}: (known: kt, l1)"
+    assert str(unknown("set", name, ["kt", "l1"])) == f"unknown set {name!r} (known: kt, l1)"
 
 
 @pytest.mark.parametrize("stop", [True, False, 1, "certificat", np.True_])

@@ -31,9 +31,9 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     lower = {known.lower(): known for known in names}
     close = get_close_matches(name.lower(), lower, 1, NEAR) if isinstance(name, str) else []
-    hint = f"did you mean {lower[close[0]]!r}? " if close else ""
+    hint = f": did you mean {lower[close[0]]!r}?" if close else ""
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    return InputError(f"unknown {kind} {name!r}: {hint}(known: {listed})")
+    return InputError(f"unknown {kind} {name!r}{hint} (known: {listed})")
 
 
 def not_installed(what: str, package: str) -> InputError:

@@ -67,7 +67,7 @@ def test_parameters_follow_a_colon() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ucbv-ch", "unknown agent 'ucbv-ch': did you mean 'ucbvi-ch'"),
+        ("ucbv-ch", "unknown learner 'ucbv-ch': did you mean 'ucbvi-ch'"),
         ("psrl:priors=1", "unknown parameter of psrl 'priors': did you mean 'prior'"),
         ("opsrl:J=many", "J of opsrl is 'many': it must be a whole number"),
         ("opsrl:kappa=x", "kappa of opsrl is 'x': it must be a number"),

@@ -152,7 +152,7 @@ def test_agents_without_names_are_those_that_fit(
     )
     assert code == 0
     assert {x["agent"] for x in json.loads(out)["agents"]} == {"psrl", "ucbvi-ch"}
-    assert err.startswith("ucfh: left out: unknown agent 'nobody'")
+    assert err.startswith("ucfh: left out: unknown learner 'nobody'")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_agents_are_listed(capsys: Capture) -> None:
     assert "unknown parameter of psrl 'prio'" in fails(capsys, "agents", "psrl:prio=1")
     assert "did you mean 'psrl'?" in fails(capsys, "agents", "pslr")
     assert "did you mean 'ucfh'?" in fails(capsys, "agents", "UCFH")
-    assert "unknown agent 'nosuch': (known: " in fails(capsys, "agents", "nosuch")
+    assert "unknown learner 'nosuch' (known: " in fails(capsys, "agents", "nosuch")
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 30])

@@ -154,7 +154,7 @@ def test_a_person_sees_where_an_episode_starts(capsys: Capture) -> None:
 
 FAULTS: list[tuple[list[str], str]] = [
     (["nothing.json"], "nothing.json does not exist: check the name"),
-    (["rooms.txt"], "rooms.txt: unknown ending '.txt': (known: .json, .npz, .tra)"),
+    (["rooms.txt"], "rooms.txt: unknown ending '.txt' (known: .json, .npz, .tra)"),
     (["rooms.tra"], "rooms.tra has no horizon: pass --horizon"),
     (["rooms.tra", "--horizon", "0"], "horizon = 0 must be a whole number of at least 1"),
     (["rooms.tra", "--horizon", "5", "--labels", "no.lab"], "no.lab does not exist"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import inf
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +28,13 @@ def test_bounds_are_rounded_outward(lower: float, more: float, gap: float) -> No
     assert lower - 0.001 < float(least) <= lower
     assert known.upper <= float(most) < known.upper + 0.0011
     assert gap <= float(within) <= 1.011 * gap
+
+
+def test_nothing_is_known() -> None:
+    known = replace(KNOWN, lower=-inf, upper=inf, gap=inf)
+    assert "at least -inf per episode" in certificate_lines(known, PROBLEM)["known"]
+    known = replace(KNOWN, lower=np.float64(0.25))
+    assert "at least 0.250 per episode" in certificate_lines(known, PROBLEM)["known"]
 
 
 def test_a_gap_of_epsilon_is_printed_as_epsilon() -> None:

@@ -105,7 +105,7 @@ def test_confidence_sets(call: Any, p: Any, n: Any, message: str) -> None:
 def test_names_that_are_no_text() -> None:
     for odd in (None, 3, ["paper"]):
         message = fault(lambda odd=odd: constants(2, 1, 1, 0.1, 0.1, variant=odd))
-        assert message.startswith(f"unknown variant {odd!r}: (known: corrected, paper)")
+        assert message.startswith(f"unknown variant {odd!r} (known: corrected, paper)")
 
 
 def test_a_scale_is_checked_even_if_no_learner_has_one() -> None:

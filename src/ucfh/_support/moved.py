@@ -38,4 +38,4 @@ class MovedModules:
         del path, target
         for old, new in MOVED.items():
             if name == old or name.startswith(old + "."):
-                raise ModuleNotFoundError(f"{old} has moved: {new}", name=name)
+                raise ModuleNotFoundError(f"{name} has moved: {new}", name=name)

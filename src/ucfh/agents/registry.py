@@ -71,7 +71,7 @@ COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "m
 def agent_class(name: str) -> type[Agent]:
     """The class of a learner; an error that suggests the nearest name."""
     if name not in AGENTS:
-        raise unknown("agent", name, AGENTS)
+        raise unknown("learner", name, AGENTS)
     module, _, attribute = AGENTS[name].partition(":")
     found: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
 
 def _outward(x: float, rounding: str) -> str:
     """A bound with three decimals, never rounded to the wrong side."""
-    return str(Decimal(repr(x)).quantize(Decimal("0.001"), rounding))
+    return (
+        str(Decimal(repr(float(x))).quantize(Decimal("0.001"), rounding)) if isfinite(x) else f"{x}"
+    )
 
 
 def _up_to_digits(x: float) -> str:
     """A bound from above with three digits."""
-    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(x)):g}"
+    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(x))):g}"

@@ -255,10 +255,10 @@ def _check_losses(reader: Episodes, faults: Faults) -> None:
     if refuting:
         told = "that rewards are in [0, 1]" if worst.kind == "range" else "the problem"
         why = f"It contradicts {told}"
-    raise InputError(
-        f"{_lost(reader)}: {worst.first}. {why}: repair the log, or continue with --accept-losses "
-        "(accept_losses=True)"
-    )
+    remedy = "repair the log"
+    if worst.kind != "range":
+        remedy += ", or continue with --accept-losses (accept_losses=True)"
+    raise InputError(f"{_lost(reader)}: {worst.first}. {why}: {remedy}")
 
 
 def _lost(reader: Episodes) -> str:

@@ -68,6 +68,8 @@ def make(name: AnyPath) -> MDP:
         from ucfh.models import read_model
 
         return read_model(name)
+    if name.endswith((".csv", ".jsonl", ".parquet")):
+        raise InputError(f"{name} looks like a log, not like a problem: ucfh certify {name}")
     problem, colon, text = name.partition(":")
     builders = catalogue()
     if problem not in builders:
