@@ -14,19 +14,18 @@ RLBERRY := .venv-rlberry
 
 .PHONY: run quick test lint format docs links verify report bench clean
 
-$(VENV)/.installed: pyproject.toml
+$(BIN)/python:
 	python3 -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
+# with what tests and documents need
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $@
-
-$(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
-	touch $@
+	touch $@ $(VENV)/.installed
 
 run: $(VENV)/.installed
 	mkdir -p out
@@ -53,12 +52,12 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 # nothing is kept between builds: parts of pages come from the package, which Sphinx does not watch
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-dev
 	rm -rf docs/_build
 	$(BIN)/sphinx-build -q -n -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/_ext/check.py docs/_build/html
 
-links: $(VENV)/.installed-docs
+links: $(VENV)/.installed-dev
 	$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
 verify: $(VENV)/.installed-dev
