@@ -104,7 +104,7 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
     figure = new_figure(8, 5.6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="no policy earns more than this")
+    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="no policy earns more")
     above.plot(x, phases.lower, color=GAP, lw=2, label="this policy earns at least this")
     above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
     above.axhline(run.optimal, color=LIMIT, ls="--", lw=1)
@@ -117,9 +117,7 @@ def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -
     )
     above.set_ylabel("reward per episode")
     above.set_title(fill(title, 70), parse_math=False)
-    below.plot(
-        x, phases.gap_bound, color="black", lw=2, label="this policy is within this of optimal"
-    )
+    below.plot(x, phases.gap_bound, color="black", lw=2, label="at most this far from optimal")
     below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
     below.annotate(
         f"epsilon = {run.epsilon:g}",
