@@ -18,7 +18,7 @@ def test_the_legend_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = make("chain:n=3,horizon=3")
     simulate(mdp, make_agent(name, mdp, 0.5, 0.1, 1)).plot("figure.png", "a title")
     (figure,) = drawn
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     (legend,) = figure.legends
     box, page = legend.get_window_extent(), figure.bbox
