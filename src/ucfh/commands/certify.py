@@ -115,7 +115,7 @@ def certify(
     if policy is not None:
         policies.write_policy(known.policy, found.problem, policy, force)
         if not json:
-            print(f"{'policy':>12}  {policy}")
+            print_lines({"policy": policy})
     raise typer.Exit(0 if known.certified else NOT_CERTIFIED)
 
 

@@ -105,7 +105,7 @@ def compare(
     if plot is not None and standings:
         plot_comparison(result, standings, f"{problem}, {_scaled(result)}", plot, force)
         if not json:
-            print(f"{'figure':>12}  {plot}")
+            print_lines({"figure": plot})
     for failure in result.failures:
         print(f"ucfh: {failure.agent}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     if result.interrupted:

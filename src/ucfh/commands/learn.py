@@ -167,7 +167,7 @@ def learn(
                 failed = failed or error
             else:
                 if not json:
-                    print(f"{what:>12}  {path}")
+                    print_lines({what: path})
     if failed is not None:
         raise failed
     if run.interrupted:
@@ -339,7 +339,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     print("\nExample episode under this policy:")
     states, actions = labels_of(mdp.problem)
     course = example_episode(mdp, run.policy)
-    width = max(5, 0, *(len(str(states.label(s))) for _, s, _ in course))
+    width = max([5, *(len(str(states.label(s))) for _, s, _ in course)])
     print(f"{'step':>12}  {'state':<{width}}  action")
     for t, s, a in course:
         if len(course) > 20 and t == 10:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ucfh.commands.options import AsJson
-from ucfh.commands.printing import print_json
+from ucfh.commands.printing import print_json, print_lines
 from ucfh.commands.progress import Bar
 from ucfh.commands.report import PAGE, as_dict
 from ucfh.errors import InputError, check_count
@@ -110,7 +110,7 @@ def study(
     else:
         for part in sections:
             _print(part)
-        print(f"{'report':>12}  {path}")
+        print_lines({"report": str(path)})
     raise typer.Exit(_complain(progress))
 
 
