@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ucfh._support.defaults import DELTA
 from ucfh._support.validation import as_array
-from ucfh.confidence.values import Best, Crossing
+from ucfh.confidence.bounds import Crossing
+from ucfh.confidence.values import Best
 from ucfh.counts import MOST_COUNTED, Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem, as_problem
@@ -251,10 +252,11 @@ def certificate_of(
         check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b = best.bounds(counts)
-    policy, lower = best.robust(counts)
+    taken, lower = best.robust()
     gap, by_difference = b.upper - lower, b.difference < b.upper - lower
     if by_difference:
-        policy, lower, gap = problem.table.policy_of(b.greedy), b.lower, b.difference
+        taken, lower, gap = b.greedy, b.lower, b.difference
+    policy = problem.table.policy_of(taken)
     return Certificate(
         b.upper,
         lower,
@@ -265,6 +267,6 @@ def certificate_of(
         episodes,
         "counts",
         assumed or assumptions(problem),
-        what_is_missing(problem, counts, best.blame(counts, b, by_difference)),
+        what_is_missing(problem, counts, best.blame(b, by_difference)),
         contradiction(problem, b.crossing, delta),
     )

@@ -25,6 +25,9 @@ NEVER = np.iinfo(np.int64).max
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
 
+ARRAYS = ("visits", "successors", "rewards", "least", "most")
+"""The arrays of `Counts` that are stored and added up."""
+
 ROUNDED_SUM = 1e-9
 """The share by which rounding may push a sum of rewards above their number."""
 
@@ -36,7 +39,11 @@ class Counts:
     Attributes:
         visits: (rows,) n(s, a), or n(t, s, a) where rows have stages; the last is the start.
         successors: (entries,) n(s, a, s').
-        rewards: (rows,) the sum of the rewards seen in each row; zero where they are known.
+        rewards: (entries,) the sum of what was paid on the way to each successor; empty where
+            rewards are told.
+        least, most: (entries,) the least and the most that was paid then, 1 and 0 before the first
+            visit; empty where rewards are told. If they are not given: 0 and 1, unless the sum
+            leaves no choice.
         scores: (k,) the scores of single episodes, for a learner that asked (see `Watch`).
         steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
 
@@ -44,7 +51,9 @@ class Counts:
 
     visits: Ints
     successors: Ints
-    rewards: Floats
+    rewards: Floats = field(default_factory=lambda: np.zeros(0))
+    least: Any = None
+    most: Any = None
     scores: Floats = field(default_factory=lambda: np.zeros(0))
     steps: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
@@ -53,6 +62,14 @@ class Counts:
         self.visits = as_array("visits", self.visits)
         self.successors = as_array("successors", self.successors)
         self.rewards = as_numbers("rewards", self.rewards)
+        if self.rewards.shape == self.successors.shape:
+            seen, paid = self.successors > 0, self.rewards
+            if self.least is None:
+                self.least = np.where(seen & (paid < self.successors), 0.0, 1.0)
+            if self.most is None:
+                self.most = np.where(seen & (paid > 0), 1.0, 0.0)
+        self.least = as_numbers("least", np.zeros(0) if self.least is None else self.least)
+        self.most = as_numbers("most", np.zeros(0) if self.most is None else self.most)
 
     @property
     def arrays(self) -> Seen:
@@ -63,16 +80,40 @@ class Counts:
     def zero(cls, problem: Problem) -> Counts:
         """No visits yet."""
         table = as_problem(problem).table
+        paid = table.entries if problem.rewards is None else 0
         return cls(
             np.zeros(table.rows, np.int64),
             np.zeros(table.entries, np.int64),
-            np.zeros(table.rows),
+            np.zeros(paid),
+            np.ones(paid),
+            np.zeros(paid),
         )
+
+    def copy(self) -> Counts:
+        """The same numbers in arrays of their own."""
+        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
+        return Counts(**arrays, scores=self.scores, steps=self.steps)
+
+    def paid_by_row(self, table: Table) -> Floats:
+        """(rows,) the sum of what was paid in each row; 0 where rewards are told."""
+        if not len(self.rewards):
+            return np.zeros(table.rows)
+        return np.asarray(np.add.reduceat(self.rewards, table.indptr[:-1]), float)
+
+    def distinct(self, table: Table) -> Ints:
+        """(rows,) how many different successors each row has shown."""
+        return np.asarray(np.add.reduceat(self.successors > 0, table.indptr[:-1]), np.int64)
+
+    def add_paid(self, entry: Ints, reward: Floats) -> None:
+        """Add what was paid, reward (n,), on the way to entries (n,), visit by visit."""
+        np.add.at(self.rewards, entry, reward)
+        np.minimum.at(self.least, entry, reward)
+        np.maximum.at(self.most, entry, reward)
 
     def check(self, problem: Problem) -> None:
         """Raise unless these may be counts of the problem: whole, consistent, rewards in [0, 1]."""
         table = problem.table
-        self._check_sizes(table.rows, table.entries)
+        self._check_sizes(Counts.zero(problem))
         least = np.minimum.reduceat(self.successors, table.indptr[:-1])
         _check_rows(
             table, least >= 0, "{row}: a successor was counted {x} times: pass 0 or more", least
@@ -86,58 +127,72 @@ class Counts:
         )
         _check_rows(table, seen == self.visits, unequal, seen)
         if problem.rewards is None:
-            paid, most = np.asarray(self.rewards, float), self.visits * (1 + ROUNDED_SUM)
-            pays = np.append(problem.pays_unknown, False)
-            fits = (paid >= -ROUNDED_SUM * most) & (paid <= most)
-            wrong = "{row}: its rewards sum to {x:g}, outside [0, visits]: rescale them to [0, 1]"
-            _check_rows(table, fits | ~pays, wrong, paid)
-            over = "{row}: its rewards sum to {x:g}, but the task is over there and nothing is paid"
-            _check_rows(table, pays | (paid == 0), over, paid)
+            self._check_rewards(problem)
 
-    def _check_sizes(self, rows: int, entries: int) -> None:
-        """Raise unless the arrays are those of a table with that many rows and entries."""
-        for name, size in (("visits", rows), ("successors", entries), ("rewards", rows)):
-            array = getattr(self, name)
+    def _check_rewards(self, problem: Problem) -> None:
+        """Raise unless what was paid is possible: in [0, 1] each, and nothing after the end."""
+        table, c = problem.table, self.successors
+        paid, least, most = (np.asarray(x, float) for x in (self.rewards, self.least, self.most))
+        at, slack = table.indptr[:-1], ROUNDED_SUM * c
+        sums, visits = self.paid_by_row(table), self.visits * (1 + ROUNDED_SUM)
+        pays = np.append(problem.pays_unknown, False)
+        fits = np.logical_and.reduceat((paid >= -slack) & (paid <= c + slack), at)
+        wrong = "{row}: its rewards sum to {x:g}, outside [0, visits]: rescale them to [0, 1]"
+        _check_rows(table, (fits & (sums <= visits)) | ~pays, wrong, sums)
+        over = "{row}: its rewards sum to {x:g}, but the task is over there and nothing is paid"
+        _check_rows(table, pays | (sums == 0), over, sums)
+        inside = (least >= 0) & (most <= 1) & (c * least <= paid + slack)
+        inside &= paid <= c * most + slack
+        right = np.logical_and.reduceat(inside | (c == 0), at)
+        wrong = "{row}: its rewards, {x:g} in all, are not between their least and most"
+        _check_rows(table, right | ~pays, wrong, sums)
+
+    def _check_sizes(self, wanted: Counts) -> None:
+        """Raise unless the arrays are as long as those of other counts."""
+        for name in ARRAYS:
+            array, size = getattr(self, name), len(getattr(wanted, name))
             if array.shape != (size,):
                 raise InputError(
                     f"the counts have {array.size} {name}, and this problem has {size}: pass the "
                     "problem they belong to"
+                    + (" (rewards are those of each successor)" if name == "rewards" else "")
                 )
-            if name != "rewards" and array.dtype.kind not in "iu":
+            if name in ("visits", "successors") and array.dtype.kind not in "iu":
                 raise InputError(f"{name} must be whole numbers, of an integer type")
 
     def add(self, other: Counts) -> None:
         """Add other counts of the same problem to these."""
         check_type("seen", other, Counts, "ucfh.Counts of the learner's problem")
-        other._check_sizes(len(self.visits), len(self.successors))
+        other._check_sizes(self)
         self.visits += other.visits
-        self.successors += other.successors
-        self.rewards += other.rewards
+        self._merge(slice(None), other)
         self.scores = np.concatenate([self.scores, other.scores])
+
+    def _merge(self, at: slice, other: Counts) -> None:
+        """Add what others counted of some entries."""
+        self.successors[at] += other.successors[at]
+        if len(self.rewards):
+            self.rewards[at] += other.rewards[at]
+            self.least[at] = np.minimum(self.least[at], other.least[at])
+            self.most[at] = np.maximum(self.most[at], other.most[at])
 
     def move_row(self, row: int, table: Table, to: Counts) -> None:
         """Add one row's counts to those of ``to``, and clear them here."""
-        entries = table.entries_of(row)
+        at = table.entries_of(row)
         to.visits[row] += self.visits[row]
-        to.successors[entries] += self.successors[entries]
-        to.rewards[row] += self.rewards[row]
-        self.visits[row] = 0
-        self.successors[entries] = 0
-        self.rewards[row] = 0.0
+        to._merge(at, self)
+        self.visits[row], self.successors[at] = 0, 0
+        if len(self.rewards):
+            self.rewards[at], self.least[at], self.most[at] = 0.0, 1.0, 0.0
 
     def state(self, prefix: str) -> dict[str, Ints | Floats]:
         """Copies of the arrays by name, to be stored."""
-        return {
-            f"{prefix}_visits": self.visits.copy(),
-            f"{prefix}_successors": self.successors.copy(),
-            f"{prefix}_rewards": self.rewards.copy(),
-        }
+        return {f"{prefix}_{name}": getattr(self, name).copy() for name in ARRAYS}
 
     def restore(self, prefix: str, arrays: dict[str, Ints | Floats]) -> None:
         """Restore what `state` returned."""
-        self.visits[:] = arrays[f"{prefix}_visits"]
-        self.successors[:] = arrays[f"{prefix}_successors"]
-        self.rewards[:] = arrays[f"{prefix}_rewards"]
+        for name in ARRAYS:
+            getattr(self, name)[:] = arrays[f"{prefix}_{name}"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,6 @@ with B = max V over the successors and d_j = B - V_j. Every x gives an upper bou
 for the best one may stop at any time; the second form does not cancel, whatever n is. F is convex,
 and its minimum is where KL(p^, q_x) = eta for q_x ~ p^/(x + d), which falls in x: Newton's method
 in ln x and ln KL, started where it is exact for small eta. Minima over the ball come by a sign.
-
-V is over states; ``bonus`` (entries,) is what a successor pays, or None.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ TIE = 1e-13  # times H: a difference that rounding may make
 
 
 class Extreme(NamedTuple):
-    """The bound of one row; x and B as above; slack = d bound / d eta, times the sign."""
+    """The bound of one row; x and B as above; slack = d bound / d eta."""
 
     bound: float
     x: float
@@ -47,47 +45,61 @@ class Extreme(NamedTuple):
 
 
 @njit(**uncounted, **inner)
-def value_of(e: int, indices: Index, V: Floats, bonus: Floats | None, sign: float) -> float:
-    """V of one entry, times the sign."""
-    x = V[indices[e]]
-    return float(sign * x if bonus is None else sign * (x + bonus[e]))
+def fill(
+    begin: int,
+    end: int,
+    indices: Index,
+    V: Floats,
+    bonus: Floats | None,
+    sign: float,
+    most: float,
+    v: Floats,
+) -> None:
+    """V of the entries from ``begin`` to ``end``, times the sign, at most ``most``: v (end-begin,).
+
+    V (S,) is over states; bonus (entries,) is what an entry pays, or None.
+    """
+    for e in range(begin, end):
+        x = V[indices[e]]
+        if bonus is not None:
+            x += bonus[e]
+        v[e - begin] = min(sign * x, most)
 
 
 @njit(**uncounted, **inner)
 def extreme(
-    row: int,
-    layout: Layout,
-    seen: Seen,
-    eta: Floats,
-    V: Floats,
-    bonus: Floats | None,
-    sign: float,
+    begin: int,
+    end: int,
+    c: Ints | Floats,
+    n: float,
+    budget: float,
+    v: Floats,
+    rest: float,
     guess: float,
 ) -> Extreme:
-    """The best (sign = 1) or worst (sign = -1) mean over the ball of one row; eta (rows,).
+    """The best mean of v (end-begin,) over the ball of the row with entries ``begin`` to ``end``.
 
-    ``guess`` is where to look for x first; 0: where it is for small eta. A row without visits has
-    the whole simplex: its bound is B, and its slack the range of V.
+    c (entries,) sums to n there. ``rest`` is the best value of what is not listed; -inf if there is
+    nothing. ``guess`` is where to look for x first; 0: where it is for small eta. A row without
+    visits has the whole simplex: its bound is B, and its slack the range of v.
     """
-    begin, end, indices = layout.indptr[row], layout.indptr[row + 1], layout.indices
-    c, n, budget = seen.c, seen.n[row], eta[row]
-    B, low, least_seen = -inf, inf, inf
+    B, low, least_seen = rest, inf, inf
     mean, square = 0.0, 0.0
     for e in range(begin, end):
-        v = value_of(e, indices, V, bonus, sign)
-        B, low = max(B, v), min(low, v)
+        y = v[e - begin]
+        B, low = max(B, y), min(low, y)
         if c[e] > 0:
-            least_seen = min(least_seen, v)
-            mean += c[e] * v
-            square += c[e] * v * v
-    if n == 0:
-        return Extreme(sign * B, 0.0, B, B - low)
+            least_seen = min(least_seen, y)
+            mean += c[e] * y
+            square += c[e] * y * y
+    if n <= 0:
+        return Extreme(B, 0.0, B, B - min(low, B))
     span = B - least_seen
     if span <= 0.0:
-        return Extreme(sign * B, 0.0, B, 0.0)
+        return Extreme(B, 0.0, B, 0.0)
     mean /= n
     if budget <= 0.0:
-        return Extreme(sign * mean, inf, B, 0.0)
+        return Extreme(mean, inf, B, 0.0)
     x = guess
     if x == 0.0:
         deviation = sqrt(max(0.0, square / n - mean * mean))
@@ -100,7 +112,7 @@ def extreme(
         for e in range(begin, end):
             if c[e] > 0:
                 p = c[e] / n
-                y = (B - value_of(e, indices, V, bonus, sign)) / x
+                y = (B - v[e - begin]) / x
                 w = y / (1.0 + y)
                 a += p * log1p(y)
                 w1 += p * w
@@ -125,13 +137,25 @@ def extreme(
         step = here + min(4.0, max(-4.0, off * kl * (1.0 - w1) / variance))
         x = exp(step if least < step < most else 0.5 * (least + most))
     bound = min(B, bound + (ROUNDING + ROUNDING_EACH * (end - begin)) * (abs(B) + span))
-    return Extreme(sign * bound, best, B, slack)
+    return Extreme(bound, best, B, slack)
+
+
+@njit(cache=True, nogil=True)
+def longest(indptr: Ints) -> int:
+    """The number of entries of the longest row."""
+    most = 0
+    for row in range(len(indptr) - 1):
+        most = max(most, indptr[row + 1] - indptr[row])
+    return most
 
 
 @njit(cache=True, nogil=True)
 def reach(row: int, layout: Layout, seen: Seen, eta: Floats, V: Floats, sign: float) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row."""
-    return extreme(row, layout, seen, eta, V, None, sign, 0.0).bound
+    begin, end = layout.indptr[row], layout.indptr[row + 1]
+    v = np.empty(end - begin)
+    fill(begin, end, layout.indices, V, None, sign, inf, v)
+    return sign * extreme(begin, end, seen.c, seen.n[row], eta[row], v, -inf, 0.0).bound
 
 
 @njit(cache=True, nogil=True)
@@ -151,7 +175,9 @@ def plan(
     the best action, a robust one that of the action taken: each a bound in its direction.
     """
     first, action, V, policy = layout.first, layout.action, out.V, out.policy
+    indptr, indices = layout.indptr, layout.indices
     H, S = policy.shape
+    v = np.empty(longest(indptr))
     for t in range(H - 1, -1, -1):
         r_t, bonus_t = r[min(t, len(r) - 1)], None
         if bonus is not None:
@@ -160,35 +186,12 @@ def plan(
             best, chosen = -inf, -inf
             for k in range(first[s], first[s + 1]):
                 row = t * layout.stride + k
-                q = r_t[k] + extreme(row, layout, seen, eta, V[t + 1], bonus_t, sign, 0.0).bound
+                begin, end = indptr[row], indptr[row + 1]
+                fill(begin, end, indices, V[t + 1], bonus_t, sign, inf, v)
+                x = extreme(begin, end, seen.c, seen.n[row], eta[row], v, -inf, 0.0).bound
+                q = r_t[k] + sign * x
                 best = max(best, q)
                 if q > chosen + tie:
                     chosen = q
                     policy[t, s] = action[k]
             V[t, s] = best if sign > 0.0 else chosen
-
-
-@njit(cache=True, nogil=True)
-def evaluate(
-    layout: Layout,
-    seen: Seen,
-    eta: Floats,
-    r: Floats,
-    bonus: Floats | None,
-    rows: Ints,
-    sign: float,
-    W: Floats,
-) -> None:
-    """What the policy that takes rows (H, S) earns over balls: W (H+1, S), W[H] = 0.
-
-    At least (sign = -1), or at most (sign = 1).
-    """
-    H, S = rows.shape
-    for t in range(H - 1, -1, -1):
-        r_t, bonus_t = r[min(t, len(r) - 1)], None
-        if bonus is not None:
-            bonus_t = bonus[min(t, len(bonus) - 1)]
-        for s in range(S):
-            row = rows[t, s]
-            x = extreme(row, layout, seen, eta, W[t + 1], bonus_t, sign, 0.0).bound
-            W[t, s] = r_t[row - t * layout.stride] + x

@@ -1,6 +1,7 @@
 """Bounds of V*, of a policy's value and of their difference, over relative-entropy balls.
 
-What is proved of them is in `ucfh.confidence.values`; the ball of a row in `ucfh._kernels.balls`.
+What is proved of them is in `ucfh.confidence.values`; what is known of a row, and the bound for all
+functions, in `ucfh._kernels.evidence`.
 """
 
 from __future__ import annotations
@@ -11,36 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import TIE, extreme, value_of
+from ucfh._kernels.balls import TIE, extreme, fill, longest
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.groups import Layout, Seen
+from ucfh._kernels.evidence import ANYTHING, STATES, Evidence, Pay, Rows, Wide, rest_of, widest
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Known(NamedTuple):
-    """What the counts say of the rows.
-
-    Budgets divided by n, (rows,) each: eta_up, eta_low for the mean of V*, from above and below,
-    eta_all for that of any function. Rewards of pairs, (1 or H, R) each: r_up, r_low bounds from
-    above and below, r estimates.
-    """
-
-    eta_up: Floats
-    eta_low: Floats
-    eta_all: Floats
-    r_up: Floats
-    r_low: Floats
-    r: Floats
-
-
 class Certified(NamedTuple):
     """What `certify` fills.
 
-    (H+1, S), 0 at H: U >= V* >= L, which hold such bounds on entry, and tighter ones after. And, 0
-    on entry: W <= V^pi and D >= V* - V^pi for pi the greedy policy of the empirical model; E and
-    M, the mean and second moment of its reward in that model.
+    (H+1, S), 0 at H: U >= V* >= L, which hold such bounds on entry, and tighter ones after. And
+    W <= V^pi and D >= V* - V^pi for pi the greedy policy of the empirical model; E and M, the mean
+    and second moment of its reward in that model. All of a state without pairs stay as they are.
 
     (H, S): the rows taken for U (up), L (low) and by pi (greedy), the rival row that decided D,
     and the branch (0: no rival, 1: through V*, 2: through V^pi).
@@ -66,13 +51,26 @@ class Certified(NamedTuple):
     x_ahead: Floats
 
 
+class Side(NamedTuple):
+    """One row's bound as a function of its values, at fixed nu = x + B: see `_growth`.
+
+    n: the weight of all entries; weight: the slack; sure: the bound is the value of the one entry.
+    """
+
+    begin: int
+    n: float
+    nu: float
+    weight: float
+    sure: bool
+
+
 @njit(**uncounted, **inner)
-def _mean(row: int, layout: Layout, seen: Seen, V: Floats, bonus: Floats | None) -> float:
-    """The mean of V over what one row has shown; infinity if that is nothing."""
+def _mean(begin: int, end: int, c: Floats, n: float, v: Floats) -> float:
+    """The mean of v over what one row has shown; infinity if that is nothing."""
     total = 0.0
-    for e in range(layout.indptr[row], layout.indptr[row + 1]):
-        total += seen.c[e] * value_of(e, layout.indices, V, bonus, 1.0)
-    return total / seen.n[row] if seen.n[row] > 0 else inf
+    for e in range(begin, end):
+        total += c[e] * v[e - begin]
+    return total / n if n > 0 else inf
 
 
 @njit(**uncounted)
@@ -85,11 +83,58 @@ def _growth(weight: float, p: float, distance: float, w: float) -> float:
     return weight * p * w / (distance + 0.5 * (1.0 - p) * w)
 
 
+@njit(**uncounted, **inner)
+def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) -> float:
+    """`_growth` summed over entries ``first`` to ``last`` of a row, all of one next state."""
+    if side.sure:
+        return w
+    total = 0.0
+    for e in range(first, last):
+        distance = side.nu - v[e - side.begin]
+        if c[e] > 0 and distance > 0.0:
+            total += _growth(side.weight, c[e] / side.n, distance, w)
+    return total
+
+
+@njit(**uncounted, **inner)
+def earned(
+    row: int,
+    rows: Rows,
+    evidence: Evidence,
+    V: Floats,
+    bonus: Floats | None,
+    sign: float,
+    extra: float,
+    anything: float,
+    most: float,
+    order: Ints,
+    mark: Ints,
+    guess: float,
+    v: Floats,
+    alone: bool,
+) -> Wide:
+    """The best (sign = 1) or worst mean of reward and V (S,) of a row, times the sign.
+
+    By the ball of outcomes or, if ``alone``, by that of the next states and the mean reward apart.
+    extra, anything, order, mark: see `rest_of`; no value exceeds ``most``. v is filled.
+    """
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    if alone:
+        fill(begin, end, rows.indices, V, None, sign, most, v)
+        rest = rest_of(row, rows, V, sign, 0.0, anything - extra, order, mark).value
+        x = widest(row, rows, evidence, evidence.successors, v, rest, guess)
+        paid = evidence.r_up[row] if sign > 0 else -evidence.r_low[row]
+        return Wide(x.bound + paid, x.x, x.B, x.slack, x.beyond)
+    fill(begin, end, rows.indices, V, bonus, sign, most, v)
+    rest = min(most, rest_of(row, rows, V, sign, extra, anything, order, mark).value)
+    return widest(row, rows, evidence, evidence.outcomes, v, rest, guess)
+
+
 @njit(cache=True, nogil=True)
 def certify(
-    layout: Layout,
-    seen: Seen,
-    known: Known,
+    rows: Rows,
+    evidence: Evidence,
+    pay: Pay,
     bonus: Floats | None,
     difference: bool,
     overlap: bool,
@@ -97,115 +142,141 @@ def certify(
 ) -> None:
     """All bounds of `ucfh.confidence.values`, in one sweep back in time; see there for the proofs.
 
-    D is left alone unless ``difference``.
+    bonus (1 or H, entries): what an entry pays. D is left alone unless ``difference``.
     """
-    first, indptr, indices, stride = layout.first, layout.indptr, layout.indices, layout.stride
-    c, n = seen.c, seen.n
-    eta_up, eta_low, eta_all = known.eta_up, known.eta_low, known.eta_all
-    r_up, r_low, r = known.r_up, known.r_low, known.r
+    first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
+    n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
+    above, below, successors = evidence.above, evidence.below, evidence.successors
     U, L, W, D, E, M = out.U, out.L, out.W, out.D, out.E, out.M
     up, low, greedy, rival, branch = out.up, out.low, out.greedy, out.rival, out.branch
     x_up, x_low, x_pi, x_ahead = out.x_up, out.x_low, out.x_pi, out.x_ahead
     H, S = greedy.shape
-    most = 0
+    choices = 0
     for s in range(S):
-        most = max(most, first[s + 1] - first[s])
-    q_up, top, slack = np.empty(most), np.empty(most), np.empty(most)
-    in_L, in_W, share = np.zeros(S), np.zeros(S), np.zeros(S)  # x + d and p of pi's successors
+        choices = max(choices, first[s + 1] - first[s])
+    q_up, nu_up, slack = np.empty(choices), np.empty(choices), np.empty(choices)
+    size = longest(indptr)
+    v, in_L, in_W = np.empty(size), np.empty(size), np.empty(size)
+    head, tail = np.zeros(S, np.int64), np.zeros(S, np.int64)  # pi's entries of each next state
+    any_state, mark = (rows.rest == STATES).any(), np.full(S, -1)
+    by_U, by_L, by_W, by_D = np.arange(S), np.arange(S), np.arange(S), np.arange(S)
     for t in range(H - 1, -1, -1):
-        line = min(t, len(r) - 1)
+        line, offset = min(t, len(r) - 1), rows.offset[t]
         bonus_t = None
         if bonus is not None:
             bonus_t = bonus[min(t, len(bonus) - 1)]
         U1, L1, W1, D1, E1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1], E[t + 1]
+        if any_state:
+            by_U[:], by_L[:] = np.argsort(-U1), np.argsort(L1)
+            by_W[:], by_D[:] = np.argsort(W1), np.argsort(-D1)
         for s in range(S):
+            if first[s] == first[s + 1]:
+                continue
             best_up = -inf
             E[t, s] = -inf
             for k in range(first[s], first[s + 1]):
-                row, i = t * stride + k, k - first[s]
-                begin, end = indptr[row], indptr[row + 1]
+                row, i = k * rows.step + offset, k - first[s]
+                begin, end, paid = indptr[row], indptr[row + 1], r[line, k]
                 guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
-                x, x_up[t, k], top[i], slack[i] = extreme(
-                    row, layout, seen, eta_up, U1, bonus_t, 1.0, guess
+                room = cap[t] - paid
+                fill(begin, end, indices, U1, bonus_t, 1.0, room, v)
+                rest = rest_of(row, rows, U1, 1.0, extra, extra + cap[t + 1], by_U, mark).value
+                x, x_up[t, k], B, slack[i] = extreme(
+                    begin, end, above.c, above.n[row], above.eta[row], v, min(rest, room), guess
                 )
-                q_up[i] = r_up[line, k] + x
+                q_up[i], nu_up[i] = paid + x, x_up[t, k] + B
                 if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
-                x, square = r[line, k], r[line, k] ** 2
-                if n[row] > 0 or end == begin + 1:  # a row with one successor is known
+                x, square = paid, paid**2
+                if n[row] > 0 or certain[row]:
                     x, square = 0.0, 0.0
                     for e in range(begin, end):
-                        p = c[e] / n[row] if n[row] > 0 else 1.0
-                        paid, old = r[line, k], E1[indices[e]]
+                        p = above.c[e] / n[row] if n[row] > 0 else 1.0
+                        gets, old = paid, E1[indices[e]]
                         if bonus_t is not None:
-                            paid += bonus_t[e]
-                        x += p * (paid + old)
-                        square += p * (paid * paid + 2.0 * paid * old + M[t + 1, indices[e]])
+                            gets += bonus_t[e]
+                        x += p * (gets + old)
+                        square += p * (gets * gets + 2.0 * gets * old + M[t + 1, indices[e]])
                 if x > E[t, s] + TIE * H:
                     E[t, s], M[t, s], greedy[t, s] = x, square, row
             U[t, s] = min(U[t, s], best_up)
             if not difference:
                 continue
             mine = greedy[t, s]
-            k = mine - t * stride
-            begin, end = indptr[mine], indptr[mine + 1]
-            visits = n[mine]
+            k = (mine - offset) // rows.step
+            begin, end, paid = indptr[mine], indptr[mine + 1], r[line, k]
             guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
-            x, x_low[t, k], bottom, give = extreme(
-                mine, layout, seen, eta_low, L1, bonus_t, -1.0, guess
+            fill(begin, end, indices, L1, bonus_t, -1.0, inf, in_L)
+            rest = rest_of(mine, rows, L1, -1.0, 0.0, 0.0, by_L, mark).value
+            x, x_low[t, k], B, give = extreme(
+                begin, end, below.c, below.n[mine], below.eta[mine], in_L, rest, guess
             )
-            certain = r_low[line, k] + x
-            best_low, low[t, s] = certain, mine
-            for other in range(first[s], first[s + 1]):
-                row = t * stride + other
-                x = _mean(row, layout, seen, L1, bonus_t)
+            surely = paid - x
+            side_L = Side(begin, below.n[mine], x_low[t, k] + B, give, certain[mine])
+            best_low, low[t, s] = surely, mine
+            for o in range(first[s], first[s + 1]):
+                row = o * rows.step + offset
+                lo, hi = indptr[row], indptr[row + 1]
+                fill(lo, hi, indices, L1, bonus_t, -1.0, inf, v)
                 # no bound from below is above the mean that was seen
-                if other == k or r_low[line, other] + x <= best_low:
+                x = -_mean(lo, hi, above.c, n[row], v)
+                if row == mine or (n[row] > 0 and r[line, o] + x <= best_low):
                     continue
-                guess = x_low[t if x_low[t, other] > 0.0 else t + 1, other]
-                x, x_low[t, other], _, _ = extreme(
-                    row, layout, seen, eta_low, L1, bonus_t, -1.0, guess
+                guess = x_low[t if x_low[t, o] > 0.0 else t + 1, o]
+                rest = rest_of(row, rows, L1, -1.0, 0.0, 0.0, by_L, mark).value
+                x, x_low[t, o], _, _ = extreme(
+                    lo, hi, below.c, below.n[row], below.eta[row], v, rest, guess
                 )
-                if r_low[line, other] + x > best_low:
-                    best_low, low[t, s] = r_low[line, other] + x, row
+                if r[line, o] - x > best_low:
+                    best_low, low[t, s] = r[line, o] - x, row
             L[t, s] = max(L[t, s], best_low)
             guess = x_pi[t if x_pi[t, s] > 0.0 else t + 1, s]
-            x, x_pi[t, s], least, give_pi = extreme(
-                mine, layout, seen, eta_all, W1, bonus_t, -1.0, guess
-            )
-            W[t, s] = r_low[line, k] + x
+            x, x_pi[t, s], B, give, _ = earned(
+                mine, rows, evidence, W1, bonus_t, -1.0, 0.0, 0.0, inf, by_W, mark, guess, in_W,
+                noisy[mine],
+            )  # fmt: skip
+            W[t, s] = max(0.0, paid - x)
+            ball_W = successors if noisy[mine] else evidence.outcomes
+            side_W = Side(begin, ball_W.n[mine], x_pi[t, s] + B, give, certain[mine])
             guess = x_ahead[t if x_ahead[t, s] > 0.0 else t + 1, s]
-            ahead, x_ahead[t, s], _, _ = extreme(mine, layout, seen, eta_all, D1, None, 1.0, guess)
+            fill(begin, end, indices, D1, None, 1.0, inf, v)
+            rest = rest_of(mine, rows, D1, 1.0, 0.0, cap[t + 1], by_D, mark).value
+            ahead, x_ahead[t, s], _, _, _ = widest(mine, rows, evidence, successors, v, rest, guess)
             D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
-            for e in range(begin, end):
-                if overlap and c[e] > 0:
+            if overlap:
+                for e in range(end - 1, begin - 1, -1):
                     j = indices[e]
-                    share[j] = c[e] / visits
-                    in_L[j] = x_low[t, k] + bottom - value_of(e, indices, L1, bonus_t, -1.0)
-                    in_W[j] = x_pi[t, s] + least - value_of(e, indices, W1, bonus_t, -1.0)
-            for other in range(first[s], first[s + 1]):
-                if other == k:
+                    tail[j] = e + 1 if head[j] == 0 else tail[j]
+                    head[j] = e + 1  # the first, and one more: 0 says that there is none
+            for o in range(first[s], first[s + 1]):
+                row, i = o * rows.step + offset, o - first[s]
+                if row == mine:
                     continue
-                row, o = t * stride + other, other - first[s]
-                through_V, through_pi = q_up[o] - certain, q_up[o] - W[t, s]
-                if overlap and through_pi > 0.0:
-                    for e in range(indptr[row], indptr[row + 1]):
-                        j = indices[e]
-                        if c[e] == 0 or share[j] == 0.0:
+                through_V, through_pi = q_up[i] - surely, q_up[i] - W[t, s]
+                if overlap and through_pi > 0.0 and (n[row] > 0 or certain[row]):
+                    lo, hi, room = indptr[row], indptr[row + 1], cap[t] - r[line, o]
+                    fill(lo, hi, indices, U1, bonus_t, 1.0, room, v)
+                    side_U = Side(lo, above.n[row], nu_up[i], slack[i], certain[row])
+                    e = lo
+                    while e < hi:
+                        j, here, most = indices[e], e, U1[indices[e]]
+                        while e < hi and indices[e] == j:
+                            if bonus_t is not None:
+                                most = min(most, room - bonus_t[e])
+                            e += 1
+                        if head[j] == 0:
                             continue
-                        p = c[e] / n[row]
-                        away = x_up[t, other] + top[o] - value_of(e, indices, U1, bonus_t, 1.0)
-                        w = max(0.0, U1[j] - L1[j])
-                        if w > 0.0 and away > 0.0 and in_L[j] > 0.0:
+                        w = most - L1[j]
+                        if w > 0.0:
                             through_V -= min(
-                                _growth(slack[o], p, away, w),
-                                _growth(give, share[j], in_L[j], w),
+                                _growths(side_U, here, e, above.c, v, w),
+                                _growths(side_L, head[j] - 1, tail[j], below.c, in_L, w),
                             )
-                        w = max(0.0, U1[j] - W1[j] - D1[j])
-                        if w > 0.0 and away > 0.0 and in_W[j] > 0.0:
+                        w = most - W1[j] - D1[j]
+                        if w > 0.0:
                             through_pi -= min(
-                                _growth(slack[o], p, away, w),
-                                _growth(give_pi, share[j], in_W[j], w),
+                                _growths(side_U, here, e, above.c, v, w),
+                                _growths(side_W, head[j] - 1, tail[j], ball_W.c, in_W, w),
                             )
                 through_V = max(through_V, 0.0) + ahead
                 x = min(through_V, through_pi)
@@ -213,7 +284,135 @@ def certify(
                     D[t, s], rival[t, s] = x, row
                     branch[t, s] = 1 if through_V < through_pi else 2
             for e in range(begin, end):
-                share[indices[e]] = 0.0
+                head[indices[e]] = 0
             D[t, s] = min(D[t, s], U[t, s] - W[t, s])
             # what is known of V* and of the difference bounds V^pi as well
             W[t, s] = max(W[t, s], L[t, s] - D[t, s])
+
+
+@njit(cache=True, nogil=True)
+def evaluate(
+    rows: Rows,
+    evidence: Evidence,
+    pay: Pay,
+    bonus: Floats | None,
+    taken: Ints,
+    sign: float,
+    V: Floats,
+) -> None:
+    """What the policy that takes rows (H, S) earns at least (sign = -1), or at most (sign = 1).
+
+    Into V (H+1, S), V[H] = 0, but for states without pairs, which keep what they have.
+    """
+    first, cap = rows.first, pay.cap
+    H, S = taken.shape
+    v, mark, order = np.empty(longest(rows.indptr)), np.full(S, -1), np.arange(S)
+    any_state = (rows.rest == STATES).any()
+    for t in range(H - 1, -1, -1):
+        bonus_t = None
+        if bonus is not None:
+            bonus_t = bonus[min(t, len(bonus) - 1)]
+        extra = pay.extra if sign > 0 else 0.0
+        anything = extra + cap[t + 1] if sign > 0 else 0.0
+        if any_state:
+            order[:] = np.argsort(-sign * V[t + 1])
+        for s in range(S):
+            if first[s] == first[s + 1]:
+                continue
+            row = taken[t, s]
+            paid = pay.r[min(t, len(pay.r) - 1), (row - rows.offset[t]) // rows.step]
+            x = earned(
+                row, rows, evidence, V[t + 1], bonus_t, sign, extra, anything, inf, order, mark,
+                0.0, v, evidence.noisy[row],
+            ).bound  # fmt: skip
+            V[t, s] = min(max(0.0, paid + sign * x), cap[t])
+
+
+@njit(cache=True, nogil=True)
+def best_guaranteed(
+    rows: Rows, evidence: Evidence, pay: Pay, bonus: Floats | None, taken: Ints, V: Floats
+) -> None:
+    """The rows (H, S) of the policy that earns most for sure, and that: V (H+1, S), V[H] = 0.
+
+    Among actions that differ by no more than rounding the first is taken. A state without pairs
+    keeps the V that it has.
+    """
+    first, r = rows.first, pay.r
+    H, S = taken.shape
+    v, mark, order = np.empty(longest(rows.indptr)), np.full(S, -1), np.arange(S)
+    any_state = (rows.rest == STATES).any()
+    for t in range(H - 1, -1, -1):
+        bonus_t = None
+        if bonus is not None:
+            bonus_t = bonus[min(t, len(bonus) - 1)]
+        if any_state:
+            order[:] = np.argsort(V[t + 1])
+        for s in range(S):
+            best = -inf
+            for k in range(first[s], first[s + 1]):
+                row = k * rows.step + rows.offset[t]
+                x = r[min(t, len(r) - 1), k] - earned(
+                    row, rows, evidence, V[t + 1], bonus_t, -1.0, 0.0, 0.0, inf, order, mark, 0.0,
+                    v, evidence.noisy[row],
+                ).bound  # fmt: skip
+                if x > best + TIE * H:
+                    best, taken[t, s] = x, row
+            if best > -inf:
+                V[t, s] = max(0.0, best)
+
+
+@njit(cache=True, nogil=True)
+def expected(
+    rows: Rows, evidence: Evidence, r: Floats, bonus: Floats | None, taken: Ints, V: Floats
+) -> None:
+    """What the policy that takes rows (H, S) earns in the empirical model: V (H+1, S), V[H] = 0.
+
+    A row without visits leads to the worst that may follow. A state without pairs keeps its V.
+    """
+    first, indptr, indices, c, n = (
+        rows.first,
+        rows.indptr,
+        rows.indices,
+        evidence.above.c,
+        evidence.n,
+    )
+    H, S = taken.shape
+    for t in range(H - 1, -1, -1):
+        worst_of_all = V[t + 1].min()
+        for s in range(S):
+            if first[s] == first[s + 1]:
+                continue
+            row = taken[t, s]
+            mean, worst = 0.0, inf
+            for e in range(indptr[row], indptr[row + 1]):
+                x = V[t + 1, indices[e]]
+                if bonus is not None:
+                    x += bonus[min(t, len(bonus) - 1), e]
+                mean += c[e] * x
+                worst = min(worst, x)
+            if rows.rest[row] == STATES:
+                worst = min(worst, worst_of_all)
+            elif rows.rest[row] == ANYTHING:
+                worst = 0.0
+            paid = r[min(t, len(r) - 1), (row - rows.offset[t]) // rows.step]
+            V[t, s] = paid + (mean / n[row] if n[row] > 0 else worst)
+
+
+@njit(cache=True, nogil=True)
+def at_start(
+    rows: Rows, evidence: Evidence, V: Floats, sign: float, anything: float, fixed: bool
+) -> float:
+    """The best (sign = 1) or worst mean of V (S,) over the start, which is not told.
+
+    ``fixed``: V stands for a function that does not depend on the data. ``anything``: what a state
+    that nobody has seen is worth.
+    """
+    row, S = len(rows.indptr) - 2, len(V)
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    v, mark, order = np.empty(end - begin), np.full(S, -1), np.argsort(-sign * V)
+    fill(begin, end, rows.indices, V, None, sign, inf, v)
+    rest = rest_of(row, rows, V, sign, 0.0, anything, order, mark).value
+    if fixed:
+        ball = evidence.above
+        return sign * extreme(begin, end, ball.c, ball.n[row], ball.eta[row], v, rest, 0.0).bound
+    return sign * widest(row, rows, evidence, evidence.successors, v, rest, 0.0).bound

@@ -29,6 +29,7 @@ HALF_LOG_PI = 0.5 * log(pi)
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 LARGE = 40.0  # from where on the series is exact in double precision
 ROUNDING = 2.3e-16  # a little more than 2^-52: what rounding makes of a number of size one
+MOST_TERMS = 1000  # of a mixture over numbers of labels
 NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it smaller
 
 
@@ -118,6 +119,46 @@ def excess(indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats) -> None:
             total += term
             if term < NEGLIGIBLE * total:
                 break
+        out[row] = base - first - log(total)
+
+
+@njit(cache=True)
+def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
+    """The excess of the pattern of each row, into out (rows,): which earlier draw is repeated.
+
+    Labels are not known in advance, so a draw is a label seen before, or "a first". With D labels
+    seen, counts c_j, a mixture over the number k of labels, with weight 1/(k(k+1)), and over
+    Dirichlet(1/2) on k labels in the order in which they come up gives the pattern
+
+        m(c) = sum_{k >= D} 1/(k(k+1)) k!/(k-D)! Gamma(k/2)/Gamma(n + k/2)
+               prod_j Gamma(c_j + 1/2)/Gamma(1/2)
+
+    and P(a first) <= 1, so its excess over the best model of the repetitions, c' = c - 1 of
+    n' = n - D, is ln ML(c') - ln m(c): that of a ball around c'/n'. Terms of the sum may be left
+    out. With c = c' + 1 and n = n' + D, the large terms pair off as above.
+    """
+    for row in range(len(indptr) - 1):
+        D, repeats, base = 0, 0.0, 0.0
+        for e in range(indptr[row], indptr[row + 1]):
+            if c[e] > 0:
+                D += 1
+                again = c[e] - 1.0
+                repeats += again
+                base += HALF_LOG_PI - log(again + 0.5) - _single(again)
+        if D == 0:
+            out[row] = 0.0
+            continue
+        first, total, last = 0.0, 0.0, 0.0
+        for k in range(D, D + MOST_TERMS):
+            term = lgamma(k + 1.0) - log(k * (k + 1.0)) - lgamma(k - D + 1.0) + lgamma(0.5 * k)
+            term -= _total(repeats, 2.0 * D + k)
+            if k == D:
+                first = term
+            term = exp(term - first)
+            total += term
+            if term < last and term < NEGLIGIBLE * total:
+                break
+            last = term
         out[row] = base - first - log(total)
 
 

@@ -30,6 +30,14 @@ class Watched(NamedTuple):
     scores: Floats
 
 
+class Paid(NamedTuple):
+    """What was paid, (entries,) each, over the learner's table: sums, the least and the most."""
+
+    sums: Floats
+    least: Floats
+    most: Floats
+
+
 @njit(cache=True, nogil=True)
 def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
     """Running sums of each row into out (entries,), infinite from its last possible entry on."""
@@ -69,15 +77,15 @@ def walk(
     limit: Ints,
     drop_surplus: bool,
     out: Seen,
-    sums: Floats | None,
+    paid: Paid | None,
     watched: Watched | None,
     steps: Ints | None,
 ) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit (rows,).
 
     rows (H, S): what the policy takes. Rewards have means r (1 or H, R) and bonus (1 or H,
-    entries). Counts in out, over the learner's table, and adds to sums (rows,) of rewards, if
-    given; watched rewards count as drawn if they are summed, else with their mean. steps
+    entries). Counts in out, over the learner's table, and adds what was paid, if
+    that is wanted; watched rewards count as drawn then, else with their mean. steps
     (episodes, H), if given, gets the learner's entries of each step. Returns how many were walked
     and whether a limit was reached.
     """
@@ -100,19 +108,22 @@ def walk(
             if steps is not None and t >= 0:
                 steps[episode, t] = position[e]
             x = 0.0
-            if (sums is not None or watched is not None) and t >= 0:
+            if (paid is not None or watched is not None) and t >= 0:
                 x = r[min(t, len(r) - 1), row - t * stride]
                 if bonus is not None:
                     x += bonus[min(t, len(bonus) - 1), e]
-                if noisy and sums is not None:
+                if noisy and paid is not None:
                     x = 1.0 if rng.random() < x else 0.0
             if follows:
                 score += x
             if not (drop_surplus and visits[row] >= limit[row]):
                 visits[row] += 1
                 successors[position[e]] += 1
-                if sums is not None:
-                    sums[row] += x
+                if paid is not None:
+                    at = position[e]
+                    paid.sums[at] += x
+                    paid.least[at] = min(paid.least[at], x)
+                    paid.most[at] = max(paid.most[at], x)
             if visits[row] >= limit[row]:
                 reached = True
         if watched is not None:

@@ -25,10 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import blame as kernels
 from ucfh._support.arrays import Floats, Ints
+from ucfh.confidence.bounds import Bounds, Crossing, ValueBounds
 from ucfh.confidence.sets import Sets
-from ucfh.confidence.values import Best, Bounds, Crossing
 from ucfh.counts import Counts, Watch
 from ucfh.problem import Problem
 
@@ -61,14 +60,11 @@ class SetBeliefs:
     def learn(self, n: Counts, updates: Ints) -> None:
         """Compute all bounds again, and plan."""
         self.sets.learn(n, updates)
-        self.policy, self.upper = self.sets.plan(n, optimistic=True)
-        self._certified, self.lower = self.sets.plan(n, optimistic=False)
+        policy, self.upper = self.sets.plan(n, optimistic=True)
+        certified, self.lower = self.sets.plan(n, optimistic=False)
+        table, H = self.problem.table, self.problem.horizon
+        self.following, self.certified = table.rows_of(policy, H), table.rows_of(certified, H)
         self.gap = self.upper - self.lower
-
-    @property
-    def certified(self) -> Ints:
-        """(H, S) the rows of the policy that earns at least ``lower``."""
-        return self.problem.table.rows_of(self._certified, self.problem.horizon)
 
     def score(self, scores: Any) -> None:
         """Nothing is scored."""
@@ -86,25 +82,24 @@ class ValueBeliefs:
     """What `CertifiedUCFH` believes and follows with ``confidence="best"``.
 
     Attributes:
-        policy: (H, S) what to follow.
-        upper, lower, gap: of the certificate, for the policy ``certified`` (H, S).
+        following: (H, S) the rows to take next.
+        upper, lower, gap: of the certificate, for the policy that takes rows ``certified`` (H, S).
         watch: how to score the next episodes, or None.
         crossing: where bounds contradicted each other first; nothing is certified from then on.
 
     """
 
-    def __init__(self, problem: Problem, epsilon: float, delta: float, without: Any = ()) -> None:
-        self.problem, self.epsilon = problem, epsilon
-        self.best = Best(problem, delta, tuple(without))
+    def __init__(self, best: ValueBounds, epsilon: float, nothing: Any) -> None:
+        self.best, self.epsilon = best, epsilon
         self.frozen: Ints | None = None
         self.number = 0
         self.scores: dict[float, int] = {}
         self.watch: Watch | None = None
         self.upper, self.lower, self.gap = inf, -inf, inf
-        self.certified: Ints = np.zeros((0, 0), np.int64)
+        self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
         self.crossing: Crossing | None = None
-        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+        self.learn(nothing)
 
     def score(self, scores: Floats) -> None:
         """Take the scores (k,) of episodes that were watched."""
@@ -115,30 +110,31 @@ class ValueBeliefs:
             x = float(k) * width
             self.scores[x] = self.scores.get(x, 0) + int(times)
 
-    def learn(self, n: Counts, updates: Ints) -> None:  # noqa: ARG002
-        """Compute all bounds again, and choose what to do next."""
-        table, best = self.problem.table, self.best
-        self.bounds = b = best.bounds(n)
+    def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
+        """Compute all bounds again from data, and choose what to do next."""
+        best = self.best
+        self.bounds = b = best.bounds(data)
+        self.certified = best.widen(self.certified)
         self.upper = min(self.upper, b.upper)
         self.gap = min(self.gap, self.upper - self.lower)
         self._consider(b.greedy, b.lower, b.difference, by_difference=True)
         if self.frozen is not None:
+            self.frozen = best.widen(self.frozen)
             by_scores = best.by_scores(self.scores, self.number)
             self._consider(self.frozen, by_scores, inf, by_difference=False)
-        self.crossing = self.crossing or b.crossing or self._find_crossing(n)
+        self.crossing = self.crossing or b.crossing or self._find_crossing()
         if self.crossing is not None or self.gap <= self.epsilon:
             self.watch = None
-            self.policy = table.policy_of(self.certified)
+            self.following = self.certified
             return
-        rows = self._choose(n, b)
-        self.policy = table.policy_of(rows)
-        self._decide_on_scoring(n, rows)
+        self.following = self._choose(b)
+        self._decide_on_scoring()
 
-    def _find_crossing(self, n: Counts) -> Crossing | None:
+    def _find_crossing(self) -> Crossing | None:
         """Whether what is about to be certified was contradicted since the policy was found."""
         if self.gap > self.epsilon:
             return None
-        most = min(self.upper, self.best.most_of(n, self.certified))
+        most = min(self.upper, self.best.most_of(self.certified))
         if self.lower - most <= self.best.rounding:
             return None
         return Crossing(0, -1, most, self.lower)
@@ -150,9 +146,11 @@ class ValueBeliefs:
             self.certified, self.lower, self.gap = rows.copy(), lower, gap
             self.by_difference = by_difference
 
-    def _choose(self, n: Counts, b: Bounds) -> Ints:
+    def _choose(self, b: Bounds) -> Ints:
         """The rows (H, S) to take next."""
-        episodes = max(1, int(n.visits[-1]))
+        if b.upper >= self.best.pay.cap[0]:
+            return b.up  # nothing is known of U yet, so no row is to blame
+        episodes = max(1, int(self.best.evidence.n[-1]))
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:
@@ -166,45 +164,30 @@ class ValueBeliefs:
             by_difference = first_route < second_route
             margin = self.epsilon - ahead
             if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
-                return self._freeze(n, b, margin)
+                return self._freeze(b, margin)
         if not self.best.on["directed"]:
             return b.up
-        return self._explore(n, self.best.blame(n, b, by_difference))
+        return self.best.explore(self.best.blame(b, by_difference))
 
-    def _freeze(self, n: Counts, b: Bounds, margin: float) -> Ints:
+    def _freeze(self, b: Bounds, margin: float) -> Ints:
         """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
         if self.frozen is not None:
-            old = self.best.mean_values(n, self.frozen)
-            if (
-                b.estimate - self.best.at_start(old, n, 0.0, self.best.eta_up)
-                < GOOD_ENOUGH * margin
-            ):
+            old = self.best.mean_at_start(self.best.mean_values(self.frozen))
+            if b.estimate - old < GOOD_ENOUGH * margin:
                 return self.frozen
         self.frozen = b.greedy.copy()
         self.number += 1
         self.scores = {}
         return self.frozen
 
-    def _explore(self, n: Counts, blame: Floats) -> Ints:
-        """The rows (H, S) of the policy that reduces the gap most."""
-        table = self.problem.table
-        rows = np.zeros((self.problem.horizon, table.states), np.int64)
-        gain = blame / np.maximum(n.visits, 1)
-        kernels.explore(table.arrays, n.arrays, gain, rows)
-        return rows
-
-    def _decide_on_scoring(self, n: Counts, rows: Ints) -> None:
+    def _decide_on_scoring(self) -> None:
         """Score the next episodes if they follow the frozen policy closely."""
         self.watch = None
         if self.frozen is None:
             return
-        table = self.problem.table
-        leaving = self.best.lower_values(n, self.frozen)
-        worth = self.best.mean_values(n, self.frozen)
-        start = self.best.start(n)
-        loss = kernels.loss_by_leaving(
-            table.arrays, n.arrays, rows, self.frozen, worth, leaving, start
-        )
+        leaving = self.best.lower_values(self.frozen)
+        worth = self.best.mean_values(self.frozen)
+        loss = self.best.loss_by_leaving(self.following, self.frozen, worth, leaving)
         if loss <= FEW_LEAVE * self.epsilon:
             self.watch = Watch(self.frozen, leaving)
 
@@ -216,7 +199,7 @@ class ValueBeliefs:
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
             "certified": self.certified.copy(),
             "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
-            "following": self.problem.table.rows_of(self.policy, self.problem.horizon),
+            "following": self.following.copy(),
             "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
@@ -225,8 +208,9 @@ class ValueBeliefs:
             "times": np.array([*self.scores.values()], np.int64),
         }
 
-    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
+    def restore(self, state: dict[str, Any], data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Restore what `state` returned, the policy included: it was chosen with less frozen."""
+        self.best.take(data)
         frozen = np.asarray(state["frozen"], np.int64)
         self.frozen = frozen if frozen.size else None
         self.number = int(state["number"])
@@ -240,7 +224,7 @@ class ValueBeliefs:
         self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
         at = np.cumsum([x.shape[1] for x in self.best.found])[:-1]
         self.best.found = [x.copy() for x in np.hsplit(state["found"], at)]
-        self.policy = self.problem.table.policy_of(np.asarray(state["following"], np.int64))
+        self.following = np.asarray(state["following"], np.int64)
         self.watch = None
         if state["leaving"].size and self.frozen is not None:
             self.watch = Watch(self.frozen, state["leaving"].copy())

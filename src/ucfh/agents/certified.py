@@ -111,9 +111,8 @@ class CertifiedUCFH(Agent):
         self.updates = np.zeros(problem.table.rows, np.int64)
         self.updated = problem.table.start
         if confidence == "best":
-            self.beliefs: SetBeliefs | ValueBeliefs = ValueBeliefs(
-                problem, epsilon, delta, self.without
-            )
+            best = Best(problem, delta, self.without)
+            self.beliefs: SetBeliefs | ValueBeliefs = ValueBeliefs(best, epsilon, self.n)
         else:
             self.beliefs = SetBeliefs(problem, delta, confidence)
         self._take_stock()
@@ -164,7 +163,8 @@ class CertifiedUCFH(Agent):
     def _take_stock(self) -> None:
         """Find what is known so far, and whether it is enough."""
         beliefs = self.beliefs
-        self.policy, self.optimistic = beliefs.policy, beliefs.upper
+        self.policy = self.problem.table.policy_of(beliefs.following)
+        self.optimistic = beliefs.upper
         self.lower, self.gap_bound = beliefs.lower, beliefs.gap
         self.done = self.stop is not None and (
             beliefs.gap <= self.epsilon or beliefs.crossing is not None
@@ -189,7 +189,7 @@ class CertifiedUCFH(Agent):
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
-            what_is_missing(problem, self.n, best.blame(self.n, b, by_difference)),
+            what_is_missing(problem, self.n, best.blame(b, by_difference)),
             contradiction(problem, beliefs.crossing, self.delta),
         )
 

@@ -179,7 +179,7 @@ class UCFH(Agent):
         p_hat = self.n.successors[entries] / n
         box.lo[entries], box.hi[entries] = self.confidence_set(p_hat, n, delta_1)
         if self.problem.rewards is None:
-            r_hat = min(1.0, self.n.rewards[row] / n)
+            r_hat = min(1.0, self.n.rewards[entries].sum() / n)
             box.reward_lo[row], box.reward_hi[row] = self.confidence_set(r_hat, n, delta_1)
 
     def settings(self) -> dict[str, Any]:

@@ -32,10 +32,12 @@ def possible(problem: Problem) -> Bools:
     return here
 
 
-def count_events(problem: Problem) -> tuple[int, int, int]:
-    """How many events have to hold: for U (per (t, s)), for L (per (t, s, a)), for all functions.
+def count_events(problem: Problem) -> dict[str, int]:
+    """How many events have to hold, by part of `ucfh.confidence.values`.
 
-    Rows with one successor are certain. The last transition matters only if it pays.
+    above: for U, one for each (t, s); below: for L, one for each (t, s, a); all: one for each row;
+    outcomes, rewards: one for each row whose reward is not told. Rows with one successor are
+    certain if their reward is told. The last transition matters only if it pays.
     """
     table, told = problem.table, problem.rewards
     # all that bounds need for each (t, s) and (t, s, a), asked before the first of it is made
@@ -43,10 +45,16 @@ def count_events(problem: Problem) -> tuple[int, int, int]:
         f"a certificate for {problem.horizon} steps in {table.states} states",
         problem.horizon * (136 * table.states + 16 * table.pairs),
     )
-    steps = problem.horizon - (told is None or told.successor is None)
-    uncertain = table.lengths[:-1].reshape(table.stages, table.pairs) > 1
+    steps = problem.horizon - (told is not None and told.successor is None)
+    several = table.lengths[:-1] > 1
+    uncertain = (several | problem.pays_unknown).reshape(table.stages, table.pairs)
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
     here = possible(problem)[:steps] * (by_state[:steps] if table.stages > 1 else by_state)
-    start = int(problem.initial is None)
-    above, below = int((here > 0).sum()) + start, int(here.sum()) + start
-    return max(1, above), max(1, below), max(1, int(uncertain.sum()) + start)
+    start, paid = int(problem.initial is None), int(problem.pays_unknown.sum())
+    return {
+        "above": max(1, int((here > 0).sum()) + start),
+        "below": max(1, int(here.sum()) + start),
+        "all": max(1, int(several.sum()) + start),
+        "outcomes": max(1, paid),
+        "rewards": max(1, paid),
+    }

@@ -130,7 +130,7 @@ class Sets:
         seen, few = n.visits[:-1] > 0, visits[:-1]
         if self.problem.rewards is not None:
             return np.zeros(len(few)), np.ones(len(few))
-        mean = np.clip(n.rewards[:-1] / few, 0.0, 1.0)
+        mean = np.clip(n.paid_by_row(self.problem.table)[:-1] / few, 0.0, 1.0)
         budget = np.log(2.0 / delta_1[:-1])  # Chernoff's, at an n that was fixed before
         if self.kind in ALWAYS:
             budget = -np.log(delta_1[:-1]) + portfolio_regret(few)

@@ -70,7 +70,8 @@ class ToldTally:
         counts = self.counts
         np.add.at(counts.visits, row, 1)
         np.add.at(counts.successors, entry, 1)
-        np.add.at(counts.rewards, row, reward)
+        if len(counts.rewards):
+            counts.add_paid(entry, reward)
         counts.visits[-1] += len(start)
         np.add.at(counts.successors, start, 1)
 

@@ -33,8 +33,7 @@ class Stretch:
 
     def copy_counts(self) -> Counts:
         """A copy of the counts so far, to return to."""
-        seen = self.seen
-        return Counts(seen.visits.copy(), seen.successors.copy(), seen.rewards.copy(), seen.scores)
+        return self.seen.copy()
 
 
 class World:
@@ -130,6 +129,9 @@ class World:
             scores = np.zeros(1 if waiting else episodes)
             watched = kernels.Watched(limits.watch.rows, limits.watch.leaving, scores)
         steps = np.zeros((episodes, mdp.horizon), np.int64) if limits.steps else None
+        paid = None
+        if self.mean_rewards is not None:
+            paid = kernels.Paid(seen.rewards, seen.least, seen.most)
         walked, reached = kernels.walk(
             rng,
             1 if waiting else episodes,
@@ -141,7 +143,7 @@ class World:
             limits.visits,
             limits.drop_surplus,
             seen.arrays,
-            None if self.mean_rewards is None else seen.rewards,
+            paid,
             watched,
             steps,
         )
@@ -179,12 +181,15 @@ class World:
         mdp, table = self.mdp, self.mdp.table
         mean = mdp.rewards.by_entry(table)
         times = seen.successors[self.position]
-        sums = times * mean
+        sums, least, most = times * mean, mean, mean
         if mdp.noise == "bernoulli":
             ones = np.zeros_like(times)
             binomials(rng, times, mean, ones)
-            sums = ones.astype(float)
-        seen.rewards += np.add.reduceat(sums, table.indptr[:-1])
+            sums, least, most = ones.astype(float), (ones == times) * 1.0, (ones > 0) * 1.0
+        drawn, at = times > 0, self.position[times > 0]
+        seen.rewards[at] += sums[drawn]
+        seen.least[at] = np.minimum(seen.least[at], least[drawn])
+        seen.most[at] = np.maximum(seen.most[at], most[drawn])
 
     def is_final(self, rows: Ints, limits: Limits) -> bool:
         """Whether the policy that takes rows (H, S) can never change again.

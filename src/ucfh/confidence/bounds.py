@@ -1,0 +1,298 @@
+"""All bounds on values from what is known of each row: the machine behind `values` and `open`.
+
+What they rest on, and why they hold, is in `ucfh.confidence.values`. Here it is only computed: from
+evidence (balls around each row, and what may come besides), which a class for problems that were
+told and one for an open world gather, each with its own prices.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from ucfh._kernels import blame as kernels
+from ucfh._kernels import certificates
+from ucfh._kernels.evidence import Evidence, Pay, Rows
+from ucfh._kernels.mixtures import lower_mean
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.errors import unknown
+
+IDEAS = ("sparse", "fixed", "scores", "difference", "overlap", "directed")
+"""What can be switched off, to measure its effect: 1 to 5 and 7 of `ucfh.confidence.values`."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A contradiction: what is earned from a state is at most ``above``, and at least ``below``.
+
+    Attributes:
+        step: from 0; state: -1 for the start.
+        above, below: of the two bounds, with below > above.
+
+    """
+
+    step: int
+    state: int
+    above: float
+    below: float
+
+
+@dataclass(eq=False)
+class Bounds:
+    """What holds for all values at once.
+
+    Attributes:
+        U, L: (H+1, S) bounds of V*.
+        W, D: (H+1, S) of V^pi from below and of V* - V^pi from above, pi the greedy policy of
+            the empirical model.
+        E, M: (H+1, S) mean and second moment of pi's reward in that model.
+        up, low, greedy: (H, S) the rows that U and L take, and pi.
+        rival, branch: (H, S) the row that decided D, and how.
+        x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
+        upper, lower, difference, estimate, second: the above at the start.
+        crossing: where two of them contradict each other; None if they do not.
+
+    """
+
+    U: Floats
+    L: Floats
+    W: Floats
+    D: Floats
+    E: Floats
+    M: Floats
+    up: Ints
+    low: Ints
+    greedy: Ints
+    rival: Ints
+    branch: Ints
+    x_up: Floats
+    x_low: Floats
+    x_pi: Floats
+    x_ahead: Floats
+    upper: float = 0.0
+    lower: float = 0.0
+    difference: float = 0.0
+    estimate: float = 0.0
+    second: float = 0.0
+    crossing: Crossing | None = None
+
+    @property
+    def arrays(self) -> certificates.Certified:
+        """The bounds as the kernels take them."""
+        return certificates.Certified(
+            U=self.U, L=self.L, W=self.W, D=self.D, E=self.E, M=self.M,
+            up=self.up, low=self.low, greedy=self.greedy, rival=self.rival, branch=self.branch,
+            x_up=self.x_up, x_low=self.x_low, x_pi=self.x_pi, x_ahead=self.x_ahead,
+        )  # fmt: skip
+
+
+class ValueBounds(ABC):
+    """Bounds from data that grow: what held before still does, and is used.
+
+    Args:
+        horizon: H.
+        without: ideas that are switched off; see `IDEAS`.
+
+    Attributes:
+        on: which ideas are not.
+        prices: ln(1/share of delta), by part; those of rows are on top.
+        rows, evidence, pay, bonus: what is known, as the kernels take it; see `take`.
+        U, L: (H+1, S) the best bounds of V* so far.
+        found: x of the bounds so far; see the kernel.
+        ended: (H+1, S) what an episode is paid that is over, in states without actions; else 0.
+        told_start: (S,) the start, if it is told.
+        rounding: how far a value at the start may be off. Each of H steps rounds a handful of
+            numbers of size H, and so does the mean over the start, once for each of its states.
+
+    """
+
+    rows: Rows
+    evidence: Evidence
+    pay: Pay
+    bonus: Floats | None
+    U: Floats
+    L: Floats
+    found: list[Floats]
+    ended: Floats
+    told_start: Floats | None
+    rounding: float
+
+    def __init__(self, horizon: int, without: tuple[str, ...]) -> None:
+        for idea in without:
+            if idea not in IDEAS:
+                raise unknown("idea", idea, IDEAS)
+        self.horizon = horizon
+        self.on = {idea: idea not in without for idea in IDEAS}
+        self.prices: dict[str, float] = {}
+
+    def share_out(self, delta: float, shares: dict[str, float]) -> None:
+        """Divide delta among the parts that are used, in proportion to their shares."""
+        total = sum(shares.values())
+        self.prices = {part: log(total / (delta * share)) for part, share in shares.items()}
+
+    @abstractmethod
+    def take(self, data: Any) -> None:
+        """Gather what data say of each row."""
+
+    @abstractmethod
+    def possible(self) -> Bools:
+        """(H, S) the states in which an episode may be at each step, as far as is known."""
+
+    def bounds(self, data: Any) -> Bounds:
+        """All bounds that follow from data."""
+        self.take(data)
+        H, S = self.horizon, len(self.rows.first) - 1
+        W, D, E, M = self.ended.copy(), np.zeros((H + 1, S)), self.ended.copy(), self.ended**2
+        up, low, greedy, rival, branch = np.zeros((5, H, S), np.int64)
+        x_up, x_low, x_pi, x_ahead = self.found
+        b = Bounds(
+            U=self.U.copy(), L=self.L.copy(), W=W, D=D, E=E, M=M,
+            up=up, low=low, greedy=greedy, rival=rival, branch=branch,
+            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead,
+        )  # fmt: skip
+        certificates.certify(
+            self.rows,
+            self.evidence,
+            self.pay,
+            self.bonus,
+            self.on["difference"],
+            self.on["overlap"],
+            b.arrays,
+        )
+        self.U, self.L = b.U, b.L
+        b.upper = self.at_start(b.U, 1.0, fixed=True)
+        b.estimate, b.second = self.mean_at_start(b.E), self.mean_at_start(b.M)
+        b.difference = np.inf
+        if self.on["difference"]:
+            b.lower = self.at_start(b.W, -1.0)
+            b.difference = min(self.at_start(b.D, 1.0), b.upper - b.lower)
+        b.crossing = self._find_crossing(b)
+        return b
+
+    def _find_crossing(self, b: Bounds) -> Crossing | None:
+        """Where an episode may be and bounds contradict each other by more than rounding."""
+        crossed = np.minimum(b.U - b.L, b.D) + self.rounding < 0
+        if not crossed.any():
+            return None
+        # the last of them: what is before it in time rests on bounds that are contradicted already
+        for t, s in np.argwhere(crossed[:-1] & self.possible())[-1:]:
+            below = max(b.L[t, s], b.U[t, s] - b.D[t, s])
+            return Crossing(int(t), int(s), float(b.U[t, s]), float(below))
+        return None
+
+    def start(self) -> Floats:
+        """(S,) the start: as told, or as seen."""
+        if self.told_start is not None:
+            return self.told_start
+        rows, row = self.rows, len(self.rows.indptr) - 2
+        at = slice(rows.indptr[row], rows.indptr[row + 1])
+        out = np.zeros(len(rows.first) - 1)
+        out[rows.indices[at]] = self.evidence.above.c[at] / max(1.0, self.evidence.n[row])
+        return out
+
+    def mean_at_start(self, V: Floats) -> float:
+        """The mean of V[0] over the start, as told or as seen; V (H+1, S)."""
+        return float(self.start() @ V[0])
+
+    def at_start(self, V: Floats, sign: float, fixed: bool = False) -> float:
+        """The mean of V[0] over the start: a bound from above (1) or below (-1); V (H+1, S).
+
+        ``fixed``: V bounds a function that does not depend on the data.
+        """
+        most = float(self.pay.cap[0])
+        if self.told_start is not None:
+            x = float(self.told_start @ V[0])
+        else:
+            anything = most if sign > 0 else 0.0
+            x = float(certificates.at_start(self.rows, self.evidence, V[0], sign, anything, fixed))
+        return min(max(x + sign * self.rounding, 0.0), most)
+
+    def blame(self, b: Bounds, by_difference: bool) -> Floats:
+        """(rows,) how much of the gap each row accounts for; see the kernel."""
+        out = np.zeros(len(self.rows.indptr) - 1)
+        kernels.blame(
+            self.rows,
+            self.evidence,
+            self.pay,
+            self.bonus,
+            b.arrays,
+            self.start(),
+            by_difference,
+            out,
+        )
+        return out
+
+    def explore(self, blame: Floats) -> Ints:
+        """The rows (H, S) of the policy that reduces blame (rows,) most."""
+        rows = self.first_rows()
+        gain = blame / np.maximum(self.evidence.n, 1)
+        kernels.explore(self.rows, self.evidence, gain, rows)
+        return rows
+
+    def loss_by_leaving(self, taken: Ints, kept: Ints, worth: Floats, counted: Floats) -> float:
+        """What is lost by leaving a policy; see the kernel."""
+        return float(
+            kernels.loss_by_leaving(
+                self.rows, self.evidence, taken, kept, worth, counted, self.start()
+            )
+        )
+
+    def widen(self, taken: Ints) -> Ints:
+        """(H, S) the rows of a policy from when fewer states were known, which takes (H, k).
+
+        In a state found since, it takes the first action.
+        """
+        return np.hstack([taken, self.first_rows()[:, taken.shape[1] :]])
+
+    def first_rows(self) -> Ints:
+        """(H, S) the row of the first action in each state; of a state without any, a valid one."""
+        rows = self.rows
+        first = np.minimum(rows.first[:-1], max(0, len(rows.action) - 1))
+        return np.asarray(first * rows.step + rows.offset[:, None], np.int64)
+
+    def actions_of(self, taken: Ints) -> Ints:
+        """(H, S) the actions of the rows that a policy takes."""
+        rows = self.rows
+        action = rows.action if len(rows.action) else np.zeros(1, np.int64)
+        return np.asarray(action[(taken - rows.offset[:, None]) // rows.step], np.int64)
+
+    def lower_values(self, taken: Ints) -> Floats:
+        """(H+1, S) what the policy that takes rows (H, S) earns at least, by 1."""
+        return self._evaluate(taken, -1.0)
+
+    def most_of(self, taken: Ints) -> float:
+        """What the policy that takes rows (H, S) earns at most, by 1, from the start."""
+        return self.at_start(self._evaluate(taken, 1.0), 1.0)
+
+    def _evaluate(self, taken: Ints, sign: float) -> Floats:
+        """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
+        V = self.ended.copy()
+        certificates.evaluate(self.rows, self.evidence, self.pay, self.bonus, taken, sign, V)
+        return V
+
+    def mean_values(self, taken: Ints) -> Floats:
+        """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
+        V = self.ended.copy()
+        certificates.expected(self.rows, self.evidence, self.pay.r, self.bonus, taken, V)
+        return V
+
+    def robust(self) -> tuple[Ints, float]:
+        """The policy of the highest guaranteed value, by 1: its rows (H, S), and that value."""
+        V, taken = self.ended.copy(), self.first_rows()
+        certificates.best_guaranteed(self.rows, self.evidence, self.pay, self.bonus, taken, V)
+        return taken, self.at_start(V, -1.0)
+
+    def price_of_scores(self, j: int) -> float:
+        """ln(j(j+1)/delta): what bets on the scores of the j-th frozen policy have to win."""
+        return self.prices["scores"] + log(j * (j + 1))
+
+    def by_scores(self, scores: dict[float, int], j: int) -> float:
+        """What the j-th frozen policy earns at least, by how often each score was seen."""
+        if not scores:
+            return 0.0
+        x, times = np.array([*scores]), np.array([*scores.values()])
+        return max(0.0, float(lower_mean(x, times, self.price_of_scores(j))) - self.rounding)

@@ -1,0 +1,185 @@
+"""Bounds on values where nothing is listed in advance: neither states, nor successors, nor rewards.
+
+The bounds are those of `ucfh.confidence.values`; what differs is what they cost, and what may come.
+
+1. Prices by discovery. Let the j-th pair (stage, s) in the order of finding have the price
+   w_j = 1/((j+1)(j+2)), and the start w_0. Which pair is the j-th is settled when it is found,
+   before anything is drawn in its rows. So, given what happened until then, an event about its
+   rows fails with probability delta w_j, by Ville's inequality; the w_j sum to 1. A row is paid for
+   by the first discovery of its pair, never by a later one: earlier draws would count.
+
+2. Functions. V* is fixed, also at states that nobody has seen. In the rows of (stage, s) there are
+   as many functions r + V*_{t+1} as the stage has steps, for V* from above; for V* from below as
+   many for each action. Balls for all functions are one for each action.
+
+3. What was never seen, in a row, is worth from above as much as the steps that are left can pay,
+   and from below nothing; so are states that nobody has seen. The policy takes the first action
+   there. `max_return`, the largest that an episode can pay in all, caps both.
+
+4. Patterns. As labels are not known, the ball for all functions is that of the pattern of
+   repetitions (`ucfh._kernels.mixtures.pattern_excess`), around another centre.
+
+5. Missing mass. If the D-th next state of a row was new at its visit n_D, and none has been since,
+   then, for a fixed D, P(unseen) > M has had the probability (1 - M)^(n - n_D) of staying unseen.
+   So with probability 1 - delta, for all D and n at once,
+
+       P(unseen)  <=  1 - exp(-ln(D(D+1)/delta)/(n - n_D)),
+
+   and the smallest of these so far: what is unseen later was so before. Labels are the next states
+   or, in another event, the outcomes; as long as no next state was paid differently these are the
+   same. A mean of any function is then at most M (top - B) + that of the function cut off at B, the
+   best that was seen.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from ucfh._kernels.evidence import ANYTHING, Ball, Evidence, Pay, Rows
+from ucfh._kernels.mixtures import pattern_excess, portfolio_regret
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.confidence.bounds import ValueBounds
+from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
+from ucfh.experience import END, SHIFT, Experience
+
+SHARES = {
+    "above": 0.4, "below": 0.05, "all": 0.1, "outcomes": 0.1, "missing": 0.2, "rewards": 0.05,
+    "scores": 0.1,
+}  # fmt: skip
+"""How delta is split; what is not needed is divided among the others."""
+
+
+class OpenBest(ValueBounds):
+    """The bounds for a world of which nothing was listed, from experience.
+
+    Args:
+        horizon: H.
+        delta: the probability with which any of the bounds may ever fail.
+        max_return: the largest sum of the rewards of an episode, each in [0, 1]; at most H.
+        after_end: what a step pays after the end of an episode, in [0, 1].
+        without: ideas that are switched off; see `ucfh.confidence.bounds.IDEAS`.
+
+    Attributes (besides those of `ValueBounds`):
+        missing: (rows,) the smallest bounds on what each row has not shown so far, the start last.
+
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        delta: float,
+        max_return: float | None = None,
+        after_end: float = 0.0,
+        without: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(horizon, without)
+        shares = dict(SHARES)
+        if not self.on["scores"]:
+            del shares["scores"]
+        self.share_out(delta, shares)
+        left = np.arange(horizon, -1.0, -1.0)
+        self.cap: Floats = left if max_return is None else np.minimum(left, max_return)
+        self.after_end = left * after_end
+        self.U, self.L, self.ended = (np.zeros((horizon + 1, 0)) for _ in range(3))
+        self.found = [np.zeros((horizon + 1, 0)) for _ in range(4)]
+        self.missing, self.rounding, self.told_start = np.ones(1), 0.0, None
+        self.take(Experience(horizon, 1))
+
+    def possible(self) -> Bools:
+        """(H, S) the states in which an episode was, at each step."""
+        return self._reached.T
+
+    def take(self, data: Experience) -> None:
+        """Gather what experience says of each row."""
+        data.make_room()
+        P, pairs, price = data.P, data.pairs, self.prices
+        R = len(pairs.action)
+        start, self._reached = R * P, data.reached
+        self._make_room(data.states, R, start + 1)
+
+        # next states of each row, the start's last; then their outcomes
+        began = np.flatnonzero(data.started)
+        row = np.concatenate([data.key >> SHIFT, np.full(len(began), start)])
+        following = np.concatenate([data.key & (2**SHIFT - 1), began])
+        c = np.concatenate([data.c, data.started[began]])
+        unpaid = np.zeros(len(began))
+        paid, least, most = (np.append(x, unpaid) for x in (data.paid, data.least, data.most))
+        found = outcomes_of(c, paid, least, most)
+        every = np.arange(start + 2)
+        self.rows = Rows(
+            first=pairs.first,
+            action=pairs.action,
+            step=P,
+            offset=data.stage,
+            indptr=np.searchsorted(row[found.source], every),
+            indices=following[found.source].astype(np.int32),
+            rest=np.full(start + 1, ANYTHING),
+        )
+        self.bonus = found.reward[None]
+        self.pay = Pay(r=np.zeros((1, R)), cap=self.cap, extra=1.0)
+        self.rounding = 16.0 * self.horizon * (self.horizon + max(1, len(began))) * 2.0**-53
+
+        indptr, visits = np.searchsorted(row, every), np.append(data.visits, data.episodes)
+        D, pattern, noisy = np.diff(indptr), np.zeros(start + 1), np.zeros(start + 1, bool)
+        n, repeats = visits.astype(float), (visits - D).astype(float)
+        pattern_excess(indptr, c, pattern)
+        noisy[row[found.noisy]] = True
+        functions, actions, discovery = self._prices(data)
+        since = n - np.append(data.last_new, data.started_new)
+        unseen = price["missing"] + log(2) + actions + discovery + log_of(D * (D + 1.0))
+        mass = np.where(since > 0, -np.expm1(-unseen / np.maximum(since, 1.0)), 1.0)
+        self.missing = np.minimum(self.missing, mass * ROUND_UP)
+        sums = np.bincount(row, paid, start + 1).astype(float)
+        r_low, r_up = mean_reward(sums, visits, price["rewards"] + actions + discovery)
+        regret = portfolio_regret(np.maximum(n, 1.0))
+
+        def eta(part: str, of: Floats, more: Floats) -> Floats:
+            """(rows,) a budget by n, or by the number of repetitions."""
+            budget = price[part] + discovery + more
+            return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
+
+        self.evidence = Evidence(
+            n=n,
+            above=Ball(found.c, n, eta("above", n, functions + regret)),
+            below=Ball(found.c, n, eta("below", n, functions + actions + regret)),
+            outcomes=Ball(found.again, repeats, eta("outcomes", repeats, actions + pattern)),
+            successors=Ball(found.again, repeats, eta("all", repeats, actions + pattern)),
+            missing=self.missing,
+            r_low=r_low,
+            r_up=r_up,
+            noisy=noisy,
+            certain=np.zeros(start + 1, bool),
+        )
+
+    def _prices(self, data: Experience) -> tuple[Floats, Floats, Floats]:
+        """(rows,) ln of the number of functions, of that of actions, and of 1/w_j; start last."""
+        P, have = data.P, np.diff(data.pairs.first)
+        state = np.repeat(np.arange(data.states), have)
+        steps = np.bincount(data.stage, minlength=P)
+        j = np.append(data.place.reshape(-1, P)[state].ravel(), 0)
+        functions = np.append(np.tile(steps, len(state)), 1)
+        actions = np.append(np.repeat(have[state], P), 1)
+        return log_of(functions), log_of(actions), log_of((j + 1.0) * (j + 2.0))
+
+    def _make_room(self, states: int, pairs: int, rows: int) -> None:
+        """Lengthen what is kept for each state and row: of new ones nothing is known yet."""
+        H, old = self.horizon, self.U.shape[1]
+        new = states - old
+        if new:
+            self.U = np.hstack([self.U, np.repeat(self.cap[:, None], new, axis=1)])
+            self.L = np.hstack([self.L, np.zeros((H + 1, new))])
+            self.ended = np.hstack([self.ended, np.zeros((H + 1, new))])
+            self.U[:, END] = self.L[:, END] = self.ended[:, END] = self.after_end
+        sizes = (pairs, pairs, states, states)
+        self.found = [
+            np.pad(x, ((0, 0), (0, k - x.shape[1]))) for x, k in zip(self.found, sizes, strict=True)
+        ]
+        more = np.ones(rows - len(self.missing))
+        self.missing = np.concatenate([self.missing[:-1], more, self.missing[-1:]])
+
+
+def log_of(x: Ints | Floats) -> Floats:
+    """ln of what is at least 1."""
+    return np.asarray(np.log(np.maximum(x, 1.0)), float)

@@ -1,0 +1,1 @@
+"""Tasks that are really done, one step after the other: environments as sources of steps."""

@@ -1,0 +1,403 @@
+"""A Gymnasium environment that is only stepped: a source of steps, with nothing listed in advance.
+
+The state is the observation, as long as the episode goes on, and one state "end" after a step that
+terminates it. (Blackjack ends in observations that also go on; so an observation that is seen at
+the end says nothing.) An episode is over after H steps, too; its last step leads to the state that
+was really seen. Whoever cuts it earlier (`truncated`) hides what would have followed, and stops the
+run. So does everything else that is not as declared: what was counted before stays counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from ucfh._support.arrays import Bools
+from ucfh._support.interrupts import check
+from ucfh._support.validation import check_truth
+from ucfh.errors import InputError, check_count, check_seed, check_type, wrong_type
+from ucfh.experience import END, Experience, Steps
+from ucfh.problems.gym import (
+    ENCODE,
+    as_text,
+    open_environment,
+    read_actions,
+    read_observations,
+    short,
+)
+
+ROUNDING = 1e-9
+"""A reward may leave its range by this part of the span, and is moved back."""
+REMEMBERED = 4096
+"""Rescaled rewards that are remembered: more different ones are rescaled each time."""
+
+
+@dataclass(eq=False)
+class Ran:
+    """What a run of episodes gave.
+
+    Attributes:
+        steps: all steps that were taken, with rewards in [0, 1]; ``steps.starts`` also has the
+            start of the last episode if that was not finished.
+        episodes: how many were finished.
+        fault: what was wrong with the next step, or None.
+        interrupted: whether Ctrl-C ended the run.
+
+    """
+
+    steps: Steps
+    episodes: int
+    fault: InputError | None
+    interrupted: bool
+
+
+class Walk(NamedTuple):
+    """Episodes as they are run.
+
+    Attributes:
+        path: (n + k,) the states of k episodes with n steps, the last state of each included.
+        begins: (k,) where each of them begins there.
+        taken, paid: (n,) actions and rewards; if the next step was cut in the middle, one more.
+
+    """
+
+    path: list[int]
+    begins: list[int]
+    taken: list[int]
+    paid: list[float]
+
+    def steps(self) -> Steps:
+        """The steps in arrays."""
+        states, bounds = np.array(self.path), np.array([*self.begins, len(self.path)])
+        first, sizes, n = bounds[:-1], np.diff(bounds), len(self.path) - len(self.begins)
+        t = np.arange(len(states)) - np.repeat(first, sizes)
+        leaves = np.ones(len(states), bool)
+        leaves[bounds[1:] - 1] = False
+        action = np.array(self.taken[:n], np.int64)
+        reward = np.array(self.paid[:n], np.float64)
+        return Steps(t[leaves], states[leaves], action, reward, states[t > 0], states[first])
+
+
+class _Halt(Exception):
+    """A fault of this step: the words before and after the place where it happened."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+
+
+class Environment:
+    """An environment of Gymnasium, to be stepped with policies.
+
+    Args:
+        env: the environment, or its id in Gymnasium's registry; ``module:id`` imports the module
+            that registers it first. With an id, no other limit of steps than H applies.
+        horizon: H; the environment's own limit of steps unless given.
+        settings: other arguments that ``gymnasium.make`` takes for an id.
+        rewards: the least and the largest reward. Since an episode that is over pays 0 a step,
+            0 is added to the range: a reward r becomes (r + shift) / span in [0, 1], where
+            shift = -min(0, low) and span = max(0, high) + shift.
+        encode: a function that makes something hashable of an observation: the state.
+        masks: whether ``info["action_mask"]`` (A,) says which actions a state has. It must be a
+            function of the state.
+        seed: of the first reset; later ones are not seeded.
+
+    Attributes:
+        name: the id of the environment, or its class.
+        horizon, actions: H and A. action_names: the actions as the environment numbers them.
+        shift, span: of the rewards.
+        labels: the keys of the states in the order of finding; of 0 it is "end". Without
+            ``encode`` they consist of ints, texts and tuples, so that
+            ``ast.literal_eval(repr(key)) == key``. To go on with an older `Experience`, put its
+            keys here first.
+
+    >>> env = Environment("FrozenLake-v1", horizon=20, seed=0)
+    >>> seen = Experience(env.horizon, env.actions)
+    >>> ran = env.run(seen, [[0]] * 20, episodes=100)
+    >>> ran.episodes, env.labels[1], env.number_of(15)
+    (100, 0, -1)
+
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        horizon: SupportsIndex | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        rewards: tuple[float, float] = (0.0, 1.0),
+        encode: Callable[[Any], Hashable] | None = None,
+        masks: bool = False,
+        seed: SupportsIndex | None = None,
+    ) -> None:
+        self.low, self.high = _check_range(rewards)
+        self.shift = -min(0.0, self.low)
+        self.span = max(0.0, self.high) + self.shift
+        check_truth("masks", masks)
+        check_type("encode", encode, Callable | None, "a function of the observation, or None")
+        self.masks, self._encoded = bool(masks), encode is not None
+        self._seed = None if seed is None else check_seed(seed)
+        asked = None if horizon is None else check_count("horizon", horizon)
+        self.env, self.name, own = open_environment(env, settings)
+        try:
+            self.horizon = asked or own or 0
+            if not self.horizon:
+                raise InputError(f"{self.name} has no limit of steps: pass horizon=H, such as 20")
+            self.actions, self._least = read_actions(self.name, self.env)
+            space = getattr(self.env, "observation_space", None)
+            read = (encode, _plain) if encode else read_observations(self.name, space)
+            self._key, self._shown = read
+        except InputError:
+            if isinstance(env, str):
+                self.env.close()
+            raise
+        self.action_names = [str(self._least + a) for a in range(self.actions)]
+        self.labels: list[Hashable] = ["end"]
+        self._names, self._named = ["end"], {"end"}
+        self._numbers: dict[Hashable, int] = {}
+        self._worth: dict[Any, float] = {}
+        self._first: list[int] = []  # the first action of each state, the end included
+        self._masks: list[list[int]] = []  # and all of them, if there are masks
+
+    def run(
+        self, experience: Experience, actions: Sequence[Sequence[int]], episodes: SupportsIndex
+    ) -> Ran:
+        """Run up to that many episodes of at most H steps with one policy.
+
+        Args:
+            experience: where new states are found, the moment they are seen. Steps are not added.
+            actions: (H, any number of states) the action of each state at each step. In states
+                found later, the first action is taken.
+            episodes: how many to run.
+
+        """
+        episodes = check_count("episodes", episodes, least=0)
+        self._check(experience, actions)
+        H, least, masks = self.horizon, self._least, self.masks
+        step, reset, key_of = self.env.step, self.env.reset, self._key
+        number, worth, first = self._numbers.get, self._worth.get, self._first
+        known = min(map(len, actions))
+        walk = Walk([], [], [], [])
+        path, begins = walk.path, walk.begins
+        add_state, add_action, add_reward = path.append, walk.taken.append, walk.paid.append
+        s, a, fault, interrupted = END, -1, None, False
+        try:
+            for _ in range(episodes):
+                a = -1
+                check()
+                try:
+                    seen, info = reset(seed=self._seed)
+                except Exception as error:
+                    raise _raised(self.name, error) from error
+                self._seed = None
+                key, s = self._look_up(seen)
+                if s < 0:
+                    s = self._find(experience, key, info)
+                elif masks:
+                    self._check_mask(s, info)
+                begins.append(len(path))
+                add_state(s)
+                for row in actions:
+                    a = row[s] if s < known else first[s]
+                    try:
+                        seen, reward, terminated, truncated, info = step(a + least)
+                    except Exception as error:
+                        raise _raised(self.name, error) from error
+                    try:
+                        r = worth(reward)
+                    except TypeError:  # not hashable
+                        r = None
+                    if r is None:
+                        r = self._rescale(reward)
+                    if terminated:
+                        following = END
+                    else:
+                        try:
+                            key = key_of(seen)
+                            n = number(key)
+                        except Exception as error:
+                            raise self._unreadable(seen) from error
+                        if n is None:
+                            n = self._find(experience, key, info)
+                        elif masks:
+                            self._check_mask(n, info)
+                        following = n
+                    add_action(a)
+                    add_reward(r)
+                    add_state(following)  # now the step is counted
+                    if terminated:
+                        break
+                    if truncated and len(path) <= begins[-1] + H:
+                        raise InputError(
+                            f"{self.name} truncated an episode after {len(path) - 1 - begins[-1]} "
+                            f"of {H} steps: pass a smaller horizon, or make it without that limit"
+                        )
+                    s = following
+        except _Halt as halt:
+            at = "at the reset"
+            if a >= 0:
+                t, state = len(path) - 1 - begins[-1], short(self.name_of(s))
+                at = f"at step {t} (state {state}, action {self.action_names[a]})"
+            fault = InputError(f"{halt.what} {at}{halt.remedy}")
+            fault.__cause__ = halt.__cause__
+        except InputError as error:
+            fault = error
+        except KeyboardInterrupt:
+            interrupted = True
+            del self.labels[experience.states :]  # the last one may not be found there
+            self._catch_up(experience)
+        if begins and begins[-1] == len(path):  # interrupted before the state came there
+            begins.pop()
+        over = not path or path[-1] == END or len(path) > begins[-1] + H
+        return Ran(walk.steps(), len(begins) - (not over), fault, interrupted)
+
+    def number_of(self, observation: Any) -> int:
+        """The state of an observation of an episode that goes on; -1 if it was never seen."""
+        self._catch_up()
+        try:
+            return self._look_up(observation)[1]
+        except _Halt as halt:
+            raise InputError(f"{halt.what}{halt.remedy}") from halt.__cause__
+
+    def name_of(self, s: int) -> str:
+        """The text of a state; no two states have the same."""
+        if not 0 <= s < len(self.labels):
+            raise InputError(f"state {s} does not exist: states are 0 to {len(self.labels) - 1}")
+        while len(self._names) <= s:
+            n = len(self._names)
+            name = as_text(self._shown(self.labels[n]))
+            while name in self._named:
+                name += f" (state {n})"
+            self._names.append(name)
+            self._named.add(name)
+        return self._names[s]
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def _check(self, experience: Experience, actions: Sequence[Sequence[int]]) -> None:
+        """Raise unless a run can begin."""
+        check_type("experience", experience, Experience, "an Experience")
+        there = (experience.horizon, experience.actions, experience.states)
+        here = (self.horizon, self.actions, len(self.labels))
+        if here != there or len(actions) != self.horizon:
+            raise InputError(
+                f"{self.name} has H, A, S = {here}, the experience {there}, and the policy "
+                f"{len(actions)} steps: pass the experience of the earlier runs, and a policy of H"
+            )
+        self._catch_up(experience)
+
+    def _catch_up(self, experience: Experience | None = None) -> None:
+        """Derive from the labels, and from the experience, what a run looks up."""
+        for n in range(len(self._numbers) + 1, len(self.labels)):
+            self._numbers[self.labels[n]] = n
+        if experience is not None:
+            for n in range(len(self._first), experience.states):
+                self._first.append(int(experience.available(n).argmax()))
+            for n in range(len(self._masks), experience.states if self.masks else 0):
+                self._masks.append(experience.available(n).astype(int).tolist())
+
+    def _look_up(self, seen: Any) -> tuple[Hashable, int]:
+        """The key of an observation, and its state, or -1."""
+        try:
+            key = self._key(seen)
+            return key, self._numbers.get(key, -1)
+        except Exception as error:
+            raise self._unreadable(seen) from error
+
+    def _find(self, experience: Experience, key: Hashable, info: Any) -> int:
+        """Number a new state. In this order, `_catch_up` can repair what is cut in the middle."""
+        if isinstance(key, float) and key != key:
+            raise _Halt("encode returned NaN", f", which differs from itself: {ENCODE}")
+        available = self._mask(info) if self.masks else None
+        self.labels.append(_plain(key))
+        s = experience.find(None if available is None or available.all() else available)
+        self._catch_up(experience)
+        return s
+
+    def _mask(self, info: Any) -> Bools:
+        """(A,) the actions of the state just reached."""
+        try:
+            mask = np.asarray(info["action_mask"])
+        except (KeyError, IndexError, TypeError, ValueError):
+            mask = np.asarray(None)
+        if mask.shape != (self.actions,) or not np.isin(mask, (0, 1)).all() or not mask.any():
+            remedy = f", not 0 or 1 for each of {self.actions} actions, with at least one 1"
+            raise _Halt(f"{self.name} gave the action_mask {short(mask.tolist())}", remedy)
+        return mask.astype(bool)
+
+    def _check_mask(self, s: int, info: Any) -> None:
+        """Raise unless state s has the actions that it had when it was found."""
+        try:
+            if info["action_mask"].tolist() == self._masks[s]:
+                return
+        except (AttributeError, KeyError, IndexError, TypeError):
+            pass  # a list, or a fault
+        mask = self._mask(info).astype(int).tolist()
+        if mask != self._masks[s]:
+            raise _Halt(
+                f"{self.name} gave state {short(self.name_of(s))} the action_mask {short(mask)}",
+                f", but {short(self._masks[s])} when it was found: add to the observation what "
+                "the actions depend on, or pass masks=False",
+            )
+
+    def _rescale(self, reward: Any) -> float:
+        """A reward in [0, 1]."""
+        try:
+            given = np.asarray(reward)
+        except ValueError:
+            given = np.asarray(None)
+        if given.ndim or given.dtype.kind not in "biuf":
+            remedy = ", which is not a number: it must be a float"
+            raise _Halt(f"{self.name} paid {short(repr(reward))}", remedy)
+        r, rounding = float(given), ROUNDING * self.span
+        if not self.low - rounding <= r <= self.high + rounding:
+            raise _Halt(
+                f"{self.name} paid {r:.12g}",
+                f", outside of [{self.low:.12g}, {self.high:.12g}]: declare the range of rewards, "
+                "rewards=(LOW, HIGH) or --rewards LOW,HIGH",
+            )
+        scaled = (min(max(r, self.low), self.high) + self.shift) / self.span
+        if len(self._worth) < REMEMBERED and given is not reward:
+            self._worth[reward] = scaled
+        return scaled
+
+    def _unreadable(self, seen: Any) -> _Halt:
+        """The fault of an observation that gave no key."""
+        try:
+            key = self._key(seen)
+        except Exception as error:
+            if self._encoded:
+                return _raised("encode", error)
+            space = short(self.env.observation_space)
+            remedy = f", which is not in its observation space {space}: correct one of them"
+            return _Halt(f"{self.name} showed {short(repr(seen))}", f"{remedy}, or {ENCODE}")
+        remedy = ", which is not hashable: return a number, a text or a tuple of them"
+        return _Halt(f"encode returned {short(repr(key))}", remedy)
+
+
+def _check_range(rewards: Any) -> tuple[float, float]:
+    """The least and the largest reward."""
+    try:
+        low, high = map(float, rewards)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not -inf < low < high < inf:
+        raise wrong_type("rewards", rewards, "two finite numbers (LOW, HIGH) with LOW < HIGH")
+    return low, high
+
+
+def _raised(who: str, error: Exception) -> _Halt:
+    """The fault of an exception in someone else's code."""
+    return _Halt(f"{who} raised {type(error).__name__}", f": {' '.join(str(error).split())}")
+
+
+def _plain(key: Any) -> Any:
+    """A key with numbers of Python in place of NumPy's, which are equal to them."""
+    if type(key) is tuple:
+        return tuple(map(_plain, key))
+    return key.item() if isinstance(key, np.number | np.bool_ | np.str_) else key
