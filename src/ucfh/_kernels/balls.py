@@ -14,7 +14,7 @@ in ln x and ln KL, started where it is exact for small eta. Minima over the ball
 
 from __future__ import annotations
 
-from math import exp, expm1, inf, log, log1p, sqrt
+from math import exp, expm1, floor, inf, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -138,6 +138,34 @@ def extreme(
         x = exp(step if least < step < most else 0.5 * (least + most))
     bound = min(B, bound + (ROUNDING + ROUNDING_EACH * (end - begin)) * (abs(B) + span))
     return Extreme(bound, best, B, slack)
+
+
+@njit(**uncounted, **inner)
+def climb(
+    begin: int, end: int, c: Floats, n: float, budget: float, v: Floats, top: float, nu: float
+) -> Extreme:
+    """The bound of the mean of one function v (end-begin,) <= top, top fixed beforehand: a ladder.
+
+    For a fixed nu, prod (nu - v)/(nu - mean) is a martingale: nu needs no price for being found
+    if it is one of nu_k = 2^k top, k = 0, 1, ..., each at the price ln((k+1)(k+2)). So
+
+        mean  <=  nu_k - exp( sum_j p^_j ln(nu_k - v_j) - (budget + ln((k+1)(k+2)))/n ).
+
+    The best of the two next to ``nu``; ``budget`` is not divided by n here.
+    """
+    k = max(0.0, floor(log(max(nu, top) / top) / log(2.0)))
+    best = Extreme(top, 0.0, top, 0.0)
+    for _ in range(2):
+        at, mean = top * 2.0**k, 0.0
+        for e in range(begin, end):
+            if c[e] > 0:
+                mean += c[e] / n * log(at - v[e - begin])
+        slack = exp(mean - (budget + log((k + 1.0) * (k + 2.0))) / n)
+        rounding = (ROUNDING + ROUNDING_EACH * (end - begin)) * 2.0 * at
+        if at - slack + rounding < best.bound:
+            best = Extreme(at - slack + rounding, at - top, top, slack)
+        k += 1.0
+    return best
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import TIE, extreme, fill, longest
+from ucfh._kernels.balls import TIE, climb, extreme, fill, longest
 from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.evidence import ANYTHING, STATES, Evidence, Pay, Rows, Wide, rest_of, widest
 
@@ -146,7 +146,8 @@ def certify(
     """
     first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
     n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
-    above, below, successors = evidence.above, evidence.below, evidence.successors
+    ladder, above, below = evidence.ladder, evidence.above, evidence.below
+    successors = evidence.successors
     U, L, W, D, E, M = out.U, out.L, out.W, out.D, out.E, out.M
     up, low, greedy, rival, branch = out.up, out.low, out.greedy, out.rival, out.branch
     x_up, x_low, x_pi, x_ahead = out.x_up, out.x_low, out.x_pi, out.x_ahead
@@ -184,7 +185,12 @@ def certify(
                 x, x_up[t, k], B, slack[i] = extreme(
                     begin, end, above.c, above.n[row], above.eta[row], v, min(rest, room), guess
                 )
-                q_up[i], nu_up[i] = paid + x, x_up[t, k] + B
+                nu_up[i] = x_up[t, k] + B
+                if ladder[row] >= 0.0 and n[row] > 0:
+                    step = climb(begin, end, above.c, n[row], ladder[row], v, cap[t], nu_up[i])
+                    if step.bound < x:
+                        x, nu_up[i], slack[i] = step.bound, step.x + step.B, step.slack
+                q_up[i] = paid + x
                 if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
                 x, square = paid, paid**2

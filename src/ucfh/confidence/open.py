@@ -45,9 +45,15 @@ from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
 from ucfh.experience import END, SHIFT, Experience
 
 SHARES = {
-    "above": 0.4, "below": 0.05, "all": 0.1, "outcomes": 0.1, "missing": 0.2, "rewards": 0.05,
+    "above": 0.2,
+    "ladder": 0.2,
+    "below": 0.05,
+    "all": 0.1,
+    "outcomes": 0.1,
+    "missing": 0.2,
+    "rewards": 0.05,
     "scores": 0.1,
-}  # fmt: skip
+}
 """How delta is split; what is not needed is divided among the others."""
 
 
@@ -142,6 +148,7 @@ class OpenBest(ValueBounds):
 
         self.evidence = Evidence(
             n=n,
+            ladder=(price["ladder"] + functions + discovery) * ROUND_UP,
             above=Ball(found.c, n, eta("above", n, functions + regret)),
             below=Ball(found.c, n, eta("below", n, functions + actions + regret)),
             outcomes=Ball(found.again, repeats, eta("outcomes", repeats, actions + pattern)),
