@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._support.defaults import DELTA
 from ucfh._support.validation import as_array
-from ucfh.confidence.bounds import Crossing
+from ucfh.confidence.bounds import Bounds, Crossing, ValueBounds
+from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
 from ucfh.counts import MOST_COUNTED, Counts
 from ucfh.errors import InputError, check_unit
+from ucfh.experience import Experience
 from ucfh.problem import Problem, as_problem
+from ucfh.units import DEFAULT, RewardRange
+
+if TYPE_CHECKING:
+    from ucfh.logs.reading import Log
 
 SHOWN = 10
 """How many of the pairs that keep a gap wide are named."""
@@ -127,13 +134,15 @@ def assumptions(problem: Problem) -> tuple[str, ...]:
     return tuple(out)
 
 
-def contradiction(problem: Problem, crossing: Crossing | None, delta: float) -> str | None:
-    """What bounds that contradict each other mean, in a sentence."""
+def contradiction(
+    names: Sequence[str] | None, crossing: Crossing | None, delta: float
+) -> str | None:
+    """What bounds that contradict each other mean, in a sentence; names of states, if any."""
     if crossing is None:
         return None
     where = ""
     if crossing.state >= 0:
-        name = problem.state_names[crossing.state] if problem.state_names else crossing.state
+        name = names[crossing.state] if names else crossing.state
         where = f" from state {name!r} at step {crossing.step + 1}"
     return (
         f"the data contradict the assumptions: one bound says that at most {crossing.above:.6g} is "
@@ -142,14 +151,14 @@ def contradiction(problem: Problem, crossing: Crossing | None, delta: float) -> 
     )
 
 
-def what_is_missing(problem: Problem, counts: Counts, blame: Any) -> tuple[UnknownPair, ...]:
-    """The rows with the largest blame (rows,), by name."""
+def what_is_missing(
+    pair_of: Callable[[int], tuple[int, int, int]], visits: Any, blame: Any
+) -> tuple[UnknownPair, ...]:
+    """The rows with the largest blame (rows,), by stage, state and action; visits (rows,)."""
     total = float(blame.sum())
     worst = np.argsort(-blame, kind="stable")[:SHOWN]
     return tuple(
-        UnknownPair(
-            *problem.table.pair_of(int(row)), int(counts.visits[row]), float(blame[row] / total)
-        )
+        UnknownPair(*pair_of(int(row)), int(visits[row]), float(blame[row] / total))
         for row in worst
         if blame[row] > 0
     )
@@ -189,15 +198,31 @@ def certify(
     if isinstance(data, Log):
         if problem is not None:
             raise InputError("a log that has been read has its problem: leave problem out here")
-        return certificate_of(
-            data.counts, data.problem, delta, epsilon, data.episodes, data.assumptions
-        )
+        return certificate_of_log(data, delta, epsilon)
     if problem is None:
         raise InputError("counts need the problem they belong to: pass problem=ucfh.Problem(...)")
     problem = as_problem(problem)
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
     counts.check(problem)
     return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
+
+
+def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
+    """The best certificate that a log allows, in the units of its rewards."""
+    if log.told is not None:
+        problem, counts = log.told
+        return certificate_of(counts, problem, delta, epsilon, log.episodes, log.assumptions)
+    assert log.shown is not None
+    return certificate_of_experience(
+        log.shown.experience,
+        log.units,
+        log.max_return,
+        delta,
+        epsilon,
+        log.assumptions,
+        log.states.names,
+        log.closed,
+    )
 
 
 def counts_of(array: Any, problem: Problem) -> Counts:
@@ -243,30 +268,119 @@ def certificate_of(
     episodes: int,
     assumed: tuple[str, ...] = (),
 ) -> Certificate:
-    """The best certificate that counts alone allow.
-
-    Two policies compete: the one with the highest guaranteed value, and the greedy one of the
-    empirical model, whose distance from the optimum can be bounded directly.
-    """
+    """The best certificate that counts alone allow."""
     if epsilon is not None:
         check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
-    b = best.bounds(counts)
-    taken, lower = best.robust()
-    gap, by_difference = b.upper - lower, b.difference < b.upper - lower
-    if by_difference:
-        taken, lower, gap = b.greedy, b.lower, b.difference
-    policy = problem.table.policy_of(taken)
+    b, taken, lower, gap, by_difference = _best_policy(best, counts)
     return Certificate(
         b.upper,
         lower,
         gap,
-        policy,
+        problem.table.policy_of(taken),
         epsilon,
         delta,
         episodes,
         "counts",
         assumed or assumptions(problem),
-        what_is_missing(problem, counts, best.blame(b, by_difference)),
-        contradiction(problem, b.crossing, delta),
+        what_is_missing(problem.table.pair_of, counts.visits, best.blame(b, by_difference)),
+        contradiction(problem.state_names, b.crossing, delta),
     )
+
+
+def _best_policy(best: ValueBounds, data: Any) -> tuple[Bounds, Any, float, float, bool]:
+    """The bounds, and the rows (H, S) of the best policy, what it earns at least, and its gap.
+
+    Two policies compete: the one with the highest guaranteed value, and the greedy one of the
+    empirical model, whose distance from the optimum can be bounded directly (then True).
+    """
+    b = best.bounds(data)
+    taken, lower = best.robust()
+    if b.difference < b.upper - lower:
+        return b, b.greedy, b.lower, b.difference, True
+    return b, taken, lower, b.upper - lower, False
+
+
+def certificate_of_experience(
+    experience: Experience,
+    units: RewardRange,
+    max_return: float | None,
+    delta: float,
+    epsilon: float | None,
+    assumed: tuple[str, ...],
+    names: Sequence[str] | None = None,
+    closed: bool = False,
+) -> Certificate:
+    """The best certificate that experience alone allows, in the user's units.
+
+    ``names``: of the states that were found, the end left out; ``closed``: there are no others.
+    """
+    H = experience.horizon
+    most = units.scaled_return(max_return, H)
+    best = OpenBest(
+        H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
+    )
+    b, taken, lower, gap, by_difference = _best_policy(best, experience)
+    blame = best.blame(b, by_difference)
+    known = Certificate(
+        b.upper,
+        lower,
+        gap,
+        best.actions_of(taken),
+        epsilon,
+        delta,
+        experience.episodes,
+        "counts",
+        assumed,
+        what_is_missing(experience.pair_of, best.evidence.n, blame),
+    )
+    return in_units(known, units, H, b.crossing, names)
+
+
+def in_units(
+    known: Certificate,
+    units: RewardRange,
+    horizon: int,
+    crossing: Crossing | None,
+    names: Sequence[str] | None,
+) -> Certificate:
+    """A certificate of an open world in the user's units, about the states that were found.
+
+    ``known`` has rewards in [0, 1], and the end as its first state; epsilon is in the user's units.
+    """
+    if crossing is not None:
+        left = horizon - crossing.step
+        crossing = Crossing(
+            crossing.step,
+            crossing.state - 1 if crossing.state >= 0 else -1,
+            units.value(crossing.above, left),
+            units.value(crossing.below, left),
+        )
+    # three roundings of numbers of this size, outward
+    rounded = 0.0 if units == DEFAULT else 2.0**-51 * horizon * (units.span + units.shift)
+    return replace(
+        known,
+        upper=units.value(known.upper, horizon) + rounded,
+        lower=units.value(known.lower, horizon) - rounded,
+        gap=known.gap * units.span + rounded,
+        policy=known.policy[:, 1:],
+        contradiction=contradiction(names, crossing, known.delta),
+    )
+
+
+def open_assumptions(
+    horizon: int,
+    stages: int,
+    units: RewardRange,
+    max_return: float | None,
+) -> tuple[str, ...]:
+    """What is assumed of a world of which nothing was listed."""
+    steps = {1: "state and action", horizon: "step, state and action"}
+    out = [
+        f"what happens next depends on {steps.get(stages, 'stage, state and action')} only",
+        f"an episode lasts {horizon} steps at most",
+        f"rewards lie in {units}",
+    ]
+    if max_return is not None:
+        out.append(f"no episode pays more than {max_return:g} in all")
+    return tuple(out)

@@ -100,10 +100,6 @@ class Counts:
             return np.zeros(table.rows)
         return np.asarray(np.add.reduceat(self.rewards, table.indptr[:-1]), float)
 
-    def distinct(self, table: Table) -> Ints:
-        """(rows,) how many different successors each row has shown."""
-        return np.asarray(np.add.reduceat(self.successors > 0, table.indptr[:-1]), np.int64)
-
     def add_paid(self, entry: Ints, reward: Floats) -> None:
         """Add what was paid, reward (n,), on the way to entries (n,), visit by visit."""
         np.add.at(self.rewards, entry, reward)

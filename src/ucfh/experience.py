@@ -115,11 +115,6 @@ class Experience:
         self._pairs = None
         return len(self._available) - 1
 
-    def find_many(self, count: int) -> None:
-        """Add that many states with all actions."""
-        self._available += [None] * count
-        self._pairs = None
-
     @property
     def pairs(self) -> Pairs:
         """The pairs of all states found so far."""
@@ -141,6 +136,14 @@ class Experience:
     def rows_of(self, t: Ints, state: Ints, action: Ints) -> Ints:
         """(n,) the row of each of n steps."""
         return np.asarray(self.pairs.number[state, action] * self.P + self.stage[t], np.int64)
+
+    def pair_of(self, row: int) -> tuple[int, int, int]:
+        """(stage, s, a) of a row, with states numbered without the end; (0, -1, -1): the start."""
+        if row == len(self.pairs.action) * self.P:
+            return 0, -1, -1
+        k, stage = divmod(row, self.P)
+        s = int(np.searchsorted(self.pairs.first, k, "right")) - 1
+        return stage, s - 1, int(self.pairs.action[k])
 
     def add(self, steps: Steps) -> None:
         """Count steps, in the order in which they were taken."""

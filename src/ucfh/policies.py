@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,22 @@ def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool
         force: whether to overwrite an existing file.
 
     """
-    ending = files.check_ending(path, ENDINGS)
+    files.check_ending(path, ENDINGS)
     told = as_problem(problem)
     pi = _check_policy(policy, told)
     states, actions = files.labels_of(told)
     named = [
         [(states.label(s), actions.label(a)) for s, a in enumerate(line)] for line in pi.tolist()
     ]
-    text = _to_csv(named) if ending == ".csv" else _to_json(named)
-    files.write_text(path, text, force)
+    write_named(named, path, force)
+
+
+def write_named(
+    named: Sequence[Sequence[tuple[str | int, str | int]]], path: AnyPath, force: bool = False
+) -> None:
+    """Write a policy to a file, by its ending: for each step, each state's name and action."""
+    ending = files.check_ending(path, ENDINGS)
+    files.write_text(path, _to_csv(named) if ending == ".csv" else _to_json(named), force)
 
 
 def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
@@ -71,7 +78,7 @@ def _check_policy(policy: Any, problem: Problem) -> Ints:
     return np.broadcast_to(pi, (problem.horizon, problem.states)).astype(np.int64)
 
 
-def _to_csv(named: list[list[tuple[str | int, str | int]]]) -> str:
+def _to_csv(named: Sequence[Sequence[tuple[str | int, str | int]]]) -> str:
     out = io.StringIO()
     # a lone carriage return in a name would end the line, and csv does not quote it by itself
     odd = any("\r" in str(label) for line in named for pair in line for label in pair)
@@ -128,7 +135,7 @@ def _read_columns(fields: list[str]) -> list[str]:
     return columns
 
 
-def _to_json(named: list[list[tuple[str | int, str | int]]]) -> str:
+def _to_json(named: Sequence[Sequence[tuple[str | int, str | int]]]) -> str:
     """One line for each time step."""
     steps = ",\n".join(
         f"    {json.dumps({str(s): a for s, a in line}, ensure_ascii=False)}" for line in named

@@ -248,7 +248,7 @@ def test_overlap_only_tightens_the_difference(case: Case, seed: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.integers(0, 99))
 def test_the_greedy_policy_is_optimal_in_the_empirical_model(case: Case, seed: int) -> None:
-    """Rows without visits lead nowhere there, unless they have one successor."""
+    """Rows without visits lead nowhere there, unless one successor is certain, and its reward."""
     best = random_budgets(case, seed)
     b = best.bounds(case.counts)
     belief = best.belief(case.counts)
@@ -258,13 +258,14 @@ def test_the_greedy_policy_is_optimal_in_the_empirical_model(case: Case, seed: i
         for s in range(S):
             worth = {}
             for row in oracle.rows_at(case.problem, t, s):
-                r, c = belief.reward(best.r, t, row), belief.seen(row)
-                paid = belief.values(t, row, [0.0] * S)
-                c, n = ([1], 1) if len(c) == 1 else (c, sum(c))
+                r, n = belief.told(t, row), sum(belief.seen(row))
+                listed = [(x.c, r + x.reward, x.state) for x in belief.listed(t, row)]
+                if len(row.states) == 1 and not belief.pays(row):
+                    listed, n = [(1, *listed[0][1:])], 1
                 if n == 0:
                     worth[row.number] = r, r * r
                     continue
-                later = [(x / n, r + y, j) for x, y, j in zip(c, paid, row.states, strict=True)]
+                later = [(x / n, y, j) for x, y, j in listed]
                 mean = sum(x * (y + E[t + 1, j]) for x, y, j in later)
                 square = sum(x * (y * y + 2 * y * E[t + 1, j] + M[t + 1, j]) for x, y, j in later)
                 worth[row.number] = mean, square
@@ -280,32 +281,36 @@ def test_the_greedy_policy_is_optimal_in_the_empirical_model(case: Case, seed: i
 @given(cases(), st.integers(0, 99))
 def test_values_of_a_given_policy(case: Case, seed: int) -> None:
     best, rng = random_budgets(case, seed), np.random.default_rng(seed)
-    best.budget(case.counts)
+    best.take(case.counts)
     table, H = case.problem.table, case.problem.horizon
     options = [np.diff(table.first)] * H
     chosen = table.first[:-1] + rng.integers(0, np.array(options))
     rows = chosen + table.stride * np.arange(H)[:, None]
-    belief, nothing = best.belief(case.counts), np.zeros(table.rows)
-    low = oracle.evaluate(belief, rows, best.r_low, best.eta_all)
-    near(best.lower_values(case.counts, rows), low, H)
-    near(best.mean_values(case.counts, rows), oracle.evaluate(belief, rows, best.r, nothing), H)
+    belief = best.belief(case.counts)
+    near(best.lower_values(rows), oracle.evaluate(belief, rows, -1), H)
+    near(best.mean_values(rows), oracle.expected(belief, rows), H)
+    most = at_start(case, belief, oracle.evaluate(belief, rows, 1)[0], 1)
+    near(best.most_of(rows), min(most, H), H)
+
+
+def at_start(case: Case, belief: oracle.Belief, V: list[float], sign: int) -> float:
+    """The mean of V (S,) over the start, from above or below where it is not told."""
+    if case.problem.initial is not None:
+        return float(case.problem.initial @ np.array(V))
+    return belief.next(oracle.row_of(case.problem, case.problem.table.start), V, sign)
 
 
 @settings(max_examples=25, deadline=None)
 @given(cases(states=2, actions=2, horizon=2), st.integers(0, 99))
 def test_the_robust_policy_is_the_best_of_all(case: Case, seed: int) -> None:
     best = random_budgets(case, seed)
-    best.budget(case.counts)
-    belief, table = best.belief(case.counts), case.problem.table
-    policy, value = best.robust(case.counts)
-    start = oracle.row_of(case.problem, table.start)
+    best.take(case.counts)
+    belief = best.belief(case.counts)
+    taken, value = best.robust()
 
     def worth(rows: Any) -> float:
-        V = oracle.evaluate(belief, rows, best.r_low, best.eta_all)[0]
-        if case.problem.initial is not None:
-            return float(case.problem.initial @ np.array(V))
-        return oracle.reach(belief.seen(start), [V[j] for j in start.states], best.eta_all[-1], -1)
+        return at_start(case, belief, oracle.evaluate(belief, rows, -1)[0], -1)
 
     of_all = max(worth(rows) for rows in oracle.every_policy(case.problem))
     near(value, of_all, case.problem.horizon)
-    near(worth(table.rows_of(policy, case.problem.horizon)), of_all, case.problem.horizon)
+    near(worth(taken), of_all, case.problem.horizon)

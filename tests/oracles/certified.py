@@ -1,7 +1,7 @@
 """Slow, obvious oracles for certificates, written from docs/theory/ and first principles alone.
 
-Mixtures are computed with rationals or with sixty decimal digits; balls by bisection on what makes
-a distribution extreme, with the distribution itself as evidence; recursions in plain Python.
+Balls by bisection on what makes a distribution extreme, with the distribution itself as evidence;
+recursions in plain Python. Mixtures are those of `oracles.mixtures`.
 """
 
 from __future__ import annotations
@@ -10,146 +10,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from fractions import Fraction
-from functools import cache
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from oracles.mixtures import DIGITS
 from ucfh.counts import Counts
 from ucfh.problem import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-DIGITS = 60
-
-
-# -- mixtures ------------------------------------------------------------------------------------
-
-
-def ln(x: Fraction | int) -> Decimal:
-    """ln of a rational, to DIGITS digits."""
-    with localcontext(prec=DIGITS):
-        x = Fraction(x)
-        return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
-
-
-@cache
-def half_ln_pi() -> Decimal:
-    """ln(pi)/2, pi by Machin's formula."""
-    with localcontext(prec=DIGITS + 10):
-        pi = Decimal(0)
-        for factor, x in ((16, 5), (-4, 239)):
-            for k in range(70):
-                pi += Decimal(factor * (-1) ** k) / ((2 * k + 1) * Decimal(x) ** (2 * k + 1))
-        return pi.ln() / 2
-
-
-@cache
-def bernoulli(n: int) -> Fraction:
-    """The n-th Bernoulli number, by its recursion."""
-    if n == 0:
-        return Fraction(1)
-    return -sum((math.comb(n + 1, k) * bernoulli(k) for k in range(n)), Fraction(0)) / (n + 1)
-
-
-@cache
-def ln_gamma(x: Fraction) -> Decimal:
-    """ln Gamma(x) for x > 0, to about sixty digits: Stirling's series from x = 60 on."""
-    with localcontext(prec=DIGITS):
-        shift = Decimal(0)
-        while x < 60:
-            shift += ln(x)
-            x += 1
-        z = Decimal(x.numerator) / Decimal(x.denominator)
-        half_ln_2pi = half_ln_pi() + Decimal(2).ln() / 2
-        total = (z - Decimal("0.5")) * z.ln() - z + half_ln_2pi
-        for k in range(1, 31):
-            b = bernoulli(2 * k)
-            term = Decimal(b.numerator) / (b.denominator * 2 * k * (2 * k - 1))
-            total += term / z ** (2 * k - 1)
-        return total - shift
-
-
-def ln_likelihood(counts: Sequence[int]) -> Decimal:
-    """The largest log likelihood of a sequence with these counts: that of p = counts/n."""
-    with localcontext(prec=DIGITS):
-        n = sum(counts)
-        return sum((c * ln(Fraction(c, n)) for c in counts if c), Decimal(0))
-
-
-def ln_dirichlet(counts: Sequence[int]) -> Decimal:
-    """Log probability of a sequence with these counts under the Dirichlet(1/2, ...) mixture."""
-    m, n, half = len(counts), sum(counts), Fraction(1, 2)
-    with localcontext(prec=DIGITS):
-        seen = sum((ln_gamma(c + half) - half_ln_pi() for c in counts), Decimal(0))
-        return seen + ln_gamma(Fraction(m, 2)) - ln_gamma(n + Fraction(m, 2))
-
-
-def kt_probability(counts: Sequence[int]) -> Fraction:
-    """The same as a rational: the (k+1)-th draw is j with probability (c_j + 1/2)/(k + m/2)."""
-    probability, drawn = Fraction(1), 0
-    for c in counts:
-        for k in range(c):
-            probability *= Fraction(2 * k + 1, 2 * drawn + len(counts))
-            drawn += 1
-    return probability
-
-
-def dirichlet_excess(counts: Sequence[int]) -> Decimal:
-    """ln of how much likelier the best model makes the counts than the Dirichlet(1/2) mixture."""
-    with localcontext(prec=DIGITS):
-        return ln_likelihood(counts) - ln_dirichlet(counts)
-
-
-def sparse_excess(counts: Sequence[int]) -> Decimal:
-    """The same for a mixture over supports: a uniform size, then a uniform support of that size."""
-    C, terms = len(counts), []
-    with localcontext(prec=DIGITS):
-        for k in range(1, C + 1):
-            for support in combinations(range(C), k):
-                if all(j in support for j in range(C) if counts[j]):
-                    inside = [counts[j] for j in support]
-                    terms.append(ln_dirichlet(inside) - ln(C * math.comb(C, k)))
-        top = max(terms)
-        mixture = top + sum(((x - top).exp() for x in terms), Decimal(0)).ln()
-        return ln_likelihood(counts) - mixture
-
-
-def portfolio_regret(n: int) -> Decimal:
-    """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)]."""
-    with localcontext(prec=DIGITS):
-        return half_ln_pi() + ln_gamma(Fraction(n + 1)) - ln_gamma(n + Fraction(1, 2))
-
-
-def ln_wealth(scores: dict[float, int], v: float) -> float:
-    """ln of what bets on scores above v have won: stakes 2^-k with shares 1/((k+1)(k+2))."""
-    terms = []
-    for k in range(60):
-        gains = [(m, 2.0**-k * (x / v - 1)) for x, m in scores.items()]
-        if all(gain > -1 for _, gain in gains):
-            won = math.fsum(m * math.log1p(gain) for m, gain in gains)
-            terms.append(won - math.log((k + 1) * (k + 2)))
-    top = max(terms)
-    return top + math.log(math.fsum(math.exp(x - top) for x in terms))
-
-
-def lower_mean(scores: dict[float, int], goal: float) -> float:
-    """The v at which such bets have won e^goal, by bisection; 0 if nothing was scored."""
-    low, high = 0.0, sum(x * m for x, m in scores.items()) / sum(scores.values())
-    while high - low > 1e-10 * high:
-        v = (low + high) / 2
-        low, high = (v, high) if ln_wealth(scores, v) >= goal else (low, v)
-    return low
 
 
 # -- balls ---------------------------------------------------------------------------------------
 
 
-def extreme_point(counts: Sequence[int], V: Sequence[Any], eta: Any, one: Any = 1.0) -> list[Any]:
+def extreme_point(counts: Sequence[float], V: Sequence[Any], eta: Any, one: Any = 1.0) -> list[Any]:
     """The q with the largest q.V among those with KL(counts/n, q) <= eta, eta > 0.
 
     By Lagrange q_j = lambda p_j/(nu - V_j) where the count is positive, nu >= max V; what is left
@@ -219,7 +98,7 @@ def ball_max(counts: Sequence[int], V: Sequence[float], eta: float) -> Decimal:
         return sum((x * v for x, v in zip(q, values, strict=True)), Decimal(0))
 
 
-def reach(counts: Sequence[int], V: Sequence[float], eta: float, sign: int) -> float:
+def reach(counts: Sequence[float], V: Sequence[float], eta: float, sign: int) -> float:
     """The largest (sign = 1) or smallest (-1) q.V over the ball, in floats."""
     values = [sign * float(v) for v in V]
     if sum(counts) == 0:
@@ -230,7 +109,7 @@ def reach(counts: Sequence[int], V: Sequence[float], eta: float, sign: int) -> f
     return sign * math.fsum(x * v for x, v in zip(q, values, strict=True))
 
 
-def relative_entropy(counts: Sequence[int], q: Sequence[float]) -> float:
+def relative_entropy(counts: Sequence[float], q: Sequence[float]) -> float:
     """KL(counts/n, q); infinite where something was seen that q excludes."""
     n = sum(counts)
     if any(c and not x for c, x in zip(counts, q, strict=True)):
@@ -238,7 +117,7 @@ def relative_entropy(counts: Sequence[int], q: Sequence[float]) -> float:
     return math.fsum(c / n * math.log(c / n / x) for c, x in zip(counts, q, strict=True) if c)
 
 
-def least_entropy(counts: Sequence[int], f: Sequence[float], mu: float) -> float:
+def least_entropy(counts: Sequence[float], f: Sequence[float], mu: float) -> float:
     """min { KL(counts/n, q) : q.f >= mu } over distributions on the successors.
 
     By duality the largest mean of ln(1 + b (mu - f)) over bets 0 <= b <= 1/(max f - mu), found by
@@ -306,11 +185,22 @@ def row_of(problem: Problem, number: int, action: int = -1) -> Row:
     return Row(number, action, entries, tuple(int(x) for x in problem.table.indices[at]))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A next state and what is paid on the way to it; how often, and without its first time."""
+
+    state: int
+    reward: float
+    c: float
+    again: float
+
+
 @dataclass
 class Belief:
-    """Counts and budgets of every row, and bounds of its reward; as plain lists and dicts.
+    """Counts, and what bounds of every row rest on.
 
-    up, low, every: (rows,) budgets divided by n. r_up, r_low, r: per (t, row number).
+    up, low, every, outcomes: (rows,) budgets divided by n, or by the number of repetitions for
+    the last. r_up, r_low: (rows,) bounds of the mean reward, where it is not told.
     """
 
     problem: Problem
@@ -318,28 +208,94 @@ class Belief:
     up: Floats
     low: Floats
     every: Floats
-    r_up: Any
-    r_low: Any
-    r: Any
+    outcomes: Floats
+    r_up: Floats
+    r_low: Floats
 
     def seen(self, row: Row) -> list[int]:
         """Counts of the row's successors."""
         return [int(self.counts.successors[e]) for e in row.entries]
 
-    def values(self, t: int, row: Row, V: Sequence[float], paid: bool = True) -> list[float]:
-        """V of each successor, and what reaching it pays at step t."""
-        told = self.problem.rewards
-        bonus = None if told is None or not paid else told.successor
-        if bonus is None:
-            return [float(V[j]) for j in row.states]
-        line = bonus[min(t, len(bonus) - 1)]
-        return [float(V[j] + line[e]) for j, e in zip(row.states, row.entries, strict=True)]
+    def pays(self, row: Row) -> bool:
+        """Whether what the row pays has to be learned: not after the end, nor at the start."""
+        problem, table = self.problem, self.problem.table
+        if problem.rewards is not None or row.number == table.start:
+            return False
+        return int(table.state[row.number % table.pairs]) not in problem.terminal
 
-    def reward(self, which: Any, t: int, row: Row) -> float:
-        """The reward of a row at step t in an array (1 or H or stages, R)."""
-        table = self.problem.table
+    def told(self, t: int, row: Row) -> float:
+        """What the row pays at step t, whatever follows, if that is told."""
+        told, table = self.problem.rewards, self.problem.table
+        if told is None:
+            return 0.0
         k = row.number - (t * table.pairs if table.stages > 1 else 0)
-        return float(which[min(t, len(which) - 1)][k])
+        return float(told.pair[min(t, len(told.pair) - 1), k])
+
+    def is_noisy(self, row: Row) -> bool:
+        """Whether the same next state was paid differently."""
+        x = self.counts
+        return self.pays(row) and any(
+            x.successors[e] > 0 and x.least[e] < x.most[e] for e in row.entries
+        )
+
+    def listed(self, t: int, row: Row) -> list[Outcome]:
+        """The outcomes that were seen, and next states that were not, which pay nothing then.
+
+        A next state that was paid differently is two, at the least and the most that it was paid;
+        the sum is kept.
+        """
+        told, x, found = self.problem.rewards, self.counts, []
+        start = self.problem.table.start
+        for e, j in zip(row.entries, row.states, strict=True):
+            c, pays = int(x.successors[e]), 0.0
+            if told is not None and told.successor is not None and row.number != start:
+                pays = float(told.successor[min(t, len(told.successor) - 1), e])
+            if not self.pays(row) or c == 0:
+                found.append(Outcome(j, pays, c, max(c - 1, 0)))
+                continue
+            least, most, paid = float(x.least[e]), float(x.most[e]), float(x.rewards[e])
+            if least == most:
+                found.append(Outcome(j, least, c, c - 1))
+                continue
+            high = min(max((paid - c * least) / (most - least), 0.0), float(c))
+            found.append(Outcome(j, least, c - high, math.nan))
+            found.append(Outcome(j, most, high, math.nan))
+        return found
+
+    def values(self, t: int, row: Row, V: Sequence[float], sign: int) -> list[float]:
+        """What each outcome is worth, at most what the steps that are left can pay.
+
+        And, last of all, what was never seen: any next state, paid 1 at most and 0 at least.
+        """
+        room = self.problem.horizon - t - self.told(t, row)
+        worth = [min(x.reward + float(V[x.state]), room) for x in self.listed(t, row)]
+        if self.pays(row):
+            later = [float(V[j]) for j in row.states]
+            worth.append(min(1 + max(later), room) if sign > 0 else min(later))
+        return worth
+
+    def mean(self, t: int, row: Row, V: Sequence[float], eta: float, sign: int) -> float:
+        """Reward and V of what follows, from above or below, for a V that is fixed in advance."""
+        c = [x.c for x in self.listed(t, row)] + [0] * self.pays(row)
+        return self.told(t, row) + reach(c, self.values(t, row, V, sign), eta, sign)
+
+    def mean_of_any(self, t: int, row: Row, V: Sequence[float], sign: int) -> float:
+        """The same for any V: by the repetitions of outcomes, unless the row is noisy.
+
+        Then by its next states, and its mean reward apart.
+        """
+        i = row.number
+        if not self.pays(row):
+            return self.mean(t, row, V, self.every[i], sign)
+        if self.is_noisy(row):
+            r = float((self.r_up if sign > 0 else self.r_low)[i])
+            return r + self.next(row, V, sign)
+        again = [x.again for x in self.listed(t, row)] + [0]
+        return reach(again, self.values(t, row, V, sign), self.outcomes[i], sign)
+
+    def next(self, row: Row, V: Sequence[float], sign: int) -> float:
+        """V of the next state, from above or below, for any V."""
+        return reach(self.seen(row), [V[j] for j in row.states], self.every[row.number], sign)
 
 
 @dataclass
@@ -365,18 +321,14 @@ def recursion(b: Belief, greedy: Ints) -> Values:
         for s in range(S):
             over, under = {}, {}
             for row in rows_at(b.problem, t, s):
-                c, i = b.seen(row), row.number
-                best = reach(c, b.values(t, row, U[t + 1]), b.up[i], 1)
-                worst = reach(c, b.values(t, row, L[t + 1]), b.low[i], -1)
-                over[i] = b.reward(b.r_up, t, row) + best
-                under[i] = b.reward(b.r_low, t, row) + worst
+                i = row.number
+                over[i] = b.mean(t, row, U[t + 1], b.up[i], 1)
+                under[i] = b.mean(t, row, L[t + 1], b.low[i], -1)
                 if i == greedy[t, s]:
                     mine = row
             U[t][s], L[t][s] = max(over.values()), max(under.values())
-            c, eta = b.seen(mine), b.every[mine.number]
-            earns = reach(c, b.values(t, mine, W[t + 1]), eta, -1)
-            W[t][s] = b.reward(b.r_low, t, mine) + earns
-            ahead = reach(c, b.values(t, mine, D[t + 1], paid=False), eta, 1)
+            W[t][s] = b.mean_of_any(t, mine, W[t + 1], -1)
+            ahead = b.next(mine, D[t + 1], 1)
             D[t][s] = ahead
             for i in over:
                 if i != mine.number:
@@ -387,16 +339,29 @@ def recursion(b: Belief, greedy: Ints) -> Values:
     return Values(U, L, W, D)
 
 
-def evaluate(b: Belief, rows: Ints, r: Any, eta: Floats) -> list[list[float]]:
-    """What the policy that takes rows (H, S) earns at least over balls: (H+1, S)."""
+def evaluate(b: Belief, rows: Ints, sign: int) -> list[list[float]]:
+    """What the policy that takes rows (H, S) earns at most, or at least: (H+1, S)."""
     H, S = rows.shape
-    W = [[0.0] * S for _ in range(H + 1)]
+    V = [[0.0] * S for _ in range(H + 1)]
+    for t in reversed(range(H)):
+        for s in range(S):
+            found = b.mean_of_any(t, row_of(b.problem, int(rows[t, s])), V[t + 1], sign)
+            V[t][s] = min(found, float(H - t))
+    return V
+
+
+def expected(b: Belief, rows: Ints) -> list[list[float]]:
+    """What it earns in the empirical model; a row without visits leads to the worst."""
+    H, S = rows.shape
+    V = [[0.0] * S for _ in range(H + 1)]
     for t in reversed(range(H)):
         for s in range(S):
             row = row_of(b.problem, int(rows[t, s]))
-            worst = reach(b.seen(row), b.values(t, row, W[t + 1]), eta[row.number], -1)
-            W[t][s] = b.reward(r, t, row) + worst
-    return W
+            found = [(x.c, x.reward + V[t + 1][x.state]) for x in b.listed(t, row)]
+            n = math.fsum(c for c, _ in found)
+            mean = math.fsum(c * v for c, v in found) / n if n else min(v for _, v in found)
+            V[t][s] = b.told(t, row) + mean
+    return V
 
 
 def every_policy(problem: Problem) -> list[Ints]:

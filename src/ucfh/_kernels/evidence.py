@@ -61,10 +61,10 @@ class Evidence(NamedTuple):
 
     n (rows,): visits. ladder (rows,): the budget of `ucfh._kernels.balls.climb` for the mean of V*
     from above, -1 for none. Balls: above, below for the mean of V*; outcomes for that of any
-    function of the outcome, successors of any function of the next state. missing (rows,): the probability of
-    all that has a count of 0 or is not listed is at most that. noisy (rows,): whether the same next
-    state was paid differently; then ``outcomes`` says nothing, and the mean reward is between r_low
-    and r_up (rows,). certain (rows,): whether the one entry is sure to follow.
+    function of the outcome, successors of any function of the next state. missing (rows,): the
+    probability of all that has a count of 0 or is not listed is at most that. noisy (rows,):
+    whether the same next state was paid differently; then ``outcomes`` says nothing, and the mean
+    reward is between r_low and r_up (rows,). certain (rows,): whether the one entry must follow.
     """
 
     n: Floats

@@ -29,6 +29,7 @@ HALF_LOG_PI = 0.5 * log(pi)
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 LARGE = 40.0  # from where on the series is exact in double precision
 ROUNDING = 2.3e-16  # a little more than 2^-52: what rounding makes of a number of size one
+EXACT_TERMS, BLOCK = 64, 32  # sizes of supports one by one, then a 32nd of them at once
 MOST_TERMS = 1000  # of a mixture over numbers of labels
 NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it smaller
 
@@ -87,16 +88,20 @@ def portfolio_regret(n: ArrayLike) -> Floats:
 
 
 @njit(cache=True)
-def excess(indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats) -> None:
+def excess(
+    indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats, sizes: Ints | None = None
+) -> None:
     """The excess of each row, into out (rows,).
 
-    Dirichlet(1/2) over all C successors of the row or, if ``sparse``, a mixture of such over
-    supports: their size uniform in 1..C, and uniform among those of one size. Supports that miss a
-    successor that was seen have likelihood zero; for the D successors seen, C - D choose k - D
-    supports of size k are left.
+    Of the C successors of a row, sizes (rows,), those that are not listed have a count of 0; by
+    default all are listed. Dirichlet(1/2) over all of them or, if ``sparse``, a mixture of such
+    over supports: their size uniform in 1..C, and uniform among those of one size. Supports that
+    miss a successor that was seen have likelihood zero; for the D successors seen, C - D choose
+    k - D supports of size k are left. Past `EXACT_TERMS` sizes come in blocks: a support of size
+    k in [a, b) counts with the weight of size a and the likelihood of size b, both of them less.
     """
     for row in range(len(indptr) - 1):
-        C, seen = indptr[row + 1] - indptr[row], 0
+        C, seen = indptr[row + 1] - indptr[row] if sizes is None else sizes[row], 0
         base = 0.0
         for e in range(indptr[row], indptr[row + 1]):
             if c[e] > 0:
@@ -109,16 +114,20 @@ def excess(indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats) -> None:
         if not sparse:
             out[row] = base + _total(visits, float(C)) - lgamma(0.5 * C)
             continue
-        # ln of (1/C) / (C choose k) (C-D choose k-D), first for k = D, then by its ratio
-        chance = -log(C) - (lgamma(C + 1.0) - lgamma(seen + 1.0) - lgamma(C - seen + 1.0))
-        first = chance + lgamma(0.5 * seen) - _total(visits, float(seen))
-        total = 1.0
-        for k in range(seen + 1, C + 1):
-            chance += log(k / (k - seen))
-            term = exp(chance + lgamma(0.5 * k) - _total(visits, float(k)) - first)
+        # ln of (1/C) / (C choose k) (C-D choose k-D) = ln of k!/(k-D)! and what is the same for all
+        same = -log(C) - (lgamma(C + 1.0) - lgamma(C - seen + 1.0))
+        first = same + lgamma(seen + 1.0) + lgamma(0.5 * seen) - _total(visits, float(seen))
+        total, k = 1.0, seen + 1
+        while k <= C:
+            after = k + 1 + max(0, k - seen - EXACT_TERMS) // BLOCK
+            after = min(after, C + 1)
+            last = after - 1.0
+            weight = same + lgamma(k + 1.0) - lgamma(k - seen + 1.0) + log(last - k + 1.0)
+            term = exp(weight + lgamma(0.5 * last) - _total(visits, last) - first)
             total += term
             if term < NEGLIGIBLE * total:
                 break
+            k = after
         out[row] = base - first - log(total)
 
 

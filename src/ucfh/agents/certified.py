@@ -189,8 +189,8 @@ class CertifiedUCFH(Agent):
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
-            what_is_missing(problem, self.n, best.blame(b, by_difference)),
-            contradiction(problem, beliefs.crossing, self.delta),
+            what_is_missing(problem.table.pair_of, self.n.visits, best.blame(b, by_difference)),
+            contradiction(problem.state_names, beliefs.crossing, self.delta),
         )
 
     def settings(self) -> dict[str, Any]:

@@ -106,8 +106,7 @@ class OpenUCFH:
         From where it leaves them, the leaving value counts for the rest, or nothing in a state
         found since. An episode that was broken off scores what it has earned.
         """
-        data, ended = self.experience, self.best.ended[:, 0]
-        known = watch.rows.shape[1]
+        data, known = self.experience, watch.rows.shape[1]
         old = np.minimum(steps.state, known - 1)
         first = data.pairs.first[steps.state] * data.P + data.stage[steps.t]
         kept = np.where(steps.state < known, watch.rows[steps.t, old], first)
@@ -119,8 +118,9 @@ class OpenUCFH:
         earned = np.where(so_far == 0, steps.reward, 0.0)
         leaving = np.where(steps.state < known, watch.leaving[steps.t, old], 0.0)
         earned += np.where(left & (so_far == 1), leaving, 0.0)
-        over = (steps.following == 0) & (so_far == 0)
-        earned += np.where(over, ended[steps.t + 1], 0.0)
+        ended = self.best.ended[steps.t + 1, np.minimum(steps.following, known - 1)]
+        over = (so_far == 0) & (steps.following < known)
+        earned += np.where(over, ended, 0.0)  # what is paid after the end
         return np.bincount(episode, earned, len(steps.starts)).astype(float)
 
     def state(self) -> dict[str, Any]:

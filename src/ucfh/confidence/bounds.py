@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import blame as kernels
-from ucfh._kernels import certificates
+from ucfh._kernels import certificates, earnings
 from ucfh._kernels.evidence import Evidence, Pay, Rows
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._support.arrays import Bools, Floats, Ints
@@ -208,7 +208,7 @@ class ValueBounds(ABC):
             x = float(self.told_start @ V[0])
         else:
             anything = most if sign > 0 else 0.0
-            x = float(certificates.at_start(self.rows, self.evidence, V[0], sign, anything, fixed))
+            x = float(earnings.at_start(self.rows, self.evidence, V[0], sign, anything, fixed))
         return min(max(x + sign * self.rounding, 0.0), most)
 
     def blame(self, b: Bounds, by_difference: bool) -> Floats:
@@ -271,19 +271,19 @@ class ValueBounds(ABC):
     def _evaluate(self, taken: Ints, sign: float) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
         V = self.ended.copy()
-        certificates.evaluate(self.rows, self.evidence, self.pay, self.bonus, taken, sign, V)
+        earnings.evaluate(self.rows, self.evidence, self.pay, self.bonus, taken, sign, V)
         return V
 
     def mean_values(self, taken: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
         V = self.ended.copy()
-        certificates.expected(self.rows, self.evidence, self.pay.r, self.bonus, taken, V)
+        earnings.expected(self.rows, self.evidence, self.pay.r, self.bonus, taken, V)
         return V
 
     def robust(self) -> tuple[Ints, float]:
         """The policy of the highest guaranteed value, by 1: its rows (H, S), and that value."""
         V, taken = self.ended.copy(), self.first_rows()
-        certificates.best_guaranteed(self.rows, self.evidence, self.pay, self.bonus, taken, V)
+        earnings.best_guaranteed(self.rows, self.evidence, self.pay, self.bonus, taken, V)
         return taken, self.at_start(V, -1.0)
 
     def price_of_scores(self, j: int) -> float:

@@ -37,12 +37,12 @@ from math import log
 
 import numpy as np
 
-from ucfh._kernels.evidence import ANYTHING, Ball, Evidence, Pay, Rows
+from ucfh._kernels.evidence import ANYTHING, STATES, Ball, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import pattern_excess, portfolio_regret
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.confidence.bounds import ValueBounds
 from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
-from ucfh.experience import END, SHIFT, Experience
+from ucfh.experience import SHIFT, Experience
 
 SHARES = {
     "above": 0.2,
@@ -66,6 +66,7 @@ class OpenBest(ValueBounds):
         max_return: the largest sum of the rewards of an episode, each in [0, 1]; at most H.
         after_end: what a step pays after the end of an episode, in [0, 1].
         without: ideas that are switched off; see `ucfh.confidence.bounds.IDEAS`.
+        closed: whether there are no states but those that were found.
 
     Attributes (besides those of `ValueBounds`):
         missing: (rows,) the smallest bounds on what each row has not shown so far, the start last.
@@ -79,8 +80,10 @@ class OpenBest(ValueBounds):
         max_return: float | None = None,
         after_end: float = 0.0,
         without: tuple[str, ...] = (),
+        closed: bool = False,
     ) -> None:
         super().__init__(horizon, without)
+        self._rest = STATES if closed else ANYTHING
         shares = dict(SHARES)
         if not self.on["scores"]:
             del shares["scores"]
@@ -103,7 +106,7 @@ class OpenBest(ValueBounds):
         P, pairs, price = data.P, data.pairs, self.prices
         R = len(pairs.action)
         start, self._reached = R * P, data.reached
-        self._make_room(data.states, R, start + 1)
+        self._make_room(pairs.first, start + 1)
 
         # next states of each row, the start's last; then their outcomes
         began = np.flatnonzero(data.started)
@@ -121,7 +124,7 @@ class OpenBest(ValueBounds):
             offset=data.stage,
             indptr=np.searchsorted(row[found.source], every),
             indices=following[found.source].astype(np.int32),
-            rest=np.full(start + 1, ANYTHING),
+            rest=np.full(start + 1, self._rest),
         )
         self.bonus = found.reward[None]
         self.pay = Pay(r=np.zeros((1, R)), cap=self.cap, extra=1.0)
@@ -170,15 +173,20 @@ class OpenBest(ValueBounds):
         actions = np.append(np.repeat(have[state], P), 1)
         return log_of(functions), log_of(actions), log_of((j + 1.0) * (j + 2.0))
 
-    def _make_room(self, states: int, pairs: int, rows: int) -> None:
-        """Lengthen what is kept for each state and row: of new ones nothing is known yet."""
+    def _make_room(self, first: Ints, rows: int) -> None:
+        """Lengthen what is kept for each state and row: of new ones nothing is known yet.
+
+        first (S+1,): the first pair of each state, and their number.
+        """
         H, old = self.horizon, self.U.shape[1]
+        states, pairs = len(first) - 1, int(first[-1])
         new = states - old
         if new:
             self.U = np.hstack([self.U, np.repeat(self.cap[:, None], new, axis=1)])
             self.L = np.hstack([self.L, np.zeros((H + 1, new))])
             self.ended = np.hstack([self.ended, np.zeros((H + 1, new))])
-            self.U[:, END] = self.L[:, END] = self.ended[:, END] = self.after_end
+            over = old + np.flatnonzero(np.diff(first[old:]) == 0)  # the task ends there
+            self.U[:, over] = self.L[:, over] = self.ended[:, over] = self.after_end[:, None]
         sizes = (pairs, pairs, states, states)
         self.found = [
             np.pad(x, ((0, 0), (0, k - x.shape[1]))) for x, k in zip(self.found, sizes, strict=True)

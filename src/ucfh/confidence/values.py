@@ -75,7 +75,7 @@ import numpy as np
 
 from ucfh._kernels.evidence import NOTHING, REWARDS, STATES, Ball, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import excess, pattern_excess, portfolio_regret
-from ucfh._support.arrays import Bools
+from ucfh._support.arrays import Bools, Ints
 from ucfh.confidence.bounds import ValueBounds
 from ucfh.confidence.events import count_events, possible
 from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
@@ -127,6 +127,15 @@ class Best(ValueBounds):
         self.rounding = 16.0 * H * (H + starts) * 2.0**-53
         self.found = [np.zeros((H + 1, k)) for k in (pairs, pairs, S, S)]
         self.ended = np.zeros((H + 1, S))
+        self._full = self._find_full()
+        self._always = np.flatnonzero(~self._full[problem.table.row_of_entry])
+
+    def _find_full(self) -> Bools:
+        """(rows,) which rows any state may follow, so that only those that did are listed."""
+        table, told = self.problem.table, self.problem.rewards
+        paid = told is not None and told.successor is not None
+        none = paid or table.states == 1
+        return np.asarray((table.lengths == table.states) & (not none), bool)
 
     def possible(self) -> Bools:
         """(H, S) the states in which an episode may be at each step, given what was told."""
@@ -135,9 +144,10 @@ class Best(ValueBounds):
     def budget(self, counts: Counts) -> None:
         """Divide the budgets by n, and bound the rewards where they are not told."""
         table, unknown = self.problem.table, self.problem.rewards is None
-        n = np.maximum(counts.visits, 1).astype(float)
-        beyond = np.zeros(table.rows)
-        excess(table.indptr, counts.successors, counts.visits, self.on["sparse"], beyond)
+        n, beyond = np.maximum(counts.visits, 1).astype(float), np.zeros(table.rows)
+        where = self._listed(counts)
+        indptr, c = np.searchsorted(where, table.indptr), counts.successors[where]
+        excess(indptr, c, counts.visits, self.on["sparse"], beyond, table.lengths)
         self.eta_all = (self.prices["all"] + beyond) / n * ROUND_UP
         if self.on["fixed"]:
             regret = portfolio_regret(n)
@@ -154,12 +164,12 @@ class Best(ValueBounds):
         self.r_up, self.r_low = np.zeros(table.rows), np.zeros(table.rows)
         if unknown:
             pattern = np.zeros(table.rows)
-            pattern_excess(table.indptr, counts.successors, pattern)
-            repeats = np.maximum(counts.visits - counts.distinct(table), 1)
+            pattern_excess(indptr, c, pattern)
+            repeats = np.maximum(counts.visits - distinct(indptr, c), 1)
             self.eta_outcomes = (self.prices["outcomes"] + pattern) / repeats * ROUND_UP
-            self.r_low, self.r_up = mean_reward(
-                counts.paid_by_row(table), counts.visits, self.prices["rewards"]
-            )
+            row = table.row_of_entry[where]
+            sums = np.bincount(row, counts.rewards[where], table.rows).astype(float)
+            self.r_low, self.r_up = mean_reward(sums, counts.visits, self.prices["rewards"])
             self.r_up[:-1] *= self.problem.pays_unknown
             self.r_up[-1] = 0.0
 
@@ -167,23 +177,20 @@ class Best(ValueBounds):
         """Gather what counts say of each row."""
         self.budget(data)
         problem, table, told = self.problem, self.problem.table, self.problem.rewards
-        H, n = problem.horizon, data.visits.astype(float)
-        listed, full = self._listed(data)
-        where = np.flatnonzero(listed)
-        rest, noisy = np.where(full, STATES, NOTHING), np.zeros(table.rows, bool)
+        H, n, where = problem.horizon, data.visits.astype(float), self._listed(data)
+        c, indptr = data.successors[where], np.searchsorted(where, table.indptr)
+        rest, noisy = np.where(self._full, STATES, NOTHING), np.zeros(table.rows, bool)
         if told is None:
-            paid = (data.rewards[where], data.least[where], data.most[where])
-            found = outcomes_of(data.successors[where], *paid)
+            found = outcomes_of(c, data.rewards[where], data.least[where], data.most[where])
             noisy[table.row_of_entry[where[found.noisy]]] = True
-            rest[:-1][problem.pays_unknown & ~full[:-1]] = REWARDS
+            rest[:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
+            outcomes = Ball(found.again, n - distinct(indptr, c), self.eta_outcomes)
             where, weight, self.bonus = where[found.source], found.c, found.reward[None]
-            repeats = n - data.distinct(table).astype(float)
-            outcomes = Ball(found.again, repeats, self.eta_outcomes)
+            indptr = np.searchsorted(where, table.indptr)
         else:
-            weight = data.successors[where].astype(float)
+            weight = c.astype(float)
             self.bonus = None if told.successor is None else told.successor[:, where]
             outcomes = Ball(weight, n, self.eta_all)
-        indptr = np.searchsorted(where, table.indptr)
         self.rows = Rows(
             first=table.first,
             action=table.action,
@@ -212,15 +219,17 @@ class Best(ValueBounds):
             extra=1.0 if told is None else 0.0,
         )
 
-    def _listed(self, counts: Counts) -> tuple[Bools, Bools]:
-        """(entries,) which entries are listed one by one, and (rows,) which rows list only those.
+    def _listed(self, counts: Counts) -> Ints:
+        """The entries that are listed one by one, ascending.
 
-        Of a row that any state may follow, those that did; the others are worth what the best or
-        worst of them is. Where the next state is paid for, as told, all are listed.
+        Of a row that any state may follow, those that did; what is not listed is worth what the
+        best or worst of the others is. Where the next state is paid for, as told, all are listed.
         """
-        table, told = self.problem.table, self.problem.rewards
-        full = table.lengths == table.states
-        if table.states == 1 or (told is not None and told.successor is not None):
-            full[:] = False
-        listed = (counts.successors > 0) | ~full[table.row_of_entry]
-        return listed, full
+        seen = np.flatnonzero(counts.successors != 0)
+        return np.union1d(self._always, seen) if len(self._always) else seen
+
+
+def distinct(indptr: Ints, c: Ints) -> Ints:
+    """(rows,) how many different successors rows have shown; c (entries,)."""
+    so_far = np.append(0, np.cumsum(c > 0))
+    return np.asarray(so_far[indptr[1:]] - so_far[indptr[:-1]], np.int64)

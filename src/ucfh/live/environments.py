@@ -10,8 +10,6 @@ run. So does everything else that is not as declared: what was counted before st
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -19,40 +17,14 @@ import numpy as np
 from ucfh._support.arrays import Bools
 from ucfh._support.interrupts import check
 from ucfh._support.validation import check_truth
-from ucfh.errors import InputError, check_count, check_seed, check_type, wrong_type
+from ucfh.errors import InputError, check_count, check_seed, check_type
 from ucfh.experience import END, Experience, Steps
-from ucfh.problems.gym import (
-    ENCODE,
-    as_text,
-    open_environment,
-    read_actions,
-    read_observations,
-    short,
-)
+from ucfh.live.spaces import ENCODE, open_environment, plain, short
+from ucfh.live.worlds import Ran, SteppedWorld
+from ucfh.units import DEFAULT, ROUNDING, RewardRange
 
-ROUNDING = 1e-9
-"""A reward may leave its range by this part of the span, and is moved back."""
 REMEMBERED = 4096
 """Rescaled rewards that are remembered: more different ones are rescaled each time."""
-
-
-@dataclass(eq=False)
-class Ran:
-    """What a run of episodes gave.
-
-    Attributes:
-        steps: all steps that were taken, with rewards in [0, 1]; ``steps.starts`` also has the
-            start of the last episode if that was not finished.
-        episodes: how many were finished.
-        fault: what was wrong with the next step, or None.
-        interrupted: whether Ctrl-C ended the run.
-
-    """
-
-    steps: Steps
-    episodes: int
-    fault: InputError | None
-    interrupted: bool
 
 
 class Walk(NamedTuple):
@@ -70,15 +42,20 @@ class Walk(NamedTuple):
     taken: list[int]
     paid: list[float]
 
+    def is_over(self, horizon: int) -> bool:
+        """Whether the last episode is finished."""
+        path = self.path
+        return not path or path[-1] == END or len(path) > self.begins[-1] + horizon
+
     def steps(self) -> Steps:
         """The steps in arrays."""
-        states, bounds = np.array(self.path), np.array([*self.begins, len(self.path)])
-        first, sizes, n = bounds[:-1], np.diff(bounds), len(self.path) - len(self.begins)
-        t = np.arange(len(states)) - np.repeat(first, sizes)
+        states = np.array(self.path, np.int64)
+        bounds = np.array([*self.begins, len(states)], np.int64)
+        first, n = bounds[:-1], len(states) - len(self.begins)
+        t = np.arange(len(states)) - np.repeat(first, np.diff(bounds))
         leaves = np.ones(len(states), bool)
         leaves[bounds[1:] - 1] = False
-        action = np.array(self.taken[:n], np.int64)
-        reward = np.array(self.paid[:n], np.float64)
+        action, reward = np.array(self.taken[:n], np.int64), np.array(self.paid[:n], np.float64)
         return Steps(t[leaves], states[leaves], action, reward, states[t > 0], states[first])
 
 
@@ -89,7 +66,7 @@ class _Halt(Exception):
         self.what, self.remedy = what, remedy
 
 
-class Environment:
+class Environment(SteppedWorld):
     """An environment of Gymnasium, to be stepped with policies.
 
     Args:
@@ -97,9 +74,7 @@ class Environment:
             that registers it first. With an id, no other limit of steps than H applies.
         horizon: H; the environment's own limit of steps unless given.
         settings: other arguments that ``gymnasium.make`` takes for an id.
-        rewards: the least and the largest reward. Since an episode that is over pays 0 a step,
-            0 is added to the range: a reward r becomes (r + shift) / span in [0, 1], where
-            shift = -min(0, low) and span = max(0, high) + shift.
+        units: the range of its rewards; one that leaves it stops the run.
         encode: a function that makes something hashable of an observation: the state.
         masks: whether ``info["action_mask"]`` (A,) says which actions a state has. It must be a
             function of the state.
@@ -108,11 +83,9 @@ class Environment:
     Attributes:
         name: the id of the environment, or its class.
         horizon, actions: H and A. action_names: the actions as the environment numbers them.
-        shift, span: of the rewards.
         labels: the keys of the states in the order of finding; of 0 it is "end". Without
             ``encode`` they consist of ints, texts and tuples, so that
-            ``ast.literal_eval(repr(key)) == key``. To go on with an older `Experience`, put its
-            keys here first.
+            ``ast.literal_eval(repr(key)) == key``.
 
     >>> env = Environment("FrozenLake-v1", horizon=20, seed=0)
     >>> seen = Experience(env.horizon, env.actions)
@@ -128,32 +101,20 @@ class Environment:
         horizon: SupportsIndex | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
-        rewards: tuple[float, float] = (0.0, 1.0),
+        units: RewardRange = DEFAULT,
         encode: Callable[[Any], Hashable] | None = None,
         masks: bool = False,
         seed: SupportsIndex | None = None,
     ) -> None:
-        self.low, self.high = _check_range(rewards)
-        self.shift = -min(0.0, self.low)
-        self.span = max(0.0, self.high) + self.shift
         check_truth("masks", masks)
         check_type("encode", encode, Callable | None, "a function of the observation, or None")
-        self.masks, self._encoded = bool(masks), encode is not None
+        self.units, self.masks, self._encoded = units, bool(masks), encode is not None
+        if masks:
+            self.assumptions = ("a state has the actions that it had when it was found",)
         self._seed = None if seed is None else check_seed(seed)
         asked = None if horizon is None else check_count("horizon", horizon)
-        self.env, self.name, own = open_environment(env, settings)
-        try:
-            self.horizon = asked or own or 0
-            if not self.horizon:
-                raise InputError(f"{self.name} has no limit of steps: pass horizon=H, such as 20")
-            self.actions, self._least = read_actions(self.name, self.env)
-            space = getattr(self.env, "observation_space", None)
-            read = (encode, _plain) if encode else read_observations(self.name, space)
-            self._key, self._shown = read
-        except InputError:
-            if isinstance(env, str):
-                self.env.close()
-            raise
+        opened = open_environment(env, settings, asked, encode)
+        self.env, self.name, self.horizon, self.actions, self._least, self._key, self._text = opened
         self.action_names = [str(self._least + a) for a in range(self.actions)]
         self.labels: list[Hashable] = ["end"]
         self._names, self._named = ["end"], {"end"}
@@ -176,83 +137,88 @@ class Environment:
         """
         episodes = check_count("episodes", episodes, least=0)
         self._check(experience, actions)
-        H, least, masks = self.horizon, self._least, self.masks
-        step, reset, key_of = self.env.step, self.env.reset, self._key
-        number, worth, first = self._numbers.get, self._worth.get, self._first
-        known = min(map(len, actions))
         walk = Walk([], [], [], [])
-        path, begins = walk.path, walk.begins
-        add_state, add_action, add_reward = path.append, walk.taken.append, walk.paid.append
-        s, a, fault, interrupted = END, -1, None, False
+        fault, interrupted = None, False
         try:
-            for _ in range(episodes):
-                a = -1
-                check()
-                try:
-                    seen, info = reset(seed=self._seed)
-                except Exception as error:
-                    raise _raised(self.name, error) from error
-                self._seed = None
-                key, s = self._look_up(seen)
-                if s < 0:
-                    s = self._find(experience, key, info)
-                elif masks:
-                    self._check_mask(s, info)
-                begins.append(len(path))
-                add_state(s)
-                for row in actions:
-                    a = row[s] if s < known else first[s]
-                    try:
-                        seen, reward, terminated, truncated, info = step(a + least)
-                    except Exception as error:
-                        raise _raised(self.name, error) from error
-                    try:
-                        r = worth(reward)
-                    except TypeError:  # not hashable
-                        r = None
-                    if r is None:
-                        r = self._rescale(reward)
-                    if terminated:
-                        following = END
-                    else:
-                        try:
-                            key = key_of(seen)
-                            n = number(key)
-                        except Exception as error:
-                            raise self._unreadable(seen) from error
-                        if n is None:
-                            n = self._find(experience, key, info)
-                        elif masks:
-                            self._check_mask(n, info)
-                        following = n
-                    add_action(a)
-                    add_reward(r)
-                    add_state(following)  # now the step is counted
-                    if terminated:
-                        break
-                    if truncated and len(path) <= begins[-1] + H:
-                        raise InputError(
-                            f"{self.name} truncated an episode after {len(path) - 1 - begins[-1]} "
-                            f"of {H} steps: pass a smaller horizon, or make it without that limit"
-                        )
-                    s = following
+            self._walk(walk, experience, actions, episodes)
         except _Halt as halt:
             at = "at the reset"
-            if a >= 0:
-                t, state = len(path) - 1 - begins[-1], short(self.name_of(s))
-                at = f"at step {t} (state {state}, action {self.action_names[a]})"
+            if not walk.is_over(self.horizon):
+                s, t = walk.path[-1], len(walk.path) - 1 - walk.begins[-1]
+                a = self._least + (actions[t][s] if s < _known(actions) else self._first[s])
+                at = f"at step {t} (state {short(self.name_of(s))}, action {a})"
             fault = InputError(f"{halt.what} {at}{halt.remedy}")
             fault.__cause__ = halt.__cause__
         except InputError as error:
             fault = error
         except KeyboardInterrupt:
             interrupted = True
+            if walk.begins and walk.begins[-1] == len(walk.path):  # its state is not there yet
+                walk.begins.pop()
             del self.labels[experience.states :]  # the last one may not be found there
             self._catch_up(experience)
-        if begins and begins[-1] == len(path):  # interrupted before the state came there
-            begins.pop()
-        over = not path or path[-1] == END or len(path) > begins[-1] + H
-        return Ran(walk.steps(), len(begins) - (not over), fault, interrupted)
+        whole = len(walk.begins) - (not walk.is_over(self.horizon))
+        return Ran(walk.steps(), whole, fault, interrupted)
+
+    def _walk(
+        self, walk: Walk, experience: Experience, actions: Sequence[Sequence[int]], episodes: int
+    ) -> None:
+        """Run episodes, one step after the other: what is done here costs time."""
+        H, least, masks = self.horizon, self._least, self.masks
+        step, reset, key_of = self.env.step, self.env.reset, self._key
+        number, worth, first = self._numbers.get, self._worth.get, self._first
+        known = _known(actions)
+        path, begins = walk.path, walk.begins
+        add_state, add_action, add_reward = path.append, walk.taken.append, walk.paid.append
+        for _ in range(episodes):
+            check()
+            try:
+                seen, info = reset(seed=self._seed)
+            except Exception as error:
+                raise _raised(self.name, error) from error
+            self._seed = None
+            key, s = self._look_up(seen)
+            if s < 0:
+                s = self._find(experience, key, info)
+            elif masks:
+                self._check_mask(s, info)
+            begins.append(len(path))
+            add_state(s)
+            for row in actions:
+                a = row[s] if s < known else first[s]
+                try:
+                    seen, reward, terminated, truncated, info = step(a + least)
+                except Exception as error:
+                    raise _raised(self.name, error) from error
+                try:
+                    r = worth(reward)
+                except TypeError:  # not hashable
+                    r = None
+                if r is None:
+                    r = self._rescale(reward)
+                if terminated:
+                    s = END
+                else:
+                    try:
+                        key = key_of(seen)
+                        n = number(key)
+                    except Exception as error:
+                        raise self._unreadable(seen) from error
+                    if n is None:
+                        n = self._find(experience, key, info)
+                    elif masks:
+                        self._check_mask(n, info)
+                    s = n
+                add_action(a)
+                add_reward(r)
+                add_state(s)  # now the step is counted
+                if terminated:
+                    break
+                if truncated and len(path) <= begins[-1] + H:
+                    raise InputError(
+                        f"{self.name} truncated an episode after {len(path) - 1 - begins[-1]} of "
+                        f"{H} steps: pass a smaller horizon, or make it without that limit"
+                    )
 
     def number_of(self, observation: Any) -> int:
         """The state of an observation of an episode that goes on; -1 if it was never seen."""
@@ -268,12 +234,21 @@ class Environment:
             raise InputError(f"state {s} does not exist: states are 0 to {len(self.labels) - 1}")
         while len(self._names) <= s:
             n = len(self._names)
-            name = as_text(self._shown(self.labels[n]))
+            name = self._text(self.labels[n])
             while name in self._named:
                 name += f" (state {n})"
             self._names.append(name)
             self._named.add(name)
         return self._names[s]
+
+    def action_of(self, a: int) -> int:
+        """An action as the environment numbers it."""
+        return self._least + a
+
+    def know(self, labels: Sequence[Hashable], experience: Experience) -> None:
+        """Continue with states that were found before; see `SteppedWorld`."""
+        self.labels += labels
+        self._catch_up(experience)
 
     def close(self) -> None:
         """Close the environment."""
@@ -311,10 +286,11 @@ class Environment:
 
     def _find(self, experience: Experience, key: Hashable, info: Any) -> int:
         """Number a new state. In this order, `_catch_up` can repair what is cut in the middle."""
-        if isinstance(key, float) and key != key:
-            raise _Halt("encode returned NaN", f", which differs from itself: {ENCODE}")
+        label = plain(key)
+        if label != key:
+            raise _Halt(f"encode returned {short(repr(key))}", f", not equal to itself: {ENCODE}")
         available = self._mask(info) if self.masks else None
-        self.labels.append(_plain(key))
+        self.labels.append(label)
         s = experience.find(None if available is None or available.all() else available)
         self._catch_up(experience)
         return s
@@ -325,8 +301,9 @@ class Environment:
             mask = np.asarray(info["action_mask"])
         except (KeyError, IndexError, TypeError, ValueError):
             mask = np.asarray(None)
-        if mask.shape != (self.actions,) or not np.isin(mask, (0, 1)).all() or not mask.any():
-            remedy = f", not 0 or 1 for each of {self.actions} actions, with at least one 1"
+        right = mask.dtype.kind in "biuf" and mask.shape == (self.actions,)
+        if not (right and np.isin(mask, (0, 1)).all() and mask.any()):
+            remedy = f": it must be {self.actions} of 0 or 1, not all 0; or pass masks=False"
             raise _Halt(f"{self.name} gave the action_mask {short(mask.tolist())}", remedy)
         return mask.astype(bool)
 
@@ -354,14 +331,15 @@ class Environment:
         if given.ndim or given.dtype.kind not in "biuf":
             remedy = ", which is not a number: it must be a float"
             raise _Halt(f"{self.name} paid {short(repr(reward))}", remedy)
-        r, rounding = float(given), ROUNDING * self.span
-        if not self.low - rounding <= r <= self.high + rounding:
+        r, low, high = float(given), self.units.low, self.units.high
+        rounding = ROUNDING * self.units.span
+        if not low - rounding <= r <= high + rounding:
             raise _Halt(
                 f"{self.name} paid {r:.12g}",
-                f", outside of [{self.low:.12g}, {self.high:.12g}]: declare the range of rewards, "
+                f", outside of [{low:.12g}, {high:.12g}]: declare the range of rewards, "
                 "rewards=(LOW, HIGH) or --rewards LOW,HIGH",
             )
-        scaled = (min(max(r, self.low), self.high) + self.shift) / self.span
+        scaled = float(self.units.scaled(min(max(r, low), high)))
         if len(self._worth) < REMEMBERED and given is not reward:
             self._worth[reward] = scaled
         return scaled
@@ -380,24 +358,11 @@ class Environment:
         return _Halt(f"encode returned {short(repr(key))}", remedy)
 
 
-def _check_range(rewards: Any) -> tuple[float, float]:
-    """The least and the largest reward."""
-    try:
-        low, high = map(float, rewards)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not -inf < low < high < inf:
-        raise wrong_type("rewards", rewards, "two finite numbers (LOW, HIGH) with LOW < HIGH")
-    return low, high
+def _known(actions: Sequence[Sequence[int]]) -> int:
+    """The number of states that a policy knows."""
+    return min(map(len, actions))
 
 
 def _raised(who: str, error: Exception) -> _Halt:
     """The fault of an exception in someone else's code."""
     return _Halt(f"{who} raised {type(error).__name__}", f": {' '.join(str(error).split())}")
-
-
-def _plain(key: Any) -> Any:
-    """A key with numbers of Python in place of NumPy's, which are equal to them."""
-    if type(key) is tuple:
-        return tuple(map(_plain, key))
-    return key.item() if isinstance(key, np.number | np.bool_ | np.str_) else key

@@ -1,32 +1,53 @@
-"""An MDP as a world of which a learner is told nothing: it is only stepped, many episodes at once."""
+"""An MDP as a world of which a learner is told nothing: it is stepped, many episodes at once."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ucfh._kernels import walk as kernels
 from ucfh._kernels.groups import Seen
-from ucfh._support.arrays import Floats, Ints
+from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.files import labels_of
 from ucfh.experience import END, Experience, Steps
+from ucfh.live.worlds import Ran, SteppedWorld
 from ucfh.problem import MDP
 from ucfh.simulation.world import World
 
 
-class SimulatedWorld:
+class SimulatedWorld(SteppedWorld):
     """Steps of an MDP; its states are numbered as they are met, and terminal ones are the end.
 
-    Attributes:
-        number: (S,) of each state of the MDP in the learner's experience; -1: not met yet.
-        met: the states of the MDP by number; of the end, -1.
+    Attributes (besides those of `SteppedWorld`):
+        number: (S,) of each state of the MDP, by the order in which they are met; -1: not yet.
 
     """
 
     def __init__(self, mdp: MDP, seed: int) -> None:
         self.mdp, self.rng = mdp, np.random.default_rng(seed)
+        self.name, self.horizon, self.actions = repr(mdp), mdp.horizon, mdp.actions
+        self._states, actions = labels_of(mdp.problem)
+        self.action_names = [str(actions.label(a)) for a in range(mdp.actions)]
         self._nature = World(mdp, mdp.problem).as_nature()
         self.number = np.full(mdp.states, -1)
         self.number[list(mdp.problem.terminal)] = END
-        self.met = [-1]
+        self.labels: list[Hashable] = ["end"]
+
+    def number_of(self, state: Any) -> int:
+        """The number of a state of the MDP, given by its index or name; -1 if it was not met."""
+        return int(self.number[self._states.find(state)])
+
+    def name_of(self, s: int) -> str:
+        """The MDP's name of a state."""
+        return "end" if s == END else str(self._states.label(int(str(self.labels[s]))))
+
+    def know(self, labels: Sequence[Hashable], experience: Experience) -> None:
+        """Continue with states that were met before."""
+        self.labels += labels
+        self.number[np.array(labels, np.int64)] = 1 + np.arange(len(labels))
+        assert experience.states == len(self.labels)
 
     def pay(self, mean: Floats) -> Floats:
         """(n,) rewards with these means (n,), as the MDP draws them."""
@@ -34,21 +55,18 @@ class SimulatedWorld:
             return mean
         return (self.rng.random(len(mean)) < mean).astype(float)
 
-    def rows(self, actions: Ints) -> Ints:
+    def rows(self, actions: Any) -> Ints:
         """(H, S) the MDP's rows for actions (H, k) by number; where there is none, the first."""
-        mdp, table = self.mdp, self.mdp.table
-        first = table.action[table.first[:-1]]
-        known = (self.number > 0) & (self.number < actions.shape[1])
-        policy = np.tile(first, (mdp.horizon, 1))
-        policy[:, known] = actions[:, self.number[known]]
-        return table.rows_of(policy, mdp.horizon)
+        table, given = self.mdp.table, np.asarray(actions)
+        policy = np.tile(table.action[table.first[:-1]], (self.horizon, 1))
+        known = (self.number > 0) & (self.number < given.shape[1])
+        policy[:, known] = given[:, self.number[known]]
+        return table.rows_of(policy, self.horizon)
 
-    def run(self, experience: Experience, actions: Ints, episodes: int) -> Steps:
-        """That many episodes that take actions (H, k) by number; see `rows`."""
-        mdp, table, H = self.mdp, self.mdp.table, self.mdp.horizon
-        seen = Seen(np.zeros(table.entries, np.int64), np.zeros(table.rows, np.int64))
+    def run(self, experience: Experience, actions: Sequence[Sequence[int]], episodes: int) -> Ran:
+        """Run episodes of a policy; see `SteppedWorld`."""
+        mdp, table, H = self.mdp, self.mdp.table, self.horizon
         entry = np.zeros((episodes, H), np.int64)
-        begins = np.zeros(episodes, np.int64)
         kernels.walk(
             self.rng,
             episodes,
@@ -59,32 +77,36 @@ class SimulatedWorld:
             False,
             np.full(table.rows, 2**62),
             False,
-            seen,
+            Seen(np.zeros(table.entries, np.int64), np.zeros(table.rows, np.int64)),
             None,
             None,
             entry,
         )
-        del begins
-        row = table.row_of_entry[entry]
-        pair = row - table.stride * np.arange(H)
+        pair = table.row_of_entry[entry] - table.stride * np.arange(H)
         state, following = table.state[pair], table.indices[entry].astype(np.int64)
         ends = np.isin(following, mdp.problem.terminal)
-        alive = np.cumsum(ends, axis=1) - ends == 0
-        line = np.minimum(np.arange(H), len(mdp.rewards.pair) - 1)
-        mean = mdp.rewards.pair[line, pair]
-        if mdp.rewards.successor is not None:
-            line = np.minimum(np.arange(H), len(mdp.rewards.successor) - 1)
-            mean = mean + mdp.rewards.successor[line, entry]
+        alive: Bools = np.cumsum(ends, axis=1) - ends == 0
+        alive &= ~np.isin(state[:, :1], mdp.problem.terminal)
         self._meet(np.column_stack([state, following[:, -1:]]).ravel(), experience)
         t = np.broadcast_to(np.arange(H), alive.shape)
-        return Steps(
+        steps = Steps(
             t=t[alive],
             state=self.number[state[alive]],
             action=table.action[pair[alive]],
-            reward=self.pay(mean[alive]),
+            reward=self.pay(self._mean(pair, entry)[alive]),
             following=self.number[following[alive]],
             starts=self.number[state[:, 0]],
         )
+        return Ran(steps, episodes)
+
+    def _mean(self, pair: Ints, entry: Ints) -> Floats:
+        """(k, H) the mean reward of each step, by its pair (k, H) and entry (k, H)."""
+        of_pair, of_entry = self.mdp.rewards.pair, self.mdp.rewards.successor
+        step = np.arange(self.horizon)
+        mean = of_pair[np.minimum(step, len(of_pair) - 1), pair]
+        if of_entry is not None:
+            mean = mean + of_entry[np.minimum(step, len(of_entry) - 1), entry]
+        return np.asarray(mean, float)
 
     def _meet(self, states: Ints, experience: Experience) -> None:
         """Number states (n,) of the MDP that were not met before, in this order."""
@@ -93,4 +115,4 @@ class SimulatedWorld:
             if self.number[s] < 0:
                 have = self.mdp.table.available[s]
                 self.number[s] = experience.find(None if have.all() else have)
-                self.met.append(s)
+                self.labels.append(s)

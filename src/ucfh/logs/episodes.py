@@ -16,6 +16,7 @@ from ucfh.logs.faults import HARMLESS, MOST_LINES, Faults, Kind
 from ucfh.logs.labels import MISSING, UNKNOWN, EpisodeIds, Flags, Numbers, Times, shown, text_of
 from ucfh.logs.losses import Losses
 from ucfh.logs.tally import ShownTally, ToldTally
+from ucfh.units import DEFAULT, RewardRange
 
 End = tuple[bool, int, int]
 
@@ -74,6 +75,7 @@ class Episodes:
         tally: where to count.
         faults: where to note.
         first: the number of the first step, 0 or 1.
+        units: the range of rewards.
 
     Attributes:
         counted: how many of the rows are counted.
@@ -89,8 +91,15 @@ class Episodes:
 
     """
 
-    def __init__(self, tally: ToldTally | ShownTally, faults: Faults, first: int) -> None:
+    def __init__(
+        self,
+        tally: ToldTally | ShownTally,
+        faults: Faults,
+        first: int,
+        units: RewardRange = DEFAULT,
+    ) -> None:
         self.tally, self.faults, self.first = tally, faults, first
+        self.units = units
         self.counted = self.longest = 0
         self.losses = Losses()
         self.went_on: set[int] = set()
@@ -155,7 +164,7 @@ class Episodes:
         fault = np.zeros(n, np.int8)
         fault[entry < 0] = Kind.EXCLUDED
         fault[following < 0] = Kind.NEXT_STATE
-        fault[(reward < 0) | (reward > 1)] = Kind.RANGE
+        fault[(reward < self.units.low) | (reward > self.units.high)] = Kind.RANGE
         fault[np.isnan(reward)] = Kind.REWARD
         fault[row < 0] = Kind.ACTION
         fault[new & (start < 0)] = Kind.START
@@ -209,7 +218,7 @@ class Episodes:
         self.tally.add(
             steps.row[:n][good],
             steps.entry[:n][good],
-            steps.reward[:n][good],
+            self.units.scaled(steps.reward[:n][good]),
             steps.start[:n][begins],
         )
         self.counted += int(good.sum())

@@ -37,12 +37,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import SupportsIndex
 
 from ucfh._support import validation
-from ucfh._support.files import AnyPath, labels_of, naming, open_bytes
+from ucfh._support.files import AnyPath, Labels, labels_of, naming, open_bytes
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.logs.batches import COLUMNS, Batch
@@ -50,8 +50,9 @@ from ucfh.logs.episodes import Episodes
 from ucfh.logs.faults import Fault, Faults, Kind
 from ucfh.logs.labels import Times, shown
 from ucfh.logs.rows import kind_of, read_batches
-from ucfh.logs.tally import ShownTally, ToldTally
+from ucfh.logs.tally import Shown, ShownTally, ToldTally
 from ucfh.problem import MDP, Problem, as_problem
+from ucfh.units import DEFAULT, RewardRange, check_stages
 
 PEEK = 1000
 """The number of rows that are searched for a step 0."""
@@ -66,28 +67,58 @@ class Log:
     """What a log shows.
 
     Attributes:
-        problem: the one given, or the one that the log shows; its names label the states.
-        counts: over the problem's table; its last row is the start. Sums of rewards where the
-            problem does not tell them.
+        states, actions: what they are called, in order.
+        horizon: H.
         rows, episodes: how many there are in the log.
         counted: how many of the rows are in the counts.
         faults: what is wrong with it, by kind.
         assumptions: what bounds from these counts rest on, a sentence each.
+        told: the problem that was given and counts over its table, or None.
+        shown: what the log shows without a problem, or None.
+        closed: whether all states were declared: there are no others.
+        units: the range of rewards. max_return: the largest return, if it was declared.
 
     """
 
-    problem: Problem
-    counts: Counts
+    states: Labels
+    actions: Labels
+    horizon: int
     rows: int
     episodes: int
     counted: int
     faults: tuple[Fault, ...]
     assumptions: tuple[str, ...]
+    told: tuple[Problem, Counts] | None
+    shown: Shown | None
+    closed: bool = True
+    units: RewardRange = DEFAULT
+    max_return: float | None = None
+
+    @cached_property
+    def _over_a_table(self) -> tuple[Problem, Counts]:
+        if self.told is not None:
+            return self.told
+        assert self.shown is not None
+        return self.shown.over_a_table()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was given; or one in which any state that is shown may follow another.
+
+        Rewards are in [0, 1] there, and the certificate of a log needs no such table.
+        """
+        return self._over_a_table[0]
+
+    @property
+    def counts(self) -> Counts:
+        """Counts over the problem's table; its last row is the start."""
+        return self._over_a_table[1]
 
     def __repr__(self) -> str:
         return (
             f"Log({self.episodes} episodes, {self.counted} of {self.rows} rows counted, "
-            f"{len(self.faults)} kinds of faults, {self.problem})"
+            f"{len(self.faults)} kinds of faults, {self.states.count} states, "
+            f"{self.actions.count} actions, {self.horizon} steps)"
         )
 
 
@@ -100,6 +131,9 @@ def read_log(
     actions: Iterable[str] | SupportsIndex | None = None,
     horizon: int | None = None,
     stage_dependent: bool = False,
+    stages: Sequence[int] = (),
+    rewards: tuple[float, float] = (0.0, 1.0),
+    max_return: float | None = None,
     encoding: str | None = None,
     strict: bool = False,
     accept_losses: bool = False,
@@ -109,13 +143,16 @@ def read_log(
 
     Args:
         path: a .csv, .jsonl or .parquet file; the first two also compressed, as .csv.gz.
-        problem: what is known about the task. Without it, a problem with unknown rewards and
-            start, in which any state may follow any other, made of what the log shows and
-            what is declared below.
+        problem: what is known about the task. Without it nothing is, but what is declared below:
+            states, successors, rewards and the start are what the log shows, and may be others.
         columns: names of columns where they differ, such as {"state": "s"}.
-        states, actions: their names, or how many there are, if they are called 0, 1, ...
+        states, actions: their names, or how many there are, if they are called 0, 1, ...; of
+            states that are not declared there may be more than the log shows.
         horizon: H; without it, the length of the longest episode, counted or not.
         stage_dependent: whether transitions and rewards may depend on t.
+        stages: the steps, counted from 0, from which on they may be others (an exam at the end).
+        rewards: the least and the largest reward of a step that are possible.
+        max_return: the largest sum of the rewards of an episode, if somebody knows it.
         encoding: that of the text, such as "cp1252"; None: UTF-8.
         strict: whether to raise at the first fault.
         accept_losses: whether to continue where more than a few rows are lost, or rows contradict
@@ -126,24 +163,27 @@ def read_log(
     told = None if problem is None else as_problem(problem)
     names = _check_columns(columns or {})
     tally: ToldTally | ShownTally
+    units = RewardRange.check(rewards)
+    declared = (states, actions, horizon, max_return)
+    plain = not stage_dependent and not stages and units == DEFAULT
     if told is None:
         H = None if horizon is None else check_count("horizon", horizon)
-        tally = ShownTally(
-            _declared("state", states), _declared("action", actions), H, stage_dependent
-        )
-    elif states is None and actions is None and horizon is None and not stage_dependent:
+        tally = ShownTally(_declared("state", states), _declared("action", actions), H)
+    elif declared == (None,) * 4 and plain:
         tally = ToldTally(told)
         if told.rewards is not None:
             del names["reward"]
     else:
-        raise InputError("the problem has states, actions, horizon and stages: leave them out")
+        raise InputError(
+            "the problem has states, actions, horizon, stages and rewards: leave them out"
+        )
     faults = Faults("row" if kind_of(path) == ".parquet" else "line")
     with open_bytes(path) as file, naming(path):
         batches = read_batches(file, path, names, encoding)
         begin = next(batches, None)
         while begin is not None and len(begin) < PEEK and (more := next(batches, None)):
             begin = begin.then(more)
-        reader = Episodes(tally, faults, _first_step(begin))
+        reader = Episodes(tally, faults, _first_step(begin), units)
         for batch in chain([] if begin is None else [begin], batches):
             reader.read(batch)
             if strict:
@@ -159,18 +199,27 @@ def read_log(
         if not accept_losses:
             _check_losses(reader, faults)
         if isinstance(tally, ToldTally):
-            found, counts = tally.problem, tally.counts
+            known, shown = (tally.problem, tally.counts), None
+            labels = labels_of(tally.problem)
         else:
             _check_shown(tally, H, faults)
-            found, counts = tally.problem(H, ending)
+            parts = check_stages(True if stage_dependent else stages, H)
+            known, shown = None, tally.experience(H, parts, ending)
+            labels = shown.states, shown.actions
+            units.scaled_return(max_return, H)  # or an error that says what is wrong with it
     return Log(
-        found,
-        counts,
-        reader.losses.rows,
-        reader.losses.episodes,
-        reader.counted,
-        tuple(faults[kind] for kind in sorted(faults)),
-        tuple(_assumptions(tally, reader, found)),
+        *labels,
+        horizon=H,
+        rows=reader.losses.rows,
+        episodes=reader.losses.episodes,
+        counted=reader.counted,
+        faults=tuple(faults[kind] for kind in sorted(faults)),
+        assumptions=tuple(_assumptions(tally, reader, shown, H, units, max_return)),
+        told=known,
+        shown=shown,
+        closed=not tally.states.is_open,
+        units=units,
+        max_return=max_return,
     )
 
 
@@ -300,27 +349,35 @@ def _check_shown(tally: ShownTally, horizon: int, faults: Faults) -> None:
 
 
 def _assumptions(
-    tally: ToldTally | ShownTally, reader: Episodes, problem: Problem
+    tally: ToldTally | ShownTally,
+    reader: Episodes,
+    shown: Shown | None,
+    horizon: int,
+    units: RewardRange,
+    max_return: float | None,
 ) -> Iterator[str]:
     yield (
         "no episode is in the log, or missing from it, because of what happened in it, and no "
         "action was chosen with knowledge of the future"
     )
-    states, _ = labels_of(problem)
-    if isinstance(tally, ToldTally):
+    if shown is None:
         yield "the given problem is right"
     else:
-        alone = "the step, the state and" if tally.stage_dependent else "the state and"
+        stages = {1: "the state and", horizon: "the step, the state and"}
+        alone = stages.get(shown.experience.P, "the stage, the state and")
         yield f"the next state and the reward depend on {alone} the action alone"
-        if tally.states.is_open:
-            yield f"there are no states besides the {problem.states} that the log shows"
+        if not tally.states.is_open:
+            yield f"there are no states besides the {shown.states.count} that were declared"
         if tally.actions.is_open:
-            yield f"there are no actions besides the {problem.actions} that the log shows"
+            yield f"there are no actions besides the {shown.actions.count} that the log shows"
         if tally.horizon is None:
-            yield f"an episode lasts {problem.horizon} steps, as the longest in the log does"
-        if problem.terminal:
-            some = ", ".join(repr(str(states.label(s))) for s in problem.terminal[:MOST_NAMED])
-            more = ", ..." if len(problem.terminal) > MOST_NAMED else ""
+            yield f"an episode lasts {horizon} steps, as the longest in the log does"
+        yield f"rewards lie in {units}"
+        if max_return is not None:
+            yield f"no episode pays more than {max_return:g} in all"
+        if shown.terminal:
+            some = ", ".join(repr(str(shown.states.label(s))) for s in shown.terminal[:MOST_NAMED])
+            more = ", ..." if len(shown.terminal) > MOST_NAMED else ""
             yield f"the task is over, and nothing more is paid, in these states: {some}{more}"
     if reader.first:
         yield "t counts from 1, as no early row has t = 0"

@@ -1,22 +1,75 @@
-"""Where a log's rows are counted: over the table of a problem, or over all that it shows."""
+"""Where a log's rows are counted: over the table of a problem, or as all that it shows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from math import prod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.files import Labels
 from ucfh.counts import Counts
 from ucfh.errors import InputError
+from ucfh.experience import SHIFT, Experience, Steps
 from ucfh.logs.labels import NameCodes
 from ucfh.problem import Problem
 
+CODES = 2**20
+"""More states, or actions, than a log may show."""
+PIECE = 2**18
+"""Rows that are counted at once: more of them need more memory."""
 MAX_ENTRIES = 2 * 10**7
-"""The most transitions between the states that a log shows; more would not fit into memory."""
+"""The most transitions of a table in which any state may follow any other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a log without a problem shows.
+
+    Attributes:
+        states, actions: what they are called, in order, terminal states included.
+        experience: what was counted; state i is number i + 1 there.
+        terminal: the indices of states in which the task is over.
+
+    """
+
+    states: Labels
+    actions: Labels
+    experience: Experience
+    terminal: tuple[int, ...]
+
+    def over_a_table(self) -> tuple[Problem, Counts]:
+        """The problem in which any of the states may follow any other, and the counts over it."""
+        data, S, A = self.experience, self.states.count, self.actions.count
+        if data.P * S * A * S > MAX_ENTRIES:
+            raise InputError(
+                f"{S} states and {A} actions are too many for a table of all transitions between "
+                "them: use the log itself, which needs none"
+            )
+        problem = Problem(
+            S,
+            A,
+            data.horizon,
+            terminal=self.terminal,
+            stage_dependent=data.P > 1,
+            state_names=self.states.names,
+            action_names=self.actions.names,
+        )
+        table, counts = problem.table, Counts.zero(problem)
+        row, following = data.key >> SHIFT, (data.key & (2**SHIFT - 1)) - 1
+        pair, stage = np.divmod(row, data.P)
+        s = np.searchsorted(data.pairs.first, pair, "right") - 2
+        mine = stage * table.pairs + table.first[s] + data.pairs.action[pair]
+        at = table.indptr[mine] + following
+        counts.successors[at], counts.rewards[at] = data.c, data.paid
+        counts.least[at], counts.most[at] = data.least, data.most
+        counts.successors[table.entries_of(table.start)] = data.started[1:]
+        counts.visits[:] = np.add.reduceat(counts.successors, table.indptr[:-1])
+        return problem, counts
 
 
 class ToldTally:
@@ -77,14 +130,11 @@ class ToldTally:
 
 
 class ShownTally:
-    """Counts over the states and actions that come up, in arrays that grow with them.
+    """Transitions between states and actions as they come up, in the order of the log.
 
     Attributes:
         horizon: H, or None where it is not declared.
         states, actions: as declared, or as they come up.
-        successors: (T, S, A, S) how often; T is 1 unless transitions depend on t.
-        rewards: (T, S, A) their sums.
-        start: (S,) how often an episode began in each state.
 
     """
 
@@ -93,13 +143,12 @@ class ShownTally:
         states: Sequence[str] | int | None,
         actions: Sequence[str] | int | None,
         horizon: int | None,
-        stage_dependent: bool,
     ) -> None:
-        self.horizon, self.stage_dependent = horizon, stage_dependent
+        self.horizon = horizon
         self.states, self.actions = NameCodes(states), NameCodes(actions)
-        self.successors = np.zeros((1, 0, 0, 0), np.int64)
-        self.rewards = np.zeros((1, 0, 0))
-        self.start = np.zeros(0, np.int64)
+        self._steps: list[tuple[Ints, Any, Floats]] = []
+        self._starts: list[Ints] = []
+        self._pairs: dict[int, int] | None = None
 
     def is_terminal(self, s: Ints) -> Bools:
         """(n,) False: it is not known of any state before the log has been read."""
@@ -107,11 +156,11 @@ class ShownTally:
 
     def locate(self, t: Ints, s: Ints, a: Ints, following: Ints) -> tuple[Ints, Ints]:
         """(n,) the row and the entry of each of n transitions, -1 where there is none."""
-        stage = t if self.stage_dependent else np.minimum(t, 0)
-        self._grow(int(stage.max(initial=0)) + 1)
-        _, S, A = self.rewards.shape
-        row = np.where((stage >= 0) & (s >= 0) & (a >= 0), (stage * S + s) * A + a, -1)
-        return row, np.where((row >= 0) & (following >= 0), row * S + following, -1)
+        for kind, names in (("state", self.states), ("action", self.actions)):
+            if len(names.index) > CODES:
+                raise InputError(f"the log shows more than {CODES} {kind}s: group them into fewer")
+        row = np.where((t >= 0) & (s >= 0) & (a >= 0), (t * CODES + s) * CODES + a, -1)
+        return row, np.where((row >= 0) & (following >= 0), following, -1)
 
     def locate_start(self, s: Ints) -> Ints:
         """(n,) the entry of each of n first states, -1 where there is none."""
@@ -119,79 +168,62 @@ class ShownTally:
 
     def counted(self, s: int, a: int) -> int:
         """How many rows of a pair are counted."""
-        return int(self.successors[:, s, a].sum())
+        if self._pairs is None:
+            pairs: Counter[int] = Counter()
+            for row, _, _ in self._steps:
+                codes, times = np.unique(row % CODES**2, return_counts=True)
+                pairs.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
+            self._pairs = dict(pairs)
+        return self._pairs.get(s * CODES + a, 0)
 
     def add(self, row: Ints, entry: Ints, reward: Floats, start: Ints) -> None:
         """Count n transitions by row (n,), entry (n,) and reward (n,), and k starts by entry."""
-        np.add.at(self.successors.reshape(-1), entry, 1)
-        np.add.at(self.rewards.reshape(-1), row, reward)
-        np.add.at(self.start, start, 1)
+        self._steps.append((row, entry.astype(np.int32), reward))
+        self._starts.append(start.astype(np.int32))
+        self._pairs = None
 
-    def _grow(self, stages: int) -> None:
-        """Make room for that many stages, and for all labels met so far."""
-        need = (stages, len(self.states.index), len(self.actions.index))
-        have = self.rewards.shape
-        if all(n <= m for n, m in zip(need, have, strict=True)):
-            return
-        T, S, A = (max(n, m) for n, m in zip(need, have, strict=True))
-        if T * S * A * S > MAX_ENTRIES:
-            by_stage = f" at {T} steps" if self.stage_dependent else ""
-            raise InputError(
-                f"the log shows {S} states and {A} actions{by_stage}, too many for a table of all "
-                "transitions between them: group states into fewer, or pass a problem that says "
-                "which states can follow which"
-            )
-        # half as much more, so that it seldom happens
-        roomy = tuple(m if n <= m else n + n // 2 for n, m in zip(need, have, strict=True))
-        T, S, A = roomy if prod(roomy) * roomy[1] <= MAX_ENTRIES else (T, S, A)
-        self.successors = _widen(self.successors, (T, S, A, S))
-        self.rewards = _widen(self.rewards, (T, S, A))
-        self.start = _widen(self.start, (S,))
-
-    def problem(self, horizon: int, terminal: Sequence[int]) -> tuple[Problem, Counts]:
-        """The problem that was shown, with its states and actions in order, and its counts.
-
-        ``terminal``: codes of states that are terminal.
-        """
-        self._grow(1)  # of a log without rows
+    def experience(self, horizon: int, stages: Sequence[int], terminal: Sequence[int]) -> Shown:
+        """What was shown, with states and actions in order; ``terminal``: codes of ends."""
         s_names, s_order = _in_order(self.states)
         a_names, a_order = _in_order(self.actions)
-        S, A = len(s_order), len(a_order)
-        problem = Problem(
-            S,
-            A,
-            horizon,
-            terminal=[s_order.index(s) for s in terminal],
-            stage_dependent=self.stage_dependent,
-            state_names=s_names,
-            action_names=a_names,
+        ends = {s_order.index(s) for s in terminal}
+        number, action = np.argsort(s_order) + 1, np.argsort(a_order)  # of each code
+        found, no_action = Experience(horizon, len(a_order), stages), np.zeros(len(a_order), bool)
+        for at in range(len(s_order)):
+            found.find(no_action if at in ends else None)
+        none = np.zeros(0, np.int64)
+        for starts in self._starts:
+            found.add(Steps(none, none, none, np.zeros(0), none, number[starts]))
+        steps, self._steps = self._steps, []
+        for row, after, reward in _merged(steps):
+            t, s, a = row // CODES**2, row // CODES % CODES, row % CODES
+            found.add(Steps(t, number[s], action[a], reward, number[after], none))
+        return Shown(
+            Labels("state", s_names, len(s_order)),
+            Labels("action", a_names, len(a_order)),
+            found,
+            tuple(sorted(ends)),
         )
-        table, counts = problem.table, Counts.zero(problem)
-        stages = range(min(table.stages, len(self.successors)))
-        shown = np.zeros((table.stages, S, A, S), np.int64)
-        shown[: len(stages)] = self.successors[np.ix_(stages, s_order, a_order, s_order)]
-        sums = np.zeros((table.stages, S, A))
-        sums[: len(stages)] = self.rewards[np.ix_(stages, s_order, a_order)]
-        rows, following = table.rectangular()
-        counts.successors[: len(rows)] = shown.reshape(-1, S)[rows, following]
-        counts.successors[len(rows) :] = self.start[s_order]
-        counts.visits[:] = np.add.reduceat(counts.successors, table.indptr[:-1])
-        counts.rewards[:-1] = sums[:, table.state, table.action].ravel()
-        return problem, counts
 
 
-def _widen(old: Any, shape: tuple[int, ...]) -> Any:
-    """An array of the shape, with the old one in its corner and zeros elsewhere."""
-    new = np.zeros(shape, old.dtype)
-    new[tuple(slice(n) for n in old.shape)] = old
-    return new
+def _merged(
+    steps: list[tuple[Ints, Any, Floats]],
+) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """The same steps in fewer, larger pieces; those that were passed on are let go of."""
+    steps.reverse()
+    while steps:
+        piece: list[tuple[Ints, Any, Floats]] = []
+        while steps and sum(len(row) for row, _, _ in piece) < PIECE:
+            piece.append(steps.pop())
+        row, after, reward = (np.concatenate(x) for x in zip(*piece, strict=True))
+        yield row, after.astype(np.int64), reward
 
 
-def _in_order(names: NameCodes) -> tuple[list[str] | None, list[int]]:
+def _in_order(names: NameCodes) -> tuple[tuple[str, ...] | None, list[int]]:
     """Names in the order of a problem, and the code of each; no names for 0, 1, ..., n-1."""
     ordered = list(names.index)
     if names.is_open:
         numbers = all(re.fullmatch("-?[0-9]+", name) for name in ordered)
         ordered.sort(key=(lambda name: (int(name), name)) if numbers else None)
     plain = ordered == [str(i) for i in range(len(ordered))]
-    return None if plain else ordered, [names.index[name] for name in ordered]
+    return None if plain else tuple(ordered), [names.index[name] for name in ordered]

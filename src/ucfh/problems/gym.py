@@ -1,24 +1,17 @@
-"""Tabular environments of Gymnasium as problems, and all that is read from its environments."""
+"""Environments of Gymnasium: how they are made, and tabular ones as problems."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
-from operator import index
 from typing import Any
 
 import numpy as np
 
 from ucfh._support.arrays import Floats
-from ucfh.errors import InputError, not_installed, unknown, wrong_type
+from ucfh.errors import InputError, not_installed, unknown
 from ucfh.problem import MDP
 from ucfh.problems._building import check_room, check_whole
-
-ENCODE = "pass encode=f, where f(observation) is a number, a text or a tuple of them"
-"""The remedy for observations that cannot be states."""
-Reader = tuple[Callable[[Any], Hashable], Callable[[Any], Any]]
-"""The key of an observation, and what to show of a key."""
 
 
 def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool | str) -> MDP:
@@ -200,142 +193,3 @@ def _small() -> list[str]:
     import gymnasium
 
     return [n for n, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)]
-
-
-def short(value: object) -> str:
-    """A value in messages: one line of at most 80 characters."""
-    text = " ".join((value if isinstance(value, str) else repr(value)).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def as_text(shown: object) -> str:
-    """What is shown of a key, in one line; a text is itself unless it has invisible parts."""
-    if isinstance(shown, str):
-        return shown if shown.isprintable() and shown.strip() == shown != "" else repr(shown)
-    return " ".join(str(shown).split())
-
-
-def open_environment(
-    env: Any, settings: Mapping[str, Any] | None = None
-) -> tuple[Any, str, int | None]:
-    """An environment, its name, and its own limit of steps; if ``env`` is an id, without it."""
-    if isinstance(env, str):
-        made = make_environment(env, dict(settings or {}), kind="env", limit=-1)
-        import gymnasium
-
-        listed = gymnasium.spec(env.rpartition(":")[2])
-        return made, listed.id, listed.max_episode_steps
-    try:
-        from gymnasium.vector import VectorEnv
-    except ImportError:
-        raise not_installed("an environment", "gymnasium") from None
-    if settings:
-        raise InputError("settings are for the id of an environment: make this one with them")
-    if isinstance(env, VectorEnv):
-        raise InputError(f"env = {short(env)} is several environments at once: pass one of them")
-    found = [callable(getattr(env, method, None)) for method in ("reset", "step")]
-    if isinstance(env, type) or not all(found):
-        raise wrong_type("env", env, "an environment of Gymnasium, or its id: 'FrozenLake-v1'")
-    spec = getattr(env, "spec", None)
-    name = getattr(spec, "id", None) or type(getattr(env, "unwrapped", env)).__name__
-    return env, str(name), getattr(spec, "max_episode_steps", None)
-
-
-def read_actions(name: str, env: Any) -> tuple[int, int]:
-    """A, and the number of the first action, of an environment that is called ``name``."""
-    from gymnasium.spaces import Discrete
-
-    space = getattr(env, "action_space", None)
-    if not isinstance(space, Discrete):
-        raise InputError(
-            f"{name}: its action space is {short(space)}, but actions must be Discrete: wrap the "
-            "environment, a Box in gymnasium.wrappers.DiscretizeAction, others in TransformAction"
-        )
-    return int(space.n), int(space.start)
-
-
-def read_observations(name: str, space: Any) -> Reader:
-    """Two functions: the key of an observation in a space, and what to show of a key.
-
-    A key consists of ints, texts and tuples; observations have the same key only if they are
-    equal. Of an observation that is not in the space, the first function may raise anything.
-    ``name`` is that of the environment, for messages.
-    """
-    from gymnasium import spaces
-
-    kind = getattr(getattr(space, "dtype", None), "kind", "")
-    if isinstance(space, spaces.Discrete):
-        return index, _same
-    if isinstance(space, spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary) and kind in "biu":
-        return _read_arrays(space.shape)
-    if kind == "U":  # Text, and the missions of MiniGrid
-        return str.__str__, _same
-    if isinstance(space, spaces.Sequence) and not space.stack:
-        key, shown = read_observations(name, space.feature_space)
-        return lambda seen: tuple(map(key, seen)), lambda keys: tuple(map(shown, keys))
-    if isinstance(space, spaces.Tuple | spaces.Dict | spaces.OneOf):
-        named = space.spaces if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-        readers = {entry: read_observations(name, part) for entry, part in named.items()}
-        if isinstance(space, spaces.Dict):
-            return _read_dicts(readers)
-        return _read_one(readers) if isinstance(space, spaces.OneOf) else _read_tuples(readers)
-    remedy = ENCODE
-    if isinstance(space, spaces.Box) and space.is_bounded():
-        remedy += ", or wrap the environment in gymnasium.wrappers.DiscretizeObservation"
-    why = "holds real numbers" if kind == "f" else "is not known here"
-    raise InputError(f"{name}: its observation space {short(space)} {why}: {remedy}")
-
-
-def _same(key: Any) -> Any:
-    return key
-
-
-def _read_arrays(shape: tuple[int, ...]) -> Reader:
-    """Of arrays of whole numbers: their numbers in one tuple."""
-
-    def key(seen: Any) -> Hashable:
-        numbers = np.asarray(seen)
-        if numbers.shape != shape or numbers.dtype.kind not in "biu":
-            raise TypeError(f"not whole numbers of shape {shape}")
-        if numbers.dtype.kind == "b":
-            numbers = numbers.astype(np.int8)
-        return tuple(numbers.ravel().tolist())
-
-    return key, lambda numbers: np.reshape(numbers, shape).tolist()
-
-
-def _read_tuples(readers: dict[Any, Reader]) -> Reader:
-    keys, shown = [[reader[i] for reader in readers.values()] for i in range(2)]
-
-    def key(seen: Any) -> Hashable:
-        return tuple([of(part) for of, part in zip(keys, seen, strict=True)])
-
-    def show(key: Any) -> Any:
-        return tuple(of(part) for of, part in zip(shown, key, strict=True))
-
-    return (lambda seen: tuple(map(index, seen)), _same) if set(keys) == {index} else (key, show)
-
-
-def _read_dicts(readers: dict[Any, Reader]) -> Reader:
-    """Of dictionaries: the keys of their values, in the order of the space."""
-
-    def key(seen: Any) -> Hashable:
-        if len(seen) != len(readers):
-            raise KeyError(f"not the entries {list(readers)}")
-        return tuple([of(seen[entry]) for entry, (of, _) in readers.items()])
-
-    def show(key: Any) -> Any:
-        parts = zip(readers.items(), key, strict=True)
-        return {entry: shown(part) for (entry, (_, shown)), part in parts}
-
-    return key, show
-
-
-def _read_one(readers: dict[Any, Reader]) -> Reader:
-    """Of pairs: the number of a space, and an observation in it."""
-
-    def key(seen: Any) -> Hashable:
-        which, part = seen
-        return index(which), readers[index(which)][0](part)
-
-    return key, lambda key: (key[0], readers[key[0]][1](key[1]))

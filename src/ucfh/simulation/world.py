@@ -181,11 +181,13 @@ class World:
         mdp, table = self.mdp, self.mdp.table
         mean = mdp.rewards.by_entry(table)
         times = seen.successors[self.position]
-        sums, least, most = times * mean, mean, mean
+        sums: Floats = times * mean
+        least, most = mean, mean
         if mdp.noise == "bernoulli":
             ones = np.zeros_like(times)
             binomials(rng, times, mean, ones)
-            sums, least, most = ones.astype(float), (ones == times) * 1.0, (ones > 0) * 1.0
+            sums, least = ones.astype(float), (ones == times).astype(float)
+            most = (ones > 0).astype(float)
         drawn, at = times > 0, self.position[times > 0]
         seen.rewards[at] += sums[drawn]
         seen.least[at] = np.minimum(seen.least[at], least[drawn])

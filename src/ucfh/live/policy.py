@@ -1,0 +1,57 @@
+"""A policy for states that were found on the way, under the environment's own names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ucfh._support.arrays import Ints
+from ucfh._support.files import AnyPath
+from ucfh.errors import InputError, check_count
+from ucfh.live.worlds import SteppedWorld
+from ucfh.policies import write_named
+
+
+class LearnedPolicy:
+    """What to do at each step, in each state that was found, and in any other.
+
+    Attributes:
+        actions: (H, S) the number of the action at each step in each state found, in this order.
+
+    """
+
+    def __init__(self, world: SteppedWorld, actions: Ints) -> None:
+        self._world, self._numbers = world, actions
+
+    @property
+    def actions(self) -> Ints:
+        """(H, S) by the number of the state, without the end."""
+        return self._numbers[:, 1:]
+
+    def act(self, t: int, state: Any) -> Any:
+        """The action at step t, counted from 0, in a state as the environment shows it.
+
+        In a state that was never seen, it is the first action, as the certificate assumes.
+        """
+        H = len(self._numbers)
+        if check_count("t", t, least=0) >= H:
+            raise InputError(f"t = {t} is after the last step: steps are 0 to {H - 1}")
+        s = self._world.number_of(state)
+        known = 0 < s < self._numbers.shape[1]
+        return self._world.action_of(int(self._numbers[t, s]) if known else 0)
+
+    def named(self) -> list[list[tuple[str, str]]]:
+        """For each step, the name of each state and of the action there."""
+        world, states = self._world, range(1, self._numbers.shape[1])
+        names = [world.name_of(s) for s in states]
+        return [
+            [(name, world.action_names[a]) for name, a in zip(names, line, strict=True)]
+            for line in self.actions.tolist()
+        ]
+
+    def write(self, path: AnyPath, force: bool = False) -> None:
+        """Write it to a file, by its ending .csv or .json, with the environment's names."""
+        write_named(self.named(), path, force)
+
+    def __repr__(self) -> str:
+        H, S = self.actions.shape
+        return f"LearnedPolicy({H} steps, {S} states)"

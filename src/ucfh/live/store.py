@@ -1,0 +1,90 @@
+"""What was learned from an environment, in a file: counts, bounds, and how states are called.
+
+The file is an .npz with a head in JSON; there are no pickles inside. States are kept as Python
+writes them, so they have to be numbers, texts, or tuples of such.
+"""
+
+from __future__ import annotations
+
+import json
+from ast import literal_eval
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ucfh import __version__
+from ucfh._support.files import AnyPath, check_ending, read_arrays, replacing
+from ucfh.agents.open import OpenUCFH
+from ucfh.errors import InputError
+from ucfh.live.worlds import SteppedWorld
+
+FORMAT = "ucfh-learned"
+ENDINGS = (".npz",)
+
+
+def save(
+    path: AnyPath,
+    learner: OpenUCFH,
+    world: SteppedWorld,
+    about: dict[str, Any],
+    force: bool = False,
+) -> None:
+    """Write what a learner has learned in a world."""
+    check_ending(path, ENDINGS)
+    labels = []
+    for label in world.labels[1:]:
+        labels.append(repr(label))
+        if _read(labels[-1]) != label:
+            raise InputError(
+                f"the state {labels[-1]} cannot be saved: let encode return numbers, texts, or "
+                "tuples of them"
+            )
+    head = {"format": FORMAT, "version": __version__, "about": about, "labels": labels}
+    with replacing(path, force) as temporary, temporary.open("wb") as file:
+        np.savez(file, **learner.state(), head=np.array(json.dumps(head)))
+
+
+def load(
+    path: AnyPath,
+    learner: OpenUCFH,
+    world: SteppedWorld,
+    about: dict[str, Any],
+) -> bool:
+    """Let a learner and its world continue from a file; False if there is none yet."""
+    check_ending(path, ENDINGS)
+    if not Path(path).exists():
+        return False
+    arrays = read_arrays(path)
+    try:
+        head = json.loads(str(arrays.pop("head")))
+        saved, labels = head["about"], [_read(text) for text in head["labels"]]
+        if head["format"] != FORMAT:
+            raise KeyError(FORMAT)
+    except Exception as error:  # an archive of something else
+        raise InputError(f"{path}: not a file of ucfh learn env:..., or damaged") from error
+    if head["version"] != __version__:
+        raise InputError(
+            f"{path} was made by ucfh {head['version']}, and this is {__version__}: continue with "
+            "that version, or from the log of it"
+        )
+    for name, value in about.items():
+        if saved.get(name) != value:
+            raise InputError(
+                f"{path} cannot continue: its {name} is {saved.get(name)!r}, and now it is "
+                f"{value!r}; pass the same, or another file"
+            )
+    try:
+        learner.restore(arrays)
+    except (KeyError, ValueError, IndexError) as error:
+        raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
+    world.know(labels, learner.experience)
+    return True
+
+
+def _read(text: str) -> Any:
+    """A label from how Python writes it; None if it cannot be read back."""
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None

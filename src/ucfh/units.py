@@ -1,0 +1,112 @@
+"""Rewards in the user's own units, and in [0, 1], as learners take them.
+
+A reward r between ``low`` and ``high`` becomes r' = (r + shift)/span in [0, 1]. An episode that is
+over pays 0 a step, so 0 is always in the range: shift = -min(0, low), span = max(0, high) + shift.
+After the end a step pays shift/span then, and of every episode of H steps
+
+    the sum of r'  =  (the sum of r + H shift)/span:
+
+one increasing function of what it earns, whenever it ends. So policies are ordered as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Any
+
+from ucfh.errors import InputError
+
+ROUNDING = 1e-9
+"""The part of the span by which a reward may be outside its range, as a rounded number may be."""
+
+
+@dataclass(frozen=True)
+class RewardRange:
+    """The least and the largest reward of a step that are possible.
+
+    >>> cliff = RewardRange(-100, -1)
+    >>> cliff.shift, cliff.span, cliff.value(19.87, steps=20)
+    (100.0, 100.0, -13.0)
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+
+    @classmethod
+    def check(cls, given: Any) -> RewardRange:
+        """The range (low, high), or an error that says what is wrong with it."""
+        try:
+            low, high = (float(x) for x in given)
+        except (TypeError, ValueError):
+            low, high = inf, -inf
+        if isinstance(given, str) or not (isfinite(low) and isfinite(high) and low < high):
+            raise InputError(
+                f"rewards = {given!r} must be the least and the largest reward of a step that are "
+                "possible, such as (0, 1)"
+            )
+        return cls(low, high)
+
+    @property
+    def shift(self) -> float:
+        """What is added to a reward."""
+        return max(0.0, -self.low)
+
+    @property
+    def span(self) -> float:
+        """What the sum is divided by."""
+        return max(0.0, self.high) + self.shift
+
+    @property
+    def after_end(self) -> float:
+        """What a step after the end pays, in [0, 1]."""
+        return self.shift / self.span
+
+    def scaled(self, reward: Any) -> Any:
+        """A reward, or an array of them, in [0, 1]."""
+        return (reward + self.shift) / self.span
+
+    def unscaled(self, reward: Any) -> Any:
+        """The inverse of `scaled`."""
+        return reward * self.span - self.shift
+
+    def value(self, earned: float, steps: int) -> float:
+        """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
+        return earned * self.span - steps * self.shift
+
+    def scaled_return(self, most: float | None, horizon: int) -> float | None:
+        """The largest return in [0, H], from that in own units; None if there is none."""
+        if most is None:
+            return None
+        scaled = (most + horizon * self.shift) / self.span
+        if not isfinite(scaled) or scaled <= 0:
+            least = -horizon * self.shift
+            raise InputError(
+                f"max_return = {most!r} must be more than {least:g}, the least that {horizon} "
+                "steps can pay: pass the largest sum of an episode's rewards"
+            )
+        return min(scaled, float(horizon))
+
+    def __str__(self) -> str:
+        return f"[{self.low:g}, {self.high:g}]"
+
+
+DEFAULT = RewardRange()
+"""Rewards in [0, 1]."""
+
+
+def check_stages(given: Sequence[int] | bool, horizon: int) -> tuple[int, ...]:
+    """The first step of each stage after the first; True: every step is a stage of its own."""
+    if isinstance(given, bool):
+        return tuple(range(1, horizon)) if given else ()
+    try:
+        steps = tuple(int(x) for x in given)
+    except (TypeError, ValueError):
+        steps = (0,)
+    if any(not 0 < x < horizon for x in steps) or list(steps) != sorted(set(steps)):
+        raise InputError(
+            f"stages = {given!r} must be steps from 1 to {horizon - 1}, ascending: those with "
+            "which a new stage begins, counted from 0"
+        )
+    return steps
