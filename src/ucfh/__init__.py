@@ -46,6 +46,10 @@ _HOME = {
     "run_jobs": "experiments.runner",
     "Store": "experiments.store",
     "make": "problems",
+    "learn": "live.learning",
+    "Learned": "live.learning",
+    "LearnedPolicy": "live.policy",
+    "LearningFault": "live.learning",
     "read_model": "models",
     "write_model": "models",
     "read_policy": "policies",
@@ -78,6 +82,10 @@ if TYPE_CHECKING:
     from ucfh.experiments.spec import Study as Study
     from ucfh.experiments.store import Store as Store
     from ucfh.interval_mdp import IntervalMDP as IntervalMDP
+    from ucfh.live.learning import Learned as Learned
+    from ucfh.live.learning import LearningFault as LearningFault
+    from ucfh.live.learning import learn as learn
+    from ucfh.live.policy import LearnedPolicy as LearnedPolicy
     from ucfh.logs.reading import Log as Log
     from ucfh.logs.reading import read_log as read_log
     from ucfh.logs.samples import write_log as write_log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -126,3 +127,78 @@ def lower_mean(scores: dict[float, int], goal: float) -> float:
         v = (low + high) / 2
         low, high = (v, high) if ln_wealth(scores, v) >= goal else (low, v)
     return low
+
+
+# -- patterns: labels that are not known in advance -----------------------------------------------
+
+
+def pattern_probability(counts: Sequence[int], k: int) -> Fraction:
+    """P(the pattern of which draw repeats which), for Dirichlet(1/2) on k labels; draw by draw.
+
+    The j-th label to come up comes up counts[j] times. After n draws one that came up c times
+    repeats with probability (c + 1/2)/(n + k/2); what is left is for a first one.
+    """
+    probability, n = Fraction(1), 0
+    for j, c in enumerate(counts):
+        for again in range(c):
+            weight = 1 + 2 * again if again else k - j  # of one of the k - j that did not come up
+            probability *= Fraction(weight, 2 * n + k)
+            n += 1
+    return probability
+
+
+def pattern_mixture(counts: Sequence[int], most: int) -> Fraction:
+    """m(counts) with numbers of labels k up to ``most`` alone, each with the weight 1/(k(k+1))."""
+    return sum(
+        (pattern_probability(counts, k) / (k * (k + 1)) for k in range(1, most + 1)), Fraction(0)
+    )
+
+
+@dataclass(frozen=True)
+class PatternExcess:
+    """ln ML(counts - 1) - ln m(counts): between two numbers; and with k up to D + 999 alone."""
+
+    low: Decimal
+    high: Decimal
+    of_a_thousand: Decimal
+
+
+def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
+    """The excess of a pattern over the best model of its repetitions; all counts are positive.
+
+    Two steps of k change a term by a rational factor: k!/(k-D)! and Gamma(k/2)/Gamma(n + k/2) do.
+    Without 1/(k(k+1)) the terms never exceed 1; with more draws than labels they fall in the end.
+    """
+    D, n = len(counts), sum(counts)
+    half = Fraction(1, 2)
+    with localcontext(prec=DIGITS):
+        base = sum((ln_gamma(c + half) - half_ln_pi() for c in counts), Decimal(0))
+        again = [c - 1 for c in counts]
+        best = ln_likelihood(again) if sum(again) else Decimal(0)
+        top: Decimal | None = None
+        total = thousand = Decimal(0)
+        term = [Decimal(0), Decimal(0)]  # relative to the first, without 1/(k(k+1))
+        for i in range(terms):
+            k = D + i
+            if i < 2:
+                ways = sum((ln(Fraction(k - j)) for j in range(D)), Decimal(0))
+                found = ways + ln_gamma(Fraction(k, 2)) - ln_gamma(n + Fraction(k, 2))
+                top = found if top is None else top
+                term[i] = (found - top).exp()
+            else:
+                factor = Fraction(k * (k - 1) * (k - 2), i * (i - 1) * (2 * n + k - 2))
+                term[i % 2] *= Decimal(factor.numerator) / Decimal(factor.denominator)
+            total += term[i % 2] / (k * (k + 1))
+            if i == 999:
+                thousand = total
+        assert top is not None
+        assert n == D or factor < 1  # and from there on
+        last = D + terms - 1
+        # past the last: sum of 1/(k(k+1)) is 1/(last + 1), times the largest of the terms
+        largest = max(term) if n > D else (-base - top).exp()
+        first = best - base - top
+        return PatternExcess(
+            low=first - (total + largest / (last + 1)).ln(),
+            high=first - total.ln(),
+            of_a_thousand=first - thousand.ln(),
+        )

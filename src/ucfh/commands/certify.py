@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ucfh._support.defaults import DELTA
-from ucfh.commands.options import AcceptLosses, AsJson, Delta, Encoding, Epsilon, Force
+from ucfh.commands.options import (
+    AcceptLosses,
+    AsJson,
+    Delta,
+    Encoding,
+    Epsilon,
+    Force,
+    MaxReturn,
+    Rewards,
+    Stages,
+    read_range,
+    read_stages,
+)
 from ucfh.commands.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
 from ucfh.commands.progress import Bar
 from ucfh.errors import InputError, check_count
@@ -32,7 +44,10 @@ def certify(
     ] = None,
     states: Annotated[
         str | None,
-        typer.Option(help="all states: names separated by commas, or how many there are"),
+        typer.Option(
+            help="all states: names separated by commas, or how many there are; default: there may "
+            "be others than the log shows"
+        ),
     ] = None,
     actions: Annotated[
         str | None,
@@ -45,6 +60,9 @@ def certify(
         bool,
         typer.Option("--stage-dependent", help="let transitions and rewards depend on the step t"),
     ] = False,
+    stages: Stages = None,
+    rewards: Rewards = None,
+    max_return: MaxReturn = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(help="your name for a column, such as state=s; repeatable"),
@@ -75,14 +93,16 @@ def certify(
     Examples:
       ucfh certify shop.csv --epsilon 0.2 --policy shop-policy.csv
       ucfh certify shop.csv --states door,browsing,paid,left --horizon 4 --json
+      ucfh certify exam.csv --rewards 0,100 --max-return 100 --stages 9
       ucfh certify tutoring.csv --problem tutoring
     """
     from ucfh import policies
     from ucfh._support.files import check_outputs
-    from ucfh.certificate import certificate_of
+    from ucfh.certificate import certificate_of_log
     from ucfh.logs.reading import read_log
     from ucfh.problems import make
 
+    parts = read_stages(stages)
     inputs = [path for path in (log, problem) if path is not None]
     check_outputs([(policy, policies.ENDINGS)], inputs, force)
     told = None
@@ -98,25 +118,34 @@ def certify(
             states=_names("--states", states),
             actions=_names("--actions", actions),
             horizon=horizon,
-            stage_dependent=stage_dependent,
+            stage_dependent=stage_dependent or parts is True,
+            stages=() if parts is True else parts or (),
+            rewards=read_range(rewards),
+            max_return=max_return,
             encoding=encoding,
             strict=strict,
             accept_losses=accept_losses,
             progress=partial(bar.show, f"reading {log}"),
         )
-    known = certificate_of(
-        found.counts, found.problem, delta, epsilon, found.episodes, found.assumptions
-    )
+    known = certificate_of_log(found, delta, epsilon)
     more = more_episodes(known)
     if json:
         print_json(summary(log, found, known, more))
     else:
         print_certificate(log, found, known, more)
     if policy is not None:
-        policies.write_policy(known.policy, found.problem, policy, force)
+        policies.write_named(_named(found, known), policy, force)
         if not json:
             print_lines({"policy": policy})
     raise typer.Exit(0 if known.certified else NOT_CERTIFIED)
+
+
+def _named(found: Log, known: Certificate) -> list[list[tuple[str | int, str | int]]]:
+    """For each step, each state's name and action."""
+    return [
+        [(found.states.label(s), found.actions.label(a)) for s, a in enumerate(line)]
+        for line in known.policy.tolist()
+    ]
 
 
 def _columns(given: list[str]) -> dict[str, str]:
@@ -174,21 +203,30 @@ def summary(log: str, found: Log, known: Certificate, more: float | None) -> dic
         **known.as_dict(),
         "certified": known.certified,
         "more_episodes": more,
-        "states": found.problem.states,
-        "actions": found.problem.actions,
-        "horizon": found.problem.horizon,
+        "states": found.states.count,
+        "actions": found.actions.count,
+        "horizon": found.horizon,
+        "rewards": [found.units.low, found.units.high],
+        "max_return": found.max_return,
         "faults": [str(fault) for fault in found.faults],
         "version": __version__,
     }
 
 
+def _stages(found: Log) -> str:
+    """What rows are counted apart by: "step", "stage" or nothing."""
+    if found.shown is None:
+        return "step" * (found.problem.table.stages > 1)
+    return {1: "", found.horizon: "step"}.get(found.shown.experience.P, "stage")
+
+
 def print_certificate(log: str, found: Log, known: Certificate, more: float | None) -> None:
     """A certificate for a person."""
-    problem = found.problem
     lines = {
         "log": f"{log}: {found.episodes} episodes, {found.counted} of {found.rows} rows counted",
-        "problem": f"{problem.states} states, {problem.actions} actions, {problem.horizon} steps",
-        **certificate_lines(known, problem),
+        "problem": f"{found.states.count} states{'' if found.closed else ' shown'}, "
+        f"{found.actions.count} actions, {found.horizon} steps",
+        **certificate_lines(known, found.states, found.actions, _stages(found)),
     }
     if not known.certified:
         lines["more"] = (

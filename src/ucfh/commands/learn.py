@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from ucfh._support.defaults import DELTA
-from ucfh._support.files import labels_of
-from ucfh.commands.options import AcceptLosses, AsJson, Delta, Encoding, Epsilon, Force, ProblemName
-from ucfh.commands.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
+from ucfh.commands.options import (
+    AcceptLosses,
+    AsJson,
+    Delta,
+    Encoding,
+    Epsilon,
+    Force,
+    MaxReturn,
+    ProblemName,
+    Rewards,
+    Stages,
+)
+from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
 from ucfh.commands.progress import Bar
+from ucfh.commands.run_printing import CERTIFIED, PRINTED, method_of, print_summary, summary
 from ucfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
     from ucfh.problem import MDP
     from ucfh.simulation.run import Run
 
-CERTIFIED, PRINTED = "certified-ucfh", "ucfh"
 MANY = 10**9
 """Episodes that a learner is told of which wants to know how many there will be."""
 
@@ -59,7 +68,10 @@ def learn(
     ] = None,
     unknown: Annotated[
         list[str] | None,
-        typer.Option(help="hide from the learner: rewards, successors or initial; repeatable"),
+        typer.Option(
+            help="hide from the learner: rewards, successors or initial; repeatable; all: tell it "
+            "nothing, not even which states there are"
+        ),
     ] = None,
     episodes: Annotated[
         int | None,
@@ -73,8 +85,19 @@ def learn(
             help="simulate every single step: slower, same distribution",
         ),
     ] = False,
+    rewards: Rewards = None,
+    max_return: MaxReturn = None,
+    stages: Stages = None,
+    masks: Annotated[
+        bool,
+        typer.Option("--masks", help='env: only actions of info["action_mask"] are possible'),
+    ] = False,
     log: Annotated[
-        str | None, typer.Option(help="start with the counts of a log: .csv, .jsonl or .parquet")
+        str | None,
+        typer.Option(
+            help="start with the counts of a log: .csv, .jsonl or .parquet; with env: write every "
+            "step to this .csv"
+        ),
     ] = None,
     encoding: Encoding = None,
     accept_losses: AcceptLosses = False,
@@ -91,12 +114,13 @@ def learn(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Learn a problem until the policy is certified.
+    """Learn a problem or an environment until the policy is certified.
 
-    It is then within epsilon of optimal, with probability 1 - delta. The learner never sees the
-    transition probabilities. With --paper it is Algorithm 1 as printed:
-    its mistakes are counted exactly until its policy can never change again, even if that takes
-    1e15 episodes. Ctrl-C keeps what was run.
+    The policy is then within epsilon of optimal, with probability 1 - delta. The learner never
+    sees the transition probabilities. With --paper it is Algorithm 1 as printed: its mistakes are
+    counted exactly until its policy can never change again, even if that takes 1e15 episodes.
+    env:NAME is an environment of Gymnasium that is only stepped: nothing about it is listed in
+    advance. Ctrl-C keeps what was run.
 
     \b
     Examples:
@@ -105,7 +129,39 @@ def learn(
       ucfh learn chain:n=8 --variant corrected --confidence kl --json
       ucfh learn calls --unknown rewards --save calls.npz
       ucfh learn riverswim --agent psrl --episodes 5000
+      ucfh learn env:FrozenLake-v1,horizon=20 --max-return 1 --policy lake.csv
+      ucfh learn env:Blackjack-v1,horizon=5 --rewards=-1,1 --episodes 50000 --epsilon 1
     """
+    if problem.startswith("env:") or "all" in (unknown or []):
+        from ucfh.commands.learn_live import Files, Limits, learn_live
+
+        others = {
+            "--agent": agent != CERTIFIED,
+            "--paper": paper,
+            "--variant": variant is not None,
+            "--confidence": confidence is not None,
+            "--schedule": schedule is not None,
+            "--step": step,
+            "--encoding": encoding is not None,
+            "--accept-losses": accept_losses,
+            "--unknown": (unknown or ["all"]) != ["all"],
+        }
+
+        learn_live(
+            problem,
+            epsilon,
+            delta,
+            Limits(episodes, seed, rewards, max_return, stages, masks),
+            Files(log, plot, policy, save, resume, force),
+            json,
+            [option for option, given in others.items() if given],
+        )
+        return
+    for option, given in (("--rewards", rewards), ("--max-return", max_return)):
+        if given is not None:
+            raise InputError(f"{option} is about env:NAME and --unknown all: leave it out")
+    if stages is not None or masks:
+        raise InputError("--stages and --masks are about env:NAME: leave them out")
     from ucfh import policies
     from ucfh._support import canvas
     from ucfh._support.files import check_outputs
@@ -152,7 +208,7 @@ def learn(
     else:
         print_summary(problem, mdp, learner, hidden, run)
     # told first, so that a full disk costs no more than the files
-    title = f"{problem}: {learner.name}, {_method(learner)}"
+    title = f"{problem}: {learner.name}, {method_of(learner)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
         "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),
@@ -235,140 +291,6 @@ def _begin_with(
         )
     learner.observe(found.counts)
     print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
-
-
-def _method(agent: Agent) -> str:
-    """How a learner learns, in a few words."""
-    if agent.name not in (CERTIFIED, PRINTED):
-        return agent.reference
-    settings = agent.settings()
-    constants, sets = f"{settings['variant']} constants", f"{settings['confidence']} sets"
-    if settings["m"] is not None:
-        constants += f" but for m = {settings['m']:g}"
-    if agent.name == CERTIFIED:
-        with_constants = f" with {constants}" if settings["schedule"] == "paper" else ""
-        return f"{sets}, {settings['schedule']} schedule{with_constants}"
-    return f"{constants}{' (no guarantee)' * (settings['m'] is not None)}, {sets}"
-
-
-def summary(
-    problem: str, mdp: MDP, agent: str, delta: float, seed: int, run: Run
-) -> dict[str, Any]:
-    """A run in a few numbers, for programs."""
-    from ucfh import __version__
-    from ucfh._support.clock import compile_seconds
-
-    mistakes, value = run.mistakes(), mdp.value(run.policy)
-    known = run.certificate
-    return {
-        "problem": problem,
-        "agent": agent,
-        "epsilon": run.epsilon,
-        "delta": delta,
-        "seed": seed,
-        "episodes": run.episodes,
-        "phases": len(run.rows),
-        "mistakes": None if mistakes == inf else mistakes,
-        "bound": run.episode_bound,
-        "updates": run.updates,
-        "update_bound": run.update_bound,
-        "value": value,
-        "optimal": run.optimal,
-        "gap": run.optimal - value,
-        "regret": run.regret,
-        "upper": None if known is None else known.upper,
-        "lower": None if known is None else known.lower,
-        "gap_bound": None if known is None else known.gap,
-        "certified": None if known is None else known.certified,
-        "contradiction": None if known is None else known.contradiction,
-        "missing": None if known is None else [vars(pair) for pair in known.missing],
-        "final": run.final,
-        "interrupted": run.interrupted,
-        "settings": run.about,
-        "seconds": run.seconds,
-        "compile_seconds": compile_seconds(),
-        "version": __version__,
-    }
-
-
-def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
-    """A run for a person."""
-    from ucfh._support.clock import compile_seconds
-
-    mistakes, bound, known = run.mistakes(), run.episode_bound, run.certificate
-    why = (
-        "certified"
-        if known is not None and known.certified
-        else "stopped: the data contradict the assumptions"
-        if known is not None and known.contradiction is not None
-        else "the policy can never change again"
-        if run.final
-        else "interrupted"
-        if run.interrupted
-        else "the limit that was given; the learner is not done"
-    )
-    lines = {
-        "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
-        "learner": f"{agent.settings()['agent']}, {_method(agent)}; epsilon {run.epsilon:g}, "
-        f"delta {agent.delta:g}" + (f"; hidden: {', '.join(hidden)}" if hidden else ""),
-        "episodes": f"{_count(run.episodes)} ({why})",
-    }
-    if known is None:
-        theorem = {"paper": "Theorem 1, as printed,", "corrected": "Theorem 1, corrected,"}
-        whose = theorem.get(agent.settings().get("variant", ""), "its theorem")
-        lines["mistakes"] = f"{mistakes:.4g} episodes were worse than epsilon" + (
-            "" if bound is None else f"; {whose} allows {bound:.3g}"
-        )
-        if agent.name == PRINTED:
-            lines["updates"] = f"{run.updates} updates of the model" + (
-                "" if run.update_bound is None else f"; U_max is {run.update_bound:.4g}"
-            )
-        else:
-            lines["policies"] = f"{len(run.rows)} followed, one after the other"
-    else:
-        lines |= certificate_lines(known, mdp.problem)
-    value = mdp.value(run.policy)
-    lines |= {
-        "truth": f"this policy really earns {value:.6g}, the best one {run.optimal:.6g} "
-        f"(loss {max(0.0, run.optimal - value):.3g})",
-        "took": f"{run.seconds:.2f} s, and {compile_seconds():.2f} s to compile or load code",
-    }
-    if mdp.note:
-        lines["note"] = mdp.note
-    print_lines(lines)
-    print("\nExample episode under this policy:")
-    states, actions = labels_of(mdp.problem)
-    course = example_episode(mdp, run.policy)
-    width = max([5, *(len(str(states.label(s))) for _, s, _ in course)])
-    print(f"{'step':>12}  {'state':<{width}}  action")
-    for t, s, a in course:
-        if len(course) > 20 and t == 10:
-            print(f"{'...':>12}")
-        if len(course) <= 20 or t < 10 or t >= len(course) - 10:
-            print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
-    print()
-
-
-def _count(episodes: int) -> str:
-    """A number of episodes: all digits while they are few."""
-    return str(episodes) if episodes < 1e6 else f"{episodes:.4g}"
-
-
-def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
-    """(t, s, a) of one episode, always the same one; policy (H, S)."""
-    import numpy as np
-
-    table, rng = mdp.table, np.random.default_rng(0)
-    rows = table.rows_of(policy, mdp.horizon)
-    s = int(rng.choice(mdp.states, p=mdp.initial))
-    course = []
-    for t in range(mdp.horizon):
-        if s in mdp.problem.terminal:
-            break
-        course.append((t, s, int(policy[t, s])))
-        at = table.entries_of(int(rows[t, s]))
-        s = int(rng.choice(table.indices[at], p=mdp.p[at]))
-    return course
 
 
 def _report(bar: Bar, agent: Agent, most: int | None, method: str, run: Run) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ucfh.errors import InputError
+
 ProblemName = Annotated[
     str,
     typer.Argument(
@@ -30,3 +32,48 @@ AcceptLosses = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]
+Rewards = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW,HIGH",
+        help="least and largest reward of a step that are possible; default: 0,1 (write "
+        "--rewards=-1,1 if the first is negative)",
+    ),
+]
+MaxReturn = Annotated[
+    float | None,
+    typer.Option(
+        help="largest sum of an episode's rewards, if you know it: fewer episodes are needed then"
+    ),
+]
+Stages = Annotated[
+    str | None,
+    typer.Option(
+        metavar="T,...",
+        help="steps, counted from 0, from which on rewards or transitions may be others (an exam "
+        "at the end); every: they may be others at every step",
+    ),
+]
+
+
+def read_range(text: str | None) -> tuple[float, float]:
+    """The range of rewards in a text such as -1,1."""
+    if text is None:
+        return 0.0, 1.0
+    try:
+        low, high = (float(x) for x in text.split(","))
+    except ValueError:
+        raise InputError(f"--rewards {text} must be two numbers, such as 0,1") from None
+    return low, high
+
+
+def read_stages(text: str | None) -> list[int] | bool:
+    """The first steps of stages in a text such as 9, or True for every."""
+    if text is None or text == "every":
+        return text is not None
+    try:
+        return [int(x) for x in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--stages {text} must be steps, such as 9 or 5,9, or the word every"
+        ) from None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ucfh._support.files import Labels
     from ucfh.certificate import Certificate
-    from ucfh.problem import Problem
 
 NOT_CERTIFIED = 3
 """The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
@@ -48,10 +48,13 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
     Console(highlight=False, markup=False).print(table)
 
 
-def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
-    """A certificate for a person: what is known, how surely, and what is missing."""
-    from ucfh._support.files import labels_of
+def certificate_lines(
+    known: Certificate, states: Labels, actions: Labels, staged: str
+) -> dict[str, str]:
+    """A certificate for a person: what is known, how surely, and what is missing.
 
+    ``staged``: what the stages of rows are called, "step" or "stage"; "" if there is only one.
+    """
     if known.contradiction is not None:
         return {"refuted": known.contradiction}
     near = "optimal" if known.gap < ROUNDING else f"within {_up_to_digits(known.gap)} of optimal"
@@ -61,10 +64,9 @@ def certificate_lines(known: Certificate, problem: Problem) -> dict[str, str]:
         "": f"It is {near} ({100 * (1 - known.delta):.4g} % confidence).",
     }
     if not known.certified and known.missing:
-        states, actions = labels_of(problem)
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"
-            + (f" at step {x.stage + 1}" if problem.table.stages > 1 else "")
+            + (f" at {staged} {x.stage + 1}" if staged else "")
             + f" ({x.visits} visits, {x.share:.0%})"
             if x.state >= 0
             else f"where episodes start ({x.visits} seen, {x.share:.0%})"

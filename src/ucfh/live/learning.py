@@ -11,9 +11,10 @@ ends the loop: Ctrl-C, a limit, or a fault of the environment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 from time import perf_counter
 from typing import Any, SupportsIndex
 
@@ -171,7 +172,9 @@ def learn(
     encode: Callable[[Any], Hashable] | None = None,
     masks: bool = False,
     stages: Sequence[int] | bool = (),
+    settings: Mapping[str, Any] | None = None,
     store: AnyPath | None = None,
+    resume: AnyPath | None = None,
     log: AnyPath | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -196,7 +199,9 @@ def learn(
         masks: whether ``info["action_mask"]`` says which actions a state has.
         stages: the steps, counted from 0, from which on rewards or transitions may be others (an
             exam at the end); True: they may be others at every step.
+        settings: other arguments that ``gymnasium.make`` takes, if env is an id.
         store: a .npz file to keep what is learned in; if it exists, learning continues from it.
+        resume: a .npz file to continue from, which is left as it is.
         log: a .csv file to which every step is written, as `ucfh.read_log` reads it.
         force: whether to overwrite ``log``.
         progress: called with the `Learned` so far after each planning.
@@ -212,7 +217,7 @@ def learn(
     """
     check_type("progress", progress, Callable | None, "a function, or None")
     units = RewardRange.check(rewards)
-    world = _open(env, horizon, units, seed, encode, masks)
+    world = _open(env, horizon, settings, units, seed, encode, masks)
     try:
         H = world.horizon
         learner = OpenUCFH(
@@ -226,8 +231,11 @@ def learn(
         )
         out = Learned(world, learner, units, float(epsilon), max_return)
         most = None if episodes is None else check_count("episodes", episodes)
-        resumed = store is not None and load(store, learner, world, out.about())
-        with LogFile(log, world, units, force, resumed) as written:
+        kept = store if store is not None and Path(store).exists() else None
+        old = kept if resume is None else resume
+        if old is not None:
+            load(old, learner, world, out.about())
+        with LogFile(log, world, units, force, old is not None) as written:
             fault = _run(out, most, written, progress)
         if store is not None:
             out.save(store, force=True)
@@ -241,6 +249,7 @@ def learn(
 def _open(
     env: Any,
     horizon: int | None,
+    settings: Mapping[str, Any] | None,
     units: RewardRange,
     seed: SupportsIndex | None,
     encode: Callable[[Any], Hashable] | None,
@@ -248,10 +257,12 @@ def _open(
 ) -> SteppedWorld:
     """The world to learn from."""
     if not isinstance(env, MDP):
-        return Environment(env, horizon, units=units, encode=encode, masks=masks, seed=seed)
+        return Environment(
+            env, horizon, settings=settings, units=units, encode=encode, masks=masks, seed=seed
+        )
     if horizon not in (None, env.horizon):
         raise InputError(f"the MDP has a horizon of {env.horizon}: leave horizon out")
-    if encode is not None or masks or units != DEFAULT:
+    if encode is not None or masks or settings or units != DEFAULT:
         raise InputError("an MDP has states, actions and rewards in [0, 1]: leave encode, masks "
                          "and rewards out")  # fmt: skip
     return SimulatedWorld(env, check_seed(0 if seed is None else seed))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from ast import literal_eval
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,11 +49,9 @@ def load(
     learner: OpenUCFH,
     world: SteppedWorld,
     about: dict[str, Any],
-) -> bool:
-    """Let a learner and its world continue from a file; False if there is none yet."""
+) -> None:
+    """Let a learner and its world continue from a file."""
     check_ending(path, ENDINGS)
-    if not Path(path).exists():
-        return False
     arrays = read_arrays(path)
     try:
         head = json.loads(str(arrays.pop("head")))
@@ -79,7 +76,6 @@ def load(
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
     world.know(labels, learner.experience)
-    return True
 
 
 def _read(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -93,44 +93,75 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
 
 
 def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
-    """Draw how the bounds approach the true values, and save the figure.
+    """Draw how the bounds of a run approach the true values, and save the figure."""
+    phases = run.phases
+    course = Course(
+        [float(x) for x in phases.first_episode],
+        [float(x) for x in phases.optimistic],
+        [float(x) for x in phases.lower],
+        [float(x) for x in phases.gap_bound],
+    )
+    known = run.certificate
+    certified = known is not None and known.certified
+    plot_bounds(course, run.epsilon, certified, title, path, force, run.optimal)
+
+
+class Course(NamedTuple):
+    """How bounds closed in: after so many episodes, upper, lower and gap, (k,) each."""
+
+    episodes: list[float]
+    upper: list[float]
+    lower: list[float]
+    gap: list[float]
+
+
+def plot_bounds(
+    course: Course,
+    epsilon: float,
+    certified: bool,
+    title: str,
+    path: AnyPath,
+    force: bool = False,
+    optimal: float | None = None,
+) -> None:
+    """Draw how bounds close in, and save the figure.
 
     Above, over the number of episodes: the upper bound on V* and the lower bound on what the
-    policy earns, around V*. Below: how far the policy may be from optimal, until it is
-    epsilon.
+    policy earns, around V*, if that is known. Below: how far the policy may be from optimal, until
+    it is epsilon.
     """
     check_ending(path, ENDINGS)
-    phases = run.phases
-    x = np.maximum(np.array([float(x) for x in phases.first_episode]), 0.7)
+    x = np.maximum(course.episodes, 0.7)
     figure = new_figure(8, 5.6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    above.plot(x, phases.optimistic, color=PROMISE, lw=2, label="no policy earns more")
-    above.plot(x, phases.lower, color=GAP, lw=2, label="this policy earns at least this")
-    above.fill_between(x, phases.lower, phases.optimistic, color=LIMIT, alpha=0.1, lw=0)
-    above.axhline(run.optimal, color=LIMIT, ls="--", lw=1)
-    above.annotate(
-        f"the best policy earns {run.optimal:.3g} (the learner does not know)",
-        (0.01, run.optimal),
-        xycoords=("axes fraction", "data"),
-        va="bottom",
-        color=LIMIT,
-    )
+    above.plot(x, course.upper, color=PROMISE, lw=2, label="no policy earns more")
+    above.plot(x, course.lower, color=GAP, lw=2, label="this policy earns at least this")
+    above.fill_between(x, course.lower, course.upper, color=LIMIT, alpha=0.1, lw=0)
+    if optimal is not None:
+        above.axhline(optimal, color=LIMIT, ls="--", lw=1)
+        above.annotate(
+            f"the best policy earns {optimal:.3g} (the learner does not know)",
+            (0.01, optimal),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            color=LIMIT,
+        )
     above.set_ylabel("reward per episode")
     above.set_title(fill(title, 70), parse_math=False)
-    below.plot(x, phases.gap_bound, color="black", lw=2, label="at most this far from optimal")
-    below.axhline(run.epsilon, color=LIMIT, ls="--", lw=1)
+    below.plot(x, course.gap, color="black", lw=2, label="at most this far from optimal")
+    below.axhline(epsilon, color=LIMIT, ls="--", lw=1)
     below.annotate(
-        f"epsilon = {run.epsilon:g}",
-        (0.01, run.epsilon),
+        f"epsilon = {epsilon:g}",
+        (0.01, epsilon),
         xycoords=("axes fraction", "data"),
         va="bottom",
         color=LIMIT,
     )
-    if run.certificate is not None and run.certificate.certified:
+    if certified:
         for axes in (above, below):
             axes.axvline(x[-1], color=LIMIT, ls=":", lw=1.5)
         below.annotate(
-            f"certified after {run.episodes} episodes ",
+            f"certified after {course.episodes[-1]:.0f} episodes ",
             (x[-1], 0.92),
             xycoords=("data", "axes fraction"),
             ha="right",
