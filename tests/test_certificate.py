@@ -72,10 +72,6 @@ def test_too_little_data_says_so() -> None:
 @given(cases(honest=True, visits=(0, 2, 20, 500)))
 def test_any_counts_give_a_consistent_certificate(case: Case) -> None:
     """With delta = 1e-9 a bound that does not hold would be a fault."""
-    if case.problem.rewards is None:
-        table = case.problem.table
-        r = np.broadcast_to(case.mean_rewards, (table.stages, table.pairs)).ravel()
-        case.counts.rewards[:-1] = r * case.counts.visits[:-1]
     found = certify(case.counts, case.problem, delta=1e-9, epsilon=0.3)
     mdp, H = case.mdp, case.problem.horizon
     value, optimum, tiny = mdp.value(found.policy), mdp.at_start(mdp.optimal().values), 1e-12 * H
@@ -112,7 +108,7 @@ def test_the_better_of_two_policies_is_certified() -> None:
         found = certify(case.counts, case.problem, delta=0.1)
         best = Best(case.problem, 0.1, ("scores",))
         b = best.bounds(case.counts)
-        _, robust = best.robust(case.counts)
+        _, robust = best.robust()
         assert found.gap <= min(b.upper - robust, b.difference) + 1e-12
 
 
@@ -208,7 +204,7 @@ def coin(**changes: Any) -> Counts:
     counts = Counts.zero(COIN)
     counts.visits[:] = [100, 100]
     counts.successors[:] = [100, 100]
-    counts.rewards[0] = 50.0
+    counts.rewards[0], counts.least[0], counts.most[0] = 50.0, 0.5, 0.5
     for name, value in changes.items():
         setattr(counts, name, value)
     return counts
@@ -220,7 +216,8 @@ COIN = Problem(1, 1, 1)
 def test_right_counts_are_taken() -> None:
     known = certify(coin(), COIN)
     assert known.lower < 0.5 < known.upper
-    certify(coin(rewards=np.array([100 * (1 + 1e-15), 0.0])), COIN)
+    known = certify(coin(rewards=np.array([100 * (1 + 1e-15), 0.0]), most=np.ones(2)), COIN)
+    assert known.upper == 1
 
 
 @pytest.mark.parametrize(
@@ -231,6 +228,13 @@ def test_right_counts_are_taken() -> None:
         ({"rewards": np.array([np.nan, 0])}, r"its rewards sum to nan"),
         ({"rewards": np.array([100.1, 0])}, r"its rewards sum to 100.1"),
         ({"rewards": np.zeros(3)}, "the counts have 3 rewards, and this problem has 2"),
+        ({"least": np.ones(1)}, "the counts have 1 least, and this problem has 2"),
+        ({"rewards": np.array([51.0, 0])}, "51 in all, are not between their least and most"),
+        ({"least": np.array([0.51, 1])}, "50 in all, are not between their least and most"),
+        ({"most": np.array([0.49, 0])}, "50 in all, are not between their least and most"),
+        ({"most": np.array([1.5, 0])}, "are not between their least and most"),
+        ({"least": np.array([-0.5, 1])}, "are not between their least and most"),
+        ({"least": np.array([np.nan, 1])}, "are not between their least and most"),
         ({"successors": np.array([-100, 100])}, r"a successor was counted -100 times"),
         ({"successors": np.array([99, 100])}, r"counted 99 times, which is not the number of its"),
         ({"successors": np.array([0.5, 100])}, "successors must be whole numbers"),
@@ -246,7 +250,7 @@ def test_counts_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 def test_rewards_after_the_end_cannot_be() -> None:
     problem = Problem(2, 1, 2, terminal=[1])
     counts = Counts.zero(problem)
-    counts.rewards[1] = 1.0
+    counts.rewards[2] = 1.0  # entries 0 and 1 are those of the first state
     with pytest.raises(InputError, match=r"\(s=1, a=0\): .* the task is over there"):
         certify(counts, problem)
 

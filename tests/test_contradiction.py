@@ -17,8 +17,9 @@ from ucfh._kernels.groups import Planned
 from ucfh.agents.beliefs import BINS, ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.certificate import certificate_of, contradiction
+from ucfh.confidence.bounds import Crossing
 from ucfh.confidence.events import possible
-from ucfh.confidence.values import Best, Crossing
+from ucfh.confidence.values import Best
 from ucfh.counts import Counts
 from ucfh.simulation.run import Run
 
@@ -83,14 +84,17 @@ def test_a_small_gap_does_not_outweigh_it() -> None:
 
 def test_it_names_the_state_and_the_step() -> None:
     problem = make("tutoring").problem
-    said = contradiction(problem, Crossing(2, 1, 0.8531, 0.8672), 0.05)
     assert problem.state_names is not None
+    said = contradiction(problem.state_names, Crossing(2, 1, 0.8531, 0.8672), 0.05)
     assert said == (
         "the data contradict the assumptions: one bound says that at most 0.8531 is earned from "
         f"state {problem.state_names[1]!r} at step 3, another that at least 0.8672 is; if all that "
         "is assumed were true, this would happen with probability 0.05 at most"
     )
-    assert " from state" not in str(contradiction(problem, Crossing(0, -1, 0.1, 0.2), 0.05))
+    for names in (problem.state_names, None):
+        assert " from state" not in str(contradiction(names, Crossing(0, -1, 0.1, 0.2), 0.05))
+        assert contradiction(names, None, 0.05) is None
+    assert " from state 1 at step 3" in str(contradiction(None, Crossing(2, 1, 0.1, 0.2), 0.05))
 
 
 def crossed(t: Any, s: int, **values: float) -> Crossing | None:
@@ -129,15 +133,17 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     H = 50
     mdp, counts = nearly_tied(H)
     best = Best(mdp.problem, 0.1)
-    best.budget(counts)
-    policy, lower = best.robust(counts)
+    best.take(counts)
+    taken, lower = best.robust()
+    table = mdp.problem.table
+    policy = table.policy_of(taken)
     assert not policy.any()
     assert lower <= mdp.value(policy) < mdp.at_start(mdp.optimal().values)
-    table = mdp.problem.table
+    pays = mdp.rewards.pair
     kernels: list[Any] = [balls.plan, l1.plan]
     for kernel in kernels:
         out = Planned(np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8))
-        given: Any = (table.arrays, counts.arrays, best.eta_all, best.r_low, None)
+        given: Any = (table.arrays, counts.arrays, best.eta_all, pays, None)
         kernel(*given, -1.0, balls.TIE * H, out)
         assert out.V[0, 0] <= mdp.value(out.policy)
         kernel(*given, 1.0, balls.TIE * H, out)
@@ -166,7 +172,8 @@ def test_sums_are_rounded_outward(H: int) -> None:
 def test_scores_are_never_rounded_up() -> None:
     """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):
-        beliefs = ValueBeliefs(make("chain:n=3").problem, epsilon, 0.1)
+        problem = make("chain:n=3").problem
+        beliefs = ValueBeliefs(Best(problem, 0.1), epsilon, Counts.zero(problem))
         x = np.arange(1, 4000) * (epsilon / BINS)
         x = np.concatenate([x, np.nextafter(x, 0), np.nextafter(x, 9)])
         for score in x:

@@ -34,7 +34,8 @@ from ucfh.problem import as_problem, check_mdp
 MDP3 = make("chain:n=3")
 FIVE: Any = 5
 LETTER: Any = "a"
-OTHER = Counts.zero(make("chain:n=4").problem)
+LESS = MDP3.problem.hiding("rewards")
+OTHER = Counts.zero(make("chain:n=4").problem.hiding("rewards"))
 
 
 def learner() -> UCFH:
@@ -174,17 +175,22 @@ def test_optimism_of_a_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("certified", [False, True])
-@pytest.mark.parametrize("name", ["visits", "successors", "rewards"])
-def test_a_learner_refuses_counts_of_another_problem(certified: bool, name: str) -> None:
-    agent = CertifiedUCFH(MDP3.problem, 0.5, 0.1) if certified else learner()
+@pytest.mark.parametrize("problem", [MDP3.problem, LESS], ids=["told", "rewards unknown"])
+@pytest.mark.parametrize("name", ["visits", "successors", "rewards", "least", "most"])
+def test_a_learner_refuses_counts_of_another_problem(
+    certified: bool, name: str, problem: Problem
+) -> None:
+    """Also such that hold rewards where they are told."""
+    agent = CertifiedUCFH(problem, 0.5, 0.1) if certified else UCFH(problem, 0.5, 0.1)
     before = agent.state()
-    seen = Counts.zero(MDP3.problem)
+    seen = Counts.zero(problem)
     seen.scores = np.ones(1)
     setattr(seen, name, getattr(OTHER, name))
-    wrong, right = (len(getattr(x, name)) for x in (OTHER, Counts.zero(MDP3.problem)))
+    wrong, right = (len(getattr(x, name)) for x in (OTHER, Counts.zero(problem)))
+    assert wrong != right
     assert fault(agent.observe, seen) == (
         f"the counts have {wrong} {name}, and this problem has {right}: pass the problem they "
-        "belong to"
+        "belong to" + " (rewards are those of each successor)" * (name == "rewards")
     )
     for odd in (None, 5, np.zeros(3)):
         assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the learner's problem")
@@ -192,17 +198,22 @@ def test_a_learner_refuses_counts_of_another_problem(certified: bool, name: str)
 
 
 def test_counts_may_be_lists() -> None:
-    problem = Problem(1, 1, 1, rewards=[[0.5]])
+    problem, less = Problem(1, 1, 1, rewards=[[0.5]]), Problem(1, 1, 1)
     listed: Any = ([1, 1], [1, 1], [0, 0])
-    exact = Counts(*(np.array(x) for x in listed))
-    assert certify(Counts(*listed), problem).upper == certify(exact, problem).upper
+    for counted, of in ((listed[:2], problem), (listed, less), ([*listed, [0, 0], [0, 0]], less)):
+        exact = Counts(*(np.array(x) for x in counted))
+        assert certify(Counts(*counted), of).upper == certify(exact, of).upper
     ragged: Any = ([[1], [1, 1]], *listed[1:])
     assert fault(Counts, *ragged) == "visits must be an array: its lines differ in length"
     assert (
         fault(Counts, *listed[:2], ["a", "b"])
         == "rewards must be an array of numbers, its lines of one length"
     )
-    texts: Any = (["a", "b"], *listed[1:])
+    for k, name in ((3, "least"), (4, "most")):
+        wrong = [*listed, None, None]
+        wrong[k] = ["a", "b"]
+        assert fault(Counts, *wrong).startswith(f"{name} must be an array of numbers")
+    texts: Any = (["a", "b"], listed[1])
     assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be whole")
     assert "its lines differ" in fault(lambda: certify([[[1], [1, 2]]], problem))
 

@@ -212,13 +212,13 @@ class Experience:
         """Copies of the arrays by name, to be stored."""
         out = {name: getattr(self, name).copy() for name in ARRAYS}
         have = np.array([self.available(s) for s in range(self.states)])
-        return {**out, "found": np.array([self.found, self.started_new]), "available": have}
+        return {**out, "discoveries": np.array([self.found, self.started_new]), "available": have}
 
     def restore(self, arrays: dict[str, Ints | Floats]) -> None:
         """Restore what `state` returned."""
         for name in ARRAYS:
             setattr(self, name, arrays[name].copy())
-        self.found, self.started_new = (int(x) for x in arrays["found"])
+        self.found, self.started_new = (int(x) for x in arrays["discoveries"])
         have = arrays["available"].astype(bool)
         self._available = [None if mask.all() else mask for mask in have]
         self._pairs = None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ucfh import make
 from ucfh.agents.beliefs import FEW_LEAVE, GOOD_ENOUGH, TYPICAL_REGRET, ValueBeliefs
-from ucfh.confidence.values import SHARES, Best, Bounds
+from ucfh.confidence.bounds import Bounds
+from ucfh.confidence.values import SHARES, Best
 from ucfh.counts import Counts
 from ucfh.problem import Problem
 
@@ -23,22 +24,23 @@ CHOICES = ("scores", "difference", "freeze")
 class Silent(Best):
     """It blames nothing but the route."""
 
-    def blame(self, counts: Counts, b: Bounds, by_difference: bool) -> Any:  # noqa: ARG002
+    def blame(self, b: Bounds, by_difference: bool) -> Any:  # noqa: ARG002
         """Which one it is asked for."""
         return np.array([float(by_difference)])
+
+    def explore(self, blame: Any) -> Any:
+        """The same."""
+        return blame.astype(np.int64)
 
 
 class Chooser(ValueBeliefs):
     """It only says what it would do: `CHOICES`, as a number."""
 
     def __init__(self, number: int = 0, without: tuple[str, ...] = ()) -> None:
-        super().__init__(PROBLEM, EPSILON, DELTA, without)
-        self.best, self.number = Silent(PROBLEM, DELTA, without), number
+        super().__init__(Silent(PROBLEM, DELTA, without), EPSILON, Counts.zero(PROBLEM))
+        self.number = number
 
-    def _explore(self, n: Counts, blame: Any) -> Any:  # noqa: ARG002
-        return blame.astype(np.int64)
-
-    def _freeze(self, n: Counts, b: Bounds, margin: float) -> Any:  # noqa: ARG002
+    def _freeze(self, b: Bounds, margin: float) -> Any:  # noqa: ARG002
         return np.array([2])
 
     def choice(self, episodes: int, known: dict[str, float]) -> str:
@@ -46,7 +48,8 @@ class Chooser(ValueBeliefs):
         b = bounds(**known)
         n = Counts.zero(PROBLEM)
         n.visits[-1] = episodes
-        return CHOICES[int(self._choose(n, b)[0])]
+        self.best.take(n)
+        return CHOICES[int(self._choose(b)[0])]
 
 
 def bounds(**known: Any) -> Bounds:
@@ -56,9 +59,8 @@ def bounds(**known: Any) -> Bounds:
 
 def tail(episodes: int, number: int, known: dict[str, float]) -> float:
     """2 Var ln(.../delta), which divided by x^2 is how many scores a margin x takes."""
-    told = sum(SHARES[part] for part in SHARES if part != "rewards")
     j = max(1, number)
-    price = log(j * (j + 1) / (DELTA * SHARES["scores"] / told))
+    price = log(j * (j + 1) / (DELTA * SHARES["scores"] / sum(SHARES.values())))
     variance = max(0.0, known["second"] - known["estimate"] ** 2)
     return 2 * (variance + known["upper"] ** 2 / episodes) * (price + TYPICAL_REGRET)
 
@@ -131,58 +133,67 @@ def test_without_scores_there_is_one_route() -> None:
 def test_undirected_it_follows_the_upper_bound() -> None:
     up = np.arange(8).reshape(4, 2)
     b = bounds(estimate=1.0, upper=3.0, second=1.0, difference=np.inf, up=up)
-    learner = ValueBeliefs(PROBLEM, EPSILON, DELTA, ("directed",))
-    assert learner._choose(Counts.zero(PROBLEM), b) is up
+    learner = ValueBeliefs(Best(PROBLEM, DELTA, ("directed",)), EPSILON, Counts.zero(PROBLEM))
+    assert learner._choose(b) is up
+
+
+def test_while_nothing_is_known_it_follows_the_upper_bound() -> None:
+    up = np.arange(8).reshape(4, 2)
+    b = bounds(estimate=1.0, upper=4.0, second=1.0, difference=np.inf, up=up)
+    assert Chooser()._choose(b) is up
 
 
 CHAIN = make("chain:n=3,horizon=3")
 
 
-def exact() -> tuple[ValueBeliefs, Counts, Bounds]:
+def exact() -> tuple[ValueBeliefs, Bounds]:
     """A learner that has seen everything as often as it should be seen."""
-    learner, n = ValueBeliefs(CHAIN.problem, EPSILON, DELTA), Counts.zero(CHAIN.problem)
+    n = Counts.zero(CHAIN.problem)
+    learner = ValueBeliefs(Best(CHAIN.problem, DELTA), EPSILON, n)
     n.successors[:] = np.round(1000 * CHAIN.p)
     n.visits[:] = 1000
-    return learner, n, learner.best.bounds(n)
+    return learner, learner.best.bounds(n)
 
 
 def test_a_policy_stays_frozen_while_it_seems_good_enough() -> None:
-    learner, n, b = exact()
+    learner, b = exact()
     margin = 0.3
-    np.testing.assert_array_equal(learner._freeze(n, b, margin), b.greedy)
+    np.testing.assert_array_equal(learner._freeze(b, margin), b.greedy)
     assert (learner.number, learner.scores) == (1, {})
     learner.score(np.ones(3))
     kept = dict(learner.scores)
-    assert learner._freeze(n, b, margin) is learner.frozen
+    assert learner._freeze(b, margin) is learner.frozen
     assert (learner.number, learner.scores) == (1, kept)
 
     worse = CHAIN.table.rows_of(np.zeros((3, 3), int), 3)
     loss = CHAIN.at_start(CHAIN.optimal().values) - CHAIN.value(np.zeros((3, 3), int))
     learner.frozen = worse
-    assert learner._freeze(n, b, (loss + 1e-9) / GOOD_ENOUGH) is worse
+    assert learner._freeze(b, (loss + 1e-9) / GOOD_ENOUGH) is worse
     assert (learner.number, learner.scores) == (1, kept)
-    np.testing.assert_array_equal(learner._freeze(n, b, (loss - 1e-9) / GOOD_ENOUGH), b.greedy)
+    np.testing.assert_array_equal(learner._freeze(b, (loss - 1e-9) / GOOD_ENOUGH), b.greedy)
     assert learner.frozen is not b.greedy  # which the next bounds may write over
     assert (learner.number, learner.scores) == (2, {})
 
 
 def test_episodes_are_scored_if_leaving_costs_little() -> None:
     """Those that leave at once lose what is not known to be earned; others nothing."""
-    learner, n, b = exact()
-    learner._decide_on_scoring(n, b.greedy)
+    learner, b = exact()
+    learner.following = b.greedy
+    learner._decide_on_scoring()
     assert learner.watch is None  # nothing is frozen
     learner.frozen = b.greedy.copy()
-    learner._decide_on_scoring(n, b.greedy)
+    learner._decide_on_scoring()
     assert learner.watch is not None
     np.testing.assert_array_equal(learner.watch.rows, learner.frozen)
-    leaving = learner.best.lower_values(n, learner.frozen)
+    leaving = learner.best.lower_values(learner.frozen)
     np.testing.assert_array_equal(learner.watch.leaving, leaving)
 
     other = b.greedy.copy()
     other[0, 0] = 1 - other[0, 0]  # rows 0 and 1 are those of the state where all begins
     loss = float(CHAIN.optimal().values[0, 0] - leaving[0, 0])
     assert loss > 0
+    learner.following = other
     for factor, scored in ((1 + 1e-6, True), (1 - 1e-6, False)):
         learner.epsilon = factor * loss / FEW_LEAVE
-        learner._decide_on_scoring(n, other)
+        learner._decide_on_scoring()
         assert (learner.watch is not None) == scored

@@ -15,8 +15,8 @@ from oracles import reference as ref
 from ucfh import MDP, UCFH, Run, make, simulate
 from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
+from ucfh.confidence.bounds import IDEAS
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.values import IDEAS
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.simulation.world import Stretch, World

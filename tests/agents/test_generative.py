@@ -115,8 +115,13 @@ def test_samples_are_exact() -> None:
             off = (counted - n * law)[law > 0]
             assert (off**2 / (n * law[law > 0])).sum() <= chi2.isf(UNLIKELY, 2)
             mean = mdp.rewards.pair[0, row]
-            noise = abs(seen.rewards[row] - n * mean) / np.sqrt(n * mean * (1 - mean))
+            at = told.table.entries_of(row)
+            noise = abs(seen.rewards[at].sum() - n * mean) / np.sqrt(n * mean * (1 - mean))
             assert noise <= 6
+            # each of them 0 or 1, and both came
+            assert (seen.rewards[at] <= counted).all()
+            assert (seen.least[at] == (counted == 0)).all()
+            assert (seen.most[at] == (counted > 0)).all()
 
 
 def slow_phased(mdp: MDP, agent: Generative) -> float:

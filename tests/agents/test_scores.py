@@ -10,6 +10,7 @@ import pytest
 from helpers.certified_learners import CHAIN, WORLDS, small, watched
 from ucfh import MDP
 from ucfh.agents.beliefs import BINS, ValueBeliefs
+from ucfh.confidence.values import Best
 from ucfh.counts import NEVER, Counts, Limits, Watch
 from ucfh.simulation.world import Stretch, World
 
@@ -87,7 +88,7 @@ def test_scores_stop_with_the_episodes() -> None:
 
 
 def test_scores_are_rounded_down() -> None:
-    beliefs = ValueBeliefs(CHAIN.problem, 0.5, 0.1)
+    beliefs = ValueBeliefs(Best(CHAIN.problem, 0.1), 0.5, Counts.zero(CHAIN.problem))
     x = np.random.default_rng(0).random(1000) * 3
     beliefs.score(x)
     beliefs.score(x[:10])

@@ -44,14 +44,18 @@ def test_too_little_data_is_said_honestly(
     code, out, _ = run(capsys, "certify", str(path))
     assert code == 3
     assert "This policy earns at least " in out
-    assert "there are no states besides the 2 that the log shows" in out
+    assert "2 states shown" in out
+    assert "no states besides" not in out
+    assert "there are no actions besides the 2 that the log shows" in out
     code, out, _ = run(capsys, "certify", str(path), "--states", "a,b,c", "--json")
     assert code == 3
     known = json.loads(out)
     assert known["states"] == 3
     assert 1.9 < known["upper"] <= 2
     assert 0 <= known["lower"] < 0.1
-    assert not any("no states besides" in sentence for sentence in known["assumed"])
+    assert "there are no states besides the 3 that were declared" in known["assumed"]
+    # both actions of a matter, and at most one was tried there
+    assert {(x["state"], x["action"]) for x in known["missing"]} >= {(0, 1)}
 
 
 def test_faults_are_told_and_strict_fails(
@@ -87,6 +91,9 @@ def test_a_gap_of_rounding_is_none(capsys: pytest.CaptureFixture[str], tmp_path:
     """With one action nothing can be better, and nobody wants to read of 1e-14."""
     path = tmp_path / "one.csv"
     path.write_text("episode,t,state,action,reward,next_state\n1,0,a,go,0,a\n2,0,a,go,1,a\n")
-    code, out, _ = run(capsys, "certify", str(path))
+    code, out, _ = run(capsys, "certify", str(path), "--states", "a")
     assert code == 0
     assert "It is optimal (90 % confidence).\n" in out
+    code, out, _ = run(capsys, "certify", str(path))
+    assert code == 3  # there may be other states, in which the episode may begin
+    assert "It is optimal" not in out

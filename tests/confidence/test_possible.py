@@ -31,7 +31,7 @@ def problems(draw: st.DrawFn) -> Problem:
         S,
         A,
         H,
-        rewards=draw(st.sampled_from([None, np.ones((1, S, A, S))])),
+        rewards=draw(st.sampled_from([None, np.ones((S, A)), np.ones((1, S, A, S))])),
         successors=mask,
         initial=draw(st.sampled_from([None, 0])),
         terminal=draw(st.sampled_from([(), (0,)])),
@@ -62,17 +62,22 @@ def test_possible_is_what_a_walk_finds(problem: Problem) -> None:
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
 def test_events_are_counted_one_by_one(problem: Problem) -> None:
+    """Where rewards are not told all rows that pay count; else the last step only if it pays."""
     table, above, below = problem.table, 0, 0
-    steps = problem.horizon - (problem.rewards is None)
-    for t, now in enumerate(walk(problem)[:steps]):
+    learned = np.isin(table.state, problem.terminal, invert=True) & (problem.rewards is None)
+    paid = problem.rewards is None or problem.rewards.successor is not None
+    for t, now in enumerate(walk(problem)[: problem.horizon - (not paid)]):
         for s in now:
-            rows = range(table.first[s] + t * table.stride, table.first[s + 1] + t * table.stride)
-            uncertain = sum(int(table.lengths[row]) > 1 for row in rows)
+            pairs = range(table.first[s], table.first[s + 1])
+            uncertain = sum(
+                bool(table.lengths[k + t * table.stride] > 1 or learned[k]) for k in pairs
+            )
             above, below = above + (uncertain > 0), below + uncertain
     start = int(problem.initial is None)
-    learned = table.lengths[:-1] > 1
-    expected = (above + start, below + start, int(learned.sum()) + start)
-    assert count_events(problem) == tuple(max(1, n) for n in expected)
+    several, pay = int((table.lengths[:-1] > 1).sum()), int(learned.sum()) * table.stages
+    expected = {"above": above + start, "below": below + start, "all": several + start}
+    expected |= {"outcomes": pay, "rewards": pay}
+    assert count_events(problem) == {part: max(1, n) for part, n in expected.items()}
 
 
 def ring(*lengths: int) -> Any:

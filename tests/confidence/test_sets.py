@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from oracles import certified as oracle
+from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh._kernels import balls
@@ -83,7 +84,7 @@ def test_intervals_of_single_probabilities(case: Case, kind: str, j: int) -> Non
             elif n == 0:
                 assert found == (0, 1)
             elif kind == "kt":
-                beyond = float(oracle.dirichlet_excess((k, n - k)))
+                beyond = float(mixtures.dirichlet_excess((k, n - k)))
                 expected = kl_ends(k / n, n, math.log(1 / share) + beyond)
                 assert found == pytest.approx(expected, abs=1e-9)
                 assert found[0] <= expected[0]
@@ -111,7 +112,7 @@ def test_radii_of_balls(case: Case, kind: str, j: int) -> None:
         expected = {
             "l1": math.sqrt(2 / n * math.log((2**C - 2) * j * (j + 1) / share)),
             "kl-ball": (math.log(1 / share) + (C - 1) * math.log(math.e * (1 + n / (C - 1)))) / n,
-            "kt-ball": (math.log(1 / share) + float(oracle.dirichlet_excess(c))) / n,
+            "kt-ball": (math.log(1 / share) + float(mixtures.dirichlet_excess(c))) / n,
         }
         assert radius[row] == pytest.approx(expected[kind], rel=1e-10)
         assert radius[row] >= expected[kind]
@@ -135,8 +136,9 @@ def test_bounds_of_unknown_rewards(case: Case, kind: str, j: int) -> None:
             continue
         budget = math.log(2 * events * j * (j + 1) / 0.1)
         if kind in ALWAYS:
-            budget = math.log(events / 0.1) + float(oracle.portfolio_regret(n))
-        mean = min(1.0, float(counts.rewards[row]) / n)
+            budget = math.log(events / 0.1) + float(mixtures.portfolio_regret(n))
+        paid = math.fsum(counts.rewards[problem.table.entries_of(row)])
+        mean = min(1.0, paid / n)
         expected = kl_ends(mean, n, budget)
         assert (low, high) == pytest.approx(expected, abs=1e-9)
 
@@ -154,11 +156,19 @@ def reward_bounds(sets: Sets) -> tuple[Any, Any]:
 def slow_value(case: Case, sets: Sets, optimistic: bool) -> float:
     """The best policy's value in the best or worst member of the sets, row by row."""
     problem, counts, sign = case.problem, case.counts, 1 if optimistic else -1
-    nothing = np.zeros(problem.table.rows)
-    r = problem.rewards.pair if problem.rewards is not None else None
-    if r is None:
-        r = reward_bounds(sets)[optimistic].reshape(-1, problem.table.pairs)
-    belief = oracle.Belief(problem, counts, nothing, nothing, nothing, r, r, r)
+    belief = oracle.Belief(problem, counts, *[np.zeros(problem.table.rows)] * 6)
+
+    def pays(t: int, row: oracle.Row) -> float:
+        """What the row pays, whatever follows: as told, or at most or at least."""
+        if problem.rewards is not None:
+            return belief.told(t, row)
+        return float(reward_bounds(sets)[optimistic][row.number])
+
+    def worth(t: int, row: oracle.Row, V: list[float]) -> list[float]:
+        """What each successor is worth, with what it pays as told."""
+        if problem.rewards is None:
+            return [V[j] for j in row.states]
+        return [x.reward + V[x.state] for x in belief.listed(t, row)]
 
     def mean(row: oracle.Row, f: list[float]) -> float:
         c = belief.seen(row)
@@ -172,10 +182,7 @@ def slow_value(case: Case, sets: Sets, optimistic: bool) -> float:
     V = [0.0] * problem.states
     for t in reversed(range(problem.horizon)):
         V = [
-            max(
-                belief.reward(r, t, row) + mean(row, belief.values(t, row, V))
-                for row in oracle.rows_at(problem, t, s)
-            )
+            max(pays(t, row) + mean(row, worth(t, row, V)) for row in oracle.rows_at(problem, t, s))
             for s in range(problem.states)
         ]
     if problem.initial is not None:

@@ -3,7 +3,8 @@
 The oracle knows nothing of tables. It is told a world in sets, as it was drawn, and counts what
 `ucfh.confidence.values` says has to hold: for V* from above one event per step and state, from
 below one per step, state and action, for all functions one per row; where more than one state may
-follow.
+follow, or rewards are unknown. Then every row that pays has an event for its outcomes, and one for
+its mean reward.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from hypothesis import strategies as st
 
 from ucfh import Problem
 from ucfh.confidence.events import count_events, possible
+
+
+def named(*events: int) -> dict[str, int]:
+    """Numbers of events by part, at least one each."""
+    parts = ("above", "below", "all", "outcomes", "rewards")
+    return {part: max(1, n) for part, n in zip(parts, events, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -69,24 +76,25 @@ class World:
             go(0, s)
         return met
 
-    def events(self) -> tuple[int, int, int]:
-        """For V* from above, from below, and for all functions; at least one each."""
-        above, below, every = set(), set(), set()
+    def events(self) -> dict[str, int]:
+        """For V* from above, from below, all functions, outcomes and rewards; at least one each."""
+        above, below, every, paid = set(), set(), set(), set()
+        unknown = self.rewards == ""
         for t, s in self.walk():
             for a in self.actions(s):
                 # after the last step nothing is earned, but for what comes with s' itself
                 matters = t < self.horizon - 1 or self.rewards == "s, a, s'"
-                if matters and len(self.after(t, s, a)) > 1:
+                if unknown or (matters and len(self.after(t, s, a)) > 1):
                     above.add((t, s))
                     below.add((t, s, a))
         for (t, s, a), states in self.follow.items():
             if s not in self.terminal and len(states) > 1:
                 every.add((t, s, a))
+            if s not in self.terminal and unknown:
+                paid.add((t, s, a))
         start = 1 if self.start is None else 0
-        return (
-            max(1, len(above) + start),
-            max(1, len(below) + start),
-            max(1, len(every) + start),
+        return named(
+            len(above) + start, len(below) + start, len(every) + start, len(paid), len(paid)
         )
 
     def problem(self) -> Problem:
@@ -188,7 +196,8 @@ def test_events_of_a_problem_by_stage(world: World) -> None:
     problem, staged = world.problem().by_stage(), replace(world, stages=H, follow=each)
     assert reached(problem) == world.walk()
     assert count_events(problem) == staged.events()
-    assert count_events(problem)[:2] == world.events()[:2]
+    for part in ("above", "below"):
+        assert count_events(problem)[part] == world.events()[part]
 
 
 def follow(*rows: tuple[int, int, set[int]]) -> dict[tuple[int, int, int], frozenset[int]]:
@@ -210,7 +219,10 @@ ZERO = frozenset([0])
         (World(2, 1, 1, COIN, ZERO), (1, 1, 1)),  # nothing comes after the only step
         (World(2, 1, 1, COIN, ZERO, rewards="s, a, s'"), (1, 1, 1)),
         (World(2, 3, 1, COIN, ZERO), (2, 2, 1)),  # at the first and the second step
-        (World(2, 3, 1, COIN, ZERO, rewards=""), (2, 2, 1)),
+        # three steps in 0, with two actions, two in 1; all three rows pay
+        (World(2, 3, 1, COIN, ZERO, rewards=""), (3 + 2, 6 + 2, 1, 3, 3)),
+        (World(2, 1, 1, COIN, ZERO, rewards=""), (1, 2, 1, 3, 3)),
+        (World(2, 3, 1, COIN, ZERO, frozenset([1]), rewards=""), (3, 6, 1, 2, 2)),
         (World(2, 3, 1, COIN, ZERO, rewards="s, a, s'"), (3, 3, 1)),  # and at the third
         (World(2, 3, 1, COIN, None), (3, 3, 2)),  # and the start
         (World(2, 3, 1, COIN, frozenset([1])), (1, 1, 1)),  # nowhere is anything left open
@@ -222,10 +234,13 @@ ZERO = frozenset([0])
         (World(2, 4, 1, FREE, None), (1 + 6, 1 + 18, 1 + 6)),
         (World(2, 4, 1, FREE, ZERO, frozenset([1])), (3, 9, 3)),
         (World(1, 9, 1, follow((0, 0, {0})), ZERO), (1, 1, 1)),  # one state: all is certain
+        (World(1, 9, 1, follow((0, 0, {0})), ZERO, rewards=""), (9, 9, 1, 1, 1)),  # but its reward
     ],
 )
-def test_events_by_hand(world: World, events: tuple[int, int, int]) -> None:
-    assert count_events(world.problem()) == world.events() == events
+def test_events_by_hand(world: World, events: tuple[int, ...]) -> None:
+    """Those of outcomes and rewards are left out where there are none."""
+    expected = named(*events, *[0] * (5 - len(events)))
+    assert count_events(world.problem()) == world.events() == expected
 
 
 def test_what_is_possible_by_hand() -> None:

@@ -8,11 +8,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow
+import pytest
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -37,7 +39,7 @@ class Slow:
     actions: set[str] = field(default_factory=set)
     start: Counter[str] = field(default_factory=Counter)
     moves: Counter[Any] = field(default_factory=Counter)  # by (t or 0, s, a, s')
-    sums: dict[Any, float] = field(default_factory=lambda: defaultdict(float))  # by (t or 0, s, a)
+    paid: dict[Any, list[float]] = field(default_factory=lambda: defaultdict(list))  # likewise
     faults: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lost: int = 0
     spoilt: int = 0  # episodes that are left at a fault, or stop short
@@ -221,7 +223,7 @@ def slow_read(
         if not left:
             stage = t if stage_dependent else 0
             out.moves[stage, s, a, following] += 1
-            out.sums[stage, s, a] += reward
+            out.paid[stage, s, a, following].append(reward)
             out.counted += 1
             if done in ("1", "true") or (i + 1 < len(rows) and ids[i + 1] != ids[i]):
                 ends.append((done in ("1", "true"), t + 1, following, line))
@@ -312,7 +314,7 @@ def _find(value: Any, names: Sequence[str] | None) -> str:
 
 
 def assert_same(log: Log, slow: Slow) -> None:
-    """The fast reader found what the slow one did, to the last bit."""
+    """The fast reader found what the slow one did, to the last bit, but for sums of rewards."""
     states, actions = labels_of(log.problem)
     table, counts = log.problem.table, log.counts
     assert (log.rows, log.episodes, log.counted) == (slow.rows, slow.episodes, slow.counted)
@@ -321,17 +323,20 @@ def assert_same(log: Log, slow: Slow) -> None:
     assert log.problem.horizon == slow.horizon
     assert {str(states.label(s)) for s in log.problem.terminal} == slow.terminal
     moves: Counter[Any] = Counter()
-    sums = {}
+    sums, ends, learned = {}, {}, len(counts.rewards) > 0
     for row in range(table.start):
         t, s, a = table.pair_of(row)
         where = (t, str(states.label(s)), str(actions.label(a)))
-        if counts.visits[row]:
-            sums[where] = counts.rewards[row]
         for e in range(*table.entries_of(row).indices(table.entries)):
             if counts.successors[e]:
-                moves[*where, str(states.label(int(table.indices[e])))] = int(counts.successors[e])
+                move = (*where, str(states.label(int(table.indices[e]))))
+                moves[move] = int(counts.successors[e])
+                if learned:
+                    sums[move], ends[move] = counts.rewards[e], (counts.least[e], counts.most[e])
     assert moves == slow.moves
-    assert sums == slow.sums
+    if learned:
+        assert ends == {move: (min(x), max(x)) for move, x in slow.paid.items()}
+        assert sums == pytest.approx({move: fsum(x) for move, x in slow.paid.items()}, rel=1e-14)
     begin = table.entries_of(table.start)
     start = zip(table.indices[begin], counts.successors[begin], strict=True)
     assert Counter({str(states.label(int(s))): int(n) for s, n in start if n}) == slow.start

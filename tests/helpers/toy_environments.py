@@ -8,12 +8,14 @@ from types import FrameType
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 from ucfh.errors import InputError
-from ucfh.experience import END, Experience, Steps
+from ucfh.experience import END, SHIFT, Experience, Steps
 from ucfh.live import environments
-from ucfh.live.environments import Environment, Ran
+from ucfh.live.environments import Environment
+from ucfh.live.worlds import Ran
 
 Row = tuple[int, int, int, float, int]
 Shown = tuple[Any, float, bool, bool, dict[str, Any]]
@@ -139,3 +141,95 @@ def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
     finally:
         sys.settrace(before)
     return ran if left <= 0 else None
+
+
+Reward = float | tuple[float, float]
+"""What is paid, or between which two numbers, uniformly."""
+Outcome = tuple[float, Reward, Any]
+"""Its probability, what is paid, and the state that follows; None: the end."""
+
+
+class Listed(gymnasium.Env[Any, Any]):
+    """A world whose outcomes are listed by state and action, so that its values can be computed.
+
+    A state is an int or, with another space, anything. States without an action say so in their
+    mask. ``start``: a state, or states with their probabilities.
+    """
+
+    def __init__(
+        self, table: dict[Any, dict[int, list[Outcome]]], start: Any = 0, space: Any = None
+    ) -> None:
+        self.table = table
+        self.starts: dict[Any, float] = start if isinstance(start, dict) else {start: 1.0}
+        A = 1 + max(a for actions in table.values() for a in actions)
+        self.observation_space = space or spaces.Discrete(len(table))
+        self.action_space = spaces.Discrete(A)
+        self.masks = {s: np.array([int(a in have) for a in range(A)]) for s, have in table.items()}
+        self.s: Any = None
+        self.closed = False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed, options=options)
+        self.s = self._draw([(p, s) for s, p in self.starts.items()])[1]
+        return self.s, {"action_mask": self.masks[self.s]}
+
+    def step(self, action: Any) -> Any:
+        _, paid, after = self._draw(self.table[self.s][int(action)])
+        if isinstance(paid, tuple):
+            paid = paid[0] + (paid[1] - paid[0]) * self.np_random.random()
+        if after is None:
+            return self.s, paid, True, False, {}
+        self.s = after
+        return after, paid, False, False, {"action_mask": self.masks[after]}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _draw(self, listed: list[Any]) -> Any:
+        x = self.np_random.random()
+        for one in listed:
+            x -= one[0]
+            if x < 0:
+                return one
+        return listed[-1]
+
+    def value(self, horizon: int, act: Callable[[int, Any], int] | None = None) -> float:
+        """What the policy earns in H steps; without one, the best policy."""
+        after = dict.fromkeys([*self.table, None], 0.0)
+        for t in reversed(range(horizon)):
+            now = {None: 0.0}
+            for s, actions in self.table.items():
+                worth = {a: sum(p * (_mean(r) + after[s1]) for p, r, s1 in outcomes)
+                         for a, outcomes in actions.items()}  # fmt: skip
+                now[s] = max(worth.values()) if act is None else worth[act(t, s)]
+            after = now
+        return sum(p * after[s] for s, p in self.starts.items())
+
+
+def _mean(paid: Reward) -> float:
+    return (paid[0] + paid[1]) / 2 if isinstance(paid, tuple) else paid
+
+
+def named_counts(data: Experience, name_of: Callable[[int], str]) -> dict[str, Any]:
+    """All that an `Experience` holds, by the names of states; sums to twelve digits."""
+    names = [name_of(s) for s in range(data.states)]
+
+    def row(number: int) -> tuple[int, str, int]:
+        stage, s, a = data.pair_of(number)
+        return stage, names[s + 1], a
+
+    entries = zip(*(x.tolist() for x in (data.key, data.c, data.paid, data.least, data.most)),
+                  strict=True)  # fmt: skip
+    places = data.place.reshape(-1, data.P)
+    return {
+        "counts": {
+            (*row(key >> SHIFT), names[key & (2**SHIFT - 1)]): (c, round(paid, 9), least, most)
+            for key, c, paid, least, most in entries
+        },
+        "visits": {row(i): int(n) for i, n in enumerate(data.visits) if n},
+        "last_new": {row(i): int(n) for i, n in enumerate(data.last_new) if n},
+        "place": {(names[s], p): int(places[s, p]) for s, p in np.argwhere(places).tolist()},
+        "reached": {(names[s], t) for s, t in np.argwhere(data.reached).tolist()},
+        "started": {names[s]: int(n) for s, n in enumerate(data.started) if n},
+        "new": (data.started_new, data.found, data.episodes),
+    }

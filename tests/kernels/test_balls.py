@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 
 from oracles import certified as oracle
 from oracles.certified_cases import Case, cases, random_budgets
+from oracles.mixtures import DIGITS
 from ucfh._kernels import balls, certificates, l1
 from ucfh._kernels.groups import Layout, Seen
 
@@ -37,7 +38,7 @@ def alone(counts: list[int]) -> tuple[Layout, Seen]:
 
 def exact(counts: list[int], V: list[float], eta: float, sign: int) -> tuple[Decimal, Decimal]:
     """The bound times the sign, and the mean times the sign, to twenty digits."""
-    with localcontext(prec=oracle.DIGITS):
+    with localcontext(prec=DIGITS):
         values = [sign * v for v in V]
         best, n = oracle.ball_max(counts, values, eta), sum(counts)
         pairs = zip(counts, oracle.decimals(values), strict=True)
@@ -50,7 +51,7 @@ def check(counts: list[int], V: list[float], eta: float, sign: int) -> None:
     found = Decimal(sign * fast(counts, V, eta, sign))
     size = max(map(abs, V)) + max(V) - min(V)
     own = Decimal("1e-40")  # how far the oracle may be off itself
-    with localcontext(prec=oracle.DIGITS):
+    with localcontext(prec=DIGITS):
         assert found >= best - own
         assert found <= best + own + Decimal(ROUNDED * size) + Decimal(SEARCHED) * (best - mean)
 
@@ -126,7 +127,7 @@ def test_the_oracle_is_certain_of_itself() -> None:
         V = [float(v) for v in rng.integers(0, 4, C) / 2]
         eta = float(10 ** rng.uniform(-2, 1.5) / sum(counts))
         values = oracle.decimals(V)
-        with localcontext(prec=oracle.DIGITS):
+        with localcontext(prec=DIGITS):
             q = oracle.extreme_point(counts, values, Decimal(eta), Decimal(1))
             n, tiny = sum(counts), Decimal("1e-17")
             kl = sum(

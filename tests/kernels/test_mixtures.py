@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from oracles import certified as oracle
+from oracles import mixtures as oracle
 from ucfh._kernels.mixtures import binary_excess, excess, portfolio_regret
 
 # lgamma, and products with ln c, below c = 40: some 150 in size, a few roundings of 2^-53 each
@@ -128,6 +128,32 @@ def test_many_successors() -> None:
     price = math.log(1000) + math.log(math.comb(1000, 3))
     assert alone < sparse <= alone + price + CLOSE  # one term of the mixture, and the others
     assert sparse < dense
+
+
+@pytest.mark.parametrize("counts", [[1], [1, 1], [3, 1, 1], [500, 300, 200], [10**18, 1]])
+@pytest.mark.parametrize("C", [5, 60, 70, 150, 400])
+def test_sizes_of_supports_may_come_in_blocks(counts: list[int], C: int) -> None:
+    """That makes the mixture smaller, never larger: (1 + 1/32)^-n at most, and less for large n."""
+    exact = float(oracle.sparse_excess_of_many(counts, C))
+    if C <= 5:
+        padded = counts + [0] * (C - len(counts))
+        assert float(oracle.sparse_excess(padded)) == pytest.approx(exact, abs=1e-30)
+    assert -CLOSE <= fast_excess([counts + [0] * (C - len(counts))], True)[0] - exact <= 0.05
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=6), st.booleans())
+def test_what_is_not_listed_did_not_come(counts: list[int], sparse: bool) -> None:
+    listed, out = [c for c in counts if c], np.zeros(1)
+    excess(
+        np.array([0, len(listed)]),
+        np.array(listed, np.int64),
+        np.array([sum(counts)]),
+        sparse,
+        out,
+        np.array([len(counts)]),
+    )
+    assert out[0] == fast_excess([counts], sparse)[0]
 
 
 @pytest.mark.parametrize("sparse", [False, True])

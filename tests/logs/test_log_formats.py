@@ -92,7 +92,9 @@ def test_too_many_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tally, "MAX_ENTRIES", 31**2)
     assert read(text, tmp_path).problem.states == 31
     monkeypatch.setattr(tally, "MAX_ENTRIES", 31**2 - 1)
-    assert "31 states and 1 actions, too many" in refusal(read, text, tmp_path)
+    log = read(text, tmp_path)  # which needs no table by itself
+    assert (log.states.count, log.counted) == (31, 30)
+    assert "31 states and 1 actions are too many for a table" in refusal(lambda: log.problem)
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +133,9 @@ def test_parquet_with_types(tmp_path: Path) -> None:
     assert [(fault.kind, fault.first.split(":")[0]) for fault in log.faults] == [
         ("reward", "row 4")
     ]
-    assert log.counts.rewards.tolist() == [1.5, 0, 0, 0, 0]
+    # from a by [0, 1] to a and to b, by [0, 2] nowhere, from b likewise; and the start
+    assert log.counts.rewards.tolist() == [1, 0.5, *[0] * 8]
+    assert log.counts.successors.tolist() == [1, 1, 0, 0, 0, 0, 1, 0, 2, 0]
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

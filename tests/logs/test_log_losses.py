@@ -42,7 +42,7 @@ def test_an_exam_in_points_is_refused(tmp_path: Path) -> None:
         f"{path}: 3000 of 12000 rows are lost, among them all with t = 3: line 5"
     )
     assert "reward '90'" in said
-    assert "rescale all rewards" in said
+    assert "declare the smallest and the largest possible one" in said
     assert said.endswith("It contradicts that rewards are in [0, 1]: repair the log")
 
 

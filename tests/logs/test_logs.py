@@ -55,7 +55,8 @@ def fields(log: Log) -> tuple[Any, ...]:
     return (
         *(log.rows, log.episodes, log.counted, problem.horizon, problem.terminal),
         *(problem.state_names, problem.action_names, problem.table.stages),
-        *(x.tolist() for x in (log.counts.visits, log.counts.successors, log.counts.rewards)),
+        *(x.tolist() for x in (log.counts.visits, log.counts.successors)),
+        *(x.tolist() for x in (log.counts.rewards, log.counts.least, log.counts.most)),
         [(fault.kind, fault.count) for fault in log.faults],
         log.assumptions,
     )
@@ -260,7 +261,10 @@ def test_done_makes_a_terminal_state(tmp_path: Path) -> None:
     assert log.problem.terminal == (1,)  # at the horizon, done says nothing of a
     assert not log.faults
     assert any("'won'" in sentence for sentence in log.assumptions)
-    assert log.counts.rewards.tolist() == [1, 0, 0]
+    # on the way to a and to won; after the end; and at the start
+    assert log.counts.rewards.tolist() == [0, 1, 0, 0, 0]
+    assert log.counts.least.tolist() == [0, 1, 1, 1, 1]
+    assert log.counts.most.tolist() == [0, 1, 0, 0, 0]
 
 
 def test_done_in_a_state_that_goes_on(tmp_path: Path) -> None:
@@ -295,16 +299,13 @@ def test_a_log_that_begins_within_an_episode(tmp_path: Path) -> None:
 def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
     text = "0,0,a,x,0,b,\n0,1,b,y,0,b,\n"
     shown = " ".join(read(text, tmp_path).assumptions)
-    for words in (
-        "no states besides the 2",
-        "no actions besides the 2",
-        "lasts 2 steps",
-        "action alone",
-    ):
+    for words in ("no actions besides the 2", "lasts 2 steps", "action alone", "lie in [0, 1]"):
         assert words in shown
+    assert "no states besides" not in shown  # of states there may be more
     options = {"states": ["a", "b", "c"], "actions": ["x", "y"], "horizon": 2}
     told = read(text, tmp_path, **options, stage_dependent=True)
-    assert " no " not in " ".join(told.assumptions[1:])
+    assert "there are no states besides the 3 that were declared" in told.assumptions
+    assert not any("the log shows" in words or "lasts" in words for words in told.assumptions)
     assert "the step, the state and the action alone" in told.assumptions[1]
     assert told.problem.states == 3
     assert told.problem.table.stages == 2
@@ -370,7 +371,9 @@ def test_written_logs_follow_the_law(tmp_path: Path) -> None:
         assert stats.chisquare(counts.successors[at][possible], expected).pvalue > 1e-6
         if row < table.start:
             mean = mdp.mean_rewards.ravel()[row]
-            assert stats.binomtest(int(counts.rewards[row]), int(n), mean).pvalue > 1e-6
+            ones = int(counts.rewards[at].sum())
+            assert stats.binomtest(ones, int(n), mean).pvalue > 1e-6
+            assert set(np.concatenate([counts.least[at], counts.most[at]])) <= {0.0, 1.0}
     assert tests == 3 + 4 + 4 + 1
     both = counts.visits[: table.pairs][table.state == 0]
     assert stats.binomtest(int(both[0]), int(both.sum())).pvalue > 1e-6

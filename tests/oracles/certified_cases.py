@@ -254,7 +254,7 @@ def needed_budgets(case: Case, seed: int, without: tuple[str, ...] = ()) -> Told
             later = [float(V[j]) for j in row.states]
             most, fewest = [min(1 + max(later), problem.horizon - t)], [-min(later)]
             again = [max(k - 1, 0) for k in times]
-            if not belief.is_noisy(row) and sum(again):
+            if not belief.is_noisy(row) and sum(again) > 0:
                 outcomes[i] = max(outcomes[i], oracle.relative_entropy(again, chance))
         below = oracle.least_entropy(times + [0] * len(fewest), [-v for v in f] + fewest, -mean)
         low[i] = max(low[i], below)

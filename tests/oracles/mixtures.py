@@ -102,6 +102,20 @@ def sparse_excess(counts: Sequence[int]) -> Decimal:
         return ln_likelihood(counts) - mixture
 
 
+def sparse_excess_of_many(counts: Sequence[int], C: int) -> Decimal:
+    """The same for the D positive counts of C successors: C-D choose k-D supports have size k."""
+    D, n, half = len(counts), sum(counts), Fraction(1, 2)
+    with localcontext(prec=DIGITS):
+        base = sum((ln_gamma(c + half) - half_ln_pi() for c in counts), Decimal(0))
+        terms = []
+        for k in range(D, C + 1):
+            chance = ln(Fraction(math.comb(C - D, k - D), C * math.comb(C, k)))
+            terms.append(chance + ln_gamma(Fraction(k, 2)) - ln_gamma(n + Fraction(k, 2)))
+        top = max(terms)
+        mixture = top + sum(((x - top).exp() for x in terms), Decimal(0)).ln()
+        return ln_likelihood(counts) - base - mixture
+
+
 def portfolio_regret(n: int) -> Decimal:
     """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)]."""
     with localcontext(prec=DIGITS):
@@ -178,6 +192,7 @@ def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
         top: Decimal | None = None
         total = thousand = Decimal(0)
         term = [Decimal(0), Decimal(0)]  # relative to the first, without 1/(k(k+1))
+        factor = Fraction(1)
         for i in range(terms):
             k = D + i
             if i < 2:
@@ -189,13 +204,14 @@ def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
                 factor = Fraction(k * (k - 1) * (k - 2), i * (i - 1) * (2 * n + k - 2))
                 term[i % 2] *= Decimal(factor.numerator) / Decimal(factor.denominator)
             total += term[i % 2] / (k * (k + 1))
-            if i == 999:
+            if i < 1000:
                 thousand = total
         assert top is not None
-        assert n == D or factor < 1  # and from there on
         last = D + terms - 1
         # past the last: sum of 1/(k(k+1)) is 1/(last + 1), times the largest of the terms
         largest = max(term) if n > D else (-base - top).exp()
+        if n > D and factor >= 1:
+            largest = Decimal("inf")  # they do not fall yet
         first = best - base - top
         return PatternExcess(
             low=first - (total + largest / (last + 1)).ln(),

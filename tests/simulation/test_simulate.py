@@ -347,7 +347,7 @@ def test_walk_visits_follow_the_policy_and_the_stage() -> None:
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("on_successor", [False, True])
 def test_reward_sums(noise: Any, staged: bool, on_successor: bool) -> None:
-    """Sums of rewards of each row: exact given the successors, or binomial around that."""
+    """Sums of rewards by successor: exact, or binomial around that; and the least and the most."""
     rng, H, S, A = np.random.default_rng(10), 3, 3, 2
     p = rng.dirichlet(np.ones(S), (H, S, A) if staged else (S, A))
     shape: tuple[int, ...] = (H if staged else 1, S, A, S)
@@ -356,15 +356,25 @@ def test_reward_sums(noise: Any, staged: bool, on_successor: bool) -> None:
     problem = Problem(S, A, H, initial=[0.2, 0.3, 0.5], stage_dependent=staged)
     policy = rng.integers(0, A, (H, S))
     seen = walked(mdp, policy, 30_000, 4, problem)
-    times = seen.successors[:-S].reshape(-1, S)
+    times, got, least, most = (
+        getattr(seen, name)[:-S].reshape(-1, S)
+        for name in ("successors", "rewards", "least", "most")
+    )
     mean = np.broadcast_to(r.reshape(len(times), -1), times.shape)
-    want, variance = (times * mean).sum(1), (times * mean * (1 - mean)).sum(1)
-    got = seen.rewards[:-1]
-    assert seen.rewards[-1] == 0
+    want, variance = times * mean, times * mean * (1 - mean)
+    came = times > 0
+    assert not seen.rewards[-S:].any()  # the start pays nothing
+    assert seen.paid_by_row(problem.table) == pytest.approx([*got.sum(1), 0.0], rel=1e-12)
+    assert (least[~came] == 1).all()
+    assert (most[~came] == 0).all()
     if noise is None:
         assert got == pytest.approx(want, rel=1e-9)
+        np.testing.assert_array_equal(least[came], mean[came])
+        np.testing.assert_array_equal(most[came], mean[came])
     else:
         assert (got == np.round(got)).all()
+        np.testing.assert_array_equal(least[came], (got == times)[came])
+        np.testing.assert_array_equal(most[came], (got > 0)[came])
         visited = variance > 0
         statistic = ((got - want)[visited] ** 2 / variance[visited]).sum()
         assert statistic <= chi2.isf(UNLIKELY, visited.sum())

@@ -21,11 +21,13 @@ from scipy import stats
 
 import ucfh.confidence.values
 from ucfh import MDP, Problem, make, simulate
+from ucfh._kernels.evidence import NOTHING
 from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
+from ucfh.confidence.bounds import IDEAS
 from ucfh.confidence.events import possible
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.values import IDEAS, SHARES, Best
+from ucfh.confidence.values import SHARES, SHARES_OF_REWARDS, Best
 from ucfh.planning import evaluate
 from ucfh.simulation.world import World
 
@@ -40,6 +42,9 @@ class Witness(CertifiedUCFH):
     def __init__(self, mdp: MDP, problem: Problem, *given: Any, **options: Any) -> None:
         world = World(mdp, problem)
         self.mdp, self.p, self.mean_rewards = mdp, world.p, world.mean_rewards
+        self.pays = np.zeros(len(self.p))  # what each entry pays in the mean
+        if self.mean_rewards is not None:
+            self.pays[world.position] = mdp.rewards.by_entry(mdp.table)
         self.V = mdp.optimal().values
         self.may_be = possible(problem)
         self.broken: set[str] = set()
@@ -68,30 +73,41 @@ class Witness(CertifiedUCFH):
 
     def _claim(self, name: str, margin: Any) -> None:
         """Note a claim that does not hold: its margin is below zero somewhere."""
-        if np.min(margin) < -ROUNDING:
+        if np.min(margin, initial=0.0) < -ROUNDING:
             self.broken.add(name)
 
     def _check_parts(self, beliefs: ValueBeliefs) -> None:
         """Every part of the proof, wherever an episode may be."""
-        b, best, table, n = beliefs.bounds, beliefs.best, self.problem.table, self.n
+        b, best, n = beliefs.bounds, beliefs.best, self.n
+        assert isinstance(best, Best)
         self._claim("above", (b.U - self.V)[:-1][self.may_be])
         if best.on["difference"]:
             earns = self.values_of(b.greedy)
             self._claim("below", (self.V - b.L)[:-1][self.may_be])
             self._claim("all: W", (earns - b.W)[:-1][self.may_be])
             self._claim("all: D", (b.D - (self.V - earns))[:-1][self.may_be])
-        p_hat = n.successors / np.maximum(n.visits, 1)[table.row_of_entry]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(p_hat > 0, p_hat * np.log(p_hat / self.p), 0.0)
-        entropy = np.where(n.visits > 0, np.add.reduceat(terms, table.indptr[:-1]), 0.0)
+        entropy = self._entropy(n.successors, self.p)
         known = len(entropy) - (self.problem.initial is not None)
         self._claim("all", (best.eta_all - entropy)[:known])
         if self.mean_rewards is not None:
             r = self.mean_rewards
-            self._claim("rewards", (best.r_up.ravel() - r, r - best.r_low.ravel()))
+            self._claim("rewards", (best.r_up[:-1] - r, r - best.r_low[:-1]))
+            # of an outcome that always came out the same
+            chance = np.where(n.most == 1, self.pays, 1 - self.pays) if self.mdp.noise else 1.0
+            away = self._entropy(np.maximum(n.successors - 1, 0), self.p * chance)
+            self._claim("outcomes", (best.eta_outcomes - away)[:-1][~best.evidence.noisy[:-1]])
         if beliefs.frozen is not None:
             earns = self.mdp.at_start(self.values_of(beliefs.frozen))
             self._claim("scores", earns - best.by_scores(beliefs.scores, beliefs.number))
+
+    def _entropy(self, c: Any, p: Any) -> Any:
+        """(rows,) KL(c/n, p) of each row; c, p (entries,)."""
+        table = self.problem.table
+        n = np.add.reduceat(c, table.indptr[:-1])
+        share = c / np.maximum(n, 1)[table.row_of_entry]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(share > 0, share * np.log(share / p), 0.0)
+        return np.add.reduceat(terms, table.indptr[:-1])
 
 
 @dataclass
@@ -153,6 +169,15 @@ def noisy() -> MDP:
     return MDP(p, rng.random((3, 2)), 3, noise="bernoulli")
 
 
+def on_the_way() -> MDP:
+    """What is paid depends on the next state, of which a row has two or three out of four."""
+    rng = np.random.default_rng(6)
+    p = rng.dirichlet(np.ones(4), (4, 2)) * (rng.random((4, 2, 4)) < 0.6)
+    p[..., 0] += 0.2
+    p /= p.sum(-1, keepdims=True)
+    return MDP(p, rng.random((1, 4, 2, 4)), 2, [0.5, 0.5, 0, 0])
+
+
 def scattered() -> MDP:
     rng = np.random.default_rng(5)
     return MDP(rng.dirichlet(np.ones(4), (4, 2)), rng.random((4, 2)), 3, rng.dirichlet(np.ones(4)))
@@ -171,6 +196,9 @@ PROBLEMS: dict[str, tuple[tuple[MDP, Problem], float]] = {
     "tutoring": (told(make("tutoring")), 0.5),
     "stages": (told(staged()), 0.3),
     "rewards unknown": (told(noisy(), "rewards"), 0.7),
+    "rewards that stay the same": (told(make("chain:n=4"), "rewards"), 0.5),
+    "rewards on the way": (told(on_the_way(), "rewards", "initial"), 0.7),
+    "nothing told": (told(noisy(), "rewards", "successors", "initial"), 0.7),
     "start unknown": (told(scattered(), "initial"), 0.3),
 }
 RUNS = 200
@@ -239,6 +267,7 @@ EXTREME: dict[str, tuple[tuple[MDP, Problem], dict[str, Any]]] = {
     "eight arms": (told(arms(*[0.5] * 8)), {"episodes": 400}),
     "four successors": (told(arms(0, 0, successors=4)), {}),
     "rewards": (told(one_state(), "rewards"), {}),
+    "outcomes": (told(arms(0, 0, successors=4), "rewards"), {}),
     "start": (told(scattered(), "initial"), {}),
     "scores": (told(make("chain:n=3,horizon=3")), SCORED),
 }
@@ -246,19 +275,22 @@ EXTREME: dict[str, tuple[tuple[MDP, Problem], dict[str, Any]]] = {
 
 def shares(best: Best, delta: float) -> dict[str, float]:
     """What each claim may cost: its own part of delta, and those of the parts that it rests on."""
-    used = {"above", "all"} | {x for x in ("scores",) if best.on[x]}
-    used |= {"below"} if best.on["difference"] else set()
-    used |= {"rewards"} if best.problem.rewards is None else set()
-    total = sum(SHARES[x] for x in used)
-    part = {x: delta * SHARES[x] / total if x in used else 0.0 for x in SHARES}
+    unknown = best.problem.rewards is None
+    total = SHARES | (SHARES_OF_REWARDS if unknown else {})
+    used = {x: y for x, y in total.items() if x in best.prices}
+    part = {x: delta * used.get(x, 0.0) / sum(used.values()) for x in SHARES | SHARES_OF_REWARDS}
+    any_function = ("all", "outcomes", "rewards")
+    # a function of the next state is also bounded by what holds for all of them; of rewards, none
+    fixed = () if unknown else ("all",)
     rests_on = {
-        "above": ("above", "all", "rewards"),
-        "below": ("below", "all", "rewards"),
+        "above": ("above", *fixed),
+        "below": ("below", *fixed),
         "all": ("all",),
+        "outcomes": ("outcomes",),
         "rewards": ("rewards",),
-        "scores": ("scores", "all", "rewards"),
-        "all: W": ("above", "below", "all", "rewards"),
-        "all: D": ("above", "below", "all", "rewards"),
+        "scores": ("scores", *any_function),
+        "all: W": ("above", "below", *any_function),
+        "all: D": ("above", "below", *any_function),
     }
     return {name: sum(part[x] for x in of) for name, of in rests_on.items()} | {"any": delta}
 
@@ -298,7 +330,7 @@ def without_logs(*parts: str) -> Break:
 
         def init(self: Best, *given: Any, **options: Any) -> None:
             made(self, *given, **options)
-            self._log |= dict.fromkeys([x for x in parts if x in self._log], 0.0)
+            self.prices |= dict.fromkeys([x for x in parts if x in self.prices], 0.0)
 
         patch.setattr(Best, "__init__", init)
 
@@ -328,7 +360,7 @@ def scaled(factor: float) -> Break:
         def budget(self: Best, counts: Any) -> None:
             right(self, counts)
             self.eta_up, self.eta_low = factor * self.eta_up, factor * self.eta_low
-            self.eta_all = factor * self.eta_all
+            self.eta_all, self.eta_outcomes = factor * self.eta_all, factor * self.eta_outcomes
 
         patch.setattr(Best, "budget", budget)
 
@@ -336,7 +368,16 @@ def scaled(factor: float) -> Break:
 
 
 def without_excess(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.values, "excess", lambda *given: given[-1].fill(0.0))
+    patch.setattr(ucfh.confidence.values, "excess", lambda *given: given[4].fill(0.0))
+
+
+def without_excess_of_patterns(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ucfh.confidence.values, "pattern_excess", lambda *given: given[-1].fill(0.0))
+
+
+def without_other_rewards(patch: pytest.MonkeyPatch) -> None:
+    """As if nothing could be paid but what was."""
+    patch.setattr(ucfh.confidence.values, "REWARDS", NOTHING)
 
 
 def without_regret(patch: pytest.MonkeyPatch) -> None:
@@ -344,7 +385,8 @@ def without_regret(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_union(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.values, "count_events", lambda problem: (1, 1, 1))  # noqa: ARG005
+    parts = (*SHARES, *SHARES_OF_REWARDS)
+    patch.setattr(ucfh.confidence.values, "count_events", lambda _: dict.fromkeys(parts, 1))
 
 
 def all_as_one(patch: pytest.MonkeyPatch) -> None:
@@ -366,6 +408,9 @@ BROKEN: dict[str, tuple[Break, str, float, str]] = {
     "no log for all functions": (without_logs("all"), "two arms", 0.2, "all"),
     "no log for scores": (without_logs("scores"), "scores", 0.05, "scores"),
     "no log for rewards": (without_logs("rewards"), "rewards", 0.2, "rewards"),
+    "no log for outcomes": (without_logs("outcomes"), "outcomes", 0.2, "outcomes"),
+    "no excess of patterns": (without_excess_of_patterns, "outcomes", 0.2, "outcomes"),
+    "no other rewards": (without_other_rewards, "rewards", 0.2, "above"),
     "delta ten times as large": (inflated(10.0), "four successors", 0.1, "all"),
     "budgets times 0.2": (scaled(0.2), "two arms", 0.2, "any"),
     "budgets times 0.5": (scaled(0.5), "four successors", 0.2, "any"),

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import ucfh.confidence.sets
+import ucfh.confidence.values
 from ucfh import Counts, Problem
 from ucfh._kernels.mixtures import lower_mean, portfolio_regret
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, Sets
-from ucfh.confidence.values import SHARES, Best
+from ucfh.confidence.values import SHARES, SHARES_OF_REWARDS, Best
 
 Floats = NDArray[np.float64]
 
@@ -152,9 +153,8 @@ def test_a_mixture_without_its_excess_is_found_out(monkeypatch: pytest.MonkeyPat
 
 def best_of(problem: Problem, part: str, level: float) -> Best:
     """Bounds of which one part fails with chance ``level`` a row."""
-    used = {"above", "below", "all", "scores"} | ({"rewards"} if problem.rewards is None else set())
-    share = SHARES[part] / sum(SHARES[x] for x in used)
-    return Best(problem, level * problem.table.start / share)
+    shares = SHARES | (SHARES_OF_REWARDS if problem.rewards is None else {})
+    return Best(problem, level * problem.table.start / (shares[part] / sum(shares.values())))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -170,6 +170,41 @@ def test_the_sparse_mixture(law: str) -> None:
         assert not refuted(int(missed.sum()), level)
         assert missed.mean() > level / 8
     print(f"all functions, {law}: excluded the truth in {', '.join(rates)}")
+
+
+def pattern_missed(law: str, level: float) -> int:
+    """Rows in which the true law of outcomes is ever outside of the ball around repetitions."""
+    p = LAWS[law]
+    problem = many_rows(len(p)).hiding("rewards")
+    best, missed = best_of(problem, "outcomes", level), np.zeros(problem.table.start, bool)
+    for counts in draw(problem, p, times()):
+        best.budget(counts)
+        again = np.maximum(counts.successors[:-1].reshape(-1, len(p)) - 1, 0)
+        share = again / np.maximum(again.sum(1), 1)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            away = np.where(share > 0, share * np.log(share / np.array(p)), 0.0).sum(1)
+        missed |= away > best.eta_outcomes[:-1] + 1e-12
+    return int(missed.sum())
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_mixture_over_patterns(law: str) -> None:
+    """Labels that nobody named, in the order in which they come up."""
+    rates = []
+    for level in LEVELS:
+        missed = pattern_missed(law, level)
+        rates.append(f"{missed / ROWS:.4f} of {level}")
+        assert not refuted(missed, level)
+    print(f"outcomes, {law}: excluded the truth in {', '.join(rates)}")
+
+
+def test_patterns_without_their_excess_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        ucfh.confidence.values, "pattern_excess", lambda *given: given[-1].fill(0.0)
+    )
+    missed = pattern_missed("even", 0.1)
+    print(f"outcomes without excess: {missed / ROWS:.3f} of 0.1")
+    assert refuted(missed, 0.1)
 
 
 def least_entropy(p_hat: Floats, f: Floats, mu: float) -> Floats:
@@ -243,7 +278,8 @@ def test_unknown_rewards(law: str) -> None:
             counts.rewards[:-1] += new
             counts.visits[:-1] = counts.successors[:-1] = before = n
             best.budget(counts)
-            missed |= (best.r_low[0] > mean + 1e-9) | (best.r_up[0] < mean - 1e-9)
+            low, high = best.r_low[:-1], best.r_up[:-1]
+            missed |= (low > mean + 1e-9) | (high < mean - 1e-9)
         rates.append(f"{missed.mean():.4f} of {level}")
         assert not refuted(int(missed.sum()), level)
     print(f"rewards, {law}: excluded the truth in {', '.join(rates)}")

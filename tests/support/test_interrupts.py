@@ -179,15 +179,13 @@ def test_a_result_is_written_if_it_came_before(
     number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
     """All is done but for the files: they are written, and the exit code says what happened."""
-    from ucfh.commands import learn
-
-    real = learn.print_summary
+    from ucfh.commands.run_printing import print_summary as real
 
     def interrupted(*arguments: Any) -> None:
         signal.raise_signal(number)
         real(*arguments)
 
-    monkeypatch.setattr(learn, "print_summary", interrupted)
+    monkeypatch.setattr("ucfh.commands.learn.print_summary", interrupted)
     policy = tmp_path / "policy.csv"
     with pytest.raises(SystemExit) as caught:
         main([*ASKED, "--policy", str(policy)])

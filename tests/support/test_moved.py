@@ -8,8 +8,11 @@ import pytest
 
 from ucfh._support.moved import MOVED
 
+# there is a package of that name again, but these of its modules were other ones
+OLD = [*(name for name in MOVED if name != "ucfh.live"), "ucfh.live.logs", "ucfh.live.samples"]
 
-@pytest.mark.parametrize("old", [*MOVED, "ucfh.live.logs", "ucfh.live.samples"])
+
+@pytest.mark.parametrize("old", OLD)
 def test_old_paths_name_the_new_ones(old: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="has moved: from ucfh") as caught:
         import_module(old)

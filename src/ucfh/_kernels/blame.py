@@ -120,7 +120,8 @@ def _charge_for_V(
     most = pay.cap[t] - pay.r[min(t, len(pay.r) - 1), k] if up else inf
     fill(begin, end, rows.indices, V, bonus, sign, most, scratch.v)
     extra, anything = (pay.extra, pay.extra + pay.cap[t + 1]) if up else (0.0, 0.0)
-    rest = rest_of(row, rows, V, sign, extra, anything, scratch.order, scratch.mark)
+    anew = pay.extra > 0.0
+    rest = rest_of(row, rows, V, sign, anew, extra, anything, scratch.order, scratch.mark)
     rest = Rest(min(rest.value, most), rest.state)
     ball = evidence.above if up else evidence.below
     _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], to, out)
@@ -155,7 +156,8 @@ def _charge_for_all(
     ball = evidence.successors if alone else evidence.outcomes
     fill(begin, end, rows.indices, V, None if alone else bonus, sign, inf, scratch.v)
     anything = pay.cap[t + 1] if sign > 0 else 0.0
-    rest = rest_of(row, rows, V, sign, 0.0, anything, scratch.order, scratch.mark)
+    anew = pay.extra > 0.0 and not alone
+    rest = rest_of(row, rows, V, sign, anew, 0.0, anything, scratch.order, scratch.mark)
     wide = widest(row, rows, evidence, ball, scratch.v, rest.value, guess)
     if wide.beyond > 0.0:
         rest = Rest(-inf, -1)

@@ -113,6 +113,7 @@ def certify(
     """
     first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
     n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
+    anew = extra > 0.0
     ladder, above, below = evidence.ladder, evidence.above, evidence.below
     successors = evidence.successors
     U, L, W, D, E, M = out.U, out.L, out.W, out.D, out.E, out.M
@@ -148,7 +149,9 @@ def certify(
                 guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
                 room = cap[t] - paid
                 fill(begin, end, indices, U1, bonus_t, 1.0, room, v)
-                rest = rest_of(row, rows, U1, 1.0, extra, extra + cap[t + 1], by_U, mark).value
+                rest = rest_of(
+                    row, rows, U1, 1.0, anew, extra, extra + cap[t + 1], by_U, mark
+                ).value
                 x, x_up[t, k], B, slack[i] = extreme(
                     begin, end, above.c, above.n[row], above.eta[row], v, min(rest, room), guess
                 )
@@ -180,7 +183,7 @@ def certify(
             begin, end, paid = indptr[mine], indptr[mine + 1], r[line, k]
             guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
             fill(begin, end, indices, L1, bonus_t, -1.0, inf, in_L)
-            rest = rest_of(mine, rows, L1, -1.0, 0.0, 0.0, by_L, mark).value
+            rest = rest_of(mine, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
             x, x_low[t, k], B, give = extreme(
                 begin, end, below.c, below.n[mine], below.eta[mine], in_L, rest, guess
             )
@@ -196,7 +199,7 @@ def certify(
                 if row == mine or (n[row] > 0 and r[line, o] + x <= best_low):
                     continue
                 guess = x_low[t if x_low[t, o] > 0.0 else t + 1, o]
-                rest = rest_of(row, rows, L1, -1.0, 0.0, 0.0, by_L, mark).value
+                rest = rest_of(row, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
                 x, x_low[t, o], _, _ = extreme(
                     lo, hi, below.c, below.n[row], below.eta[row], v, rest, guess
                 )
@@ -205,15 +208,14 @@ def certify(
             L[t, s] = max(L[t, s], best_low)
             guess = x_pi[t if x_pi[t, s] > 0.0 else t + 1, s]
             x, x_pi[t, s], B, give, _ = earned(
-                mine, rows, evidence, W1, bonus_t, -1.0, 0.0, 0.0, inf, by_W, mark, guess, in_W,
-                noisy[mine],
-            )  # fmt: skip
+                mine, t, rows, evidence, pay, W1, bonus_t, -1.0, by_W, mark, guess, in_W
+            )
             W[t, s] = max(0.0, paid - x)
             ball_W = successors if noisy[mine] else evidence.outcomes
             side_W = Side(begin, ball_W.n[mine], x_pi[t, s] + B, give, certain[mine])
             guess = x_ahead[t if x_ahead[t, s] > 0.0 else t + 1, s]
             fill(begin, end, indices, D1, None, 1.0, inf, v)
-            rest = rest_of(mine, rows, D1, 1.0, 0.0, cap[t + 1], by_D, mark).value
+            rest = rest_of(mine, rows, D1, 1.0, False, 0.0, cap[t + 1], by_D, mark).value
             ahead, x_ahead[t, s], _, _, _ = widest(mine, rows, evidence, successors, v, rest, guess)
             D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
             if overlap:

@@ -18,34 +18,34 @@ Floats = NDArray[np.float64]
 @njit(**uncounted, **inner)
 def earned(
     row: int,
+    t: int,
     rows: Rows,
     evidence: Evidence,
+    pay: Pay,
     V: Floats,
     bonus: Floats | None,
     sign: float,
-    extra: float,
-    anything: float,
-    most: float,
     order: Ints,
     mark: Ints,
     guess: float,
     v: Floats,
-    alone: bool,
 ) -> Wide:
-    """The best (sign = 1) or worst mean of reward and V (S,) of a row, times the sign.
+    """The best (sign = 1) or worst mean of reward and V (S,) of a row at step t, times the sign.
 
-    By the ball of outcomes or, if ``alone``, by that of the next states and the mean reward apart.
-    extra, anything, order, mark: see `rest_of`; no value exceeds ``most``. v is filled.
+    By the ball of outcomes or, if the row is noisy, by that of the next states and the mean reward
+    apart. order, mark: see `rest_of`. v is filled.
     """
     begin, end = rows.indptr[row], rows.indptr[row + 1]
-    if alone:
-        fill(begin, end, rows.indices, V, None, sign, most, v)
-        rest = rest_of(row, rows, V, sign, 0.0, anything - extra, order, mark).value
+    anything = pay.cap[t + 1] if sign > 0 else 0.0
+    if evidence.noisy[row]:
+        fill(begin, end, rows.indices, V, None, sign, inf, v)
+        rest = rest_of(row, rows, V, sign, False, 0.0, anything, order, mark).value
         x = widest(row, rows, evidence, evidence.successors, v, rest, guess)
         paid = evidence.r_up[row] if sign > 0 else -evidence.r_low[row]
         return Wide(x.bound + paid, x.x, x.B, x.slack, x.beyond)
-    fill(begin, end, rows.indices, V, bonus, sign, most, v)
-    rest = min(most, rest_of(row, rows, V, sign, extra, anything, order, mark).value)
+    fill(begin, end, rows.indices, V, bonus, sign, inf, v)
+    anew, extra = pay.extra > 0.0, pay.extra if sign > 0 else 0.0
+    rest = rest_of(row, rows, V, sign, anew, extra, extra + anything, order, mark).value
     return widest(row, rows, evidence, evidence.outcomes, v, rest, guess)
 
 
@@ -71,8 +71,6 @@ def evaluate(
         bonus_t = None
         if bonus is not None:
             bonus_t = bonus[min(t, len(bonus) - 1)]
-        extra = pay.extra if sign > 0 else 0.0
-        anything = extra + cap[t + 1] if sign > 0 else 0.0
         if any_state:
             order[:] = np.argsort(-sign * V[t + 1])
         for s in range(S):
@@ -81,9 +79,8 @@ def evaluate(
             row = taken[t, s]
             paid = pay.r[min(t, len(pay.r) - 1), (row - rows.offset[t]) // rows.step]
             x = earned(
-                row, rows, evidence, V[t + 1], bonus_t, sign, extra, anything, inf, order, mark,
-                0.0, v, evidence.noisy[row],
-            ).bound  # fmt: skip
+                row, t, rows, evidence, pay, V[t + 1], bonus_t, sign, order, mark, 0.0, v
+            ).bound
             V[t, s] = min(max(0.0, paid + sign * x), cap[t])
 
 
@@ -110,10 +107,12 @@ def best_guaranteed(
             best = -inf
             for k in range(first[s], first[s + 1]):
                 row = k * rows.step + rows.offset[t]
-                x = r[min(t, len(r) - 1), k] - earned(
-                    row, rows, evidence, V[t + 1], bonus_t, -1.0, 0.0, 0.0, inf, order, mark, 0.0,
-                    v, evidence.noisy[row],
-                ).bound  # fmt: skip
+                x = (
+                    r[min(t, len(r) - 1), k]
+                    - earned(
+                        row, t, rows, evidence, pay, V[t + 1], bonus_t, -1.0, order, mark, 0.0, v
+                    ).bound
+                )
                 if x > best + TIE * H:
                     best, taken[t, s] = x, row
             if best > -inf:
@@ -170,7 +169,7 @@ def at_start(
     begin, end = rows.indptr[row], rows.indptr[row + 1]
     v, mark, order = np.empty(end - begin), np.full(S, -1), np.argsort(-sign * V)
     fill(begin, end, rows.indices, V, None, sign, inf, v)
-    rest = rest_of(row, rows, V, sign, 0.0, anything, order, mark).value
+    rest = rest_of(row, rows, V, sign, False, 0.0, anything, order, mark).value
     if fixed:
         ball = evidence.above
         return sign * extreme(begin, end, ball.c, ball.n[row], ball.eta[row], v, rest, 0.0).bound

@@ -118,6 +118,7 @@ def rest_of(
     rows: Rows,
     V: Floats,
     sign: float,
+    anew: bool,
     extra: float,
     anything: float,
     order: Ints,
@@ -125,8 +126,9 @@ def rest_of(
 ) -> Rest:
     """What may come besides the listed entries is worth at most that, times the sign.
 
-    ``extra`` is paid on top; ``anything``: what a state that nobody has seen is worth. order (S,):
-    states, best first. mark (S,): scratch; it is changed.
+    ``anew``: a listed state may come, too, if it is paid otherwise than before. ``extra`` is paid
+    on top; ``anything``: what a state that nobody has seen is worth. order (S,): states, best
+    first. mark (S,): scratch; it is changed.
     """
     kind, indices = rows.rest[row], rows.indices
     if kind == NOTHING:
@@ -139,7 +141,7 @@ def rest_of(
         for e in range(begin, end):
             if best < 0 or sign * V[indices[e]] > sign * V[best]:
                 best = indices[e]
-    elif extra > 0.0:
+    elif anew:
         best = order[0]
     else:
         for e in range(begin, end):

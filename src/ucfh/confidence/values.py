@@ -113,7 +113,8 @@ class Best(ValueBounds):
             del shares["below"]
         if not self.on["scores"]:
             del shares["scores"]
-        if not self.on["fixed"]:
+        self._fixed = self.on["fixed"] or problem.rewards is None  # else next states tell nothing
+        if not self._fixed:
             shares["all"] += shares.pop("above") + shares.pop("below", 0.0)
         self.share_out(delta, shares)
         for part, events in count_events(problem).items():
@@ -149,7 +150,7 @@ class Best(ValueBounds):
         indptr, c = np.searchsorted(where, table.indptr), counts.successors[where]
         excess(indptr, c, counts.visits, self.on["sparse"], beyond, table.lengths)
         self.eta_all = (self.prices["all"] + beyond) / n * ROUND_UP
-        if self.on["fixed"]:
+        if self._fixed:
             regret = portfolio_regret(n)
             self.eta_up = (self.prices["above"] + regret) / n * ROUND_UP
             below = self.prices.get("below", self.prices["above"])

@@ -248,6 +248,10 @@ class Environment(SteppedWorld):
     def know(self, labels: Sequence[Hashable], experience: Experience) -> None:
         """Continue with states that were found before; see `SteppedWorld`."""
         self.labels += labels
+        if self._seed is not None:  # other draws than before
+            self._seed = int(
+                np.random.default_rng([self._seed, experience.episodes]).integers(2**31)
+            )
         self._catch_up(experience)
 
     def close(self) -> None:

@@ -38,7 +38,11 @@ from ucfh.live.worlds import SteppedWorld
 from ucfh.problem import MDP
 from ucfh.units import DEFAULT, RewardRange, check_stages
 
-Progress = Callable[["Learned"], None]
+OnPlan = Callable[["Learned"], None]
+BROKEN_OFF = (
+    "no episode was broken off because of what would have followed (there are {}, before learning "
+    "was continued)"
+)
 
 
 class LearningFault(InputError):
@@ -54,7 +58,8 @@ class Learned:
     """What was learned from an environment so far.
 
     Attributes:
-        interrupted: whether Ctrl-C ended it.
+        interrupted, fault: whether Ctrl-C, or a fault of the environment, ended it.
+        broken_off: how many episodes were broken off before it was continued.
         steps: how many were taken.
         seconds: how long it took; planning_seconds: of these, for planning and counting.
         history: (episodes, upper, lower, gap) after each planning, in the user's units.
@@ -67,9 +72,11 @@ class Learned:
     epsilon: float
     max_return: float | None
     interrupted: bool = False
+    fault: bool = False
     steps: int = 0
     seconds: float = 0.0
     planning_seconds: float = 0.0
+    broken_off: int = 0
 
     def __post_init__(self) -> None:
         self.history: list[tuple[int, float, float, float]] = []
@@ -133,6 +140,7 @@ class Learned:
             (
                 *open_assumptions(self.horizon, data.P, self.units, self.max_return),
                 *self.world.assumptions,
+                *[BROKEN_OFF.format(self.broken_off)] * (self.broken_off > 0),
             ),
             what_is_missing(data.pair_of, best.evidence.n, blame),
         )
@@ -140,7 +148,8 @@ class Learned:
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
-        save(path, self.learner, self.world, self.about(), force)
+        unfinished = self.interrupted or self.fault
+        save(path, self.learner, self.world, self.about(), self.broken_off + unfinished, force)
 
     def about(self) -> dict[str, Any]:
         """What a continued run has to agree with."""
@@ -177,7 +186,7 @@ def learn(
     resume: AnyPath | None = None,
     log: AnyPath | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: OnPlan | None = None,
 ) -> Learned:
     """Learn from an environment that is only stepped, until the policy is certified.
 
@@ -225,7 +234,7 @@ def learn(
             world.actions,
             _scaled_accuracy(epsilon, units, H),
             check_unit("delta", delta),
-            stages=check_stages(stages, H),
+            stages=_check_stages(stages, env, H),
             max_return=units.scaled_return(max_return, H),
             after_end=units.after_end,
         )
@@ -234,7 +243,7 @@ def learn(
         kept = store if store is not None and Path(store).exists() else None
         old = kept if resume is None else resume
         if old is not None:
-            load(old, learner, world, out.about())
+            out.broken_off = load(old, learner, world, out.about())
         with LogFile(log, world, units, force, old is not None) as written:
             fault = _run(out, most, written, progress)
         if store is not None:
@@ -265,7 +274,23 @@ def _open(
     if encode is not None or masks or settings or units != DEFAULT:
         raise InputError("an MDP has states, actions and rewards in [0, 1]: leave encode, masks "
                          "and rewards out")  # fmt: skip
-    return SimulatedWorld(env, check_seed(0 if seed is None else seed))
+    return SimulatedWorld(env, None if seed is None else check_seed(seed))
+
+
+def _check_stages(stages: Sequence[int] | bool, env: Any, horizon: int) -> tuple[int, ...]:
+    """The first steps of stages; those at which an MDP changes have to be among them."""
+    given = check_stages(stages, horizon)
+    if isinstance(env, MDP):
+        changes = set(range(1, horizon)) if env.table.stages > 1 else set()
+        for lines in (env.rewards.pair, env.rewards.successor):
+            if lines is not None:
+                changes |= {t for t in range(1, len(lines)) if (lines[t] != lines[t - 1]).any()}
+        if missing := sorted(changes - set(given)):
+            raise InputError(
+                f"rewards or transitions change at step {missing[0]}, counted from 0: pass "
+                f"stages={missing if len(missing) < horizon - 1 else True}"
+            )
+    return given
 
 
 def _scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
@@ -280,7 +305,7 @@ def _scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
 
 
 def _run(
-    out: Learned, most: int | None, written: LogFile, progress: Progress | None
+    out: Learned, most: int | None, written: LogFile, progress: OnPlan | None
 ) -> InputError | None:
     """Run episodes until the learner is done or something ends it; the fault, if there is one."""
     world, learner = out.world, out.learner
@@ -305,7 +330,7 @@ def _run(
         except KeyboardInterrupt:
             ran.interrupted = ending = True
         if ending:
-            out.interrupted = ran.interrupted
+            out.interrupted, out.fault = ran.interrupted, ran.fault is not None
             return ran.fault
     if out.episodes and (not out.history or out.history[-1][0] != out.episodes):
         learner.plan()

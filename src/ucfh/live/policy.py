@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath
 from ucfh.errors import InputError, check_count
@@ -27,17 +29,19 @@ class LearnedPolicy:
         """(H, S) by the number of the state, without the end."""
         return self._numbers[:, 1:]
 
-    def act(self, t: int, state: Any) -> Any:
+    def act(self, t: int, state: Any, available: Any = None) -> Any:
         """The action at step t, counted from 0, in a state as the environment shows it.
 
-        In a state that was never seen, it is the first action, as the certificate assumes.
+        In a state that was never seen, it is the first action, as the certificate assumes: the
+        first of those that are available (A,), where states have different actions.
         """
         H = len(self._numbers)
         if check_count("t", t, least=0) >= H:
             raise InputError(f"t = {t} is after the last step: steps are 0 to {H - 1}")
         s = self._world.number_of(state)
         known = 0 < s < self._numbers.shape[1]
-        return self._world.action_of(int(self._numbers[t, s]) if known else 0)
+        first = 0 if available is None else int(np.argmax(np.asarray(available, bool)))
+        return self._world.action_of(int(self._numbers[t, s]) if known else first)
 
     def named(self) -> list[list[tuple[str, str]]]:
         """For each step, the name of each state and of the action there."""

@@ -25,8 +25,8 @@ class SimulatedWorld(SteppedWorld):
 
     """
 
-    def __init__(self, mdp: MDP, seed: int) -> None:
-        self.mdp, self.rng = mdp, np.random.default_rng(seed)
+    def __init__(self, mdp: MDP, seed: int | None) -> None:
+        self.mdp, self._seed, self.rng = mdp, seed, np.random.default_rng(seed)
         self.name, self.horizon, self.actions = repr(mdp), mdp.horizon, mdp.actions
         self._states, actions = labels_of(mdp.problem)
         self.action_names = [str(actions.label(a)) for a in range(mdp.actions)]
@@ -47,7 +47,8 @@ class SimulatedWorld(SteppedWorld):
         """Continue with states that were met before."""
         self.labels += labels
         self.number[np.array(labels, np.int64)] = 1 + np.arange(len(labels))
-        assert experience.states == len(self.labels)
+        if self._seed is not None:  # other draws than before
+            self.rng = np.random.default_rng([self._seed, experience.episodes])
 
     def pay(self, mean: Floats) -> Floats:
         """(n,) rewards with these means (n,), as the MDP draws them."""

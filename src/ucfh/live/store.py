@@ -27,9 +27,10 @@ def save(
     learner: OpenUCFH,
     world: SteppedWorld,
     about: dict[str, Any],
+    broken_off: int = 0,
     force: bool = False,
 ) -> None:
-    """Write what a learner has learned in a world."""
+    """Write what a learner has learned in a world, and how many episodes were broken off."""
     check_ending(path, ENDINGS)
     labels = []
     for label in world.labels[1:]:
@@ -40,6 +41,7 @@ def save(
                 "tuples of them"
             )
     head = {"format": FORMAT, "version": __version__, "about": about, "labels": labels}
+    head["broken_off"] = broken_off
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         np.savez(file, **learner.state(), head=np.array(json.dumps(head)))
 
@@ -49,8 +51,8 @@ def load(
     learner: OpenUCFH,
     world: SteppedWorld,
     about: dict[str, Any],
-) -> None:
-    """Let a learner and its world continue from a file."""
+) -> int:
+    """Let a learner and its world continue from a file; how many episodes were broken off."""
     check_ending(path, ENDINGS)
     arrays = read_arrays(path)
     try:
@@ -76,6 +78,7 @@ def load(
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
     world.know(labels, learner.experience)
+    return int(head["broken_off"])
 
 
 def _read(text: str) -> Any:

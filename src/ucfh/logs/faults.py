@@ -62,8 +62,9 @@ _TEXTS = {
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),
     Kind.REWARD: ("a reward is not a number", "write a number with a decimal point and no unit"),
     Kind.RANGE: (
-        "a reward is outside [0, 1]",
-        "rescale all rewards, by the smallest and the largest possible one",
+        "a reward is outside its range",
+        "declare the smallest and the largest possible one, --rewards LOW,HIGH (rewards=(LOW, "
+        "HIGH))",
     ),
     Kind.NEXT_STATE: ("an unknown next_state", "declare it, or correct it"),
     Kind.EXCLUDED: (

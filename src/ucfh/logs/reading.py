@@ -99,6 +99,11 @@ class Log:
         if self.told is not None:
             return self.told
         assert self.shown is not None
+        if self.shown.experience.P not in (1, self.horizon) or self.units.after_end > 0:
+            raise InputError(
+                "a log with stages, or with rewards below 0, has no problem and counts over a "
+                "table: use ucfh.certify(log)"
+            )
         return self.shown.over_a_table()
 
     @property
@@ -302,7 +307,7 @@ def _check_losses(reader: Episodes, faults: Faults) -> None:
     worst = max(refuting or costly, key=lambda fault: fault.count)
     why = "If it is because of what happened, bounds from the rest are wrong"
     if refuting:
-        told = "that rewards are in [0, 1]" if worst.kind == "range" else "the problem"
+        told = f"that rewards are in {reader.units}" if worst.kind == "range" else "the problem"
         why = f"It contradicts {told}"
     remedy = "repair the log"
     if worst.kind != "range":

@@ -1,0 +1,250 @@
+"""Certificates of an open world hold: thousands of runs, every bound at every planning.
+
+Nothing is told but actions, the number of steps and the range of rewards. Bounds are conservative,
+so delta is taken as large as 1/2, worlds are small, and runs go on after they could have stopped.
+The last tests break the bounds on purpose, each in one way, and have to be seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import ucfh.confidence.open as open_bounds
+from helpers.open_worlds import CASES, Onlooker, OpenCase, dense, fewer, jackpot
+from ucfh import MDP, make
+from ucfh._kernels.evidence import ANYTHING, NOTHING
+from ucfh.confidence.open import OpenBest
+from ucfh.confidence.outcomes import Outcomes, outcomes_of
+from ucfh.experience import Experience
+
+RUNS, EPISODES = 200, 400
+SURE = 1e-6
+"""A share is refuted if what was seen is less likely than this under it."""
+
+
+def refuted(broken: int, runs: int, share: float) -> bool:
+    """Whether so many broken runs are too many if each is broken with probability share."""
+    return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_certificates_of_an_open_world_hold(name: str) -> None:
+    """Any violation in at most delta of the runs, and no returned policy is bad."""
+    case = CASES[name]
+    for delta in (0.5, 0.1):
+        broken: Counter[str] = Counter()
+        bad = returned = 0
+        for seed in range(RUNS):
+            onlooker = Onlooker(case, delta, seed).run(EPISODES)
+            broken.update(onlooker.broken)
+            broken["any"] += bool(onlooker.broken)
+            if onlooker.returned is not None:
+                returned += 1
+                bad += onlooker.returned > case.epsilon + 1e-9
+        most = float(stats.beta.ppf(0.999, broken["any"] + 1, RUNS - broken["any"]))
+        print(
+            f"{name}, delta {delta}, {RUNS} runs: broken {dict(broken)} (at most {most:.3f} with "
+            f"confidence 0.999), returned {returned}, worse than epsilon {bad}"
+        )
+        assert most <= delta, (name, delta, broken)
+        assert bad <= stats.binom.ppf(0.999, RUNS, delta), (name, delta, bad)
+
+
+# -- each part alone, with all of delta, and broken versions of it -------------------------------
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
+    """Give (nearly) all of delta to some parts."""
+    shares = {part: 1.0 if part in parts else 1e-9 for part in open_bounds.SHARES}
+    monkeypatch.setattr(open_bounds, "SHARES", shares)
+
+
+BANDIT = OpenCase(MDP([[[1.0], [1.0]]], [[0.5, 0.45]], 1, noise="bernoulli"), 1e-9)
+"""One state, one step, two arms: as few events as there can be."""
+COINS = OpenCase(MDP(np.full((2, 1, 2), 0.5), [[0.0], [1.0]], 2), 0.15)
+MANY = OpenCase(dense(7, "bernoulli", states=6), 1e-9)
+COUPONS = OpenCase(MDP(np.full((20, 1, 20), 0.05), np.linspace(0, 1, 20)[:, None], 2), 1e-9)
+"""Twenty successors, each as likely as the others."""
+CROWD = OpenCase(MDP(np.full((100, 1, 100), 0.01), np.linspace(0, 1, 100)[:, None], 2), 1e-9)
+ENDS = OpenCase(fewer(), 1e-9)
+HIDDEN = OpenCase(jackpot(0.02, sure=0.0), 1e-9)
+CALLS = OpenCase(make("calls"), 0.1, max_return=1.0)
+SINGLE = OpenCase(MDP([[[1.0]]], [[0.5]], 1, noise="bernoulli"), 1e-9)
+
+
+def count_broken(case: OpenCase, claims: set[str], runs: int, delta: float, episodes: int) -> int:
+    """In how many runs one of the claims was broken."""
+    return sum(
+        bool(Onlooker(case, delta, seed).run(episodes).broken & claims) for seed in range(runs)
+    )
+
+
+PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "above": (("above",), {"above"}),
+    "ladder": (("ladder",), {"above"}),
+    "below": (("below",), {"below"}),
+    "rewards": (("rewards", "all"), {"W"}),
+    "all": (("all",), {"pattern", "D"}),
+    "outcomes": (("outcomes",), {"W"}),
+    "missing": (("missing",), {"missing"}),
+    "scores": (("scores",), {"scores"}),
+}
+WORLDS = {"bandit": BANDIT, "coins": COINS, "many": MANY, "coupons": COUPONS}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares, claims = PARTS[part]
+    alone(monkeypatch, *shares)
+    broken = count_broken(WORLDS[world], claims, 60, 0.5, 300)
+    print(f"{part} alone, {world}: {broken} of 60 broken at delta 0.5")
+    assert not refuted(broken, 60, 0.5)
+
+
+# -- broken versions -----------------------------------------------------------------------------
+
+
+def no_atom(patch: pytest.MonkeyPatch) -> None:
+    """What a row has not shown cannot come."""
+    right = OpenBest.take
+
+    def take(self: OpenBest, data: Experience) -> None:
+        right(self, data)
+        self.rows = self.rows._replace(rest=np.where(self.evidence.n > 0, NOTHING, ANYTHING))
+
+    patch.setattr(OpenBest, "take", take)
+
+
+def no_price(patch: pytest.MonkeyPatch) -> None:
+    """States are found for nothing, and so are actions and steps."""
+    right = OpenBest._prices
+
+    def prices(self: OpenBest, data: Experience) -> Any:
+        return tuple(0.0 * x for x in right(self, data))
+
+    patch.setattr(OpenBest, "_prices", prices)
+
+
+def price_after_a_look(patch: pytest.MonkeyPatch) -> None:
+    """Every pair is paid for as if it had been the first to be found."""
+    right = OpenBest._prices
+
+    def prices(self: OpenBest, data: Experience) -> Any:
+        functions, actions, discovery = right(self, data)
+        return functions, actions, np.minimum(discovery, np.log(2.0))
+
+    patch.setattr(OpenBest, "_prices", prices)
+
+
+def rewards_left_out(patch: pytest.MonkeyPatch) -> None:
+    """Noisy rewards count as their mean, as if they were certain."""
+    right = outcomes_of
+
+    def outcomes(c: Any, paid: Any, *rest: Any) -> Outcomes:
+        del rest
+        mean = paid / np.maximum(c, 1)
+        return right(c, paid, mean, mean)
+
+    patch.setattr(open_bounds, "outcomes_of", outcomes)
+
+
+def wrong_cap(patch: pytest.MonkeyPatch) -> None:
+    """The largest return is taken to be half of what it is."""
+    right = OpenBest.__init__
+
+    def init(self: OpenBest, horizon: int, delta: float, most: Any = None, *rest: Any, **o: Any
+             ) -> None:  # fmt: skip
+        right(self, horizon, delta, 0.5 * (most or horizon), *rest, **o)
+
+    patch.setattr(OpenBest, "__init__", init)
+
+
+def no_regret(patch: pytest.MonkeyPatch) -> None:
+    """The best bet in hindsight costs nothing."""
+    patch.setattr(open_bounds, "portfolio_regret", lambda n: 0.0 * np.asarray(n))
+
+
+def no_pattern(patch: pytest.MonkeyPatch) -> None:
+    """The best model in hindsight costs nothing."""
+    patch.setattr(open_bounds, "pattern_excess", lambda *_: None)
+
+
+def missing_from_the_start(patch: pytest.MonkeyPatch) -> None:
+    """What is missing is bounded by all visits, not by those since something new was seen."""
+    right = OpenBest.take
+
+    def take(self: OpenBest, data: Experience) -> None:
+        last, data.last_new = data.last_new, 0 * data.last_new
+        right(self, data)
+        data.last_new = last
+
+    patch.setattr(OpenBest, "take", take)
+
+
+def scores_of_the_lucky(patch: pytest.MonkeyPatch) -> None:
+    """Episodes that earned little are not scored."""
+    from ucfh.agents.open import OpenUCFH
+
+    right = OpenUCFH.scores
+
+    def scores(self: OpenUCFH, *given: Any) -> Any:
+        found = right(self, *given)
+        return found[found > 0.9]
+
+    patch.setattr(OpenUCFH, "scores", scores)
+
+
+def end_is_worth_something(patch: pytest.MonkeyPatch) -> None:
+    """An episode that is over is taken to be paid on."""
+    right = OpenBest.__init__
+
+    def init(self: OpenBest, horizon: int, delta: float, most: Any, _: float, *rest: Any) -> None:
+        right(self, horizon, delta, most, 0.5, *rest)
+
+    patch.setattr(OpenBest, "__init__", init)
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+BROKEN: dict[str, tuple[Break, tuple[str, ...], OpenCase, set[str], int]] = {
+    "no atom": (no_atom, ("above",), HIDDEN, {"above"}, 100),
+    "no price": (no_price, ("missing",), CROWD, {"missing"}, 800),
+    "price after a look": (price_after_a_look, ("missing",), CROWD, {"missing"}, 800),
+    "rewards left out": (rewards_left_out, ("above", "ladder"), BANDIT, {"above"}, 3000),
+    "wrong cap": (wrong_cap, ("above",), OpenCase(jackpot(0.5), 1e-9), {"above"}, 100),
+    "no pattern": (no_pattern, ("all",), COUPONS, {"pattern"}, 200),
+    "missing from the start": (missing_from_the_start, ("missing",), COUPONS, {"missing"}, 100),
+    "scores of the lucky": (scores_of_the_lucky, ("scores",), CALLS, {"scores"}, 2500),
+    "an end that pays": (end_is_worth_something, ("below",), ENDS, {"below"}, 300),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
+    break_it, shares, case, claims, episodes = BROKEN[name]
+    alone(monkeypatch, *shares)
+    right = count_broken(case, claims, 100, 0.1, episodes)
+    break_it(monkeypatch)
+    wrong = count_broken(case, claims, 100, 0.1, episodes)
+    print(f"{name}: {wrong} of 100 broken at delta 0.1, {right} if it is right")
+    assert not refuted(right, 100, 0.1)
+    assert refuted(wrong, 100, 0.1)
+
+
+def test_bets_without_their_regret_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a world with a single event nothing else is paid for: delta is 1/2 for that alone."""
+    alone(monkeypatch, "above")
+    no_price(monkeypatch)
+    right = count_broken(SINGLE, {"above"}, 200, 0.5, 1000)
+    no_regret(monkeypatch)
+    wrong = count_broken(SINGLE, {"above"}, 200, 0.5, 1000)
+    print(f"no regret: {wrong} of 200 broken at delta 0.5, {right} if it is right")
+    assert not refuted(right, 200, 0.5)
+    assert refuted(wrong, 200, 0.5)
