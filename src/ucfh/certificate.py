@@ -16,7 +16,7 @@ from ucfh.confidence.bounds import Bounds, Crossing, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
 from ucfh.counts import MOST_COUNTED, Counts
-from ucfh.errors import InputError, check_unit
+from ucfh.errors import InputError, check_accuracy, check_unit
 from ucfh.experience import Experience
 from ucfh.problem import Problem, as_problem
 from ucfh.units import DEFAULT, RewardRange
@@ -316,6 +316,8 @@ def certificate_of_experience(
     ``names``: of the states that were found, the end left out; ``closed``: there are no others.
     """
     H = experience.horizon
+    if epsilon is not None:
+        check_accuracy(epsilon)
     most = units.scaled_return(max_return, H)
     best = OpenBest(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
@@ -358,10 +360,11 @@ def in_units(
         )
     # three roundings of numbers of this size, outward
     rounded = 0.0 if units == DEFAULT else 2.0**-51 * horizon * (units.span + units.shift)
+    least, most = units.value(0.0, horizon), units.value(float(horizon), horizon)
     return replace(
         known,
-        upper=units.value(known.upper, horizon) + rounded,
-        lower=units.value(known.lower, horizon) - rounded,
+        upper=min(units.value(known.upper, horizon) + rounded, most),
+        lower=max(units.value(known.lower, horizon) - rounded, least),
         gap=known.gap * units.span + rounded,
         policy=known.policy[:, 1:],
         contradiction=contradiction(names, crossing, known.delta),

@@ -16,6 +16,8 @@ class InputError(ValueError):
     """
 
 
+LEAST_ACCURACY = 1e-12
+"""No smaller epsilon can be told from rounding."""
 NEAR = 0.7
 """How similar a name must be to be suggested: 'chian' and 'chain' score 0.8."""
 
@@ -69,6 +71,16 @@ def check_unit(name: str, value: float) -> float:
     if not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
+
+
+def check_accuracy(epsilon: float) -> float:
+    """Return epsilon if it is a positive number in the units of the rewards; else raise."""
+    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    if not number or not LEAST_ACCURACY <= epsilon < float("inf"):
+        raise wrong_type(
+            "epsilon", epsilon, f"a number of at least {LEAST_ACCURACY:g}, such as 0.1"
+        )
+    return float(epsilon)
 
 
 def check_count(name: str, value: SupportsIndex, least: int = 1) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
 
-from ucfh.errors import InputError
+from ucfh.errors import InputError, check_count, wrong_type
 
 ROUNDING = 1e-9
 """The part of the span by which a reward may be outside its range, as a rounded number may be."""
@@ -39,13 +39,11 @@ class RewardRange:
         """The range (low, high), or an error that says what is wrong with it."""
         try:
             low, high = (float(x) for x in given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             low, high = inf, -inf
-        if isinstance(given, str) or not (isfinite(low) and isfinite(high) and low < high):
-            raise InputError(
-                f"rewards = {given!r} must be the least and the largest reward of a step that are "
-                "possible, such as (0, 1)"
-            )
+        if isinstance(given, str) or not low < high or not isfinite(high - low):
+            what = "the least and the largest reward of a step that are possible, such as (0, 1)"
+            raise wrong_type("rewards", given, what)
         return cls(low, high)
 
     @property
@@ -75,17 +73,18 @@ class RewardRange:
         """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
         return earned * self.span - steps * self.shift
 
-    def scaled_return(self, most: float | None, horizon: int) -> float | None:
+    def scaled_return(self, most: Any, horizon: int) -> float | None:
         """The largest return in [0, H], from that in own units; None if there is none."""
         if most is None:
             return None
-        scaled = (most + horizon * self.shift) / self.span
-        if not isfinite(scaled) or scaled <= 0:
-            least = -horizon * self.shift
-            raise InputError(
-                f"max_return = {most!r} must be more than {least:g}, the least that {horizon} "
-                "steps can pay: pass the largest sum of an episode's rewards"
-            )
+        least = 0.0 - horizon * self.shift
+        what = f"more than {least:g}, the least that {horizon} steps can pay: the largest sum of "
+        try:
+            scaled = (float(most) + horizon * self.shift) / self.span
+        except (TypeError, ValueError, OverflowError):
+            scaled = 0.0
+        if isinstance(most, str) or not isfinite(scaled) or scaled <= 0:
+            raise wrong_type("max_return", most, f"{what}an episode's rewards")
         return min(scaled, float(horizon))
 
     def __str__(self) -> str:
@@ -101,12 +100,12 @@ def check_stages(given: Sequence[int] | bool, horizon: int) -> tuple[int, ...]:
     if isinstance(given, bool):
         return tuple(range(1, horizon)) if given else ()
     try:
-        steps = tuple(int(x) for x in given)
-    except (TypeError, ValueError):
-        steps = (0,)
-    if any(not 0 < x < horizon for x in steps) or list(steps) != sorted(set(steps)):
-        raise InputError(
-            f"stages = {given!r} must be steps from 1 to {horizon - 1}, ascending: those with "
-            "which a new stage begins, counted from 0"
-        )
-    return steps
+        steps = [0] if isinstance(given, str) else [check_count("stages", x) for x in given]
+    except (TypeError, InputError):
+        steps = [0]
+    if any(not 0 < x < horizon for x in steps) or steps != sorted(set(steps)):
+        what = f"steps from 1 to {horizon - 1}, ascending: those with which a new stage begins"
+        if horizon == 1:
+            what = "left out: an episode of one step has one stage"
+        raise wrong_type("stages", given, what)
+    return tuple(steps)

@@ -108,6 +108,32 @@ def keep() -> None:
 
 
 @contextmanager
+def deferring() -> Iterator[None]:
+    """Let Ctrl-C wait until `check` asks for it, also where the package is called from Python.
+
+    A second one is raised at once.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def wait(_: int, __: FrameType | None) -> None:
+        _now.waiting = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        signal.signal(signal.SIGINT, wait)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _now.waiting = False
+
+
+@contextmanager
 def held() -> Iterator[None]:
     """Let a signal wait until a file is written."""
     _now.holds += 1

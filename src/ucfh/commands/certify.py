@@ -228,7 +228,7 @@ def print_certificate(log: str, found: Log, known: Certificate, more: float | No
         f"{found.actions.count} actions, {found.horizon} steps",
         **certificate_lines(known, found.states, found.actions, _stages(found)),
     }
-    if not known.certified:
+    if not known.certified and known.contradiction is None:
         lines["more"] = (
             "no number of episodes of this kind is enough: some actions were never tried in states "
             "where they matter"

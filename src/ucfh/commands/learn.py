@@ -133,7 +133,7 @@ def learn(
       ucfh learn env:Blackjack-v1,horizon=5 --rewards=-1,1 --episodes 50000 --epsilon 1
     """
     if problem.startswith("env:") or "all" in (unknown or []):
-        from ucfh.commands.learn_live import Files, Limits, learn_live
+        from ucfh.commands.learn_live import Declared, Files, learn_from
 
         others = {
             "--agent": agent != CERTIFIED,
@@ -147,11 +147,11 @@ def learn(
             "--unknown": (unknown or ["all"]) != ["all"],
         }
 
-        learn_live(
+        learn_from(
             problem,
             epsilon,
             delta,
-            Limits(episodes, seed, rewards, max_return, stages, masks),
+            Declared(episodes, seed, rewards, max_return, stages, masks),
             Files(log, plot, policy, save, resume, force),
             json,
             [option for option, given in others.items() if given],
@@ -161,7 +161,9 @@ def learn(
         if given is not None:
             raise InputError(f"{option} is about env:NAME and --unknown all: leave it out")
     if stages is not None or masks:
-        raise InputError("--stages and --masks are about env:NAME: leave them out")
+        raise InputError(
+            "--stages and --masks are about env:NAME and --unknown all: leave them out"
+        )
     from ucfh import policies
     from ucfh._support import canvas
     from ucfh._support.files import check_outputs

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Declared:
     """What is declared about the environment, and how long to learn."""
 
     episodes: int | None
@@ -48,11 +48,11 @@ def environment(
     return name, horizon, settings
 
 
-def learn_live(
+def learn_from(
     problem: str,
     epsilon: float,
     delta: float,
-    limits: Limits,
+    declared: Declared,
     files: Files,
     json: bool,
     refused: list[str],
@@ -91,21 +91,21 @@ def learn_live(
                 delta,
                 horizon=horizon,
                 settings=settings,
-                rewards=read_range(limits.rewards),
-                max_return=limits.max_return,
-                episodes=limits.episodes,
-                seed=limits.seed,
-                masks=limits.masks,
-                stages=read_stages(limits.stages),
+                rewards=read_range(declared.rewards),
+                max_return=declared.max_return,
+                episodes=declared.episodes,
+                seed=declared.seed,
+                masks=declared.masks,
+                stages=read_stages(declared.stages),
                 resume=files.resume,
                 log=files.log,
                 force=files.force,
-                progress=partial(_report, bar, limits.episodes),
+                progress=partial(_report, bar, declared.episodes),
             )
         except LearningFault as error:
             fault, found = error, error.result
     if json:
-        print_json(summary(problem, found, limits, fault))
+        print_json(summary(problem, found, declared, fault))
     else:
         print_learned(problem, found)
     _write(found, problem, files, json)
@@ -169,11 +169,13 @@ def why_it_ended(found: Learned) -> str:
         return "certified"
     if known.contradiction is not None:
         return "stopped: the data contradict the assumptions"
+    if found.fault:
+        return "stopped by a fault; not certified"
     return "interrupted" if found.interrupted else "the limit that was given; not certified"
 
 
 def summary(
-    problem: str, found: Learned, limits: Limits, fault: InputError | None
+    problem: str, found: Learned, declared: Declared, fault: InputError | None
 ) -> dict[str, Any]:
     """What was learned in a few numbers, for programs."""
     from ucfh import __version__
@@ -186,7 +188,7 @@ def summary(
         **known.as_dict(),
         "gap": None,
         "gap_bound": known.gap,
-        "seed": limits.seed,
+        "seed": declared.seed,
         "phases": len(found.history),
         "mistakes": None,
         "bound": None,

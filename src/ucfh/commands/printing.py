@@ -85,5 +85,6 @@ def _outward(x: float, rounding: str) -> str:
 
 
 def _up_to_digits(x: float) -> str:
-    """A bound from above with three digits."""
-    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(x))):g}"
+    """A bound from above with three digits, or all before the decimal point."""
+    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(x)))
+    return f"{rounded:g}" if rounded.adjusted() < 3 else f"{rounded:f}"

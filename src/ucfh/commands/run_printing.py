@@ -94,8 +94,8 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     }
     if known is not None and known.certified and run.episodes == 0:
         lines["why"] = (
-            "what was told is enough: the probabilities that matter are certain (one successor), "
-            "so planning needs no episode; to learn by stepping alone, see env:NAME"
+            "what was told leaves no doubt: where it matters, transitions are certain, or all "
+            "policies earn the same; to learn by stepping alone, see env:NAME"
         )
     if known is None:
         theorem = {"paper": "Theorem 1, as printed,", "corrected": "Theorem 1, corrected,"}

@@ -112,6 +112,9 @@ class Environment(SteppedWorld):
         if masks:
             self.assumptions = ("a state has the actions that it had when it was found",)
         self._seed = None if seed is None else check_seed(seed)
+        check_type("settings", settings, Mapping | None, "a dictionary, or None")
+        made_with = ", ".join(f"{key}={value!r}" for key, value in sorted((settings or {}).items()))
+        self.identity, self._own = f"{made_with}, masks={bool(masks)}", isinstance(env, str)
         asked = None if horizon is None else check_count("horizon", horizon)
         opened = open_environment(env, settings, asked, encode)
         self.env, self.name, self.horizon, self.actions, self._least, self._key, self._text = opened
@@ -151,6 +154,11 @@ class Environment(SteppedWorld):
             fault.__cause__ = halt.__cause__
         except InputError as error:
             fault = error
+        except ValueError as error:  # what has no truth value: an array
+            fault = InputError(
+                f"{self.name} did not say whether it terminated or truncated ({error}): both must "
+                "be True or False"
+            )
         except KeyboardInterrupt:
             interrupted = True
             if walk.begins and walk.begins[-1] == len(walk.path):  # its state is not there yet
@@ -255,8 +263,9 @@ class Environment(SteppedWorld):
         self._catch_up(experience)
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment, if it was made here."""
+        if self._own:
+            self.env.close()
 
     def _check(self, experience: Experience, actions: Sequence[Sequence[int]]) -> None:
         """Raise unless a run can begin."""

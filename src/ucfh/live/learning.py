@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any, SupportsIndex
 
+import numpy as np
+
 from ucfh._support.defaults import DELTA
-from ucfh._support.files import AnyPath
+from ucfh._support.files import AnyPath, check_ending, refuse_existing
+from ucfh._support.interrupts import check, deferring
+from ucfh._support.memory import check_memory
 from ucfh.agents.open import OpenUCFH
 from ucfh.certificate import (
     Certificate,
@@ -28,12 +31,19 @@ from ucfh.certificate import (
     what_is_missing,
 )
 from ucfh.confidence.open import OpenBest
-from ucfh.errors import InputError, check_count, check_seed, check_type, check_unit
+from ucfh.errors import (
+    InputError,
+    check_accuracy,
+    check_count,
+    check_seed,
+    check_type,
+    check_unit,
+)
 from ucfh.live.environments import Environment
 from ucfh.live.log_file import LogFile
 from ucfh.live.policy import LearnedPolicy
 from ucfh.live.simulated import SimulatedWorld
-from ucfh.live.store import load, save
+from ucfh.live.store import ENDINGS, load, save
 from ucfh.live.worlds import SteppedWorld
 from ucfh.problem import MDP
 from ucfh.units import DEFAULT, RewardRange, check_stages
@@ -50,7 +60,7 @@ class LearningFault(InputError):
 
     def __init__(self, fault: InputError, result: Learned) -> None:
         super().__init__(str(fault))
-        self.result = result
+        self.result, self.__cause__ = result, fault.__cause__
 
 
 @dataclass(eq=False)
@@ -156,9 +166,10 @@ class Learned:
         data = self.learner.experience
         return {
             "environment": self.world.name,
+            "settings": self.world.identity,
             "horizon": data.horizon,
             "actions": data.actions,
-            "stages": data.stage.tolist(),
+            "stages": (1 + np.flatnonzero(np.diff(data.stage))).tolist(),
             "rewards": [self.units.low, self.units.high],
             "max_return": self.max_return,
             "delta": self.learner.delta,
@@ -226,9 +237,14 @@ def learn(
     """
     check_type("progress", progress, Callable | None, "a function, or None")
     units = RewardRange.check(rewards)
+    if store is not None:
+        check_ending(store, ENDINGS)
+        refuse_existing(store, force=True)
     world = _open(env, horizon, settings, units, seed, encode, masks)
     try:
         H = world.horizon
+        check_memory(f"episodes of {H} steps", 200 * H)
+        _check_log(log, env)
         learner = OpenUCFH(
             H,
             world.actions,
@@ -244,15 +260,29 @@ def learn(
         old = kept if resume is None else resume
         if old is not None:
             out.broken_off = load(old, learner, world, out.about())
-        with LogFile(log, world, units, force, old is not None) as written:
+        with LogFile(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
         if store is not None:
-            out.save(store, force=True)
+            try:
+                out.save(store, force=True)
+            except InputError as error:
+                fault = fault or error
     finally:
         world.close()
     if fault is not None:
         raise LearningFault(fault, out)
     return out
+
+
+def _check_log(log: AnyPath | None, env: Any) -> None:
+    """Refuse a log of episodes that may leave no row in it."""
+    if log is not None and isinstance(env, MDP):
+        for s in env.problem.terminal:
+            if env.initial[s] > 0:
+                raise InputError(
+                    f"an episode that begins in terminal state {s} leaves no row in a log: leave "
+                    "log out"
+                )
 
 
 def _open(
@@ -295,8 +325,7 @@ def _check_stages(stages: Sequence[int] | bool, env: Any, horizon: int) -> tuple
 
 def _scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
     """Epsilon where rewards are in [0, 1]."""
-    if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon > 0:
-        raise InputError(f"epsilon = {epsilon!r} must be a positive number, such as 0.1")
+    check_accuracy(epsilon)
     most = horizon * units.span
     if epsilon > most:
         raise InputError(f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): "
@@ -315,7 +344,10 @@ def _run(
         ran = world.run(learner.experience, learner.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)
-        written.write(ran.steps, out.episodes)
+        try:
+            written.write(ran.steps, out.episodes)
+        except InputError as error:  # a full disk costs no more than the log
+            ran.fault = ran.fault or error
         planned = learner.observe(ran.steps)
         ending = ran.fault is not None or ran.interrupted
         if ending and not planned:
@@ -327,6 +359,7 @@ def _run(
         try:
             if planned and progress is not None and not ending:
                 progress(out)
+            check()
         except KeyboardInterrupt:
             ran.interrupted = ending = True
         if ending:

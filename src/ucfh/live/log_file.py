@@ -77,9 +77,10 @@ class LogFile:
 
     def _own(self, reward: float) -> float:
         """A reward in the user's units, as short as it can be written."""
-        exact = float(self._units.unscaled(reward))
+        units = self._units
+        exact = min(max(float(units.unscaled(reward)), units.low), units.high)
         short = float(f"{exact:.12g}")
-        return short if self._units.scaled(short) == reward else exact
+        return short if units.scaled(short) == reward else exact
 
     def _write(self, lines: Any) -> None:
         assert self._file is not None

@@ -14,6 +14,7 @@ from ucfh._support.files import labels_of
 from ucfh.experience import END, Experience, Steps
 from ucfh.live.worlds import Ran, SteppedWorld
 from ucfh.problem import MDP
+from ucfh.simulation.run_file import fingerprint
 from ucfh.simulation.world import World
 
 
@@ -28,6 +29,7 @@ class SimulatedWorld(SteppedWorld):
     def __init__(self, mdp: MDP, seed: int | None) -> None:
         self.mdp, self._seed, self.rng = mdp, seed, np.random.default_rng(seed)
         self.name, self.horizon, self.actions = repr(mdp), mdp.horizon, mdp.actions
+        self.identity = fingerprint(mdp, mdp.problem)
         self._states, actions = labels_of(mdp.problem)
         self.action_names = [str(actions.label(a)) for a in range(mdp.actions)]
         self._nature = World(mdp, mdp.problem).as_nature()
@@ -41,7 +43,9 @@ class SimulatedWorld(SteppedWorld):
 
     def name_of(self, s: int) -> str:
         """The MDP's name of a state."""
-        return "end" if s == END else str(self._states.label(int(str(self.labels[s]))))
+        if s == END:
+            return "end" if "end" not in (self.mdp.problem.state_names or ()) else "the end"
+        return str(self._states.label(int(str(self.labels[s]))))
 
     def know(self, labels: Sequence[Hashable], experience: Experience) -> None:
         """Continue with states that were met before."""

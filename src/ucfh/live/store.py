@@ -40,8 +40,13 @@ def save(
                 f"the state {labels[-1]} cannot be saved: let encode return numbers, texts, or "
                 "tuples of them"
             )
-    head = {"format": FORMAT, "version": __version__, "about": about, "labels": labels}
-    head["broken_off"] = broken_off
+    head = {
+        "format": FORMAT,
+        "version": __version__,
+        "about": about,
+        "labels": labels,
+        "broken_off": broken_off,
+    }
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         np.savez(file, **learner.state(), head=np.array(json.dumps(head)))
 
@@ -61,7 +66,9 @@ def load(
         if head["format"] != FORMAT:
             raise KeyError(FORMAT)
     except Exception as error:  # an archive of something else
-        raise InputError(f"{path}: not a file of ucfh learn env:..., or damaged") from error
+        raise InputError(
+            f"{path}: not what `ucfh learn env:NAME --save` wrote, or damaged: pass another file"
+        ) from error
     if head["version"] != __version__:
         raise InputError(
             f"{path} was made by ucfh {head['version']}, and this is {__version__}: continue with "

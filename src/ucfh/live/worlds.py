@@ -34,7 +34,7 @@ class SteppedWorld(ABC):
     """A world that is only stepped.
 
     Attributes:
-        name: what it is called.
+        name: what it is called. identity: what distinguishes it from others of that name.
         horizon: H. actions: A, the largest number of actions of a state.
         action_names: (A,) as they are called in files.
         labels: the states by number, as they are shown; the first is the end.
@@ -43,6 +43,7 @@ class SteppedWorld(ABC):
     """
 
     name: str
+    identity: str = ""
     horizon: int
     actions: int
     action_names: Sequence[str]

@@ -71,6 +71,8 @@ def make(name: AnyPath) -> MDP:
     if name.endswith((".csv", ".jsonl", ".parquet")):
         raise InputError(f"{name} looks like a log, not like a problem: ucfh certify {name}")
     problem, colon, text = name.partition(":")
+    if problem == "env":
+        raise InputError(f"{name} can only be stepped: ucfh learn {name}, or ucfh.learn in Python")
     builders = catalogue()
     if problem not in builders:
         raise unknown("problem", problem, builders)

@@ -11,7 +11,8 @@ from ucfh.errors import InputError, unknown
 
 
 def _read_truth(text: str) -> bool:
-    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+    words = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+    return words[text.lower()]
 
 
 _READERS: dict[type, tuple[Callable[[str], Any], str]] = {
@@ -51,7 +52,7 @@ def read_arguments(
         if not (name and equals and value):
             raise InputError(
                 f"{problem}: {item!r} in {text!r} is not of the form name=value: write them like "
-                f"{known[0]}={parameters[known[0]].default}, separated by commas"
+                f"{known[0]}={parameters[known[0]].default or 20}, separated by commas"
             )
         if name in named:
             raise InputError(f"{problem}: {name} is given twice in {text!r}: give it once")
