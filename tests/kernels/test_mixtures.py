@@ -133,12 +133,12 @@ def test_many_successors() -> None:
 @pytest.mark.parametrize("counts", [[1], [1, 1], [3, 1, 1], [500, 300, 200], [10**18, 1]])
 @pytest.mark.parametrize("C", [5, 60, 70, 150, 400])
 def test_sizes_of_supports_may_come_in_blocks(counts: list[int], C: int) -> None:
-    """That makes the mixture smaller, never larger: (1 + 1/32)^-n at most, and less for large n."""
+    """That makes the mixture smaller, never larger: (13/12)^-(n + D) at most."""
     exact = float(oracle.sparse_excess_of_many(counts, C))
     if C <= 5:
         padded = counts + [0] * (C - len(counts))
         assert float(oracle.sparse_excess(padded)) == pytest.approx(exact, abs=1e-30)
-    assert -CLOSE <= fast_excess([counts + [0] * (C - len(counts))], True)[0] - exact <= 0.05
+    assert -CLOSE <= fast_excess([counts + [0] * (C - len(counts))], True)[0] - exact <= 0.12
 
 
 @settings(max_examples=60, deadline=None)

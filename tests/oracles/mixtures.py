@@ -170,11 +170,10 @@ def pattern_mixture(counts: Sequence[int], most: int) -> Fraction:
 
 @dataclass(frozen=True)
 class PatternExcess:
-    """ln ML(counts - 1) - ln m(counts): between two numbers; and with k up to D + 999 alone."""
+    """ln ML(counts - 1) - ln m(counts), between two numbers: terms left out make it larger."""
 
     low: Decimal
     high: Decimal
-    of_a_thousand: Decimal
 
 
 def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
@@ -190,7 +189,7 @@ def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
         again = [c - 1 for c in counts]
         best = ln_likelihood(again) if sum(again) else Decimal(0)
         top: Decimal | None = None
-        total = thousand = Decimal(0)
+        total = Decimal(0)
         term = [Decimal(0), Decimal(0)]  # relative to the first, without 1/(k(k+1))
         factor = Fraction(1)
         for i in range(terms):
@@ -204,8 +203,6 @@ def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
                 factor = Fraction(k * (k - 1) * (k - 2), i * (i - 1) * (2 * n + k - 2))
                 term[i % 2] *= Decimal(factor.numerator) / Decimal(factor.denominator)
             total += term[i % 2] / (k * (k + 1))
-            if i < 1000:
-                thousand = total
         assert top is not None
         last = D + terms - 1
         # past the last: sum of 1/(k(k+1)) is 1/(last + 1), times the largest of the terms
@@ -216,5 +213,4 @@ def pattern_excess(counts: Sequence[int], terms: int = 20_000) -> PatternExcess:
         return PatternExcess(
             low=first - (total + largest / (last + 1)).ln(),
             high=first - total.ln(),
-            of_a_thousand=first - thousand.ln(),
         )

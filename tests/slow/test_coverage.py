@@ -195,6 +195,7 @@ def test_the_mixture_over_patterns(law: str) -> None:
         missed = pattern_missed(law, level)
         rates.append(f"{missed / ROWS:.4f} of {level}")
         assert not refuted(missed, level)
+        assert missed / ROWS > level / 8
     print(f"outcomes, {law}: excluded the truth in {', '.join(rates)}")
 
 

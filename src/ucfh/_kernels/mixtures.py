@@ -29,8 +29,8 @@ HALF_LOG_PI = 0.5 * log(pi)
 HALF_LOG_2PI = 0.5 * log(2.0 * pi)
 LARGE = 40.0  # from where on the series is exact in double precision
 ROUNDING = 2.3e-16  # a little more than 2^-52: what rounding makes of a number of size one
-EXACT_TERMS, BLOCK = 64, 32  # sizes of supports one by one, then a 32nd of them at once
-MOST_TERMS = 1000  # of a mixture over numbers of labels
+EXACT_TERMS, BLOCK = 64, 32  # sizes one by one, then in blocks of a 32nd of them
+MOST_TERMS = 100_000  # beyond the labels seen: larger numbers of labels are left out
 NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it smaller
 
 
@@ -144,7 +144,8 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
 
     and P(a first) <= 1, so its excess over the best model of the repetitions, c' = c - 1 of
     n' = n - D, is ln ML(c') - ln m(c): that of a ball around c'/n'. Terms of the sum may be left
-    out. With c = c' + 1 and n = n' + D, the large terms pair off as above.
+    out, or be too small: as in `excess`, numbers of labels come in blocks, whose weights 1/(k(k+1))
+    sum to 1/a - 1/b. With c = c' + 1 and n = n' + D, the large terms pair off as above.
     """
     for row in range(len(indptr) - 1):
         D, repeats, base = 0, 0.0, 0.0
@@ -157,17 +158,18 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
         if D == 0:
             out[row] = 0.0
             continue
-        first, total, last = 0.0, 0.0, 0.0
-        for k in range(D, D + MOST_TERMS):
-            term = lgamma(k + 1.0) - log(k * (k + 1.0)) - lgamma(k - D + 1.0) + lgamma(0.5 * k)
-            term -= _total(repeats, 2.0 * D + k)
-            if k == D:
-                first = term
-            term = exp(term - first)
+        first = lgamma(D + 1.0) - log(D * (D + 1.0)) + lgamma(0.5 * D)
+        first -= _total(repeats, 3.0 * D)
+        total, before, k = 1.0, 1.0, D + 1
+        while k < D + MOST_TERMS:
+            after = k + 1 + max(0, k - D - EXACT_TERMS) // max(BLOCK, 2 * D)
+            last = after - 1.0
+            weight = lgamma(k + 1.0) - lgamma(k - D + 1.0) + log((after - k) / (k * float(after)))
+            term = exp(weight + lgamma(0.5 * last) - _total(repeats, 2.0 * D + last) - first)
             total += term
-            if term < last and term < NEGLIGIBLE * total:
+            if term < before and term < NEGLIGIBLE * total:
                 break
-            last = term
+            before, k = term, after
         out[row] = base - first - log(total)
 
 
