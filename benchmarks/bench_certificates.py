@@ -15,7 +15,7 @@ import numpy as np
 
 from ucfh import MDP, Problem, make, simulate
 from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence.values import IDEAS
+from ucfh.confidence.bounds import IDEAS
 
 SEEDS = 20
 MOST = 20_000_000

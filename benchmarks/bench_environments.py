@@ -46,7 +46,8 @@ def environment(trial: Trial) -> Any:
     import gymnasium
     from minigrid.wrappers import FullyObsWrapper
 
-    return FullyObsWrapper(gymnasium.make("MiniGrid-Empty-5x5-v0"))
+    wrapper: Any = FullyObsWrapper
+    return wrapper(gymnasium.make("MiniGrid-Empty-5x5-v0"))
 
 
 def picture(seen: Any) -> tuple[bytes, int]:

@@ -95,16 +95,15 @@ def test_ranges_that_are_refused(given: Any) -> None:
     assert message == f"rewards = {given!r} {ORDER}"
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param((0, 10**400), marks=pytest.mark.xfail(strict=True, reason="OverflowError")),
-        pytest.param((-1e308, 1e308), marks=pytest.mark.xfail(strict=True, reason="span = inf")),
-        pytest.param(np.eye(3), marks=pytest.mark.xfail(strict=True, reason="three lines")),
-    ],
-)
+@pytest.mark.parametrize("given", [(0, 10**400), (-1e308, 1e308), np.eye(3)])
 def test_ranges_that_are_too_much(given: Any) -> None:
-    assert ORDER[:40] in refusal(RewardRange.check, given)
+    message = refusal(RewardRange.check, given)
+    assert message.startswith(f"rewards = {' '.join(repr(given).split())[:100]}")
+    assert message.endswith(f" {ORDER}")
+    assert len(message) <= 120 + len(ORDER)
+
+
+LEAST = "the least that 4 steps can pay: the largest sum of an episode's rewards"
 
 
 @pytest.mark.parametrize(
@@ -120,15 +119,14 @@ def test_ranges_that_are_too_much(given: Any) -> None:
 )
 def test_largest_returns_that_are_refused(units: RewardRange, given: float, least: str) -> None:
     message = refusal(units.scaled_return, given, 4)
-    assert message.startswith(f"max_return = {given!r} must be more than ")
-    assert f"{least}, the least that 4 steps can pay: pass the largest sum of an" in message
+    assert message == f"max_return = {given!r} must be more than {least}, {LEAST}"
 
 
-@pytest.mark.xfail(strict=True, reason="-0, TypeError, OverflowError")
 def test_more_largest_returns_that_are_refused() -> None:
-    assert "-0" not in refusal(DEFAULT.scaled_return, 0, 4)
-    for most in ("1", [1], 10**400):
-        assert "max_return" in refusal(DEFAULT.scaled_return, most, 4)
+    for most in ("1", [1], inf):
+        message = refusal(DEFAULT.scaled_return, most, 4)
+        assert message == f"max_return = {most!r} must be more than 0, {LEAST}"
+    assert refusal(DEFAULT.scaled_return, 10**400, 4).endswith(f"... must be more than 0, {LEAST}")
 
 
 def test_stages() -> None:
@@ -142,26 +140,29 @@ def test_stages() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [(0,), (5,), (-1,), (2, 1), (1, 1), 3, None, "x", ["a"], object()]
+    "given",
+    [
+        (0,),
+        (5,),
+        (-1,),
+        (2, 1),
+        (1, 1),
+        3,
+        None,
+        "x",
+        "12",
+        ["a"],
+        object(),
+        (1.5,),
+        (inf,),
+        (True,),
+    ],
 )
 def test_stages_that_are_refused(given: Any) -> None:
     message = refusal(check_stages, given, 5)
     assert message.startswith(f"stages = {given!r} must be steps from 1 to 4, ascending")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        pytest.param((1.5,), marks=pytest.mark.xfail(strict=True, reason="rounded down")),
-        pytest.param((inf,), marks=pytest.mark.xfail(strict=True, reason="OverflowError")),
-        pytest.param("12", marks=pytest.mark.xfail(strict=True, reason="taken as 1 and 2")),
-        pytest.param((True,), marks=pytest.mark.xfail(strict=True, reason="taken as 1")),
-    ],
-)
-def test_stages_that_are_no_whole_numbers(given: Any) -> None:
-    assert "must be steps from 1 to 4" in refusal(check_stages, given, 5)
-
-
-@pytest.mark.xfail(strict=True, reason="from 1 to 0")
 def test_one_step_has_one_stage() -> None:
-    assert "from 1 to 0" not in refusal(check_stages, (1,), 1)
+    message = refusal(check_stages, (1,), 1)
+    assert message == "stages = (1,) must be left out: an episode of one step has one stage"

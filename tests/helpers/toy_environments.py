@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
@@ -121,7 +122,11 @@ def assert_faulty(ran: Ran, message: str) -> None:
 
 
 def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
-    """Do it, with Ctrl-C before that line of the module is run; None if there are fewer."""
+    """Do it, with Ctrl-C before that line of the module is run; None if there are fewer.
+
+    In a thread: what is raised at the last line of an except clause stays the context of all that
+    is raised there later.
+    """
     left = line
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -134,12 +139,15 @@ def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
                 raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        ran = action()
-    finally:
-        sys.settrace(before)
+    def traced() -> Ran:
+        sys.settrace(trace)
+        try:
+            return action()
+        finally:
+            sys.settrace(None)
+
+    with ThreadPoolExecutor(1) as pool:
+        ran = pool.submit(traced).result()
     return ran if left <= 0 else None
 
 

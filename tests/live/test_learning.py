@@ -13,7 +13,6 @@ import ucfh
 from helpers.small_logs import refusal
 from helpers.toy_environments import Listed, Scripted, masked, step
 
-XFAIL = pytest.mark.xfail
 COIN: dict[Any, Any] = {
     0: {0: [(0.25, 1.0, 0), (0.75, 0.0, 0)], 1: [(0.75, 1.0, 0), (0.25, 0.0, 0)]}
 }
@@ -269,21 +268,41 @@ def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
 # what is assumed
 
 
-@XFAIL(strict=True, reason="certified within 0.2, and loses 1")
-def test_rewards_of_an_mdp_that_depend_on_the_step() -> None:
+def test_an_mdp_that_depends_on_the_step() -> None:
     """The task is known to depend on the step: one stage for all would certify nonsense."""
     mdp = ucfh.MDP(np.ones((1, 2, 1)), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), 2)
-    try:
-        found = ucfh.learn(mdp, 0.2, seed=0)
-    except ucfh.InputError:
-        return  # it asks for stages
+    changes = "rewards or transitions change at step {}, counted from 0: pass stages={}"
+    assert refusal(ucfh.learn, mdp, 0.2, seed=0) == changes.format(1, True)
+    found = ucfh.learn(mdp, 0.2, seed=0, stages=True)
+    assert found.certificate.certified
     assert 2 - mdp.value(found.certificate.policy) <= 0.2
+    P = np.stack([np.eye(2)[:, None], np.eye(2)[::-1, None], np.eye(2)[:, None]])
+    moving = ucfh.MDP(P, np.array([[1.0], [0.0]]), 3)
+    by_successor = np.zeros((3, 1, 1, 1))
+    by_successor[2] = 1.0
+    paying = ucfh.MDP(np.ones((1, 1, 1)), by_successor, 3)
+    for other, stages, message in (
+        (ucfh.make("tutoring"), (), changes.format(9, [9])),
+        (ucfh.make("tutoring"), [4], changes.format(9, [9])),
+        (moving, (), changes.format(1, True)),
+        (moving, [1], changes.format(2, [2])),
+        (paying, [1], changes.format(2, [2])),
+    ):
+        assert refusal(ucfh.learn, other, 0.2, stages=stages) == message
+    assert ucfh.learn(paying, 0.2, stages=[2], episodes=5).learner.experience.P == 2
 
 
-@XFAIL(strict=True, reason="it is closed")
+def test_an_mdp_without_a_seed_is_random() -> None:
+    mdp = ucfh.MDP(np.full((40, 1, 40), 1 / 40), np.zeros((40, 1)), 40)
+    one, other = (ucfh.learn(mdp, 0.1, episodes=3).states for _ in range(2))
+    assert one != other
+
+
 def test_an_environment_of_the_user_stays_open() -> None:
     mine = Listed(COIN)
     ucfh.learn(mine, 0.5, horizon=1, episodes=5)
+    assert not mine.closed
+    refusal(ucfh.learn, mine, 0.5, horizon=1, stages=[9])
     assert not mine.closed
 
 
@@ -293,9 +312,9 @@ def test_epsilon_is_in_the_users_units() -> None:
     )
     found = ucfh.learn(Listed(COIN), 9, horizon=4, rewards=(-4, 8), episodes=50)
     assert found.certificate.epsilon == 9
-    for epsilon in (0, -1, float("nan"), "0.1", None, True):
+    for epsilon in (0, -1, 9e-13, float("nan"), float("inf"), "0.1", None, True):
         message = refusal(ucfh.learn, Listed(COIN), epsilon, horizon=4)
-        assert message == f"epsilon = {epsilon!r} must be a positive number, such as 0.1"
+        assert message == f"epsilon = {epsilon!r} must be a number of at least 1e-12, such as 0.1"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +325,7 @@ def test_epsilon_is_in_the_users_units() -> None:
         ({"horizon": None}, "Listed has no limit of steps: pass horizon=H, such as 20"),
         ({"episodes": 0}, "episodes = 0 must be a whole number of at least 1"),
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward of"),
-        ({"max_return": -1}, "max_return = -1 must be more than "),
+        ({"max_return": -1}, "max_return = -1 must be more than 0, the least that 4 steps can"),
         ({"stages": [4]}, "stages = [4] must be steps from 1 to 3, ascending"),
         ({"seed": -1}, "seed = -1 must be a whole number of at least 0"),
         ({"encode": 3}, "encode = 3 must be a function of the observation, or None"),

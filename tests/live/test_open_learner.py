@@ -99,7 +99,6 @@ def test_it_plans_after_two_per_cent_more_episodes() -> None:
     assert not learner.done
 
 
-@pytest.mark.xfail(strict=True, reason="Experience and ValueBeliefs both store a 'found'")
 @pytest.mark.parametrize("after_end", [0.0, 0.5])
 def test_restored_it_goes_on_as_before(after_end: float) -> None:
     def make() -> OpenUCFH:

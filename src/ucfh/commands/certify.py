@@ -17,7 +17,7 @@ from ucfh.commands.options import (
     Epsilon,
     Force,
     MaxReturn,
-    Rewards,
+    RewardLimits,
     Stages,
     read_range,
     read_stages,
@@ -61,7 +61,7 @@ def certify(
         typer.Option("--stage-dependent", help="let transitions and rewards depend on the step t"),
     ] = False,
     stages: Stages = None,
-    rewards: Rewards = None,
+    rewards: RewardLimits = None,
     max_return: MaxReturn = None,
     columns: Annotated[
         list[str] | None,

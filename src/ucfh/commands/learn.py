@@ -18,7 +18,7 @@ from ucfh.commands.options import (
     Force,
     MaxReturn,
     ProblemName,
-    Rewards,
+    RewardLimits,
     Stages,
 )
 from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
@@ -85,7 +85,7 @@ def learn(
             help="simulate every single step: slower, same distribution",
         ),
     ] = False,
-    rewards: Rewards = None,
+    rewards: RewardLimits = None,
     max_return: MaxReturn = None,
     stages: Stages = None,
     masks: Annotated[
@@ -157,6 +157,11 @@ def learn(
             [option for option, given in others.items() if given],
         )
         return
+    for name in unknown or ():
+        if name not in ("rewards", "successors", "initial"):
+            raise InputError(
+                f"cannot hide {name!r}: choose among rewards, successors and initial, or all"
+            )
     for option, given in (("--rewards", rewards), ("--max-return", max_return)):
         if given is not None:
             raise InputError(f"{option} is about env:NAME and --unknown all: leave it out")

@@ -144,12 +144,12 @@ def _write(found: Learned, problem: str, files: Files, json: bool) -> None:
     from ucfh.simulation.figures import Course, plot_bounds
 
     written: dict[str, str] = {}
+    if files.save is not None:  # first: nothing else can be had again
+        found.save(files.save, files.force)
+        written["saved"] = files.save
     if files.policy is not None:
         found.policy.write(files.policy, files.force)
         written["policy"] = files.policy
-    if files.save is not None:
-        found.save(files.save, files.force)
-        written["saved"] = files.save
     if files.log is not None:
         written["log"] = files.log
     if files.plot is not None and found.history:

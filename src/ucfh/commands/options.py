@@ -32,7 +32,7 @@ AcceptLosses = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]
-Rewards = Annotated[
+RewardLimits = Annotated[
     str | None,
     typer.Option(
         metavar="LOW,HIGH",

@@ -224,6 +224,8 @@ class ValueBounds(ABC):
             by_difference,
             out,
         )
+        if not out.any() and b.upper >= self.pay.cap[0]:
+            return 1.0 / (1.0 + self.evidence.n)  # nothing is known yet: whatever was seen least
         return out
 
     def explore(self, blame: Floats) -> Ints:

@@ -50,11 +50,15 @@ price is one of dimension one, whatever the number of successors. With V_{H+1} =
    concave and 0 at 0; and so for G, of (Y - Y_low)_j. The two arguments of a state sum to at least
    w_j = (U - Y_low - D)_j (or without D, for Y = V*), so that F(U) - G(Y_low) is too large by at
    least the smaller of the two functions at w_j, for each state to which both rows lead: what is
-   unknown about it cancels.
+   unknown about it cancels. A row whose one successor is certain moves by w_j itself.
 
-6. Rewards that are not told. The mean mu of a row's rewards X is bounded on both sides by one
-   event: a portfolio of the two assets X/mu and (1 - X)/(1 - mu) is a martingale, and its best
-   constant mix has made exp(n kl(x, mu)) or more of one unit, x the mean of what was paid.
+6. Rewards that are not told are part of the outcome (`ucfh.confidence.outcomes`): r + V*(s') is a
+   fixed function of it, so 2 bounds both at one price. For all functions of the outcome, the ball
+   is that of the pattern in which outcomes repeat (`ucfh._kernels.mixtures.pattern_excess`). Where
+   a next state was paid differently, that says nothing: then the ball is that of the next states,
+   and the mean mu of the row's rewards X is bounded apart, on both sides, by one event: a portfolio
+   of the two assets X/mu and (1 - X)/(1 - mu) is a martingale, and its best constant mix has made
+   exp(n kl(x, mu)) or more of one unit, x the mean of what was paid.
 
 7. Sampling never affects validity; `ucfh.agents.beliefs` samples what the gap depends on most.
 

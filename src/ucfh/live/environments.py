@@ -21,6 +21,7 @@ from ucfh.errors import InputError, check_count, check_seed, check_type
 from ucfh.experience import END, Experience, Steps
 from ucfh.live.spaces import ENCODE, open_environment, plain, short
 from ucfh.live.worlds import Ran, SteppedWorld
+from ucfh.logs.labels import text_of
 from ucfh.units import DEFAULT, ROUNDING, RewardRange
 
 REMEMBERED = 4096
@@ -154,7 +155,7 @@ class Environment(SteppedWorld):
             fault.__cause__ = halt.__cause__
         except InputError as error:
             fault = error
-        except ValueError as error:  # what has no truth value: an array
+        except (TypeError, ValueError) as error:  # what has no truth value: an array
             fault = InputError(
                 f"{self.name} did not say whether it terminated or truncated ({error}): both must "
                 "be True or False"
@@ -243,10 +244,10 @@ class Environment(SteppedWorld):
         while len(self._names) <= s:
             n = len(self._names)
             name = self._text(self.labels[n])
-            while name in self._named:
+            while text_of(name) in self._named:  # a log takes 1.0 for 1
                 name += f" (state {n})"
             self._names.append(name)
-            self._named.add(name)
+            self._named.add(text_of(name))
         return self._names[s]
 
     def action_of(self, a: int) -> int:

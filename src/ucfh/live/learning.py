@@ -45,6 +45,7 @@ from ucfh.live.policy import LearnedPolicy
 from ucfh.live.simulated import SimulatedWorld
 from ucfh.live.store import ENDINGS, load, save
 from ucfh.live.worlds import SteppedWorld
+from ucfh.logs.labels import text_of
 from ucfh.problem import MDP
 from ucfh.units import DEFAULT, RewardRange, check_stages
 
@@ -70,6 +71,7 @@ class Learned:
     Attributes:
         interrupted, fault: whether Ctrl-C, or a fault of the environment, ended it.
         broken_off: how many episodes were broken off before it was continued.
+        unfinished: whether the last one was.
         steps: how many were taken.
         seconds: how long it took; planning_seconds: of these, for planning and counting.
         history: (episodes, upper, lower, gap) after each planning, in the user's units.
@@ -87,6 +89,7 @@ class Learned:
     seconds: float = 0.0
     planning_seconds: float = 0.0
     broken_off: int = 0
+    unfinished: bool = False
 
     def __post_init__(self) -> None:
         self.history: list[tuple[int, float, float, float]] = []
@@ -158,8 +161,8 @@ class Learned:
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
-        unfinished = self.interrupted or self.fault
-        save(path, self.learner, self.world, self.about(), self.broken_off + unfinished, force)
+        broken_off = self.broken_off + self.unfinished
+        save(path, self.learner, self.world, self.about(), broken_off, force)
 
     def about(self) -> dict[str, Any]:
         """What a continued run has to agree with."""
@@ -275,8 +278,17 @@ def learn(
 
 
 def _check_log(log: AnyPath | None, env: Any) -> None:
-    """Refuse a log of episodes that may leave no row in it."""
+    """Refuse a log of episodes that may leave no row in it, or of names that are one to it."""
     if log is not None and isinstance(env, MDP):
+        problem = env.problem
+        for kind, names in (("state", problem.state_names), ("action", problem.action_names)):
+            known: dict[str, str] = {}
+            for name in names or ():
+                if (other := known.setdefault(text_of(name), name)) != name:
+                    raise InputError(
+                        f"a log cannot tell the {kind}s {other!r} and {name!r} apart: rename one, "
+                        "or leave log out"
+                    )
         for s in env.problem.terminal:
             if env.initial[s] > 0:
                 raise InputError(
@@ -302,8 +314,10 @@ def _open(
     if horizon not in (None, env.horizon):
         raise InputError(f"the MDP has a horizon of {env.horizon}: leave horizon out")
     if encode is not None or masks or settings or units != DEFAULT:
-        raise InputError("an MDP has states, actions and rewards in [0, 1]: leave encode, masks "
-                         "and rewards out")  # fmt: skip
+        raise InputError(
+            "an MDP has states, actions and rewards in [0, 1]: leave encode, masks, settings and "
+            "rewards out (--masks, --rewards)"
+        )
     return SimulatedWorld(env, None if seed is None else check_seed(seed))
 
 
@@ -328,8 +342,9 @@ def _scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
     check_accuracy(epsilon)
     most = horizon * units.span
     if epsilon > most:
-        raise InputError(f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): "
-                         "pass a smaller one")  # fmt: skip
+        raise InputError(
+            f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller one"
+        )
     return float(epsilon) / units.span
 
 
@@ -344,6 +359,7 @@ def _run(
         ran = world.run(learner.experience, learner.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)
+        out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
         try:
             written.write(ran.steps, out.episodes)
         except InputError as error:  # a full disk costs no more than the log

@@ -73,6 +73,8 @@ class LogFile:
         ):
             number += t == 0
             lines.append((number, t, name(s), actions[a], r, name(after), int(after == END)))
+        for s in steps.starts[int((steps.t == 0).sum()) :].tolist():  # broken off at once: a loss
+            lines.append((number + 1, 0, name(s), actions[0], "", "", 0))
         self._write(lines)
 
     def _own(self, reward: float) -> float:

@@ -13,6 +13,7 @@ from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.files import labels_of
 from ucfh.experience import END, Experience, Steps
 from ucfh.live.worlds import Ran, SteppedWorld
+from ucfh.logs.labels import text_of
 from ucfh.problem import MDP
 from ucfh.simulation.run_file import fingerprint
 from ucfh.simulation.world import World
@@ -44,7 +45,10 @@ class SimulatedWorld(SteppedWorld):
     def name_of(self, s: int) -> str:
         """The MDP's name of a state."""
         if s == END:
-            return "end" if "end" not in (self.mdp.problem.state_names or ()) else "the end"
+            name, others = "end", set(map(text_of, self.mdp.problem.state_names or ()))
+            while name in others:
+                name = f"the {name}"
+            return name
         return str(self._states.label(int(str(self.labels[s]))))
 
     def know(self, labels: Sequence[Hashable], experience: Experience) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ucfh.errors import InputError, not_installed, wrong_type
 from ucfh.problems.gym import make_environment
 
-ENCODE = "pass encode=f, where f(observation) is a number, a text or a tuple of them"
+ENCODE = "pass encode=f, where f(observation) is a number, a text or a tuple of them, to ucfh.learn"
 """The remedy for observations that cannot be states."""
 Reader = tuple[Callable[[Any], Hashable], Callable[[Any], Any]]
 """The key of an observation, and what to show of a key."""

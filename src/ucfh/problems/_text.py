@@ -43,7 +43,9 @@ def read_arguments(
     given = []
     for name in leading:
         if not items or not items[0] or "=" in items[0]:
-            raise InputError(f"{problem} needs its {name} first: write {problem}:{name.upper()}")
+            first, colon, rest = items[0].rpartition(":") if items else ("", "", "")
+            such = f"{first},{rest}" if colon else name.upper()
+            raise InputError(f"{problem} needs its {name} first: write {problem}:{such}")
         given.append(_read(problem, name, items.pop(0), hints[name], None))
 
     named: dict[str, Any] = {}
