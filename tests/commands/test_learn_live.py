@@ -273,7 +273,7 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         ("chain:n=3 --unknown all --paper", "--paper is not for a learner that is told nothing"),
         ("chain:n=3 --unknown all --unknown rewards", "--unknown is not for a learner that is"),
         ("chain:n=3 --unknown all --rewards 0,2", "an MDP has states, actions and rewards in [0,"),
-        ("chain:n=3 --unknown all --masks", "leave encode, masks and rewards out"),
+        ("chain:n=3 --unknown all --masks", "leave encode, masks, settings and rewards out"),
         ("chain:n=3 --rewards 0,1", "--rewards is about env:NAME and --unknown all: leave it out"),
         ("chain:n=3 --max-return 1", "--max-return is about env:NAME and --unknown all: leave"),
         ("chain:n=3 --stages 1", "--stages and --masks are about env:NAME"),

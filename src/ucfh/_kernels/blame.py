@@ -78,18 +78,22 @@ def _charge(
     guess: float,
     weight: float,
     cap: float,
+    spread: float,
     to: Floats,
     out: Floats,
 ) -> None:
     """Charge a row with eta d bound / d eta, and pass the weight on to its successors.
 
-    Without visits, with the range of its values: up to ``cap`` where anything may follow.
+    Without visits, with the range of its values: that of the listed ones, ``spread`` where any
+    state may follow, and ``cap`` where anything may.
     """
     slack = _pass_on(row, rows, ball, v, rest, guess, weight, to)
     if evidence.n[row] > 0:
         out[row] += weight * slack * ball.eta[row]
+    elif rows.rest[row] == ANYTHING:
+        out[row] += weight * cap
     else:
-        out[row] += weight * (cap if rows.rest[row] == ANYTHING else slack)
+        out[row] += weight * (spread if rows.rest[row] == STATES else slack)
 
 
 @njit(**uncounted, **inner)
@@ -124,7 +128,8 @@ def _charge_for_V(
     rest = rest_of(row, rows, V, sign, anew, extra, anything, scratch.order, scratch.mark)
     rest = Rest(min(rest.value, most), rest.state)
     ball = evidence.above if up else evidence.below
-    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], to, out)
+    spread = pay.extra + abs(V[scratch.order[0]] - V[scratch.order[-1]])
+    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], spread, to, out)
     return rest.state
 
 
@@ -164,7 +169,8 @@ def _charge_for_all(
         out[row] += weight * wide.beyond
     if alone and sign < 0:
         out[row] += 0.5 * weight * (evidence.r_up[row] - evidence.r_low[row])
-    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], to, out)
+    spread = abs(V[scratch.order[0]] - V[scratch.order[-1]])
+    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], spread, to, out)
     return rest.state
 
 

@@ -45,6 +45,7 @@ class Shown:
     def over_a_table(self) -> tuple[Problem, Counts]:
         """The problem in which any of the states may follow any other, and the counts over it."""
         data, S, A = self.experience, self.states.count, self.actions.count
+        data.make_room()
         if data.P * S * A * S > MAX_ENTRIES:
             raise InputError(
                 f"{S} states and {A} actions are too many for a table of all transitions between "
