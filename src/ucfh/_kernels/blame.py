@@ -56,7 +56,7 @@ def _pass_on(
     left, best, worth = 1.0, rest.state, rest.value
     for e in range(begin, end):
         d = B - v[e - begin]
-        if v[e - begin] > worth:
+        if v[e - begin] > worth or (v[e - begin] == worth and indices[e] < best):
             best, worth = indices[e], v[e - begin]
         if c[e] > 0 and x + d > 0.0:
             q = c[e] / n if x == inf else min(left, slack * c[e] / n / (x + d))
@@ -214,8 +214,14 @@ def blame(
             bonus_t = bonus[min(t, len(bonus) - 1)]
         U1, L1, W1, D1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1]
         if any_state:
-            by_U, by_L = Scratch(v, mark, np.argsort(-U1)), Scratch(v, mark, np.argsort(L1))
-            by_W, by_D = Scratch(v, mark, np.argsort(W1)), Scratch(v, mark, np.argsort(-D1))
+            by_U, by_L = (
+                Scratch(v, mark, np.argsort(-U1, kind="mergesort")),
+                Scratch(v, mark, np.argsort(L1, kind="mergesort")),
+            )
+            by_W, by_D = (
+                Scratch(v, mark, np.argsort(W1, kind="mergesort")),
+                Scratch(v, mark, np.argsort(-D1, kind="mergesort")),
+            )
         for s in range(S):
             if first[s] == first[s + 1]:
                 continue

@@ -136,8 +136,8 @@ def certify(
             bonus_t = bonus[min(t, len(bonus) - 1)]
         U1, L1, W1, D1, E1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1], E[t + 1]
         if any_state:
-            by_U[:], by_L[:] = np.argsort(-U1), np.argsort(L1)
-            by_W[:], by_D[:] = np.argsort(W1), np.argsort(-D1)
+            by_U[:], by_L[:] = np.argsort(-U1, kind="mergesort"), np.argsort(L1, kind="mergesort")
+            by_W[:], by_D[:] = np.argsort(W1, kind="mergesort"), np.argsort(-D1, kind="mergesort")
         for s in range(S):
             if first[s] == first[s + 1]:
                 continue

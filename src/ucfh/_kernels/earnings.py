@@ -72,7 +72,7 @@ def evaluate(
         if bonus is not None:
             bonus_t = bonus[min(t, len(bonus) - 1)]
         if any_state:
-            order[:] = np.argsort(-sign * V[t + 1])
+            order[:] = np.argsort(-sign * V[t + 1], kind="mergesort")
         for s in range(S):
             if first[s] == first[s + 1]:
                 continue
@@ -102,7 +102,7 @@ def best_guaranteed(
         if bonus is not None:
             bonus_t = bonus[min(t, len(bonus) - 1)]
         if any_state:
-            order[:] = np.argsort(V[t + 1])
+            order[:] = np.argsort(V[t + 1], kind="mergesort")
         for s in range(S):
             best = -inf
             for k in range(first[s], first[s + 1]):
@@ -167,7 +167,7 @@ def at_start(
     """
     row, S = len(rows.indptr) - 2, len(V)
     begin, end = rows.indptr[row], rows.indptr[row + 1]
-    v, mark, order = np.empty(end - begin), np.full(S, -1), np.argsort(-sign * V)
+    v, mark, order = np.empty(end - begin), np.full(S, -1), np.argsort(-sign * V, kind="mergesort")
     fill(begin, end, rows.indices, V, None, sign, inf, v)
     rest = rest_of(row, rows, V, sign, False, 0.0, anything, order, mark).value
     if fixed:
