@@ -378,7 +378,7 @@ def open_assumptions(
     max_return: float | None,
 ) -> tuple[str, ...]:
     """What is assumed of a world of which nothing was listed."""
-    steps = {1: "state and action", horizon: "step, state and action"}
+    steps = {horizon: "step, state and action", 1: "state and action"}
     out = [
         f"what happens next depends on {steps.get(stages, 'stage, state and action')} only",
         f"an episode lasts {horizon} steps at most",

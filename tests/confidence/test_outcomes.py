@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.certified_cases import Case, Given, cases, random_budgets, told
+from ucfh._kernels import balls
 from ucfh.confidence.outcomes import outcomes_of
 from ucfh.confidence.values import Best
 from ucfh.counts import Counts
@@ -109,9 +110,13 @@ def test_to_list_all_that_may_follow_changes_nothing(case: Case, seed: int) -> N
     lines = [line for V in (one.U, one.L, one.W, one.D) for line in V[1:-1].tolist()]
     # where two states tie, it is open which one is the best; if all are 0, nothing is blamed
     tied = any(len(set(line)) < S for line in lines if any(line))
-    for by_difference in () if tied else (False, True):
+    # and of rows in which nothing was repeated, the ball of outcomes says nothing yet
+    repeats = few.evidence.outcomes.n[:-1]
+    fresh = bool(((repeats == 0) & (few.evidence.n[:-1] > 0)).any())
+    for by_difference in () if tied or fresh else (False, True):
         found, expected = few.blame(one, by_difference), all_of_them.blame(other, by_difference)
-        np.testing.assert_allclose(found[:-1], expected[:R], **near)
+        # rounding may stop a search earlier, where a slack is right up to this part of it
+        np.testing.assert_allclose(found[:-1], expected[:R], rtol=balls.CLOSE, atol=1e-9)
     for sign in (1.0, -1.0):
         taken = few.first_rows()
         found = few._evaluate(taken, sign)

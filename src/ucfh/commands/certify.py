@@ -217,7 +217,7 @@ def _stages(found: Log) -> str:
     """What rows are counted apart by: "step", "stage" or nothing."""
     if found.shown is None:
         return "step" * (found.problem.table.stages > 1)
-    return {1: "", found.horizon: "step"}.get(found.shown.experience.P, "stage")
+    return {found.horizon: "step", 1: ""}.get(found.shown.experience.P, "stage")
 
 
 def print_certificate(log: str, found: Log, known: Certificate, more: float | None) -> None:

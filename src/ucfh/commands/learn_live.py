@@ -227,7 +227,7 @@ def print_learned(problem: str, found: Learned) -> None:
             known,
             Labels("state", names, len(names)),
             Labels("action", tuple(world.action_names), world.actions),
-            {1: "", found.horizon: "step"}.get(stages, "stage"),
+            {found.horizon: "step", 1: ""}.get(stages, "stage"),
         ),
         "assumed": f"\n{'':>14}".join(known.assumed),
         "took": f"{found.seconds:.2f} s for {found.steps} steps, "

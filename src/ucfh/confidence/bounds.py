@@ -224,7 +224,7 @@ class ValueBounds(ABC):
             by_difference,
             out,
         )
-        if not out.any() and b.upper >= self.pay.cap[0]:
+        if not out.any() and b.upper >= self.pay.cap[0] and b.lower < b.upper:
             return 1.0 / (1.0 + self.evidence.n)  # nothing is known yet: whatever was seen least
         return out
 

@@ -368,7 +368,7 @@ def _assumptions(
     if shown is None:
         yield "the given problem is right"
     else:
-        stages = {1: "the state and", horizon: "the step, the state and"}
+        stages = {horizon: "the step, the state and", 1: "the state and"}
         alone = stages.get(shown.experience.P, "the stage, the state and")
         yield f"the next state and the reward depend on {alone} the action alone"
         if not tally.states.is_open:
