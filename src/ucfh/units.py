@@ -26,7 +26,7 @@ ROUNDING = 1e-9
 class RewardRange:
     """The least and the largest reward of a step that are possible.
 
-    >>> cliff = RewardRange(-100, -1)
+    >>> cliff = RewardRange(-100.0, -1.0)
     >>> cliff.shift, cliff.span, cliff.value(19.87, steps=20)
     (100.0, 100.0, -13.0)
     """
