@@ -117,13 +117,16 @@ def excess(
         # ln of (1/C) / (C choose k) (C-D choose k-D) = ln of k!/(k-D)! and what is the same for all
         same = -log(C) - (lgamma(C + 1.0) - lgamma(C - seen + 1.0))
         first = same + lgamma(seen + 1.0) + lgamma(0.5 * seen) - _total(visits, float(seen))
-        total, k = 1.0, seen + 1
+        total, k, weight = 1.0, seen + 1, same + lgamma(seen + 1.0)
         while k <= C:
-            after = k + 1 + max(0, k - seen - EXACT_TERMS) // BLOCK
-            after = min(after, C + 1)
-            last = after - 1.0
-            weight = same + lgamma(k + 1.0) - lgamma(k - seen + 1.0) + log(last - k + 1.0)
-            term = exp(weight + lgamma(0.5 * last) - _total(visits, last) - first)
+            after = min(k + 1 + max(0, k - seen - EXACT_TERMS) // BLOCK, C + 1)
+            last, times = after - 1.0, 0.0
+            if k <= seen + EXACT_TERMS:
+                weight += log(k / (k - seen))
+            else:
+                weight = same + lgamma(k + 1.0) - lgamma(k - seen + 1.0)
+                times = log(last - k + 1.0)
+            term = exp(weight + times + lgamma(0.5 * last) - _total(visits, last) - first)
             total += term
             if term < NEGLIGIBLE * total:
                 break

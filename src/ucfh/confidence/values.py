@@ -132,6 +132,7 @@ class Best(ValueBounds):
         self.rounding = 16.0 * H * (H + starts) * 2.0**-53
         self.found = [np.zeros((H + 1, k)) for k in (pairs, pairs, S, S)]
         self.ended = np.zeros((H + 1, S))
+        self._where: Ints | None = None  # what was listed last
         self._full = self._find_full()
         self._always = np.flatnonzero(~self._full[problem.table.row_of_entry])
 
@@ -150,7 +151,7 @@ class Best(ValueBounds):
         """Divide the budgets by n, and bound the rewards where they are not told."""
         table, unknown = self.problem.table, self.problem.rewards is None
         n, beyond = np.maximum(counts.visits, 1).astype(float), np.zeros(table.rows)
-        where = self._listed(counts)
+        self._where = where = self._listed(counts)
         indptr, c = np.searchsorted(where, table.indptr), counts.successors[where]
         excess(indptr, c, counts.visits, self.on["sparse"], beyond, table.lengths)
         self.eta_all = (self.prices["all"] + beyond) / n * ROUND_UP
@@ -180,9 +181,11 @@ class Best(ValueBounds):
 
     def take(self, data: Counts) -> None:
         """Gather what counts say of each row."""
+        self._where = None
         self.budget(data)
         problem, table, told = self.problem, self.problem.table, self.problem.rewards
-        H, n, where = problem.horizon, data.visits.astype(float), self._listed(data)
+        H, n = problem.horizon, data.visits.astype(float)
+        where = self._listed(data) if self._where is None else self._where
         c, indptr = data.successors[where], np.searchsorted(where, table.indptr)
         rest, noisy = np.where(self._full, STATES, NOTHING), np.zeros(table.rows, bool)
         if told is None:
