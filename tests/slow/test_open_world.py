@@ -71,7 +71,7 @@ COINS = OpenCase(MDP(np.full((2, 1, 2), 0.5), [[0.0], [1.0]], 2), 0.15)
 MANY = OpenCase(dense(7, "bernoulli", states=6), 1e-9)
 COUPONS = OpenCase(MDP(np.full((20, 1, 20), 0.05), np.linspace(0, 1, 20)[:, None], 2), 1e-9)
 """Twenty successors, each as likely as the others."""
-CROWD = OpenCase(MDP(np.full((60, 1, 60), 1 / 60), np.linspace(0, 1, 60)[:, None], 2), 1e-9)
+CROWD = OpenCase(MDP(np.full((100, 1, 100), 0.01), np.linspace(0, 1, 100)[:, None], 2), 1e-9)
 ENDS = OpenCase(fewer(), 1e-9)
 HIDDEN = OpenCase(jackpot(0.02, sure=0.0), 1e-9)
 CALLS = OpenCase(make("calls"), 0.1, max_return=1.0)
@@ -214,8 +214,8 @@ def end_is_worth_something(patch: pytest.MonkeyPatch) -> None:
 Break = Callable[[pytest.MonkeyPatch], None]
 BROKEN: dict[str, tuple[Break, tuple[str, ...], OpenCase, set[str], int]] = {
     "no atom": (no_atom, ("above",), HIDDEN, {"above"}, 100),
-    "no price": (no_price, ("missing",), CROWD, {"missing"}, 500),
-    "price after a look": (price_after_a_look, ("missing",), CROWD, {"missing"}, 500),
+    "no price": (no_price, ("missing",), CROWD, {"missing"}, 800),
+    "price after a look": (price_after_a_look, ("missing",), CROWD, {"missing"}, 800),
     "rewards left out": (rewards_left_out, ("above", "ladder"), BANDIT, {"above"}, 3000),
     "wrong cap": (wrong_cap, ("above",), OpenCase(jackpot(0.5), 1e-9), {"above"}, 100),
     "no pattern": (no_pattern, ("all",), COUPONS, {"pattern"}, 200),
