@@ -161,7 +161,7 @@ class BulkPhase:
     def _walk(self, episodes: int) -> None:
         """Walk episodes that meet a live row."""
         episodes = self._bounded(episodes)
-        before, saved = self.rng.bit_generator.state, self.stretch.copy_counts()
+        before, saved = self.rng.bit_generator.state, self.stretch.seen.copy()
         walked, reached = self._walk_graph(episodes)
         total = self._with_others(walked)
         if not self._passes_cap(total):

@@ -31,10 +31,6 @@ class Stretch:
     episodes: int = 0
     ended: bool = False
 
-    def copy_counts(self) -> Counts:
-        """A copy of the counts so far, to return to."""
-        return self.seen.copy()
-
 
 class World:
     """An MDP that produces counts for a learner who was told ``problem``.
