@@ -1,0 +1,244 @@
+"""Bets against the assumption that a row's outcomes are drawn alike, whatever the context.
+
+A row is what is drawn from: a state and an action, say. Its outcomes are labels, numbered as they
+come up; each of the first `MOST_LABELS` is bet on from the draw after its first. (Why the bets are
+fair is said in `ucfh.auditing.process`.) Before a draw, with n earlier ones of the row, c of them
+the label, and n_z and c_z of the same context z, the label is predicted to come with probability
+
+    (c_z + a q)/(n_z + a),    q = (c - 1/2)/n
+
+for strengths a of the pull towards what holds in every context. The product of the predictions of
+what came, the label or not, is kept for each label, context and strength. Blocks of 8, 16, ...,
+2048 visits of a row are contexts, too: these bets are against drift.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh._kernels.compiling import inner, njit, uncounted
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FOLLOWS, PAYS, STARTS, LOSES = range(4)
+"""Kinds of rows: next states, rewards given the next state, first states, losses."""
+ACTION, STATE, REWARD, STEP, DETAIL, PAIR = range(6)
+"""Contexts: the previous action, state and reward, the step, the detail of the state, the pair."""
+PERIOD = 6
+"""A context that nobody bets on: a quarter of the doubling in which the number of a visit lies."""
+ROWS, LABELS, CONTEXTS = range(3)
+"""What is numbered: rows, labels of a row, contexts of a row."""
+MOST_LABELS = 8
+"""Of a row, that are bet on."""
+STRENGTHS = (2.0, 32.0)
+"""Of the pull towards what holds in every context."""
+OFTEN, EVERY = 2**14, 8
+"""Of a row that was visited this often, only every eighth draw is looked at."""
+BLOCKS, FIRST_BLOCK, PULL = 9, 3, 4.0
+"""Of blocks: their number, the power of two of the shortest, and the strength."""
+TINY = 1e-200
+"""Smaller products are kept as logarithms."""
+MOST_NEW = 64
+"""More than can be new in one step, of anything."""
+
+
+class Register(NamedTuple):
+    """What was met so far: the number of (a, b) at some slot; number -1 where a slot is free.
+
+    a (slots,) says what is numbered and what it belongs to, b (slots,) which one it is.
+    used (3,): how many are numbered, by kind; placed (4,): rows of each kind with two visits.
+    """
+
+    a: Ints
+    b: Ints
+    number: NDArray[np.int32]
+    used: Ints
+    placed: Ints
+
+
+class Bets(NamedTuple):
+    """Counts and products of R rows, L labels and K contexts of rows.
+
+    kind, visits, n, place (R,): kind of the row, visits, draws that were looked at, and its place
+    among those of its kind that were drawn twice. labels (R, 8): the labels that are bet on, -1 for
+    none. symbol, c, after (L,): what a label stands for, how often it came, and the draws of its
+    row before it first did. product, ln (L, 6, 2): of the predictions by context and strength; the
+    whole is ln + ln(product). blocks, ln_blocks (L, 9): the same by length of blocks; recent
+    (L, 9): how often it came in the present one. n_z, when (K,): draws in a context, and the
+    episode of the first one. c_z (K, 8): of each label there.
+    """
+
+    kind: Ints
+    visits: Ints
+    n: Ints
+    place: Ints
+    labels: NDArray[np.int32]
+    symbol: Ints
+    c: Ints
+    after: Ints
+    product: Floats
+    ln: Floats
+    blocks: Floats
+    ln_blocks: Floats
+    recent: NDArray[np.int32]
+    n_z: Ints
+    when: Ints
+    c_z: NDArray[np.int32]
+
+
+class Draws(NamedTuple):
+    """What n steps drew: row, following, paid, lost, start (n,), episode (n,) and z (n, 6).
+
+    A negative symbol in following, paid or start means that nothing is bet on it.
+    """
+
+    row: Ints
+    following: Ints
+    paid: Ints
+    lost: Ints
+    start: Ints
+    episode: Ints
+    z: Ints
+
+
+@njit(**uncounted, **inner)
+def _slot(x: Register, a: int, b: int) -> Any:
+    """Where (a, b) is, or would be."""
+    mask = np.uint64(len(x.number) - 1)
+    h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F)
+    h = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    at = (h ^ (h >> np.uint64(32))) & mask
+    while x.number[at] >= 0 and (x.a[at] != a or x.b[at] != b):
+        at = (at + np.uint64(1)) & mask
+    return at
+
+
+@njit(**uncounted, **inner)
+def _number(x: Register, what: int, a: int, b: int) -> int:
+    """The number of one of its kind, which is a new one if it was not met before."""
+    at = _slot(x, a, b)
+    if x.number[at] < 0:
+        x.a[at], x.b[at], x.number[at] = a, b, x.used[what]
+        x.used[what] += 1
+    return int(x.number[at])
+
+
+@njit(**uncounted)
+def rehash(old: Register, new: Register) -> None:
+    """Move all that is numbered to larger slots."""
+    for i in range(len(old.number)):
+        if old.number[i] >= 0:
+            at = _slot(new, old.a[i], old.b[i])
+            new.a[at], new.b[at], new.number[at] = old.a[i], old.b[i], old.number[i]
+
+
+@njit(**uncounted, **inner)
+def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
+    """Bet on a draw by its context, and count it there."""
+    n, n_z = k.n[row], k.n_z[here]
+    for slot in range(MOST_LABELS):
+        j = k.labels[row, slot]
+        if j < 0:
+            break
+        if test < PERIOD and k.c[j] > 0:
+            q = (k.c[j] - 0.5) / n
+            for i in range(len(STRENGTHS)):
+                p = (k.c_z[here, slot] + STRENGTHS[i] * q) / (n_z + STRENGTHS[i])
+                product = k.product[j, test, i] * (p if j == label else 1.0 - p)
+                if product < TINY:
+                    k.ln[j, test, i] += log(product)
+                    product = 1.0
+                k.product[j, test, i] = product
+        k.c_z[here, slot] += j == label
+    k.n_z[here] += 1
+
+
+@njit(**uncounted, **inner)
+def _in_blocks(k: Bets, row: int, label: int) -> None:
+    """Bet on a draw by the blocks of visits that it is in, and count it there."""
+    n = k.n[row]
+    for slot in range(MOST_LABELS):
+        j = k.labels[row, slot]
+        if j < 0:
+            break
+        q = (k.c[j] - 0.5) / max(n, 1)
+        for i in range(BLOCKS):
+            before = n & ((1 << i + FIRST_BLOCK) - 1)
+            if before == 0:
+                k.recent[j, i] = 0
+            if k.c[j] > 0:
+                p = (k.recent[j, i] + PULL * q) / (before + PULL)
+                product = k.blocks[j, i] * (p if j == label else 1.0 - p)
+                if product < TINY:
+                    k.ln_blocks[j, i] += log(product)
+                    product = 1.0
+                k.blocks[j, i] = product
+            k.recent[j, i] += j == label
+
+
+@njit(**uncounted, **inner)
+def _draw(
+    x: Register, k: Bets, kind: int, code: int, symbol: int, z: Ints, on: Ints, episode: int
+) -> int:
+    """Bet on one draw, and count it; the number of the label."""
+    row = _number(x, ROWS, kind * 4 + ROWS, code)
+    label = _number(x, LABELS, row * 4 + LABELS, symbol)
+    n = k.n[row]
+    k.visits[row] += 1
+    if k.visits[row] > OFTEN and k.visits[row] % EVERY:
+        return label
+    if n == 0:
+        k.kind[row] = kind
+        k.labels[row, :] = -1
+    elif n == 1:
+        x.placed[kind] += 1
+        k.place[row] = x.placed[kind]
+    if k.c[label] == 0:
+        k.symbol[label], k.after[label] = symbol, n
+        for slot in range(MOST_LABELS):
+            if k.labels[row, slot] < 0:
+                k.labels[row, slot] = label
+                break
+    doubling = 0
+    while n + 1 >> doubling + 1:
+        doubling += 1
+    period = doubling << 2 | (((n + 1) << 2 >> doubling) & 3)
+    for test in range(PERIOD + 1):
+        if test == PERIOD or on[test]:
+            which = period if test == PERIOD else z[test]
+            here = _number(x, CONTEXTS, (row * 8 + test) * 4 + CONTEXTS, which)
+            if k.n_z[here] == 0:
+                k.when[here] = episode
+            _in_context(k, row, label, test, here)
+    _in_blocks(k, row, label)
+    k.n[row] += 1
+    k.c[label] += 1
+    return label
+
+
+@njit(**uncounted)
+def bet(x: Register, k: Bets, draws: Draws, begin: int, on: Ints) -> int:
+    """Bet on draws from the ``begin``-th on; the first for which there was no room left.
+
+    on (4, 6): which contexts are bet on, by kind.
+    """
+    for i in range(begin, len(draws.row)):
+        full = 2 * (x.used.sum() + MOST_NEW) > len(x.number)
+        full |= x.used[ROWS] + MOST_NEW > len(k.n) or x.used[LABELS] + MOST_NEW > len(k.c)
+        if full or x.used[CONTEXTS] + MOST_NEW > len(k.n_z):
+            return i
+        z, episode = draws.z[i], draws.episode[i]
+        if draws.start[i] >= 0:
+            _draw(x, k, STARTS, 0, draws.start[i], z, on[STARTS], episode)
+        if draws.lost[i] >= 0:
+            _draw(x, k, LOSES, 0, draws.lost[i], z, on[LOSES], episode)
+        if draws.following[i] >= 0:
+            label = _draw(x, k, FOLLOWS, draws.row[i], draws.following[i], z, on[FOLLOWS], episode)
+            if draws.paid[i] >= 0:
+                _draw(x, k, PAYS, label, draws.paid[i], z, on[PAYS], episode)
+    return len(draws.row)

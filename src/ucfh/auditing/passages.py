@@ -1,0 +1,31 @@
+"""Steps as the audit takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ucfh._support.arrays import Bools, Floats, Ints
+
+
+@dataclass(eq=False)
+class Passages:
+    """Steps in the order of the log, (n,) each, episode after episode.
+
+    Attributes:
+        new: whether it is the first step of its episode.
+        t: the step within it, from 0.
+        state, action, following: their codes, from 0; following is -1 if it is lost.
+        reward: what was paid.
+        lost: whether what followed is lost.
+        detail: which part of its bins the state lies in, as a code; 0 where there are none.
+
+    """
+
+    new: Bools
+    t: Ints
+    state: Ints
+    action: Ints
+    following: Ints
+    reward: Floats
+    lost: Bools
+    detail: Ints
