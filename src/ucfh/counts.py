@@ -235,3 +235,38 @@ def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:
     """Raise ``wrong`` for the first row that is not ``right`` (rows,)."""
     for row in np.flatnonzero(~right)[:1]:
         raise InputError(wrong.format(row=table.name_of(int(row)), x=x[row]))
+
+
+def counts_of(array: Any, problem: Problem) -> Counts:
+    """Counts from how often each state followed each pair: (S, A, S) or (H, S, A, S)."""
+    table = problem.table
+    shape: tuple[int, ...] = (table.states, table.actions, table.states)
+    shape = shape if table.stages == 1 else (table.stages, *shape)
+    given = as_array("counts", array)
+    if given.shape != shape:
+        raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")
+    whole = given.dtype.kind in "iu" or (
+        given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+    )
+    if not whole or not np.isfinite(given).all():
+        raise InputError("counts must be whole numbers")
+    if (given < 0).any():
+        raise InputError(f"counts must be at least 0: one of them is {given[given < 0][0]}")
+    if given.sum(dtype=float) >= MOST_COUNTED:
+        raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}: scale them down")
+    if problem.rewards is None:
+        raise InputError(
+            "arrays of counts hold no rewards: give them to the problem, or pass ucfh.Counts"
+        )
+    counts = Counts.zero(problem)
+    rows, indices = table.rectangular()
+    flat = given.reshape(-1, table.states).astype(np.int64)
+    outside = flat.sum() - flat[rows, indices].sum()
+    if outside:
+        raise InputError(
+            f"{outside} counts are of successors that the problem excludes: leave its successors "
+            "out"
+        )
+    counts.successors[: len(rows)] = flat[rows, indices]
+    counts.visits[:-1] = np.add.reduceat(counts.successors, table.indptr[:-1])[:-1]
+    return counts

@@ -117,7 +117,10 @@ def slow_read(
     horizon: int | None = None,
     stage_dependent: bool = False,
 ) -> Slow:
-    """Read a log one row at a time, with one row of foresight."""
+    """Read a log one row at a time, with one row of foresight.
+
+    A row that is done and does not say where leads to "(end)".
+    """
     out, rows = Slow(), rows_of(path)
     if problem is not None:
         horizon, stage_dependent = problem.horizon, problem.table.stages > 1
@@ -141,7 +144,7 @@ def slow_read(
         ids.append(own if own not in (None, "") else ids[-1] if ids else None)
     seen: list[Any] = []
     ends: list[tuple[bool, int, str, int]] = []
-    unfinished = None
+    unfinished, ended = None, False
     left, due, over, torn = "", -1, False, False
     went_on: set[str] = set()
     going_on: set[tuple[str, str]] = set()  # pairs of rows that are not done
@@ -159,6 +162,8 @@ def slow_read(
         s, following = state(i, "state"), state(i, "next_state")
         a = allowed.action(value(i, "action"))
         done = text(value(i, "done")).lower()
+        if problem is None and done in ("1", "true") and not following:
+            following = "(end)"
         if isinstance(row, dict):
             out.states |= {text(row.get(name)) for name in ("state", "next_state")} - {""}
             out.actions |= {text(row.get("action"))} - {""}
@@ -215,12 +220,13 @@ def slow_read(
         went_on.add(s)
         if done not in ("1", "true"):
             arrived[False].add(following)
-        elif not left:
+        elif not left and following != "(end)":
             arrived[True].add(following)
             ending.add((s, a, following))
         if done not in ("1", "true") and not {s, a} & {"", UNKNOWN}:
             going_on.add((s, a))
         if not left:
+            ended = ended or following == "(end)"
             stage = t if stage_dependent else 0
             out.moves[stage, s, a, following] += 1
             out.paid[stage, s, a, following].append(reward)
@@ -241,6 +247,8 @@ def slow_read(
         out.terminal = (early if arrived[True] & went_on else early | always) - went_on
     else:
         out.terminal = set(allowed.terminal)
+    if ended:
+        out.states, out.terminal = out.states | {"(end)"}, out.terminal | {"(end)"}
     for said, length, s, line in ends:
         if length < out.horizon and s not in out.terminal:
             out.faults["done" if said else "short"].append(line)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.lost import lossy_entropy
 from ucfh import MDP, make
 from ucfh.agents.open import OpenUCFH
 from ucfh.live.simulated import SimulatedWorld
@@ -199,6 +200,5 @@ class Onlooker:
             ball = evidence.successors
             if ball.n[row] > 0:
                 c = np.bincount(rows.indices[mine_at], ball.c[mine_at], data.states)
-                share = c[c > 0] / ball.n[row]
-                entropy = (share * np.log(share / p[c > 0])).sum()
+                entropy = lossy_entropy(c[c > 0].tolist(), ball.n[row], p[c > 0].tolist())
                 self._claim("pattern", ball.eta[row] - entropy)

@@ -57,8 +57,8 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
             "unknown column of a log 'status'",
         ),
         ("episode,t,state,state,action,reward,next_state", {}, "'state' appears twice"),
-        ("episode;t;state", {}, "separated by semicolons: save it with commas"),
-        ("episode\tt\tstate", {}, "separated by tabs: save it with commas"),
+        ("episode;t;state", {}, "unknown column 'action' (known: episode, state, t)"),
+        ("episode\tt\tstate", {}, "unknown column 'action' (known: episode, state, t)"),
         ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),
         ("", {}, "it is empty"),
         ("\udcff", {}, "line 1 is not UTF-8"),
@@ -159,7 +159,7 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
     assert log.faults[0].example == "it is not a JSON object (a key appears twice)"
     path.write_text('{"episode": 1}\n')
-    assert "unknown column 't'" in refusal(read_log, path)
+    assert "unknown column 'state'" in refusal(read_log, path)
 
 
 @pytest.mark.slow

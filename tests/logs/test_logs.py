@@ -416,3 +416,13 @@ def test_the_page(
     assert read_log("shop.jsonl").counted == len(line.splitlines())
     kinds = Counter(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert set(log_files.COLUMNS) | {kind.name.lower() for kind in Kind if kind} <= set(kinds)
+
+
+def test_done_without_a_next_state_is_the_end(tmp_path: Path) -> None:
+    text = "0,0,a,x,0,b,0\n0,1,b,x,1,,1\n1,0,a,x,0,,1\n2,0,a,x,0,b,0\n2,1,b,x,0,b,\n"
+    for options in ({}, {"states": ["a", "b"]}, {"stage_dependent": True}):
+        log = read(text, tmp_path, **options)
+        assert log.problem.state_names == ("a", "b", "(end)")
+        assert log.problem.terminal == (2,)
+        assert_same(log, slow_read(tmp_path / "log.csv", **options))
+    assert [fault.kind for fault in read(text, tmp_path, TOLD).faults] == ["next_state"]

@@ -177,8 +177,8 @@ def test_counts_over_a_table(tmp_path: Path) -> None:
         log = ucfh.read_log(path, **declared)
         for name in ("problem", "counts"):
             assert refusal(getattr, log, name) == (
-                "a log with stages, or with rewards below 0, has no problem and counts over a "
-                "table: use ucfh.certify(log)"
+                "a log with stages, with lost outcomes, or with rewards below 0, has no problem "
+                "and counts over a table: use ucfh.certify(log)"
             )
         assert ucfh.certify(log, delta=0.1).episodes == 10
 

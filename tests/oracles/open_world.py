@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
-from ucfh.experience import END, SHIFT, Experience, Steps
+from ucfh.experience import END, LOST, SHIFT, Experience, Steps
 
 Step = tuple[int, int, int, float, int]
-"""t, s, a, r and s'."""
+"""t, s, a, r and s'; s' is `LOST` if it is not known, and r nan."""
 
 
 class SlowExperience:
@@ -21,6 +22,8 @@ class SlowExperience:
         self.paid: dict[tuple[int, int, int, int], list[float]] = {}
         self.visits: Counter[tuple[int, int, int]] = Counter()
         self.last_new: dict[tuple[int, int, int], int] = {}
+        self.lost: dict[tuple[int, int, int], list[float]] = {}  # what was paid
+        self.last_lost: dict[tuple[int, int, int], int] = {}
         self.place: dict[tuple[int, int], int] = {}
         self.reached: set[tuple[int, int]] = set()
         self.started: Counter[int] = Counter()
@@ -38,12 +41,16 @@ class SlowExperience:
         row = self.stage(t), s, a
         if (s, row[0]) not in self.place:
             self.place[s, row[0]] = len(self.place) + 1
+        self.reached.add((s, t))
+        if after == LOST:
+            self.lost.setdefault(row, []).append(r)
+            self.last_lost[row] = self.visits[row]
+            return
         self.visits[row] += 1
         if (*row, after) not in self.paid:
             self.paid[*row, after] = []
             self.last_new[row] = self.visits[row]
         self.paid[*row, after].append(r)
-        self.reached.add((s, t))
 
 
 def assert_same(data: Experience, slow: SlowExperience) -> None:
@@ -65,7 +72,14 @@ def assert_same(data: Experience, slow: SlowExperience) -> None:
         stage, s, a = data.pair_of(row)
         assert data.visits[row] == slow.visits[stage, s + 1, a]
         assert data.last_new[row] == slow.last_new.get((stage, s + 1, a), 0)
+        assert data.last_lost[row] == slow.last_lost.get((stage, s + 1, a), 0)
+        lost = slow.lost.get((stage, s + 1, a), [])
+        known = [r for r in lost if not math.isnan(r)]
+        assert (data.lost[row], data.lost_unpaid[row]) == (len(lost), len(lost) - len(known))
+        assert (data.lost_least[row], data.lost_most[row]) == (min([1, *known]), max([0, *known]))
+        assert abs(data.lost_paid[row] - sum(known)) <= 1e-12 * len(known)
     assert data.visits.sum() == slow.visits.total()
+    assert data.lost.sum() == sum(len(lost) for lost in slow.lost.values())
     places = data.place.reshape(-1, data.P)
     assert {(s, p): places[s, p] for s, p in np.argwhere(places).tolist()} == slow.place
     assert data.found == len(slow.place)
@@ -83,7 +97,7 @@ def slow_scores(
 
     From where it leaves them, the leaving value counts; after the end, what is paid there; in a
     state that is newer than the watch, the first action is the watched one, and leaving it counts
-    as nothing.
+    as nothing. What was paid counts as nothing if that is not known.
     """
     known, out = watch.rows.shape[1], []
     for episode in episodes:
@@ -95,7 +109,7 @@ def slow_scores(
             if row != wanted:
                 score += watch.leaving[t, s] if s < known else 0.0
                 break
-            score += r
+            score += 0.0 if math.isnan(r) else r
             if after == END:
                 score += after_end * (data.horizon - t - 1)
         out.append(float(score))

@@ -270,6 +270,7 @@ def _begin_with(
 ) -> None:
     """Let the learner start with what a log shows, if that is no other task than the model."""
     from ucfh.agents.certified import CertifiedUCFH
+    from ucfh.auditing.findings import report_of
     from ucfh.logs.agreement import ALPHA, disagreement
     from ucfh.logs.reading import read_log
 
@@ -296,6 +297,8 @@ def _begin_with(
             f"{log} and the model disagree: {why[0]}; correct the model, or ask what the log says "
             f"alone: ucfh certify {log}"
         )
+    for finding in report_of(found.audit).findings:
+        raise InputError(f"{log} refutes what is assumed: {finding}")
     learner.observe(found.counts)
     print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
 

@@ -115,7 +115,7 @@ def learn_from(
         how = "" if files.save is None else f"; continue with --resume {files.save}"
         print(f"ucfh: interrupted; this is what was learned until then{how}", file=sys.stderr)
         sys.exit(exit_code())
-    if found.certificate.contradiction is not None:
+    if found.certificate.refuted:
         sys.exit(NOT_CERTIFIED)
 
 
@@ -167,7 +167,7 @@ def why_it_ended(found: Learned) -> str:
     known = found.certificate
     if known.certified:
         return "certified"
-    if known.contradiction is not None:
+    if known.refuted:
         return "stopped: the data contradict the assumptions"
     if found.fault:
         return "stopped by a fault; not certified"
@@ -195,7 +195,7 @@ def summary(
         "value": None,
         "optimal": None,
         "certified": known.certified,
-        "final": known.certified or known.contradiction is not None,
+        "final": known.certified or known.refuted,
         "interrupted": found.interrupted,
         "fault": None if fault is None else str(fault),
         "states": len(found.states),

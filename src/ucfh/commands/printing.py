@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ucfh._support.files import Labels
     from ucfh.certificate import Certificate
@@ -49,32 +49,63 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
 
 
 def certificate_lines(
-    known: Certificate, states: Labels, actions: Labels, staged: str
+    known: Certificate, states: Labels, actions: Labels, staged: str, first: int = 1
 ) -> dict[str, str]:
     """A certificate for a person: what is known, how surely, and what is missing.
 
     ``staged``: what the stages of rows are called, "step" or "stage"; "" if there is only one.
+    ``first``: the number of the first step.
     """
-    if known.contradiction is not None:
-        return {"refuted": known.contradiction}
+    if known.refuted:
+        found = [str(x) for x in known.findings]
+        return {"refuted": _under(filter(None, [known.contradiction, *found]))}
     near = "optimal" if known.gap < ROUNDING else f"within {_up_to_digits(known.gap)} of optimal"
     lines = {
         "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
         f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
-        "": f"It is {near} ({100 * (1 - known.delta):.4g} % confidence).",
+        "": f"It is {near} ({_percent(1 - known.delta)} confidence).",
+        **_behaviour_lines(known),
     }
     if not known.certified and known.missing:
+        begin = {"step": first, "stage": 1}.get(staged, 0)
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"
-            + (f" at {staged} {x.stage + 1}" if staged else "")
+            + (f" at {staged} {x.stage + begin}" if staged else "")
             + f" ({x.visits} visits, {x.share:.0%})"
             if x.state >= 0
             else f"where episodes start ({x.visits} seen, {x.share:.0%})"
             for x in known.missing[:5]
             if x.share >= LEAST_SHARE
         ]
-        lines["missing"] = "the gap depends most on" + "".join(f"\n{'':>14}{x}" for x in pairs)
+        lines["missing"] = _under(["the gap depends most on", *pairs])
     return lines
+
+
+def _behaviour_lines(known: Certificate) -> dict[str, str]:
+    """What was earned while a log was collected, and whether the policy is better."""
+    was, gain = known.behaviour, known.improvement
+    if was is None or gain is None:
+        return {}
+    low, high = _outward(was.lower, ROUND_FLOOR), _outward(was.upper, ROUND_CEILING)
+    better = "No improvement on that can be promised."
+    if gain > 0 and known.delta < 0.5:
+        better = (
+            f"This policy earns at least {_outward(gain, ROUND_FLOOR)} more per episode than that "
+            f"({_percent(1 - 2 * known.delta)} confidence)."
+        )
+    return {
+        "logged": f"What was done in the log is worth {low} to {high} per episode.",
+        " ": better,
+    }
+
+
+def _under(lines: Iterable[str]) -> str:
+    """Lines under each other, as `print_lines` shows them."""
+    return f"\n{'':>14}".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
 
 
 def _outward(x: float, rounding: str) -> str:

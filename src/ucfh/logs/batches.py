@@ -1,21 +1,22 @@
 """Rows of a log in batches, whatever its format.
 
-What cannot be read is passed on too, as a broken row with its line: nothing is dropped here.
+What cannot be read is passed on too, as a broken row with its line: nothing is dropped here. Nor
+is a value that means nothing: an `Unusable` stands in its place, and says why.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 
 from ucfh._support.arrays import Ints
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError
 
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
 CUT = "it has no line break, so it may be half-written"
@@ -31,13 +32,38 @@ MAX_LINE = 2**20
 """Bytes of the longest line."""
 
 
+@dataclass(frozen=True)
+class Unusable:
+    """Stands for a value that cannot be used, and says why."""
+
+    why: str
+
+
+class Source(Protocol):
+    """A log as it is stored: its columns, and its rows as they are there.
+
+    Attributes:
+        kind: what it is, in words, such as "CSV with semicolons".
+        unit: what its rows are called: "line" or "row".
+        columns: their names; of JSON lines, those of the first object.
+
+    """
+
+    kind: str
+    unit: str
+    columns: list[str]
+
+    def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:
+        """All rows, with the wanted columns; ``claims`` tells columns that must not come later."""
+
+
 @dataclass(eq=False)
 class Batch:
     """Rows of a log, in their order.
 
     Attributes:
-        lines: (n,) the line of each, counted from 1; in Parquet, the row.
-        values: of each column, n values as the file has them; None where there is none.
+        lines: (n,) the line of each, counted from 1; where there are no lines, the row.
+        values: of each column, n values as the source has them; None where there is none.
         broken: why a row cannot be read, by its index; it has no values. `CUT` is the last one,
             if it may be half-written.
         share: how much of the file was read by then, 0 to 1.
@@ -66,20 +92,6 @@ class Batch:
             column[:0] = self.values[name]
         broken = self.broken | {n + i: why for i, why in other.broken.items()}
         return Batch(np.append(self.lines, other.lines), other.values, broken, other.share)
-
-
-def pick(there: Sequence[str], names: dict[str, str]) -> dict[str, int]:
-    """Where each wanted column stands among those that are there."""
-    found = {}
-    for column, name in names.items():
-        if there.count(name) > 1:
-            raise InputError(f"the column {name!r} appears twice: rename one of the two")
-        if name in there:
-            found[column] = there.index(name)
-        elif (column, name) != ("done", "done"):
-            which = f'--columns {column}=NAME (columns={{"{column}": "NAME"}})'
-            raise InputError(f"{unknown('column', name, there)}; name it with {which}")
-    return found
 
 
 def collect(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO
 from itertools import chain
 from typing import IO, Any
@@ -11,59 +12,79 @@ from typing import IO, Any
 import numpy as np
 
 from ucfh.errors import InputError
-from ucfh.logs.batches import CUT, MAX_LINE, Batch, collect, lines_of, not_utf8, pick
+from ucfh.logs.batches import CUT, MAX_LINE, Batch, collect, lines_of, not_utf8
 
 CHUNK = 2**16
 """Bytes at a time: what fits into a processor's cache is parsed twice as fast."""
 GZIP = b"\x1f\x8b"
 """How gzip files begin."""
 HIDDEN = b"\x1f"
-"""Stands for a comma within quotes while lines are split."""
+"""Stands for a separator within quotes while lines are split."""
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What may separate columns."""
 
 
-def read_csv(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
-    """The rows of an open file; ``names`` are those of the wanted columns in it."""
-    head = next(lines_of(file), b"")
-    if head.startswith(GZIP):
-        raise InputError("it is gzip: name it .csv.gz")
-    if b"\0" in head:
-        raise not_utf8(1, head)
-    if b"\r" in head.rstrip(b"\r\n"):
-        raise InputError("its lines end with CR alone: save it with LF or CRLF line ends")
-    try:
-        there = next(csv.reader([head.decode("utf-8-sig")]), [])
-    except UnicodeDecodeError:
-        raise not_utf8(1, head) from None
-    except csv.Error:
-        raise InputError("line 1 must name the columns, separated by commas") from None
-    there = [name.strip() for name in there]
-    if not there:
+class CsvSource:
+    """An open file in CSV; which sign separates its columns, its first line shows."""
+
+    unit = "line"
+
+    def __init__(self, file: IO[bytes]) -> None:
+        head = next(lines_of(file), b"")
+        if head.startswith(GZIP):
+            raise InputError("it is gzip: name it .csv.gz")
+        if b"\0" in head:
+            raise not_utf8(1, head)
+        if b"\r" in head.rstrip(b"\r\n"):
+            raise InputError("its lines end with CR alone: save it with LF or CRLF line ends")
+        try:
+            text = head.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise not_utf8(1, head) from None
+        self._file = file
+        self._mark, self.columns = _names_in(text)
+        self.kind = f"CSV with {SEPARATORS[self._mark]}"
+
+    def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:  # noqa: ARG002
+        """All rows, with the wanted columns."""
+        at, width = {name: self.columns.index(name) for name in wanted}, len(self.columns)
+        line, rest, file, mark = 1, b"", self._file, self._mark
+        while data := file.read(CHUNK):
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            data, rest = data[:end], data[end:]
+            if data.count(b'"') % 2 or len(rest) > MAX_LINE:
+                # a value in quotes continues after a line break: only a parser of all the rest
+                # can tell
+                lines = chain(BytesIO(data), lines_of(file, rest))
+                yield from collect(_parse_csv(lines, line, width, at, mark), at)
+                return
+            columns = _split(data, width, at, mark)
+            if columns is None:
+                yield from collect(_parse_csv(BytesIO(data), line, width, at, mark), at)
+            elif data:
+                yield Batch(line + 1 + np.arange(data.count(b"\n")), columns)
+            line += data.count(b"\n")
+        yield from collect(_parse_csv(BytesIO(rest), line, width, at, mark), at)
+
+
+def _names_in(head: str) -> tuple[str, list[str]]:
+    """The separator that makes most columns of the first line, and their names."""
+    found: dict[str, list[str]] = {}
+    for mark in SEPARATORS:
+        with suppress(csv.Error):
+            found[mark] = next(csv.reader([head], delimiter=mark), [])
+    if not found:
+        raise InputError("line 1 must name the columns, separated by commas")
+    mark = max(found, key=lambda mark: len(found[mark]))
+    if not found[mark]:
         raise InputError("it is empty: line 1 must name the columns")
-    for mark, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if len(there) == 1 and mark in there[0]:
-            raise InputError(f"its columns are separated by {name}: save it with commas")
-    at, width = pick(there, names), len(there)
-    line, rest = 1, b""
-    while data := file.read(CHUNK):
-        data = rest + data
-        end = data.rfind(b"\n") + 1
-        data, rest = data[:end], data[end:]
-        if data.count(b'"') % 2 or len(rest) > MAX_LINE:
-            # a value in quotes continues after a line break: only a parser of all the rest can tell
-            lines = chain(BytesIO(data), lines_of(file, rest))
-            yield from collect(_parse_csv(lines, line, width, at), at)
-            return
-        columns = _split(data, width, at)
-        if columns is None:
-            yield from collect(_parse_csv(BytesIO(data), line, width, at), at)
-        elif data:
-            yield Batch(line + 1 + np.arange(data.count(b"\n")), columns)
-        line += data.count(b"\n")
-    yield from collect(_parse_csv(BytesIO(rest), line, width, at), at)
+    return mark, [name.strip() for name in found[mark]]
 
 
-def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] | None:
+def _split(data: bytes, width: int, at: dict[str, int], mark: str) -> dict[str, list[str]] | None:
     """The columns of whole lines, each of ``width`` values; None if they need more care."""
+    comma = ord(mark)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     quoted = b'"' in data
@@ -75,20 +96,20 @@ def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] 
         inside = np.bitwise_xor.accumulate(quote.view(np.uint8)).view(bool)
         marks = np.flatnonzero(quote)
         around = np.append(letters[marks[::2] - 1], letters[marks[1::2] + 1])
-        if not ((around == ord(",")) | (around == ord("\n"))).all():
+        if not ((around == comma) | (around == ord("\n"))).all():
             return None
         letters = letters.copy()
-        letters[inside & (letters == ord(","))] = HIDDEN[0]
+        letters[inside & (letters == comma)] = HIDDEN[0]
         letters = letters[~quote]
         data = letters.tobytes()
-    ends, commas = np.flatnonzero(letters == ord("\n")), np.flatnonzero(letters == ord(","))
+    ends, commas = np.flatnonzero(letters == ord("\n")), np.flatnonzero(letters == comma)
     if len(commas) != len(ends) * (width - 1):
         return None
     between = commas.reshape(len(ends), width - 1)
     if (between[:, -1] > ends).any() or (between[1:, 0] < ends[:-1]).any():
         return None
     try:
-        values = data.decode().replace("\n", ",").split(",")
+        values = data.decode().replace("\n", mark).split(mark)
     except UnicodeDecodeError:
         return None
     columns = {name: values[j:-1:width] for name, j in at.items()}
@@ -99,20 +120,24 @@ def _split(data: bytes, width: int, at: dict[str, int]) -> dict[str, list[str]] 
         with_commas = set((places % width).tolist())
         for name, j in at.items():
             if j in with_commas:
-                columns[name] = list(map(_Commas().__getitem__, columns[name]))
+                columns[name] = list(map(_Restored(mark).__getitem__, columns[name]))
     return columns
 
 
-class _Commas(dict[str, str]):
-    """Values with their commas restored, each computed once."""
+class _Restored(dict[str, str]):
+    """Values with their separators restored, each computed once."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__()
+        self._mark = mark
 
     def __missing__(self, value: str) -> str:
-        self[value] = shown = value.replace(chr(HIDDEN[0]), ",")
+        self[value] = shown = value.replace(chr(HIDDEN[0]), self._mark)
         return shown
 
 
 def _parse_csv(
-    lines: Iterable[bytes], before: int, width: int, at: dict[str, int]
+    lines: Iterable[bytes], before: int, width: int, at: dict[str, int], mark: str
 ) -> Iterator[tuple[int, Sequence[Any] | str]]:
     """The line and the values of each row, or why it cannot be read; ``before``: lines before."""
     tail = []
@@ -130,18 +155,18 @@ def _parse_csv(
             taken.append(text)
             yield text
 
-    reader = csv.reader(whole(), strict=True)
+    reader = csv.reader(whole(), delimiter=mark, strict=True)
     while True:
         taken.clear()
         try:
             row = next(reader, None)
         except csv.Error as error:
-            _check_quotes(before + reader.line_num, taken, width, at["t"])
+            _check_quotes(before + reader.line_num, taken, width, mark)
             yield before + reader.line_num, f"it is not CSV ({error})"
             continue
         line = before + reader.line_num
         if len(taken) > 1:
-            _check_quotes(line, taken, width, at["t"])
+            _check_quotes(line, taken, width, mark)
         if row is None:
             break
         if len(row) == width:
@@ -152,11 +177,10 @@ def _parse_csv(
         yield before + reader.line_num + 1, CUT
 
 
-def _check_quotes(last: int, lines: list[str], width: int, t: int) -> None:
+def _check_quotes(last: int, lines: list[str], width: int, mark: str) -> None:
     """Refuse where a quote that is not closed has swallowed other rows, up to line ``last``."""
-    values = [line.split(",") for line in lines]
-    like_rows = [len(x) >= width and x[t].strip().isdigit() for x in values]
-    if like_rows[0] and any(like_rows[1:]):
+    values = [len(line.split(mark)) for line in lines]
+    if values[0] >= width and width in values[1:]:
         raise InputError(
             f"line {last - len(lines) + 1} opens a quote that continues to line {last}, over "
             "other rows: close it, or leave it out"

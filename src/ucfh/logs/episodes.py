@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from operator import ne
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh.logs.batches import CUT, Batch
+from ucfh._support.arrays import Bools, Ints
+from ucfh.logs.batches import CUT, Batch, Unusable
+from ucfh.logs.checked import CheckedRows, tell
 from ucfh.logs.faults import HARMLESS, MOST_LINES, Faults, Kind
-from ucfh.logs.labels import MISSING, UNKNOWN, EpisodeIds, Flags, Numbers, Times, shown, text_of
+from ucfh.logs.labels import (
+    CUT_OFF,
+    ENDED,
+    MISSING,
+    STOPPED,
+    UNKNOWN,
+    EpisodeIds,
+    Flags,
+    Numbers,
+    text_of,
+)
 from ucfh.logs.losses import Losses
-from ucfh.logs.tally import ShownTally, ToldTally
+from ucfh.logs.returns import Returns
+from ucfh.logs.tally import LOSES, STOPS, Found, ShownTally, ToldTally
+from ucfh.logs.times import Clock
 from ucfh.units import DEFAULT, RewardRange
 
 End = tuple[bool, int, int]
-
-
-@dataclass(eq=False)
-class _Steps:
-    """Rows as numbers, each (n,): negative where a value is not there, or means nothing here.
-
-    Attributes:
-        rows: the rows themselves.
-        new: whether it is the first of its episode.
-        t, s, a, following, done, reward: the columns; t counts from 0.
-        due: what t should be: how many rows of its episode came before.
-        row, entry: where it is counted.
-        start: where its state is counted, if it is the first of its episode.
-        fault: its `Kind`.
-
-    """
-
-    rows: Batch
-    new: Bools
-    t: Ints
-    s: Ints
-    a: Ints
-    following: Ints
-    done: Ints
-    reward: Floats
-    due: Ints
-    row: Ints
-    entry: Ints
-    start: Ints
-    fault: NDArray[np.int8]
+MOST_SAMPLED = 5
+"""How many steps of the first episode are kept, to be shown."""
 
 
 def _begin(new: Bools) -> Ints:
@@ -74,20 +57,25 @@ class Episodes:
     Args:
         tally: where to count.
         faults: where to note.
-        first: the number of the first step, 0 or 1.
+        clock: tells the steps.
+        numbers: reads rewards.
         units: the range of rewards.
+        apart: how many of the first episodes are not counted.
+        whole: whether episodes come as a whole, so that none is cut off at the end of the log.
 
     Attributes:
-        counted: how many of the rows are counted.
         losses: how many rows and episodes there were, how many are lost, and where.
+        returns: what episodes were paid.
         longest: the number of steps of the longest episode, counted or not, as far as its rows
             can be read and follow one another.
         went_on: states from which some row, counted or not, continues.
         not_done, done_in: states in which some row arrived that is not done, and one that is.
         going_on: pairs (s, a) of rows that are not done. ending: (s, a, s') of rows that are.
-        ends: how episodes ended that were not left at a fault: by (done, number of steps, last
-            state), how many, and the first lines.
+        ends: how episodes ended that were not left at a fault: by (done, number of steps, what
+            followed), how many, and the first lines.
         unfinished: such a key and the line, if the log ends in an episode that is not done.
+        range: the least and the largest reward that is shown.
+        sample: the first steps that are counted, (t, s, a, what followed, reward) each.
 
     """
 
@@ -95,13 +83,16 @@ class Episodes:
         self,
         tally: ToldTally | ShownTally,
         faults: Faults,
-        first: int,
+        clock: Clock,
+        numbers: Numbers,
         units: RewardRange = DEFAULT,
+        apart: int = 0,
+        whole: bool = False,
     ) -> None:
-        self.tally, self.faults, self.first = tally, faults, first
-        self.units = units
-        self.counted = self.longest = 0
-        self.losses = Losses()
+        self.tally, self.faults, self.clock = tally, faults, clock
+        self.units, self.apart, self.whole = units, apart, whole
+        self.longest = 0
+        self.losses, self.returns = Losses(), Returns()
         self.went_on: set[int] = set()
         self.not_done: set[int] = set()
         self.done_in: set[int] = set()
@@ -109,12 +100,9 @@ class Episodes:
         self.ending: set[tuple[int, int, int]] = set()
         self.ends: dict[End, tuple[int, list[int]]] = {}
         self.unfinished: tuple[End, int] | None = None
-        self._times, self._numbers, self._flags, self._seen = (
-            Times(),
-            Numbers(),
-            Flags(),
-            EpisodeIds(),
-        )
+        self.range = np.inf, -np.inf
+        self.sample: list[tuple[Any, ...]] = []
+        self._numbers, self._flags, self._seen = numbers, Flags(), EpisodeIds()
         # The last row waits for the next one, which shows whether its next_state is right. Of
         # it are kept: what is wrong so far, when it was due, its episode, whether it is the
         # first there, what the episode was left for before it, and whether its rows had ceased
@@ -138,48 +126,69 @@ class Episodes:
         """Count the last row of all."""
         if self._held is None:
             return
-        steps = self._check(self._held)
+        steps = self._check(self._held, final=True)
+        length, over = int(steps.t[0]) + 1, steps.done[0] == 1
+        horizon = self.tally.horizon or max(self.longest, length)
+        if not self.whole and not over and length < horizon:
+            # the log ends here, perhaps before the episode does
+            steps.last[0] = False
+            if steps.following[0] == STOPPED:
+                steps.following[0] = CUT_OFF
+            if not self._cause and not steps.fault[0]:
+                end = False, length, int(steps.following[0])
+                self.unfinished = end, int(steps.rows.lines[0])
         self._settle(steps, 1)
-        if not self._cause and not steps.done[0]:
-            end = (False, int(steps.t[0]) + 1, int(steps.following[0]))
-            self.unfinished = end, int(steps.rows.lines[0])
 
-    def _check(self, rows: Batch) -> _Steps:
+    def _check(self, rows: Batch, final: bool = False) -> CheckedRows:
         """What is wrong with each row, by itself and against the one before and after it."""
-        values, n, held = rows.values, len(rows), int(self._held is not None)
+        values, n, held, tally = rows.values, len(rows), int(self._held is not None), self.tally
         unsaid, new, again = self._episodes(values["episode"])
-        t = self._times.of(values["t"]) - self.first
-        s, following = (self.tally.states.of(values[name]) for name in ("state", "next_state"))
-        a = self.tally.actions.of(values["action"])
-        done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
-        reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
+        last = np.append(new[1:], final)
         begin = _begin(new)
         due = np.arange(n) - begin + np.where(begin == 0, held * self._due, 0)
-        late = np.zeros(n, bool) if self.tally.horizon is None else t >= self.tally.horizon
-        row, entry = self.tally.locate(np.where((t == due) & ~late, t, -1), s, a, following)
-        start = self.tally.locate_start(s)
-        over = (done == 1) | self.tally.is_terminal(following)
+        t = self.clock.steps(values.get("t"), new, due)
+        s, a = tally.states.of(values["state"]), tally.actions.of(values["action"])
+        done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
+        reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
+        late = np.zeros(n, bool) if tally.horizon is None else t >= tally.horizon
+        readable = ~unsaid
+        readable[list(rows.broken)] = False
+        if tally.ends.derived:
+            usable = readable & (s >= 0)
+            following, hidden = self._derive(new, t, s, done, usable)
+        else:
+            following, hidden = tally.states.of(values["next_state"]), np.zeros(n, bool)
+        stops = last & (done != 1)
+        blank = self._forgive(values, following, done, stops, t)
+        row, possible = tally.locate(np.where((t == due) & ~late, t, -1), s, a, following, stops)
+        over = (done == 1) | tally.is_terminal(following)
 
         # from the last kind to the first, which counts
         fault = np.zeros(n, np.int8)
-        fault[entry < 0] = Kind.EXCLUDED
-        fault[following < 0] = Kind.NEXT_STATE
+        fault[~possible] = Kind.EXCLUDED
+        fault[((following == MISSING) | (following == UNKNOWN)) & ~hidden] = Kind.NEXT_STATE
         fault[(reward < self.units.low) | (reward > self.units.high)] = Kind.RANGE
-        fault[np.isnan(reward)] = Kind.REWARD
+        fault[np.isnan(reward) & ~blank] = Kind.REWARD
         fault[row < 0] = Kind.ACTION
-        fault[new & (start < 0)] = Kind.START
+        fault[new & ~tally.locate_start(s)] = Kind.START
         fault[s < 0] = Kind.STATE
         fault[late] = Kind.LONG
         fault[t != due] = Kind.T
-        fault[self.tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = Kind.AFTER
+        fault[tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = Kind.AFTER
         fault[again] = Kind.REPEAT
         fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = Kind.LINE
         for i, why in rows.broken.items():
             fault[i] = Kind.CUT if why == CUT else Kind.LINE
-        fault[:held] = self._fault
-        differs = (s[1:] != following[:-1]) & (s[1:] != MISSING) & (t[1:] == t[:-1] + 1)
-        fault[:-1][differs & ~new[1:] & ~over[:-1] & (fault[:-1] == 0)] = Kind.MISMATCH
-        return _Steps(rows, new, t, s, a, following, done, reward, due, row, entry, start, fault)
+        if held and 0 < self._fault <= Kind.T:  # which the rows before it showed
+            fault[0] = self._fault
+        if tally.ends.derived:
+            # the next row would show what followed, but has a fault: that is this one's, too
+            hidden[:-1] &= fault[:-1] == 0
+            fault[:-1][hidden[:-1]] = fault[1:][hidden[:-1]]
+        else:
+            differs = (s[1:] != following[:-1]) & (s[1:] != MISSING) & (t[1:] == t[:-1] + 1)
+            fault[:-1][differs & ~last[:-1] & ~over[:-1] & (fault[:-1] == 0)] = Kind.MISMATCH
+        return CheckedRows(rows, new, last, t, s, a, following, done, reward, due, fault, hidden)
 
     def _episodes(self, ids: list[Any]) -> tuple[Bools, Bools, Bools]:
         """(n,) whether a row does not say its episode, is the first of one, of one met before.
@@ -198,109 +207,138 @@ class Episodes:
         again[begins] = self._seen.add([ids[i] for i in begins])
         return unsaid, new, again
 
-    def _settle(self, steps: _Steps, n: int) -> None:
+    def _derive(
+        self, new: Bools, t: Ints, s: Ints, done: Ints, usable: Bools
+    ) -> tuple[Ints, Bools]:
+        """(n,) what followed, by the next row, and where that is hidden by its faults."""
+        same = np.append(~new[1:], False)
+        shows = same & np.append(usable[1:] & (t[1:] == t[:-1] + 1), False)
+        following = np.where(shows, np.append(s[1:], STOPPED), STOPPED)
+        open_ends = np.asarray(done != 1)
+        if self.tally.horizon is not None:
+            open_ends &= t + 1 != self.tally.horizon
+            following[t + 1 == self.tally.horizon] = STOPPED
+        following[done == 1] = ENDED
+        hidden = same & ~shows & open_ends
+        following[hidden] = MISSING
+        return following, hidden
+
+    def _forgive(
+        self, values: dict[str, list[Any]], following: Ints, done: Ints, stops: Bools, t: Ints
+    ) -> Bools:
+        """(n,) where a reward may be blank; a blank next state is the end, or that of a drop-out.
+
+        That an episode stops short is known here only if the horizon is.
+        """
+        tally, n = self.tally, len(t)
+        ends = tally.ends
+        short = np.zeros(n, bool)
+        if tally.horizon is not None:
+            short = stops & (t + 1 < tally.horizon)
+        declared = short & (ends.dropouts is not None)
+        if not ends.derived:
+            none = following == MISSING
+            for i in np.flatnonzero(none & (((done == 1) & tally.has_end) | declared)).tolist():
+                if not isinstance(values["next_state"][i], Unusable):
+                    following[i] = ENDED if done[i] == 1 else STOPPED
+        blank = np.zeros(n, bool)
+        if "reward" in values:
+            rewards = values["reward"]
+            free = following == STOPPED if ends.dropouts in (None, "random") else declared
+            for i in np.flatnonzero(short & free).tolist():
+                blank[i] = not text_of(rewards[i]) and not isinstance(rewards[i], Unusable)
+        return blank
+
+    def _settle(self, steps: CheckedRows, n: int) -> None:
         """Count the first n rows, or note their faults."""
         if not n:
             return
-        fault, new = steps.fault[:n], steps.new[:n]
+        fault, new, hidden = steps.fault[:n], steps.new[:n], steps.hidden[:n]
         bad, begin = fault > 0, _begin(new)
         # faults of the episode up to each row
         faults = _so_far(bad, begin, self._cause > 0)
+        first = bad & (faults == 1)
         # a line that cannot be read may belong to any episode
-        noted = bad & ((faults == 1) | (fault <= Kind.CUT))
+        noted = np.where(fault <= Kind.CUT, bad & ~hidden, first)
         for kind in np.unique(fault[noted]).tolist():
             at = np.flatnonzero(noted & (fault == kind))
-            lines = steps.rows.lines[at].tolist()
-            self.faults.note(Kind(kind), lines, partial(self._tell, steps, int(at[0])))
+            at += hidden[at]
+            lines, example = steps.rows.lines[at].tolist(), partial(tell, self, steps, int(at[0]))
+            self.faults.note(Kind(kind), lines, example)
 
-        good = faults == 0
-        begins = new & (~bad | (fault >= Kind.ACTION))
-        self.tally.add(
-            steps.row[:n][good],
-            steps.entry[:n][good],
-            self.units.scaled(steps.reward[:n][good]),
-            steps.start[:n][begins],
-        )
-        self.counted += int(good.sum())
-        is_last = np.append(steps.new[1:], False)[:n]
-        self._add_ends(steps, np.flatnonzero(good & (is_last | (steps.done[:n] == 1))))
+        counts = self.losses.episodes + np.cumsum(new) > self.apart
+        good, harmless = (faults == 0) & counts, np.isin(fault, HARMLESS)
+        begins = new & (~bad | hidden | (fault >= Kind.ACTION)) & counts
+        t, s, a = steps.t[:n], steps.s[:n], steps.a[:n]
+        known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
+        loses = first & ~harmless & known & ((fault < Kind.REPEAT) | (fault > Kind.AFTER) | hidden)
+        self._count(steps, good, loses, begins)
+        at = np.flatnonzero(good & (steps.last[:n] | (steps.done[:n] == 1)))
+        self.returns.add(begins, good, steps.reward[:n], at, t[at] + 1, steps.following[at])
+        self._add_ends(steps, at)
 
         # what the episode was left for, up to each row
-        first = bad & (faults == 1)
         at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
         cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
-        torn = _so_far(bad & (fault <= Kind.T), begin, self._torn) > 0
+        torn = _so_far(bad & (fault <= Kind.T) & ~hidden, begin, self._torn) > 0
         self.losses.episodes += int(new.sum())
-        self.losses.spoilt += int((first & ~np.isin(fault, HARMLESS)).sum())
-        self._remember(steps, cause, torn)
+        self.losses.spoilt += int((first & ~harmless & counts).sum())
+        self._remember(steps, cause, torn, counts)
         self._cause, self._torn = int(cause[-1]), bool(torn[-1])
 
-    def _remember(self, steps: _Steps, cause: Ints, torn: Bools) -> None:
+    def _count(self, steps: CheckedRows, good: Bools, loses: Bools, begins: Bools) -> None:
+        """Pass on rows that are good (n,), or are left with their outcome lost (n,)."""
+        n = len(good)
+        kept = np.flatnonzero((good & (steps.following[:n] != CUT_OFF)) | loses)
+        detail = steps.rows.values.get("detail")
+        mark = np.zeros(n, np.int64) if detail is None else np.array(detail[:n], np.int64)
+        mark |= np.where(steps.last[:n] & (steps.done[:n] != 1), STOPS, 0)
+        mark[loses] |= LOSES
+        columns = (steps.t, steps.s, steps.a, steps.following)
+        t, s, a, following = (x[kept] for x in columns)
+        starts = steps.s[:n][begins]
+        self.tally.add(Found(t, s, a, following, steps.reward[kept], mark[kept], starts))
+        for i in np.flatnonzero(good)[: MOST_SAMPLED - len(self.sample)].tolist():
+            if self.sample and steps.t[i] != len(self.sample):
+                break
+            self.sample.append((*(x[i].item() for x in columns), steps.reward[i].item()))
+
+    def _remember(self, steps: CheckedRows, cause: Ints, torn: Bools, counts: Bools) -> None:
         """Keep what the first n rows show in addition to counts.
 
         cause (n,) is what each one's episode was left for; torn (n,) whether its rows have ceased
-        to follow one another.
+        to follow one another; counts (n,) whether its episode is one that counts.
         """
         n = len(cause)
         columns = (steps.t, steps.s, steps.a, steps.following, steps.done)
         t, s, a, following, done = (x[:n] for x in columns)
         lost = (cause > 0) & ~np.isin(cause, HARMLESS) | (steps.fault[:n] == Kind.LINE)
-        self.losses.add(lost, np.where(torn, -1, t), s, a)
+        self.losses.add(lost & counts, np.where(torn, -1, t), s, a)
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
         self.went_on.update(np.unique(s[s >= 0]).tolist())
-        ends, known = (done == 1) & (cause == 0), (s >= 0) & (a >= 0)
-        self.not_done.update(np.unique(following[(following >= 0) & (done != 1)]).tolist())
+        there, known = following >= 0, (s >= 0) & (a >= 0)
+        ends = (done == 1) & (cause == 0) & there
+        self.not_done.update(np.unique(following[there & (done != 1)]).tolist())
         self.done_in.update(np.unique(following[ends]).tolist())
         goes_on = known & (done != 1)
         self.going_on |= _pairs(s[goes_on], a[goes_on])
         last = (x[ends].tolist() for x in (s, a, following))
         self.ending.update(zip(*last, strict=True))
+        least, most = self.range
+        with np.errstate(invalid="ignore"):
+            paid = steps.reward[:n]
+            self.range = (
+                float(np.fmin.reduce(paid, initial=least)),
+                float(np.fmax.reduce(paid, initial=most)),
+            )
 
-    def _add_ends(self, steps: _Steps, at: Ints) -> None:
+    def _add_ends(self, steps: CheckedRows, at: Ints) -> None:
         """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""
         at = at[steps.t[at] + 1 != self.tally.horizon]
-        keys = ((steps.t[at] + 1) * 2 + steps.done[at]) * 2**31 + steps.following[at]
+        after = steps.following[at] - STOPPED
+        keys = ((steps.t[at] + 1) * 2 + steps.done[at]) * 2**31 + after
         for key in np.unique(keys).tolist():
             lines = steps.rows.lines[at[keys == key]].tolist()
-            end = bool(key >> 31 & 1), key >> 32, key & (2**31 - 1)
+            end = bool(key >> 31 & 1), key >> 32, (key & (2**31 - 1)) + STOPPED
             count, before = self.ends.get(end, (0, []))
             self.ends[end] = count + len(lines), (before + lines)[:MOST_LINES]
-
-    def _tell(self, steps: _Steps, i: int) -> str:
-        """What is wrong with a row, in words."""
-        rows, kind, tally = steps.rows, steps.fault[i], self.tally
-
-        def show(name: str, at: int = i) -> str:
-            return f"{name} {shown(rows.values[name][at])}"
-
-        if i in rows.broken:
-            return rows.broken[i]
-        columns = {Kind.STATE: "state", Kind.REWARD: "reward", Kind.NEXT_STATE: "next_state"}
-        if kind in columns and not text_of(rows.values[columns[kind]][i]):
-            return f"its {columns[kind]} is missing"
-        if kind == Kind.LINE:
-            if steps.a[i] == MISSING:
-                return "its action is missing"
-            if steps.done[i] == UNKNOWN:
-                return f"{show('done')} is neither true nor false"
-            return "its episode is missing"
-        every = f"the {len(tally.states.index)} states"
-        if kind == Kind.EXCLUDED:
-            return f"{show('next_state')} cannot follow {show('state')} and {show('action')}"
-        if kind == Kind.ACTION and steps.a[i] >= 0:
-            return f"{show('state')} has no {show('action')}"
-        if kind == Kind.MISMATCH:
-            return f"{show('next_state')}, but the next row has {show('state', i + 1)}"
-        paid = show("reward") if "reward" in rows.values else ""
-        return {
-            Kind.REPEAT: f"{show('episode')} appeared before, with others in between",
-            Kind.AFTER: f"{show('t')} comes after the end of the episode",
-            Kind.T: f"{show('t')} where {steps.due[i] + self.first} is expected",
-            Kind.LONG: f"{show('t')} is beyond the horizon of {tally.horizon}",
-            Kind.STATE: f"{show('state')} is not one of {every}",
-            Kind.START: f"{show('state')} is not one in which the problem begins",
-            Kind.ACTION: f"{show('action')} is not one of the {len(tally.actions.index)} actions",
-            Kind.REWARD: paid,
-            Kind.RANGE: paid,
-            Kind.NEXT_STATE: f"{show('next_state')} is not one of {every}",
-        }[Kind(kind)]

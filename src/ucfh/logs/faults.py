@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ucfh.logs.ends import CHOICES
+
 MOST_LINES = 3
 """How many of the lines at fault are kept."""
 
@@ -54,13 +56,17 @@ _TEXTS = {
     Kind.AFTER: ("a step after the end of an episode", "begin a new episode there"),
     Kind.T: (
         "t does not count the steps",
-        "sort by episode and t, and count every step from 0, or all from 1",
+        "sort by episode and t, and count every step from 0, or all from 1, or write dates",
     ),
     Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
     Kind.START: ("an episode cannot begin there", "correct it, or leave the problem's start out"),
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),
-    Kind.REWARD: ("a reward is not a number", "write a number with a decimal point and no unit"),
+    Kind.REWARD: (
+        "a reward is not a number",
+        "write a number with a decimal point and no unit; if yours have a decimal comma, pass "
+        '--decimal , (decimal=","); if a blank means 0, --blank-reward 0 (blank_reward=0)',
+    ),
     Kind.RANGE: (
         "a reward is outside its range",
         "declare the smallest and the largest possible one, --rewards LOW,HIGH (rewards=(LOW, "
@@ -77,7 +83,7 @@ _TEXTS = {
     ),
     Kind.SHORT: (
         "an episode is shorter than the horizon",
-        "log every step, and set done where the task was over",
+        f"log every step, and set done where the task was over; {CHOICES}",
     ),
     Kind.DONE: (
         "done in a state from which other episodes continue",
@@ -94,8 +100,8 @@ class Fault:
         kind: its name, such as "reward".
         count: how often. An episode is left at its first fault: what follows in it is not looked
             at, but for lines that cannot be read.
-        lines: the first of the lines; in Parquet, rows.
-        unit: "line", or "row" in Parquet.
+        lines: the first of the lines, or rows.
+        unit: "line", or "row" where there are no lines.
         what: the fault in words.
         example: what is wrong in the first of them.
         remedy: what can be done about it.

@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import IO, Any
 
-from ucfh.logs.batches import CUT, Batch, by_text, collect, lines_of, not_utf8, pick
+from ucfh.errors import InputError
+from ucfh.logs.batches import CUT, Batch, by_text, collect, lines_of, not_utf8
 
 
-def read_jsonl(file: IO[bytes], names: dict[str, str]) -> Iterator[Batch]:
-    """The rows of an open file; ``names`` are those of the wanted columns in it."""
+class JsonSource:
+    """An open file of JSON lines; its columns are the keys of the first object."""
 
-    def rows() -> Iterator[tuple[int, Sequence[Any] | str]]:
-        is_first, keys = True, list(names.values())
-        for line, row in _parse_jsonl(file):
-            if isinstance(row, str):
-                yield line, row
-                continue
-            if is_first:
-                pick(list(row), names)
-                is_first = False
-            yield line, [by_text(row.get(key)) for key in keys]
+    kind, unit = "JSON lines", "line"
 
-    return collect(rows(), names)
+    def __init__(self, file: IO[bytes]) -> None:
+        self._rows = _parse_jsonl(file)
+        self._begin: list[tuple[int, dict[str, Any] | str]] = []
+        self.columns: list[str] = []
+        for line, row in self._rows:
+            self._begin.append((line, row))
+            if isinstance(row, dict):
+                self.columns = list(row)
+                break
+
+    def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:
+        """All rows, with the wanted columns, of which an object may lack some."""
+        known = {*wanted, *self.columns}
+
+        def rows() -> Iterator[tuple[int, Sequence[Any] | str]]:
+            for line, row in chain(self._begin, self._rows):
+                if isinstance(row, str):
+                    yield line, row
+                    continue
+                for key in row.keys() - known:
+                    if claims(key):
+                        raise InputError(
+                            f"line {line} has the key {key!r}, which the first object lacks: write "
+                            "it there, too, with null for no value"
+                        )
+                    known.add(key)
+                yield line, [by_text(row.get(key)) for key in wanted]
+
+        return collect(rows(), wanted)
 
 
 def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:

@@ -1,19 +1,24 @@
-"""From what a log writes to numbers: labels of states and actions, times, flags, episode ids."""
+"""From what a log writes to numbers: labels of states and actions, flags, rewards, episode ids."""
 
 from __future__ import annotations
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.errors import InputError
+from ucfh.logs.batches import Unusable
 
 MISSING, UNKNOWN = -1, -2
 """Codes of a value that is not there, and of one that means nothing here."""
+ENDED, STOPPED, CUT_OFF = -3, -4, -5
+"""Codes of a next state that is not there because the task is over, because the episode goes on no
+more, or because the log ends."""
 MOST_SHOWN = 60
 """The most letters of a value in a message."""
 MOST_KEPT = 10**5
@@ -28,14 +33,14 @@ def text_of(value: Any) -> str:
     >>> text_of(" home "), text_of(3), text_of("3.0"), text_of(None)
     ('home', '3', '3', '')
     """
-    text = "" if value is None else str(value).strip()
+    text = "" if value is None or isinstance(value, Unusable) else str(value).strip()
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
 
 
 def shown(value: Any) -> str:
     """A value as it stands in a message, in quotes and not too long."""
-    text = repr(value)
+    text = repr(value) if isinstance(value, str | int | float | list) else repr(str(value))
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
@@ -67,19 +72,41 @@ class Codes(dict[Any, int], ABC):
 class NameCodes(Codes):
     """States, or actions: those that were declared, or else all that are met.
 
+    Args:
+        declared: their names, or how many there are; None if they are not known.
+        ignore_case: whether names that differ only in case and blanks are the same.
+
     Attributes:
-        index: the number of each name; without a declaration, in the order they were met.
+        index: the number of each name; without a declaration, in the order they were met. Of
+            names that are the same, the first.
 
     """
 
-    def __init__(self, declared: Iterable[str] | int | None) -> None:
+    def __init__(self, declared: Iterable[str] | int | None, ignore_case: bool = False) -> None:
         super().__init__()
         self.is_open = declared is None
         if isinstance(declared, int):
             declared = map(str, range(declared))
-        self.index = {name: i for i, name in enumerate(declared or ())}
+        self.index: dict[str, int] = {}
+        self._same: dict[str, int] | None = {} if ignore_case else None
+        for name in declared or ():
+            before, code = len(self.index), self._add(name)
+            if len(self.index) == before:
+                other = list(self.index)[code]
+                raise InputError(
+                    f"{name!r} and {other!r} differ only in case or blanks: do not ignore it"
+                )
         # a number that is not a name is the number of a state, as in other files
         self._numbers = {str(i): i for i in range(len(self.index))}
+
+    def _add(self, name: str) -> int:
+        """The number of a name, which may be new."""
+        if self._same is None:
+            return self.index.setdefault(name, len(self.index))
+        code = self._same.setdefault(folded(name), len(self.index))
+        if code == len(self.index):
+            self.index[name] = code
+        return code
 
     def find(self, value: Any) -> int:
         """The number of a name, or `MISSING`, or `UNKNOWN`."""
@@ -87,20 +114,30 @@ class NameCodes(Codes):
         if not text:
             return MISSING
         if self.is_open:
-            return self.index.setdefault(text, len(self.index))
+            return self._add(text)
         for name in (str(value), str(value).strip(), text):
             if name in self.index:
                 return self.index[name]
+        if self._same is not None and folded(text) in self._same:
+            return self._same[folded(text)]
         return self._numbers.get(text, UNKNOWN)
 
+    def alike(self) -> Iterator[tuple[str, str]]:
+        """Names that differ only in case or blanks, two by two."""
+        seen: dict[str, str] = {}
+        for name in self.index:
+            other = seen.setdefault(folded(name), name)
+            if other != name:
+                yield other, name
 
-class Times(Codes):
-    """Time steps: whole numbers from 0 on; nothing else is one."""
 
-    def find(self, value: Any) -> int:
-        """The time step, or `MISSING`."""
-        text = text_of(value)
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else MISSING
+def folded(name: str) -> str:
+    """A name without differences in case and blanks.
+
+    >>> folded(" New  York ")
+    'new york'
+    """
+    return " ".join(name.split()).casefold()
 
 
 class Flags(Codes):
@@ -112,27 +149,42 @@ class Flags(Codes):
 
 
 class Numbers(dict[Any, float]):
-    """Rewards. Looking up the few that repeat is faster than reading each."""
+    """Numbers of a column. Looking up the few that repeat is faster than reading each.
+
+    Args:
+        decimal: what stands before the decimals of a number in text, "." or ",".
+        blank: what no value means, if it means anything.
+
+    """
+
+    def __init__(self, decimal: str = ".", blank: float | None = None) -> None:
+        super().__init__()
+        self._comma, self._blank = decimal == ",", blank
 
     def of(self, column: list[Any]) -> Floats:
         """(n,) the numbers of n values, NaN where one is none."""
-        look_up = self.__getitem__ if len(self) < MOST_KEPT else _number
+        look_up = self.__getitem__ if len(self) < MOST_KEPT else self._read
         try:
             return np.fromiter(map(look_up, column), np.float64, len(column))
         except TypeError:  # a list or an object
-            return np.fromiter(map(_number, column), np.float64, len(column))
+            return np.fromiter(map(self._read, column), np.float64, len(column))
 
     def __missing__(self, value: Any) -> float:
-        self[value] = number = _number(value)
+        self[value] = number = self._read(value)
         return number
 
-
-def _number(value: Any) -> float:
-    try:
-        # Python reads 0_1 as a number, nobody else does
-        return np.nan if isinstance(value, str) and "_" in value else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return np.nan
+    def _read(self, value: Any) -> float:
+        if self._blank is not None and (value is None or str(value).isspace() or value == ""):
+            return self._blank
+        if isinstance(value, str):
+            # Python reads 0_1 as a number, nobody else does; a point may be one of thousands
+            if "_" in value or (self._comma and "." in value):
+                return np.nan
+            value = value.replace(",", ".") if self._comma else value
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            return np.nan
 
 
 class EpisodeIds:

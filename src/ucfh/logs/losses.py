@@ -70,6 +70,13 @@ class Losses:
         known = lost & (state >= 0) & (action >= 0)
         self.gone_of_pair.update(zip(state[known].tolist(), action[known].tolist(), strict=True))
 
+    def lose(self, step: Ints, state: Ints, action: Ints) -> None:
+        """Take n of the rows for lost after all, by their codes (n,)."""
+        self.lost += len(step)
+        for name, code in (("step", step), ("state", state), ("action", action)):
+            self.gone[name] = _plus(self.gone[name], np.bincount(code))
+        self.gone_of_pair.update(zip(state.tolist(), action.tolist(), strict=True))
+
     def are_few(self, counted: Callable[[int, int], int]) -> bool:
         """Whether they can be neglected; counted(s, a) is how many rows of a pair are."""
         few = self.lost <= FEW * self.rows and self.spoilt <= FEW_EPISODES * self.episodes

@@ -6,22 +6,29 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.files import Labels
+from ucfh.auditing.passages import Passages
+from ucfh.auditing.process import Audit
 from ucfh.counts import Counts
 from ucfh.errors import InputError
-from ucfh.experience import SHIFT, Experience, Steps
+from ucfh.experience import LOST, SHIFT, Experience, Steps
+from ucfh.logs.ends import END, FAULTY, LEFT_OUT, Ends
 from ucfh.logs.labels import NameCodes
 from ucfh.problem import Problem
+from ucfh.units import DEFAULT, RewardRange, check_stages
 
 CODES = 2**20
 """More states, or actions, than a log may show."""
-PIECE = 2**18
+PIECE = 2**16
 """Rows that are counted at once: more of them need more memory."""
+STOPS, LOSES = 2**6, 2**7
+"""Marks of rows: the episode goes on no more, and is not done; the outcome is lost by a fault."""
 MAX_ENTRIES = 2 * 10**7
 """The most transitions of a table in which any state may follow any other."""
 
@@ -73,132 +80,268 @@ class Shown:
         return problem, counts
 
 
+Kept = tuple[Ints, NDArray[np.int32], Floats, NDArray[np.uint8]]
+"""Rows that wait to be counted: (t, s, a) in one number, what followed, reward and mark."""
+
+
+class Found(NamedTuple):
+    """Rows that are counted, or lost, (n,) each, in the order of the log.
+
+    Attributes:
+        t, s, a: the step, from 0, and the codes of state and action.
+        following: the code of what followed; `ENDED` or `STOPPED` where the log shows no state.
+        reward: in own units; NaN where it is not known.
+        mark: `STOPS` if its episode goes on no more, and is not done; `LOSES` if its outcome is
+            lost because of a fault; below these, which halves of bins its state lies in.
+        starts: (k,) codes of the states in which episodes began.
+
+    """
+
+    t: Ints
+    s: Ints
+    a: Ints
+    following: Ints
+    reward: Floats
+    mark: Ints
+    starts: Ints
+
+    def passages(self, following: Ints) -> Passages:
+        """As the audit takes them; following (n,): what became of each.
+
+        Of outcomes that are lost without an assumption nothing is tested.
+        """
+        lost = (following < 0) & (following != LOST)
+        new, detail = self.t == 0, self.mark & (STOPS - 1)
+        codes = (self.t, self.s, self.a, following.clip(-1))
+        return Passages(new, *codes, self.reward, lost, detail)
+
+
 class ToldTally:
     """Counts over the table of a problem.
+
+    Args:
+        problem: what is told.
+        ends: what becomes of episodes that show no end.
+        ignore_case: whether names that differ only in case and blanks are the same.
+        details: whether states are bins.
 
     Attributes:
         horizon: H.
         terminal: (S,) whether a state ends the episode.
         states, actions: how the problem calls them.
+        audit: tests of what is assumed.
+        counted_rows: how many rows are counted.
+        left_out: (t, s, a), (n,) each, of rows that stop short and show no state.
+        has_end: whether there is a state for the end of an episode that shows none.
 
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(
+        self, problem: Problem, ends: Ends, ignore_case: bool = False, details: bool = False
+    ) -> None:
         table = problem.table
-        self.problem, self.horizon = problem, problem.horizon
-        self.states = NameCodes(problem.state_names or problem.states)
-        self.actions = NameCodes(problem.action_names or problem.actions)
+        self.problem, self.horizon, self.ends = problem, problem.horizon, ends
+        self.states = NameCodes(problem.state_names or problem.states, ignore_case)
+        self.actions = NameCodes(problem.action_names or problem.actions, ignore_case)
         self.terminal = np.zeros(problem.states, bool)
         self.terminal[list(problem.terminal)] = True
-        self.counts = Counts.zero(problem)
+        self.counts, self.counted_rows = Counts.zero(problem), 0
+        self.left_out: list[tuple[Ints, Ints, Ints]] = []
+        self.audit = Audit(table.stages > 1, problem.rewards is None, details)
         self._row = np.full((table.states, table.actions), -1)
         self._row[table.state, table.action] = np.arange(table.pairs)
         self._keys = table.row_of_entry * table.states + table.indices
+        ending = {name: s for name, s in self.states.index.items() if self.terminal[s]}
+        pooled = table.stages == 1 < problem.horizon
+        self._own, self.has_end = ends.own_states(ending, pooled), END in ending
 
     def is_terminal(self, s: Ints) -> Bools:
         """(n,) whether each of n states ends the episode."""
         return np.asarray((s >= 0) & self.terminal[s.clip(0)], bool)
 
-    def locate(self, t: Ints, s: Ints, a: Ints, following: Ints) -> tuple[Ints, Ints]:
-        """(n,) the row and the entry of each of n transitions, -1 where there is none."""
+    def locate(
+        self, t: Ints, s: Ints, a: Ints, following: Ints, stops: Bools
+    ) -> tuple[Ints, Bools]:
+        """(n,) the row of each of n steps, -1 where there is none, and whether it may go so."""
         row = np.where((t >= 0) & (s >= 0) & (a >= 0), self._row[s.clip(0), a.clip(0)], -1)
         row = np.where(row >= 0, row + t * self.problem.table.stride, -1)
-        return row, self._find(row, following)
+        after = self._resolve(t, following, stops)
+        return row, (after < 0) | (self._find(row, after) >= 0)
 
-    def locate_start(self, s: Ints) -> Ints:
-        """(n,) the entry of each of n first states, -1 where an episode cannot begin."""
-        return self._find(np.full(len(s), self.problem.table.start), s)
+    def locate_start(self, s: Ints) -> Bools:
+        """(n,) whether an episode can begin in each of n states."""
+        return self._find(np.full(len(s), self.problem.table.start), s) >= 0
 
     def _find(self, row: Ints, following: Ints) -> Ints:
         wanted = row * self.problem.table.states + following
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return np.where((row >= 0) & (following >= 0) & (self._keys[at] == wanted), at, -1)
 
+    def _resolve(self, t: Ints, following: Ints, stops: Bools) -> Ints:
+        return self.ends.resolve(
+            following, stops, t + 1 == self.horizon, self.is_terminal(following), self._own
+        )
+
     def counted(self, s: int, a: int) -> int:
         """How many rows of a pair are counted."""
         row, table = int(self._row[s, a]), self.problem.table
         return 0 if row < 0 else int(self.counts.visits[row : table.start : table.pairs].sum())
 
-    def add(self, row: Ints, entry: Ints, reward: Floats, start: Ints) -> None:
-        """Count n transitions by row (n,), entry (n,) and reward (n,), and k starts by entry."""
-        counts = self.counts
+    def add(self, found: Found) -> None:
+        """Count rows."""
+        counts, table = self.counts, self.problem.table
+        t, s, a = found.t, found.s, found.a
+        after = self._resolve(t, found.following, found.mark & STOPS > 0)
+        after = np.where(found.mark & LOSES > 0, FAULTY, after)
+        self.audit.add(found.passages(after))
+        out = after == LEFT_OUT
+        self.left_out.append((t[out], s[out], a[out]))
+        good = after >= 0
+        row = (self._row[s, a] + t * table.stride)[good]
+        entry = self._find(row, after[good])
         np.add.at(counts.visits, row, 1)
         np.add.at(counts.successors, entry, 1)
         if len(counts.rewards):
-            counts.add_paid(entry, reward)
-        counts.visits[-1] += len(start)
+            counts.add_paid(entry, np.nan_to_num(found.reward[good]))
+        counts.visits[-1] += len(found.starts)
+        start = self._find(np.full(len(found.starts), table.start), found.starts)
         np.add.at(counts.successors, start, 1)
+        self.counted_rows += len(row)
 
 
 class ShownTally:
     """Transitions between states and actions as they come up, in the order of the log.
 
+    Args:
+        states, actions: their names, or how many there are; None if they are not declared.
+        horizon: H, or None where it is not known.
+        ends: what becomes of episodes that show no end.
+        units: the range of rewards.
+        ignore_case: whether names that differ only in case and blanks are the same.
+        details: whether states are bins.
+
     Attributes:
-        horizon: H, or None where it is not declared.
         states, actions: as declared, or as they come up.
+        audit: tests of what is assumed, when all is counted.
+        counted_rows, left_out, has_end: as of `ToldTally`, the first two likewise.
 
     """
+
+    has_end = True
 
     def __init__(
         self,
         states: Sequence[str] | int | None,
         actions: Sequence[str] | int | None,
         horizon: int | None,
+        ends: Ends,
+        units: RewardRange = DEFAULT,
+        ignore_case: bool = False,
+        details: bool = False,
     ) -> None:
-        self.horizon = horizon
-        self.states, self.actions = NameCodes(states), NameCodes(actions)
-        self._steps: list[tuple[Ints, Any, Floats]] = []
-        self._starts: list[Ints] = []
-        self._pairs: dict[int, int] | None = None
+        self.horizon, self.ends, self.units, self._details = horizon, ends, units, details
+        self.states = NameCodes(states, ignore_case)
+        self.actions = NameCodes(actions, ignore_case)
+        self.audit, self.counted_rows = Audit(), 0
+        self.left_out: list[tuple[Ints, Ints, Ints]] = []
+        self._rows: list[Kept] = []
+        self._starts: list[NDArray[np.int32]] = []
+        self._pairs: Counter[int] | None = None
+        self._terminal: list[int] = []
 
     def is_terminal(self, s: Ints) -> Bools:
         """(n,) False: it is not known of any state before the log has been read."""
         return np.zeros(len(s), bool)
 
-    def locate(self, t: Ints, s: Ints, a: Ints, following: Ints) -> tuple[Ints, Ints]:
-        """(n,) the row and the entry of each of n transitions, -1 where there is none."""
+    def locate(
+        self,
+        t: Ints,
+        s: Ints,
+        a: Ints,
+        following: Ints,  # noqa: ARG002
+        stops: Bools,  # noqa: ARG002
+    ) -> tuple[Ints, Bools]:
+        """(n,) the row of each of n steps, -1 where there is none, and whether it may go so."""
         for kind, names in (("state", self.states), ("action", self.actions)):
-            if len(names.index) > CODES:
-                raise InputError(f"the log shows more than {CODES} {kind}s: group them into fewer")
+            if len(names.index) >= CODES:
+                raise InputError(f"the log shows {CODES} {kind}s or more: group them into fewer")
         row = np.where((t >= 0) & (s >= 0) & (a >= 0), (t * CODES + s) * CODES + a, -1)
-        return row, np.where((row >= 0) & (following >= 0), following, -1)
+        return row, np.ones(len(t), bool)
 
-    def locate_start(self, s: Ints) -> Ints:
-        """(n,) the entry of each of n first states, -1 where there is none."""
-        return s.clip(-1)
+    def locate_start(self, s: Ints) -> Bools:
+        """(n,) whether an episode can begin in each of n states."""
+        return s >= 0
 
     def counted(self, s: int, a: int) -> int:
-        """How many rows of a pair are counted."""
+        """How many rows of a pair are counted, once all are settled."""
         if self._pairs is None:
-            pairs: Counter[int] = Counter()
-            for row, _, _ in self._steps:
-                codes, times = np.unique(row % CODES**2, return_counts=True)
-                pairs.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
-            self._pairs = dict(pairs)
-        return self._pairs.get(s * CODES + a, 0)
+            self._pairs = Counter()
+            for row, after, _, _ in self._rows:
+                codes, times = np.unique(row[after >= 0] % CODES**2, return_counts=True)
+                self._pairs.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
+        return self._pairs[s * CODES + a]
 
-    def add(self, row: Ints, entry: Ints, reward: Floats, start: Ints) -> None:
-        """Count n transitions by row (n,), entry (n,) and reward (n,), and k starts by entry."""
-        self._steps.append((row, entry.astype(np.int32), reward))
-        self._starts.append(start.astype(np.int32))
-        self._pairs = None
+    def add(self, found: Found) -> None:
+        """Keep rows, to count them when the horizon and the ends are known."""
+        row = (found.t * CODES + found.s) * CODES + found.a
+        following, mark = found.following.astype(np.int32), found.mark.astype(np.uint8)
+        self._rows.append((row, following, found.reward, mark))
+        self._starts.append(found.starts.astype(np.int32))
 
-    def experience(self, horizon: int, stages: Sequence[int], terminal: Sequence[int]) -> Shown:
-        """What was shown, with states and actions in order; ``terminal``: codes of ends."""
-        s_names, s_order = _in_order(self.states)
-        a_names, a_order = _in_order(self.actions)
-        ends = {s_order.index(s) for s in terminal}
-        number, action = np.argsort(s_order) + 1, np.argsort(a_order)  # of each code
-        found, no_action = Experience(horizon, len(a_order), stages), np.zeros(len(a_order), bool)
+    @property
+    def _own(self) -> tuple[int, int]:
+        """The codes of the states that the log does not name."""
+        return len(self.states.index), len(self.states.index) + 1
+
+    def settle(self, horizon: int, terminal: list[int]) -> None:
+        """Say what became of all rows, now that the horizon and the codes of ends are known."""
+        self.horizon, self._terminal = horizon, terminal
+        is_end = np.zeros(len(self.states.index), bool)
+        is_end[terminal] = True
+        for i, (row, following, reward, mark) in enumerate(self._rows):
+            t, stops = row // CODES**2, mark & STOPS > 0
+            ended = (following >= 0) & is_end[following.clip(0)]
+            codes = following.astype(np.int64)
+            after = self.ends.resolve(codes, stops, t + 1 == horizon, ended, self._own)
+            after[mark & LOSES > 0] = FAULTY
+            self._rows[i] = row, after.astype(np.int32), reward, mark
+            out = row[after == LEFT_OUT]
+            self.left_out.append((out // CODES**2, out // CODES % CODES, out % CODES))
+            self.counted_rows += int((after >= 0).sum())
+
+    def experience(self, stages: Sequence[int] | bool) -> Shown:
+        """What was shown, with states and actions in order, and stages as declared."""
+        horizon, terminal, own = self.horizon, self._terminal, self._own
+        assert horizon is not None
+        parts = check_stages(stages, horizon)
+        if self.ends.derived and horizon > 1:
+            # nothing shows what follows the last step, so it is counted apart
+            parts = tuple(sorted({*parts, horizon - 1}))
+        used = [any((x == code).any() for _, x, _, _ in self._rows) for code in own]
+        s_names, s_order = _in_order(self.states, self.ends.name_own(self.states.index, used))
+        a_names, a_order = _in_order(self.actions, {})
+        number = np.zeros(own[1] + 1, np.int64)
+        number[s_order] = 1 + np.arange(len(s_order))  # of each code
+        ends = {int(number[s]) - 1 for s in (*terminal, *own) if number[s]}
+        action = np.argsort(a_order)
+        found, no_action = Experience(horizon, len(a_order), parts), np.zeros(len(a_order), bool)
         for at in range(len(s_order)):
             found.find(no_action if at in ends else None)
         none = np.zeros(0, np.int64)
         for starts in self._starts:
             found.add(Steps(none, none, none, np.zeros(0), none, number[starts]))
-        steps, self._steps = self._steps, []
-        for row, after, reward in _merged(steps):
-            t, s, a = row // CODES**2, row // CODES % CODES, row % CODES
-            found.add(Steps(t, number[s], action[a], reward, number[after], none))
+        every = len(parts) + 1 == horizon > 1
+        self.audit = Audit(every or parts, True, self._details)
+        rows, self._rows = self._rows, []
+        for row, after, reward, mark in _merged(rows):
+            t, s, a = row // CODES**2, number[row // CODES % CODES], action[row % CODES]
+            after = np.where(after < 0, after, number[after])
+            step = Found(t, s - 1, a, after, reward, mark, none)
+            self.audit.add(step.passages(np.where(after < 0, after, after - 1)))
+            kept = (after >= 0) | (after == LOST)
+            # of who has left nothing is known but that: no reward is 0
+            paid = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
+            found.add(Steps(t[kept], s[kept], a[kept], paid[kept], after[kept], none))
         return Shown(
             Labels("state", s_names, len(s_order)),
             Labels("action", a_names, len(a_order)),
@@ -207,24 +350,27 @@ class ShownTally:
         )
 
 
-def _merged(
-    steps: list[tuple[Ints, Any, Floats]],
-) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """The same steps in fewer, larger pieces; those that were passed on are let go of."""
-    steps.reverse()
-    while steps:
-        piece: list[tuple[Ints, Any, Floats]] = []
-        while steps and sum(len(row) for row, _, _ in piece) < PIECE:
-            piece.append(steps.pop())
-        row, after, reward = (np.concatenate(x) for x in zip(*piece, strict=True))
-        yield row, after.astype(np.int64), reward
+def _merged(rows: list[Kept]) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
+    """The same rows in fewer, larger pieces; those that were passed on are let go of."""
+    rows.reverse()
+    while rows:
+        piece: list[Kept] = []
+        while rows and sum(len(row) for row, *_ in piece) < PIECE:
+            piece.append(rows.pop())
+        row, after, reward, mark = (np.concatenate(x) for x in zip(*piece, strict=True))
+        yield row, after.astype(np.int64), reward, mark.astype(np.int64)
 
 
-def _in_order(names: NameCodes) -> tuple[tuple[str, ...] | None, list[int]]:
-    """Names in the order of a problem, and the code of each; no names for 0, 1, ..., n-1."""
+def _in_order(names: NameCodes, own: dict[str, int]) -> tuple[tuple[str, ...] | None, list[int]]:
+    """Names in the order of a problem, and the code of each; no names for 0, 1, ..., n-1.
+
+    ``own``: codes of states that the log does not name, which come last.
+    """
     ordered = list(names.index)
     if names.is_open:
         numbers = all(re.fullmatch("-?[0-9]+", name) for name in ordered)
         ordered.sort(key=(lambda name: (int(name), name)) if numbers else None)
+    codes = [names.index[name] for name in ordered]
     plain = ordered == [str(i) for i in range(len(ordered))]
-    return None if plain else tuple(ordered), [names.index[name] for name in ordered]
+    named = None if plain and not own else (*ordered, *own)
+    return named, [*codes, *own.values()]

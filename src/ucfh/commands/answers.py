@@ -1,0 +1,150 @@
+"""What a log proves, as ``ucfh certify`` prints and writes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from ucfh.commands.printing import certificate_lines, print_json, print_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ucfh.report.answer import Answer
+
+PAGES = (".html", ".htm")
+
+
+@dataclass(frozen=True)
+class AnswerFiles:
+    """The files to write."""
+
+    policy: str | None
+    html: str | None
+    plot: str | None
+    force: bool
+
+    def check(self, inputs: Sequence[str]) -> None:
+        """Refuse, before the work, what could not be written or would overwrite its input."""
+        from ucfh import policies
+        from ucfh._support import canvas
+        from ucfh._support.files import check_outputs
+
+        outputs = [
+            (self.policy, policies.ENDINGS),
+            (self.html, PAGES),
+            (self.plot, canvas.ENDINGS),
+        ]
+        check_outputs(outputs, inputs, self.force)
+
+    def write(self, answer: Answer) -> dict[str, str]:
+        """Write them, a figure last, which depends on most; what was written, by kind."""
+        from ucfh import policies
+        from ucfh._support.files import write_text
+        from ucfh.report.answer_figure import plot_answer
+        from ucfh.report.answer_page import answer_page
+
+        written: dict[str, str] = {}
+        if self.policy is not None:
+            policies.write_named(answer.named, self.policy, self.force, answer.first)
+            written["policy"] = self.policy
+        if self.html is not None:
+            write_text(self.html, answer_page(answer), self.force)
+            written["page"] = self.html
+        if self.plot is not None:
+            plot_answer(answer, self.plot, self.force)
+            written["figure"] = self.plot
+        return written
+
+
+def show_answer(answer: Answer, files: AnswerFiles, json: bool) -> None:
+    """Print an answer, for a program or a person, and write the files that were asked for."""
+    if json:
+        print_json(summary(answer))
+    else:
+        print_answer(answer)
+    written = files.write(answer)
+    if not json:
+        print_lines(written)
+
+
+def summary(answer: Answer) -> dict[str, Any]:
+    """An answer for programs: numbers, names, and the policy."""
+    from ucfh import __version__
+
+    log, known = answer.log, answer.known
+    was = known.behaviour
+    return {
+        "log": answer.source,
+        "rows": log.rows,
+        "counted": log.counted,
+        **known.as_dict(),
+        "certified": known.certified,
+        "more_episodes": answer.more,
+        "behaviour": None if was is None else {k: _known(x) for k, x in asdict(was).items()},
+        "improvement": known.improvement,
+        "states": log.states.count,
+        "actions": log.actions.count,
+        "state_names": [log.states.label(s) for s in range(log.states.count)],
+        "action_names": [log.actions.label(a) for a in range(log.actions.count)],
+        "horizon": log.horizon,
+        "first_step": answer.first,
+        "rewards": [log.units.low, log.units.high],
+        "max_return": log.max_return,
+        "faults": [str(fault) for fault in log.faults],
+        "policy": policy_rows(answer),
+        "version": __version__,
+    }
+
+
+def policy_rows(answer: Answer) -> list[dict[str, Any]]:
+    """The policy in rows, by step and state; states in which the task is over are left out."""
+    known = answer.known
+    assert known.doubt is not None
+    assert known.visits is not None
+    doubt, visits = known.doubt.tolist(), known.visits.tolist()
+    over = set(answer.over)
+    at = [s for s in range(answer.log.states.count) if s not in over]
+    return [
+        {
+            "t": t + answer.first,
+            "state": state,
+            "action": action,
+            "doubt": _known(doubt[t][s]),
+            "visits": visits[t][s],
+        }
+        for t, line in enumerate(answer.named)
+        for s, (state, action) in zip(at, line, strict=True)
+    ]
+
+
+def _known(x: Any) -> Any:
+    """The same, or None for nan, which JSON does not have."""
+    return None if isinstance(x, float) and isnan(x) else x
+
+
+def print_answer(answer: Answer) -> None:
+    """An answer for a person."""
+    from ucfh.report.answer import rounded_up
+
+    log, known, more = answer.log, answer.known, answer.more
+    lines = {
+        "log": f"{answer.source}: {log.episodes} episodes, {log.counted} of {log.rows} rows "
+        "counted",
+        "problem": f"{log.states.count} states{'' if log.closed else ' shown'}, "
+        f"{log.actions.count} actions, {log.horizon} steps",
+        **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.first),
+    }
+    if not known.certified and not known.refuted:
+        lines["more"] = (
+            "no number of episodes of this kind is enough: some actions were never tried in states "
+            "where they matter"
+            if more is None
+            else f"about {rounded_up(more)} more episodes of this kind to reach epsilon "
+            f"{known.epsilon:g}"
+        )
+    print_lines(lines)
+    for fault in log.faults:
+        print_lines({"fault": str(fault)})
+    print_lines({"assumed": f"\n{'':>14}".join(known.assumed)})

@@ -1,0 +1,114 @@
+"""What can be said of a log only when all of it has been read: its ends, and what it lost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ucfh.errors import InputError
+from ucfh.logs.episodes import Episodes
+from ucfh.logs.faults import Faults, Kind
+from ucfh.logs.labels import ENDED, shown
+from ucfh.logs.tally import ShownTally, ToldTally
+
+
+def terminal_states(tally: ToldTally | ShownTally, reader: Episodes, horizon: int) -> list[int]:
+    """States that end the episode: as told; or those that did, from which no row continues.
+
+    At the horizon, they did if all rows say so, unless done means there that time is up: where it
+    is said of a state that continues, too, or after a pair after which it is not at other steps.
+    """
+    if isinstance(tally, ToldTally):
+        return list(tally.problem.terminal)
+    ends = {s for done, length, s in reader.ends if done and length < horizon and s >= 0}
+    if not reader.done_in & reader.went_on:
+        by_time = {after for s, a, after in reader.ending if (s, a) in reader.going_on}
+        ends |= reader.done_in - reader.not_done - by_time
+    return sorted(ends - reader.went_on)
+
+
+def note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> int:
+    """Note episodes that ended before the horizon, in a state that is not terminal.
+
+    Those that are declared to be drop-outs are no faults; returns how many there are.
+    """
+    names, dropped = list(reader.tally.states.index), 0
+
+    def say(length: int, done: bool, s: int) -> str:
+        where = f"the episode ends there after {length} of {horizon} steps"
+        state = f", in state {names[s]!r}" if s >= 0 else ""
+        return f"{where}{state}, {'which is not terminal' if done else 'and is not done'}"
+
+    early = [
+        (end, found)
+        for end, found in reader.ends.items()
+        if end[1] < horizon and end[2] not in (*terminal, ENDED)
+    ]
+    for (done, length, s), (count, lines) in sorted(early, key=lambda item: item[1][1]):
+        if not done and reader.tally.ends.dropouts is not None:
+            dropped += count
+            continue
+        kind = Kind.DONE if done else Kind.SHORT
+        faults.note(kind, lines, partial(say, length, done, s), count)
+        reader.losses.spoilt += count
+    if reader.unfinished is not None:
+        (done, length, s), line = reader.unfinished
+        if length < horizon and s not in terminal:
+            faults.note(Kind.CUT, [line], partial(say, length, done, s))
+    return dropped
+
+
+def check_losses(reader: Episodes, faults: Faults) -> None:
+    """Refuse a log that lost too much, or contradicts the problem."""
+    refuting = [x for x in faults.values() if x.refutes]
+    if not refuting and reader.losses.are_few(reader.tally.counted):
+        return
+    costly = [x for x in faults.values() if not x.harmless]
+    if any(x.kind not in ("short", "done") for x in costly) and reader.losses.lost:
+        costly = [x for x in costly if x.kind not in ("short", "done")]  # others cost rows
+    worst = max(refuting or costly, key=lambda fault: fault.count)
+    why = "If it is because of what happened, bounds from the rest are wrong"
+    if refuting:
+        told = f"that rewards are in {reader.units}" if worst.kind == "range" else "the problem"
+        why = f"It contradicts {told}"
+    remedy = "repair the log"
+    if worst.kind != "range":
+        remedy += ", or continue with --accept-losses (accept_losses=True)"
+    raise InputError(f"{lost_in_words(reader)}: {worst.first}. {why}: {remedy}")
+
+
+def lost_in_words(reader: Episodes) -> str:
+    """How many rows and episodes are lost, and where most of them."""
+    losses = reader.losses
+    text = f"{losses.lost} of {losses.rows} rows are lost"
+    if not losses.lost:
+        return f"{losses.spoilt} of {losses.episodes} episodes are not logged to their end"
+    part = losses.worst(reader.tally.counted)
+    if part is None:
+        return f"{text}, in {losses.spoilt} of {losses.episodes} episodes"
+    names = (reader.tally.states, reader.tally.actions)
+    states, actions = ([shown(name) for name in each.index] for each in names)
+    first, last = part.code[0], part.code[-1]
+    if part.kind == "step":
+        which = f"t = {first + reader.clock.first}"
+    elif part.kind == "state":
+        which = f"state {states[first]}"
+    else:
+        which = f"action {actions[last]}"
+        which += f" in state {states[first]}" if part.kind == "pair" else ""
+    some = "all" if part.gone == part.seen else f"{part.gone} of the {part.seen}"
+    return f"{text}, among them {some} with {which}"
+
+
+def check_shown(tally: ShownTally, horizon: int, faults: Faults) -> None:
+    """Refuse a log that shows too little to make a problem of."""
+    missing = {
+        "states": not tally.states.index,
+        "actions": not tally.actions.index,
+        "the horizon": not horizon,
+    }
+    if any(missing.values()):
+        what = " and ".join(name for name, lacks in missing.items() if lacks)
+        why = faults.first if faults else "it has no rows"
+        raise InputError(
+            f"no row of it can be counted ({why}); to continue with none, declare {what}"
+        )

@@ -1,0 +1,112 @@
+"""What becomes of episodes whose end the log does not show.
+
+The last row of an episode may show no next state. If the task was over (done), or it was the last
+step, what follows is the end: a terminal state that is called "(end)". Otherwise the episode stops
+short: a drop-out. Where there is a next state, but no further step before the horizon, and the
+state is not terminal, it is one, too. What that means, somebody has to say:
+
+    outcome   who leaves has left for good, and is paid nothing more: the last step leads to a
+              terminal state "(left)". It is assumed that this is drawn like any other outcome
+    lost      nothing is assumed: what the last step led to may be anything
+    random    it has nothing to do with what would have followed: a next state that is shown counts,
+              and a last step that shows none is left out
+
+At the last step every episode is over, whatever would have followed. If next states are derived
+from the rows, "(end)" follows there always, and nowhere else unless the task was over: so the last
+step is counted apart from the others, as a stage of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ucfh._support.arrays import Bools, Ints
+from ucfh.errors import InputError
+from ucfh.experience import LOST
+from ucfh.logs.labels import ENDED, STOPPED
+
+END, LEFT = "(end)", "(left)"
+"""What the states are called that the log does not name."""
+LEFT_OUT, FAULTY = LOST - 1, LOST - 2
+"""Codes of what followed a row that is not counted: it stops short, or has a fault."""
+CHOICES = (
+    "if people leave there, declare what it means: --dropouts outcome (they are paid nothing "
+    "more), lost (nothing is assumed) or random (it has nothing to do with what would have "
+    'followed), as in dropouts="outcome"'
+)
+"""What can be done about episodes that stop short."""
+
+
+class Ends(NamedTuple):
+    """What was declared of ends.
+
+    Attributes:
+        derived: whether next states are those of the next rows.
+        dropouts: "outcome", "lost", "random" or None.
+
+    """
+
+    derived: bool = False
+    dropouts: str | None = None
+
+    def resolve(
+        self, following: Ints, stops: Bools, last: Bools, ended: Bools, own: tuple[int, int]
+    ) -> Ints:
+        """(n,) what became of n rows: the code of a state, `LOST` or `LEFT_OUT`.
+
+        Args:
+            following: (n,) codes, as the log shows them.
+            stops: (n,) whether the episode goes on no more, and is not done.
+            last: (n,) whether it is the last step.
+            ended: (n,) whether the state that followed is terminal.
+            own: the codes of "(end)" and "(left)".
+
+        """
+        out, none = following.copy(), following == STOPPED
+        out[(following == ENDED) | (none & last)] = own[0]
+        short = (stops | none) & ~last & ~ended
+        if self.dropouts == "outcome":
+            out[short] = own[1]
+        elif self.dropouts == "lost":
+            out[short] = LOST
+        else:
+            out[short & none] = LEFT_OUT
+        return out
+
+    def own_states(self, terminal: Mapping[str, int], pooled: bool) -> tuple[int, int]:
+        """The codes of "(end)" and "(left)" among the terminal states of a problem, if needed.
+
+        ``pooled``: whether its last step has the probabilities of others.
+        """
+        if self.derived and pooled:
+            raise InputError(
+                "a problem with the same probabilities at all steps needs what follows the last "
+                "step, too: name the column of next_state, or leave the problem out"
+            )
+        for name, needed, remedy in (
+            (END, self.derived, "name the column of next_state"),
+            (LEFT, self.dropouts == "outcome", "declare dropouts as random"),
+        ):
+            if needed and name not in terminal:
+                raise InputError(
+                    f"the problem has no terminal state {name!r} for episodes that show no end: "
+                    f"add it, {remedy}, or leave the problem out"
+                )
+        if self.dropouts == "lost":
+            raise InputError(
+                "a problem cannot hold lost outcomes: declare dropouts as outcome or random, or "
+                "leave the problem out"
+            )
+        return terminal.get(END, LEFT_OUT), terminal.get(LEFT, LEFT_OUT)
+
+    def name_own(self, names: Mapping[str, int], used: list[bool]) -> dict[str, int]:
+        """The codes of those of "(end)" and "(left)" that are used, besides the names of a log."""
+        out = {name: len(names) + i for i, name in enumerate((END, LEFT)) if used[i]}
+        for name in out:
+            if name in names:
+                raise InputError(
+                    f"a state of the log is called {name!r}, like the one that is added where it "
+                    "shows no next state: rename it"
+                )
+        return out

@@ -1,0 +1,206 @@
+"""Which of a log's columns is what.
+
+In a long log a row is a step. In a wide one it is an episode, with columns for every step: names
+that hold ``{t}``, such as ``mood_{t}``, stand for ``mood_0``, ``mood_1``, ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ucfh.errors import InputError, unknown
+from ucfh.logs.batches import COLUMNS
+
+STEP = "{t}"
+"""Stands for the number of a step in the names of a wide log."""
+OPTIONAL = ("t", "next_state", "done")
+"""Columns that a log need not have."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a source that each of ours is made of, () where there is none.
+
+    Attributes:
+        columns: by our names, those of the source; with ``{t}`` in a wide log.
+        ignored: columns of the source with one of our names that are not read.
+        steps: the numbers of the steps in a wide log; () in a long one.
+        by_step: of each name with ``{t}``, the columns of the source, step by step.
+        after: whether a wide log has states after its last step.
+
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    ignored: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    by_step: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    after: bool = False
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns of the source that are read."""
+        names = (name for parts in self.columns.values() for name in parts)
+        return list(dict.fromkeys(x for name in names for x in self.by_step.get(name, (name,))))
+
+    def claims(self, name: str) -> bool:
+        """Whether a column would have been read, had the source shown it from the beginning."""
+        if self.steps:
+            return any(_steps_of(pattern, [name]) for pattern in self.by_step)
+        return name in COLUMNS and not self.columns[name]
+
+
+def find_roles(
+    there: Sequence[str],
+    given: Mapping[str, tuple[str, ...]],
+    rewards: bool = True,
+    may_lack: bool = False,
+) -> Roles:
+    """Which of the columns that are there is what.
+
+    Args:
+        there: their names.
+        given: names by our columns, as declared; others have ours.
+        rewards: whether they are read.
+        may_lack: whether columns may be there that are not listed.
+
+    """
+    names = {column: given.get(column, (column,)) for column in COLUMNS}
+    if not rewards:
+        names["reward"] = ()
+    if any(STEP in name for parts in names.values() for name in parts):
+        return _wide(there, given, names)
+    if may_lack and not there:  # there are no rows either
+        return Roles(names)
+    ignored = []
+    for column, parts in names.items():
+        if column in given or not parts:
+            if parts != (column,) and column in there:
+                ignored.append(column)
+        elif column == "next_state" and len(names["state"]) > 1 and column in there:
+            ignored.append(column)
+            names[column] = ()
+        elif column not in there and column in OPTIONAL:
+            _check_spelling(column, there)
+            names[column] = ("done",) if column == "done" and may_lack else ()
+    lacking = ("done",) if may_lack else ()
+    for column, parts in names.items():
+        for name in parts:
+            if name not in lacking:
+                _check_there(column, name, there)
+    _check_parts(names)
+    return Roles(names, tuple(x for x in ignored if rewards or x != "reward"))
+
+
+def _check_there(column: str, name: str, there: Sequence[str]) -> None:
+    if _check_once(name, there) not in there:
+        which = f'--columns {column}=NAME (columns={{"{column}": "NAME"}})'
+        raise InputError(f"{unknown('column', name, there)}; name it with {which}")
+
+
+def _check_once(name: str, there: Sequence[str]) -> str:
+    if there.count(name) > 1:
+        raise InputError(f"the column {name!r} appears twice: rename one of the two")
+    return name
+
+
+def _check_parts(names: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a next_state of other parts than the state, and a column that is two things."""
+    state, following = names["state"], names["next_state"]
+    if following and len(following) != len(state):
+        raise InputError(
+            f"columns: state has {len(state)} parts and next_state {len(following)}: name as many, "
+            "or leave next_state out"
+        )
+    role: dict[str, str] = {}
+    for column, parts in names.items():
+        for name in parts:
+            if column != "reward" and role.setdefault(name, column) != column:
+                raise InputError(
+                    f"columns: {name!r} is both {role[name]} and {column}: name another one"
+                )
+
+
+def _check_spelling(column: str, there: Sequence[str]) -> None:
+    """Refuse a column that is probably meant: without it, something would be made up."""
+    for name in there:
+        if re.sub(r"[\W_]", "", name).casefold() == column.replace("_", ""):
+            raise InputError(
+                f"is the column {name!r} the {column}? If so, pass --columns {column}={name!r} "
+                f'(columns={{"{column}": {name!r}}}); if not, rename it'
+            )
+
+
+def _wide(
+    there: Sequence[str],
+    given: Mapping[str, tuple[str, ...]],
+    names: dict[str, tuple[str, ...]],
+) -> Roles:
+    """The columns of a log with a row for each episode."""
+    for column in ("episode", "t", "next_state", "done"):
+        if column not in given and (column in ("t", "next_state") or column not in there):
+            names[column] = ()
+    _check_wide(given, names)
+    (action,) = names["action"]
+    steps = sorted(_steps_of(action, there))
+    if not steps:
+        raise unknown("column", action.replace(STEP, "0"), there)
+    first, last = steps[0], steps[-1]
+    patterns = [x for x in names["state"] if STEP in x]
+    after = not names["next_state"] and all(last + 1 in _steps_of(x, there) for x in patterns)
+    by_step: dict[str, tuple[str, ...]] = {}
+    for column, parts in names.items():
+        for name in parts:
+            if STEP not in name:
+                _check_there(column, name, there)
+                continue
+            found = _steps_of(name, there)
+            wanted = range(first, last + 1 + (after and column == "state"))
+            for t in wanted:
+                if t not in found:
+                    raise InputError(
+                        f"there is {list(_steps_of(action, there).values())[-1]!r}, but no "
+                        f"{name.replace(STEP, str(t))!r}: every step needs {name!r}"
+                    )
+            for t in sorted(found):
+                if t not in wanted:
+                    raise InputError(
+                        f"there is {found[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
+                        "step needs its action"
+                    )
+            by_step[name] = tuple(_check_once(found[t], there) for t in wanted)
+    ignored = tuple(x for x in ("t", "next_state") if not names[x] and x in there)
+    return Roles(names, ignored, tuple(steps), by_step, after)
+
+
+def _check_wide(given: Mapping[str, tuple[str, ...]], names: dict[str, tuple[str, ...]]) -> None:
+    """Refuse {t} in some names only."""
+    if "t" in given:
+        raise InputError(f"columns: names with {STEP} say the step: leave t out")
+    if STEP in "".join(names["episode"]):
+        raise InputError(f"columns: {names['episode'][0]!r} is of all steps: leave {STEP} out")
+    several = [column for column, parts in names.items() if STEP in "".join(parts)]
+    for column in ("state", "action", *(["next_state"] if names["next_state"] else [])):
+        if column not in several:
+            raise InputError(
+                f"columns: {several[0]} has {STEP}, but {column} has not ({names[column][0]!r}): "
+                f"write {STEP} in both, if a row is an episode, or in none"
+            )
+    _check_parts(names)
+
+
+def _steps_of(name: str, there: Sequence[str]) -> dict[int, str]:
+    """The steps of a column, and what it is called at each."""
+    before, _, behind = name.partition(STEP)
+    found: dict[int, str] = {}
+    for column in there:
+        match = re.fullmatch(f"{re.escape(before)}([0-9]{{1,9}}){re.escape(behind)}", column)
+        if match is None:
+            continue
+        step = int(match[1])
+        if found.setdefault(step, column) != column:
+            raise InputError(
+                f"the columns {found[step]!r} and {column!r} are both step {step}: rename one"
+            )
+    return found

@@ -1,0 +1,121 @@
+"""What bounds from a log rest on, and what else is worth knowing of it, a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ucfh.logs.closing import lost_in_words
+from ucfh.logs.ends import END, LEFT
+from ucfh.logs.episodes import Episodes
+from ucfh.logs.layout import Layout
+from ucfh.logs.settings import Settings
+from ucfh.logs.tally import Shown
+
+MOST_NAMED = 5
+"""How many terminal states, or names that look alike, are named."""
+
+
+def assumptions_of(
+    settings: Settings,
+    layout: Layout,
+    reader: Episodes,
+    shown: Shown | None,
+    horizon: int,
+    dropped: int,
+) -> Iterator[str]:
+    """What bounds from the counts rest on; ``dropped``: how many episodes are drop-outs."""
+    tally = reader.tally
+    yield (
+        "no episode is in the log, or missing from it, because of what happened in it, and no "
+        "action was chosen with knowledge of the future"
+    )
+    if shown is None:
+        yield "the given problem is right"
+    else:
+        stages = {horizon: "the step, the state and", 1: "the state and"}
+        alone = stages.get(shown.experience.P, "the stage, the state and")
+        yield f"the next state and the reward depend on {alone} the action alone"
+        if not tally.states.is_open:
+            yield f"there are no states besides the {len(tally.states.index)} that were declared"
+        if tally.actions.is_open:
+            yield f"there are no actions besides the {shown.actions.count} that the log shows"
+        if settings.horizon is None:
+            what = "header of the log shows" if layout.roles.steps else "longest in the log does"
+            yield f"an episode lasts {horizon} steps, as the {what}"
+        yield f"rewards lie in {settings.rewards}"
+        if settings.blank_reward is not None:
+            yield f"a reward that is left blank is {settings.blank_reward:g}"
+        if settings.max_return is not None:
+            yield f"no episode pays more than {settings.max_return:g} in all"
+        named = [str(shown.states.label(s)) for s in shown.terminal]
+        named = [name for name in named if name not in (END, LEFT)]
+        if named:
+            some = ", ".join(map(repr, named[:MOST_NAMED]))
+            more = ", ..." if len(named) > MOST_NAMED else ""
+            yield f"the task is over, and nothing more is paid, in these states: {some}{more}"
+    yield from _of_steps(layout, reader)
+    yield from _of_dropouts(settings, reader, dropped)
+    if layout.apart:
+        yield f"bins were chosen without a look at any episode but the first {layout.apart}"
+    harmful = [fault for fault in reader.faults.values() if not fault.harmless]
+    if harmful:
+        kinds = ", ".join(fault.kind for fault in harmful)
+        yield (
+            f"the faults of the log ({kinds}; {lost_in_words(reader)}) have nothing to do with "
+            "what happened in it"
+        )
+
+
+def _of_steps(layout: Layout, reader: Episodes) -> Iterator[str]:
+    """What is taken for the steps."""
+    kind = reader.clock.kind
+    if kind == "order":
+        yield "the rows of an episode are all of its steps, in their order (there is no t)"
+    elif kind == "dates":
+        yield "the rows of an episode are all of its steps, in the order of their dates"
+    elif reader.clock.first and not layout.roles.steps:
+        yield "t counts from 1, as no early row has t = 0"
+
+
+def _of_dropouts(settings: Settings, reader: Episodes, dropped: int) -> Iterator[str]:
+    """What is assumed of episodes that stop short."""
+    if not dropped:
+        return
+    which = f"{dropped} of {reader.losses.episodes} episodes"
+    if settings.dropouts == "outcome":
+        yield (
+            f"who stops short ({which}) has left for good and is paid nothing more; leaving is an "
+            f"outcome of the last step, the state {LEFT!r}, and drawn like any other"
+        )
+    elif settings.dropouts == "lost":
+        yield (
+            f"nothing is assumed of what followed where an episode stops short ({which}): it may "
+            "be anything"
+        )
+    else:
+        yield (
+            f"that an episode stops short ({which}) has nothing to do with what would have followed"
+        )
+
+
+def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None) -> Iterator[str]:
+    """What is worth knowing, but no fault."""
+    for column in layout.roles.ignored:
+        instead = " + ".join(layout.roles.columns[column]) or "the next row"
+        yield f"the column {column!r} is not read: {column} is taken from {instead}"
+    for kind, names in (("states", reader.tally.states), ("actions", reader.tally.actions)):
+        alike = [f"{a!r} and {b!r}" for a, b in names.alike()]
+        if alike:
+            more = ", ..." if len(alike) > MOST_NAMED else ""
+            yield (
+                f"{kind} that differ only in case or blanks are taken for different ones: "
+                f"{', '.join(alike[:MOST_NAMED])}{more}; if they are the same, pass --ignore-case "
+                "(ignore_case=True)"
+            )
+    if layout.apart:
+        yield f"the first {layout.apart} episodes serve to choose bins, and are not counted"
+    if layout.derived and shown is not None and horizon > 1:
+        yield (
+            "the log has no next_state, so it is that of the next row; as nothing follows the last "
+            "step, that is counted apart, as a stage of its own"
+        )

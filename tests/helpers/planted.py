@@ -1,0 +1,273 @@
+"""Logs as the audit takes them: clean ones of many kinds, and ones in which something is planted.
+
+Many logs are made side by side: all arrays begin with an axis of L logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh.auditing.passages import Passages
+from ucfh.auditing.process import Audit
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POLICIES = ("uniform", "skewed", "repeats", "win-stay", "greedy")
+GREED = 0.9
+
+
+@dataclass
+class Moment:
+    """What L logs know before a draw, (L,) each; before_... is -1 in the first step.
+
+    Attributes:
+        time: the share of the log that has passed.
+
+    """
+
+    t: Ints
+    s: Ints
+    a: Ints
+    before_s: Ints
+    before_a: Ints
+    before_r: Floats
+    detail: Ints
+    time: float
+
+
+Plant = Callable[[Moment], Floats]
+"""(L,) by how much a probability is larger than it should be."""
+
+
+@dataclass
+class Worlds:
+    """L worlds of S states and A actions, alike in all other respects.
+
+    Attributes:
+        p: (L, S, A, S) of next states. start: (L, S). mean: (L, S, A, S) of rewards.
+        horizon: H. ends: in how many states, the last ones, episodes end.
+        noise: "coin": rewards are 1 or 0; "none": they are their means; "real": all differ.
+        lost: the probability with which an outcome is lost.
+        policy: one of `POLICIES`.
+        plants: by "follows", "pays", "starts" and "loses", what is added to the probability of the
+            first next state in the row (taken from the last), of reward 1, of the first state and
+            of a loss.
+
+    """
+
+    p: Floats
+    start: Floats
+    mean: Floats
+    horizon: int = 5
+    ends: int = 0
+    noise: str = "coin"
+    lost: float = 0.0
+    policy: str = "uniform"
+    plants: dict[str, Plant] | None = None
+
+    def logs(self, steps: int, rng: np.random.Generator) -> list[Passages]:
+        """One log of so many steps from each world."""
+        L, S, A, _ = self.p.shape
+        every = np.arange(L)
+        edges = self.p.cumsum(-1)[..., :-1]
+        begins = self.start.cumsum(-1)[..., :-1]
+        plants = self.plants or {}
+        none = np.full(L, -1)
+        now = Moment(none, none, none, none, none, none * 1.0, none, 0.0)
+        new = np.ones(L, bool)
+        tried, earned = np.ones((L, S, A)), np.ones((L, S, A))
+        rows = []
+        for i in range(steps):
+            detail = np.asarray(rng.integers(0, 3, L), np.int64)
+            now = replace(now, t=np.where(new, 0, now.t + 1), detail=detail, time=i / steps)
+            first = _draw(begins, _planted(plants, "starts", now), rng)
+            s = np.where(new, first, now.s)
+            now = replace(
+                now,
+                s=s,
+                before_s=np.where(new, -1, now.before_s),
+                before_a=np.where(new, -1, now.before_a),
+                before_r=np.where(new, -1.0, now.before_r),
+            )
+            now = replace(now, a=self._act(now, earned / tried, rng))
+            a = now.a
+            after = _draw(edges[every, s, a], _planted(plants, "follows", now), rng)
+            r = self._pay(self.mean[every, s, a, after] + _planted(plants, "pays", now), rng)
+            lost = rng.random(L) < self.lost + _planted(plants, "loses", now)
+            rows.append((new, now.t, s, a, np.where(lost, -1, after), r, lost, detail))
+            tried[every, s, a] += 1
+            earned[every, s, a] += r
+            new = lost | (now.t + 1 == self.horizon) | (after >= S - self.ends)
+            now = replace(now, s=after, before_s=s, before_a=a, before_r=r)
+        columns = [np.stack(column, 1) for column in zip(*rows, strict=True)]
+        return [Passages(*(column[i].copy() for column in columns)) for i in range(L)]
+
+    def _act(self, now: Moment, value: Floats, rng: np.random.Generator) -> Ints:
+        """(L,) actions, of which the value so far is (L, S, A)."""
+        L, A = len(now.s), self.p.shape[2]
+        other = rng.integers(0, A, L)
+        if self.policy == "skewed":
+            return np.where(rng.random(L) < 0.9, now.s % A, other)
+        if self.policy == "repeats":
+            return np.where((now.before_a >= 0) & (rng.random(L) < 0.8), now.before_a, other)
+        if self.policy == "win-stay":
+            return np.where(now.before_r > 0.5, np.maximum(now.before_a, 0), (now.before_a + 1) % A)
+        if self.policy == "greedy":
+            best = value[np.arange(L), now.s].argmax(-1)
+            return np.where(rng.random(L) < GREED, best, other)
+        return other
+
+    def _pay(self, mean: Floats, rng: np.random.Generator) -> Floats:
+        if self.noise == "none":
+            return mean
+        if self.noise == "real":
+            return mean + rng.normal(0, 0.1, len(mean))
+        return (rng.random(len(mean)) < mean).astype(float)
+
+
+def _planted(plants: dict[str, Plant], kind: str, now: Moment) -> Floats:
+    return plants[kind](now) if kind in plants else np.zeros(len(now.t))
+
+
+def _draw(edges: Floats, shift: Floats, rng: np.random.Generator) -> Ints:
+    """(L,) labels, from sums of probabilities (L, S - 1); the first one has shift (L,) more."""
+    inside = (edges > 1e-12) & (edges < 1 - 1e-12)
+    u = rng.random((len(edges), 1))
+    return np.asarray((u >= edges + inside * shift[:, None]).sum(-1), np.int64)
+
+
+def pieces(log: Passages, growth: float = 1.3) -> Iterator[Passages]:
+    """A log as it grows, so that an audit looks often."""
+    at, n = 0, len(log.t)
+    while at < n:
+        to = min(n, max(at + 10, int(growth * at)))
+        yield Passages(*(x[at:to] for x in vars(log).values()))
+        at = to
+
+
+def audited(
+    log: Passages,
+    stages: Sequence[int] | bool = (),
+    rewards: bool = True,
+    details: bool = False,
+    losses: bool = True,
+) -> Audit:
+    """The audit of a log, with looks on the way."""
+    audit = Audit(stages, rewards, details, losses)
+    for piece in pieces(log):
+        audit.add(piece)
+    audit.look()
+    return audit
+
+
+# ---------------------------------------------------------------------------------- clean worlds
+
+
+def _random(rng: np.random.Generator, L: int, S: int, A: int, alpha: float) -> Worlds:
+    p = rng.dirichlet(np.full(S, alpha), (L, S, A))
+    return Worlds(p, rng.dirichlet(np.full(S, 1.0), L), rng.random((L, S, A, S)))
+
+
+def clean_worlds(kind: str, L: int, rng: np.random.Generator) -> Worlds:
+    """Worlds in which all that is assumed is true; the kinds are `CLEAN`."""
+    if kind == "coins":
+        return replace(_random(rng, L, 2, 1, 1.0), lost=0.1)
+    if kind == "bandit":
+        return replace(_random(rng, L, 1, 3, 1.0), policy="greedy", horizon=1)
+    if kind == "small, a learner":
+        return replace(_random(rng, L, 4, 2, 1.0), policy="greedy", lost=0.02)
+    if kind == "small, win-stay":
+        return replace(_random(rng, L, 4, 2, 0.5), policy="win-stay")
+    if kind == "large":
+        return replace(_random(rng, L, 60, 3, 0.1), policy="skewed", horizon=10, lost=0.01)
+    if kind == "deterministic":
+        worlds = _random(rng, L, 6, 2, 1.0)
+        p = np.eye(6)[rng.integers(0, 6, (L, 6, 2))]
+        return replace(worlds, p=p, noise="none", lost=0.05, policy="repeats")
+    if kind == "skewed":
+        rare = rng.choice([0.001, 0.01, 0.05], (L, 5, 2, 1))
+        p = rare / 5 + (1 - rare) * np.eye(5)[rng.integers(0, 5, (L, 5, 2))]
+        worlds = replace(_random(rng, L, 5, 2, 1.0), p=p, lost=0.003, policy="repeats")
+        return replace(worlds, mean=rng.choice([0.01, 0.99, 1.0], (L, 5, 2, 5)))
+    if kind == "noisy rewards":
+        return replace(_random(rng, L, 3, 2, 1.0), noise="real", policy="win-stay")
+    assert kind == "early ends"
+    return replace(_random(rng, L, 7, 3, 0.7), ends=2, horizon=20, lost=0.03, policy="greedy")
+
+
+CLEAN = ("coins", "bandit", "small, a learner", "small, win-stay", "large", "deterministic",
+         "skewed", "noisy rewards", "early ends")  # fmt: skip
+
+
+# -------------------------------------------------------------------------------- planted worlds
+
+STRENGTHS = (0.05, 0.1, 0.2)
+"""By how much a probability of one half is larger in some contexts, and smaller in the others."""
+
+
+def _sign(x: NDArray[np.bool_]) -> Floats:
+    return np.where(x, 1.0, -1.0)
+
+
+CONTEXTS: dict[str, Plant] = {
+    "previous action": lambda now: _sign(now.before_a == 1),
+    "previous state": lambda now: _sign(now.before_s % 2 == 1),
+    "previous reward": lambda now: _sign(now.before_r == 1),
+    "step": lambda now: _sign(now.t >= 3),
+    "last step only": lambda now: _sign(now.t == 4),
+    "half of the bin": lambda now: _sign(now.detail == 0),
+    "a change in the middle": lambda now: _sign(np.full(len(now.t), now.time >= 0.5)),
+    "a slow drift": lambda now: np.full(len(now.t), 2 * now.time - 1),
+    "state and action": lambda now: _sign((now.s == 0) & (now.a == 0)),
+}
+"""Contexts, as 1 or -1; of the slow drift, all that is between."""
+PLANTED: dict[str, tuple[str, str, str, bool]] = {
+    "next state by previous action": ("memory", "follows", "previous action", True),
+    "next state by previous action, in one row": ("memory", "follows", "previous action", False),
+    "next state by previous state": ("memory", "follows", "previous state", True),
+    "next state by previous reward": ("memory", "follows", "previous reward", True),
+    "reward by previous action": ("memory", "pays", "previous action", True),
+    "next state by step": ("step", "follows", "step", True),
+    "next state by step, in one row": ("step", "follows", "step", False),
+    "reward by step, in the last only": ("step", "pays", "last step only", True),
+    "next state by half of the bin": ("bins", "follows", "half of the bin", True),
+    "next state by half of the bin, in one row": ("bins", "follows", "half of the bin", False),
+    "next state, a change in the middle": ("drift", "follows", "a change in the middle", True),
+    "next state, a change in one row": ("drift", "follows", "a change in the middle", False),
+    "next state, a slow drift": ("drift", "follows", "a slow drift", True),
+    "reward, a change in the middle": ("drift", "pays", "a change in the middle", True),
+    "start, a change in the middle": ("start", "starts", "a change in the middle", True),
+    "start, a slow drift": ("start", "starts", "a slow drift", True),
+    "losses by state and action": ("losses", "loses", "state and action", True),
+    "losses by step": ("losses", "loses", "step", True),
+    "losses, a change in the middle": ("losses", "loses", "a change in the middle", True),
+}
+"""What is planted: the assumption it refutes, the kind of draw, its context, and in every row?"""
+
+
+def planted_worlds(name: str, strength: float, L: int, policy: str = "uniform") -> Worlds:
+    """Worlds of 4 states, 2 actions and 5 steps; two states follow, with one half each.
+
+    Rewards are 1 or 0 with one half each. Losses have probability 1/5, of which a half of the
+    strength is added or taken away.
+    """
+    _, kind, context, in_every_row = PLANTED[name]
+    S, A = 4, 2
+    p = np.zeros((L, S, A, S))
+    for s in range(S):
+        p[:, s, :, s] += 0.5
+        p[:, s, :, (s + 1) % S] += 0.5
+    start = np.tile([0.5, 0.0, 0.0, 0.5], (L, 1))
+    size = strength / 2 if kind == "loses" else strength
+
+    def plant(now: Moment) -> Floats:
+        here = in_every_row | ((now.s == 0) & (now.a == 0))
+        return np.where(here, size * CONTEXTS[context](now), 0.0)
+
+    worlds = Worlds(p, start, np.full((L, S, A, S), 0.5), policy=policy, plants={kind: plant})
+    return replace(worlds, lost=0.2) if kind == "loses" else worlds
