@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oracles.open_world import SlowExperience, Step, assert_same, steps_of
 from ucfh._support.arrays import Bools
-from ucfh.experience import ARRAYS, END, Experience
+from ucfh.experience import ARRAYS, END, LOSSES, LOST, Experience
 
 EXACT = settings(deadline=None, max_examples=150)
 
@@ -48,6 +48,7 @@ def walks(draw: st.DrawFn) -> Walks:
     S = draw(st.integers(1, 5))
     masks = rng.random((S, A)) < draw(st.sampled_from([0.5, 1.0]))
     masks[np.arange(S), rng.integers(A, size=S)] = True
+    lossy, unpaid = draw(st.sampled_from([0.0, 0.3, 1.0])), draw(st.sampled_from([0.0, 0.5, 1.0]))
     new = 1  # the first state that was not found yet
     episodes = []
     for _ in range(draw(st.integers(0, 12))):
@@ -56,11 +57,13 @@ def walks(draw: st.DrawFn) -> Walks:
         for t in range(int(rng.integers(H + 1))):  # it may be cut anywhere, also before a step
             new = max(new, s + 1)
             a = int(rng.choice(np.flatnonzero(masks[s - 1])))
-            after = int(rng.integers(min(new, S) + 1))
-            steps.append((t, s, a, float(rng.choice([0, 1, 0.25, rng.random()])), after))
-            s = after
-            if s == END:
+            after, paid = int(rng.integers(min(new, S) + 1)), rng.choice([0, 1, 0.25, rng.random()])
+            if rng.random() < lossy:
+                after, paid = LOST, np.nan if rng.random() < unpaid else paid
+            steps.append((t, s, a, float(paid), after))
+            if after in (END, LOST):
                 break
+            s = after
         new = max(new, s + 1)
         episodes.append((start, steps))
     return Walks(H, A, stages, list(masks), episodes)
@@ -108,7 +111,7 @@ def test_any_split_into_batches_gives_the_same(
     feed(other, walk, others)
     for name in ARRAYS:
         mine, its = getattr(one, name), getattr(other, name)
-        if name == "paid":  # sums in another order
+        if name in ("paid", "lost_paid"):  # sums in another order
             np.testing.assert_allclose(mine, its, rtol=1e-13)
         else:
             np.testing.assert_array_equal(mine, its)
@@ -128,6 +131,40 @@ def test_restored_it_goes_on(walk: Walks, after: int, cuts: list[int]) -> None:
     assert_same(again, walk.slow())
     for name in ARRAYS:  # copies: what was kept has not changed
         np.testing.assert_array_equal(kept[name], getattr(data, name))
+
+
+@given(walks(), st.lists(st.integers(0, 40)))
+@EXACT
+def test_without_what_was_lost_it_is_as_if_that_had_not_been_taken(
+    walk: Walks, cuts: list[int]
+) -> None:
+    """But for where an action was taken, and when that was first so."""
+    data, kept = walk.experience(), walk.experience()
+    feed(data, walk, cuts)
+    seen = [(start, [x for x in steps if x[-1] != LOST]) for start, steps in walk.episodes]
+    feed(kept, walk._replace(episodes=seen), [])
+    for s in range(kept.states, data.states):
+        assert kept.find(walk.masks[s - 1]) == s
+    kept.make_room()
+    before, found = data.state(), data.without_lost()
+    for name in set(ARRAYS) - {"place", "reached"}:
+        np.testing.assert_allclose(getattr(found, name), getattr(kept, name), rtol=1e-13)
+    found.add(steps_of([], [1] if found.states > 1 else []))
+    for name in ARRAYS:  # a copy
+        np.testing.assert_array_equal(getattr(data, name), before[name])
+    assert not found.lost.any()
+
+
+def test_what_was_saved_before_anything_could_be_lost_is_restored() -> None:
+    data, again = Experience(3, 2), Experience(3, 2)
+    s = data.find()
+    data.add(steps_of([(0, s, 1, 0.5, s), (1, s, 0, 0.5, END)], [s]))
+    kept = data.state()
+    again.restore({name: array for name, array in kept.items() if name not in LOSSES})
+    again.add(steps_of([(0, s, 0, 0.25, LOST), (0, s, 0, np.nan, LOST)], [s, s]))
+    assert (again.visits.tolist(), again.lost.tolist()) == ([1, 1], [2, 0])
+    assert (again.lost_least.tolist(), again.lost_most.tolist()) == ([0.25, 1], [0.25, 0])
+    assert (again.lost_unpaid.tolist(), again.last_lost.tolist()) == ([1, 0], [1, 0])
 
 
 def test_rows_keep_their_numbers_when_states_are_found() -> None:

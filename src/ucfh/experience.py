@@ -12,11 +12,15 @@ in each stage. Only what was seen takes room:
 
 A pair (stage, s) is found when an action is first taken there; its place in that order,
 1, 2, ..., is known before anything is drawn in it. The start is place 0.
+
+An outcome may be lost: the action was taken, and what followed never came to be known. It is
+counted apart, with what was paid if that is known; see Proposition 67 of `docs/theory/open.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +30,8 @@ from ucfh._support.arrays import Bools, Floats, Ints
 
 END = 0
 """The number of the end."""
+LOST = -1
+"""Stands for a next state that never came to be known."""
 SHIFT = 32
 """Bits of an entry's key that hold the state which followed; those above hold the row."""
 
@@ -36,8 +42,9 @@ class Steps:
 
     Attributes:
         t: the step within its episode, from 0.
-        state, action, following: numbers of the state, of the action and of the next state.
-        reward: what was paid, in [0, 1].
+        state, action, following: numbers of the state, of the action and of the next state; `LOST`
+            if what followed is lost.
+        reward: what was paid, in [0, 1]; nan if that is lost, too.
         starts: (k,) the first state of each episode.
 
     """
@@ -76,8 +83,13 @@ class Experience:
         stage: (H,) the stage of each step. P: the number of stages.
         key, c: (entries,) row << 32 | next state, ascending, and how often that was seen.
         paid, least, most: (entries,) the sum of what was paid then, the least and the most.
-        visits: (rows,) of each row, the start left out.
+        visits: (rows,) outcomes of each row that were seen; the start is left out.
         last_new: (rows,) the number of visits when a next state was last seen for the first time.
+        lost: (rows,) outcomes of each row that were lost.
+        last_lost: (rows,) the number of visits when one was last lost.
+        lost_unpaid: (rows,) of how many lost ones it is not known what was paid.
+        lost_paid, lost_least, lost_most: (rows,) of the others, the sum of what was paid, the least
+            and the most; 1 and 0 if there are none.
         reached: (S, H) whether an action was taken in a state at a step.
         place: (S * P,) of each s * P + stage, in the order of finding; 0: not found yet.
         started: (S,) how often an episode began in each state.
@@ -95,6 +107,7 @@ class Experience:
         self.key, self.c = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.paid, self.least, self.most = np.zeros(0), np.zeros(0), np.zeros(0)
         self.visits, self.last_new = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._forget_lost()
         self.place, self.reached = np.zeros(self.P, np.int64), np.zeros((1, horizon), bool)
         self.found = 0
         self.started, self.started_new = np.zeros(1, np.int64), 0
@@ -154,16 +167,20 @@ class Experience:
         row = self.rows_of(steps.t, steps.state, steps.action)
         self.reached[steps.state, steps.t] = True
         self._place(steps.state * self.P + self.stage[steps.t])
+        seen, following, reward = steps.following != LOST, steps.following, steps.reward
         order = np.argsort(row, kind="stable")  # of one row, in time
         begins = np.flatnonzero(np.diff(row[order], prepend=-1))
-        nth = np.empty(len(row), np.int64)  # which visit of its row a step is
-        nth[order] = np.arange(len(row)) - np.repeat(begins, np.diff([*begins, len(row)]))
-        nth += self.visits[row] + 1
+        nth, so_far = np.empty(len(row), np.int64), np.append(0, np.cumsum(seen[order]))
+        nth[order] = so_far[1:] - np.repeat(so_far[begins], np.diff([*begins, len(row)]))
+        nth += self.visits[row]  # how many outcomes of its row were seen after a step
+        if not seen.all():
+            self._lose(row[~seen], reward[~seen], nth[~seen])
+            row, following, reward, nth = row[seen], following[seen], reward[seen], nth[seen]
 
-        key = row << SHIFT | steps.following
+        key = row << SHIFT | following
         order = np.argsort(key, kind="stable")
         begins = np.flatnonzero(np.diff(key[order], prepend=-1))
-        keys, paid = key[order][begins], steps.reward[order]
+        keys, paid = key[order][begins], reward[order]
         at = np.searchsorted(self.key, keys)
         new = self.key[np.minimum(at, len(self.key) - 1)] != keys if len(self.key) else at >= 0
         np.maximum.at(self.last_new, keys[new] >> SHIFT, nth[order][begins][new])
@@ -180,13 +197,36 @@ class Experience:
         self.most[at] = np.maximum(self.most[at], np.maximum.reduceat(paid, begins))
         self.visits += np.bincount(row, minlength=len(self.visits))
 
+    def _lose(self, row: Ints, reward: Floats, seen: Ints) -> None:
+        """Count lost outcomes of rows (k,), with rewards (k,), after that many were seen (k,)."""
+        known = ~np.isnan(reward)
+        np.add.at(self.lost, row, 1)
+        np.add.at(self.lost_unpaid, row, ~known)
+        np.maximum.at(self.last_lost, row, seen)
+        np.add.at(self.lost_paid, row[known], reward[known])
+        np.minimum.at(self.lost_least, row[known], reward[known])
+        np.maximum.at(self.lost_most, row[known], reward[known])
+
+    def without_lost(self) -> Experience:
+        """A copy without the outcomes that were lost, as if that had happened at random."""
+        out = deepcopy(self)
+        out._forget_lost()
+        out.make_room()
+        return out
+
+    def _forget_lost(self) -> None:
+        self.lost, self.last_lost, self.lost_unpaid = np.zeros((3, 0), np.int64)
+        self.lost_paid, self.lost_least, self.lost_most = np.zeros((3, 0))
+
     def make_room(self) -> None:
         """Lengthen what has a place for each state or row: states may have been found."""
         rows = len(self.pairs.action) * self.P
-        if len(self.started) == self.states:
+        if len(self.started) == self.states and len(self.lost) == rows:
             return
-        self.visits = np.pad(self.visits, (0, rows - len(self.visits)))
-        self.last_new = np.pad(self.last_new, (0, rows - len(self.last_new)))
+        for name in OF_ROWS:
+            array = getattr(self, name)
+            none = 1 if name == "lost_least" else 0
+            setattr(self, name, np.pad(array, (0, rows - len(array)), constant_values=none))
         self.place = np.pad(self.place, (0, self.states * self.P - len(self.place)))
         new = self.states - len(self.started)
         self.started = np.pad(self.started, (0, new))
@@ -216,13 +256,19 @@ class Experience:
 
     def restore(self, arrays: dict[str, Ints | Floats]) -> None:
         """Restore what `state` returned."""
+        self._forget_lost()
         for name in ARRAYS:
-            setattr(self, name, arrays[name].copy())
+            if name in arrays or name not in LOSSES:  # nothing was lost before version 0.8
+                setattr(self, name, arrays[name].copy())
         self.found, self.started_new = (int(x) for x in arrays["discoveries"])
         have = arrays["available"].astype(bool)
         self._available = [None if mask.all() else mask for mask in have]
         self._pairs = None
 
 
-ARRAYS = ("key", "c", "paid", "least", "most", "visits", "last_new", "place", "reached", "started")
+LOSSES = ("lost", "last_lost", "lost_unpaid", "lost_paid", "lost_least", "lost_most")
+"""The arrays of an `Experience` that tell what was lost."""
+OF_ROWS = ("visits", "last_new", *LOSSES)
+"""The arrays with a place for each row."""
+ARRAYS = ("key", "c", "paid", "least", "most", "place", "reached", "started", *OF_ROWS)
 """The arrays of an `Experience` that are stored."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers.browser import measure
 from helpers.paths import DOCS
 from ucfh._support.palette import COLOURS, GREY, MARKS
 from ucfh.report.html import page
@@ -27,23 +23,6 @@ ABOUT = {
     "Seed": "0",
     "Commands": "ucfh study all --seed 0\nucfh report",
 }
-
-# tells the page around it what it measured; windows themselves may be no narrower than 500 pixels
-PROBE = """<script>
-addEventListener("load", () => parent.postMessage({
-  width: innerWidth,
-  room: document.documentElement.clientWidth,
-  needed: document.documentElement.scrollWidth,
-  images: [...document.images].map(image => image.naturalWidth > 0 && image.width > 0),
-  tables: [...document.querySelectorAll(".table")].map(x => [x.clientWidth, x.scrollWidth]),
-}, "*"));
-</script>"""
-
-FRAME = """<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>frame</title><body>
-<script>addEventListener("message", event => {
-  document.body.dataset.measured = btoa(JSON.stringify(event.data));
-});</script>
-<iframe src="page.html" style="width: %dpx; height: 800px; border: 0"></iframe></body></html>"""
 
 
 def sections() -> list[Section]:
@@ -116,29 +95,6 @@ def sections() -> list[Section]:
             jobs=420,
         ),
     ]  # fmt: skip
-
-
-def measure(folder: Path, html: str, width: int) -> tuple[dict[str, Any], list[str]]:
-    """What a browser makes of a page of some width in pixels, and what it complains of."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    browser = next(filter(None, map(shutil.which, names)), None)
-    if browser is None:
-        pytest.fail("no Chromium to open the page in: install Debian's chromium", pytrace=False)
-    (folder / "page.html").write_text(html.replace("</head>", PROBE + "</head>"), encoding="utf-8")
-    (folder / "frame.html").write_text(FRAME % width)
-    options = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-        f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--v=0",
-        "--window-size=1400,900", "--virtual-time-budget=5000", "--dump-dom",
-    ]  # fmt: skip
-    done = subprocess.run(
-        [browser, *options, (folder / "frame.html").as_uri()],
-        capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
-    found = re.search('data-measured="([^"]+)"', done.stdout)
-    assert found, f"the page measured nothing: {done.stdout[:500]}"
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return json.loads(b64decode(found[1])), complaints
 
 
 @pytest.mark.parametrize("width", WIDTHS)

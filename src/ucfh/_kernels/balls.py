@@ -76,11 +76,14 @@ def extreme(
     v: Floats,
     rest: float,
     guess: float,
+    lost: float = 0.0,
+    worth: float = 0.0,
 ) -> Extreme:
     """The best mean of v (end-begin,) over the ball of the row with entries ``begin`` to ``end``.
 
-    c (entries,) sums to n there. ``rest`` is the best value of what is not listed; -inf if there is
-    nothing. ``guess`` is where to look for x first; 0: where it is for small eta. A row without
+    c (entries,) sums to n there, or to less: what is lost counts in n, ``lost`` of it with a value
+    of ``worth``, and all else as B. ``rest`` is the best value of what is not listed; -inf if there
+    is nothing. ``guess`` is where to look for x first; 0: where it is for small eta. A row without
     visits has the whole simplex: its bound is B, and its slack the range of v.
     """
     B, low, least_seen = rest, inf, inf
@@ -92,6 +95,10 @@ def extreme(
             least_seen = min(least_seen, y)
             mean += c[e] * y
             square += c[e] * y * y
+    if lost > 0.0:
+        least_seen = min(least_seen, worth)
+        mean += lost * worth
+        square += lost * worth * worth
     if n <= 0:
         return Extreme(B, 0.0, B, B - min(low, B))
     span = B - least_seen
@@ -117,6 +124,12 @@ def extreme(
                 a += p * log1p(y)
                 w1 += p * w
                 w2 += p * w * w
+        if lost > 0.0:
+            p, y = lost / n, (B - worth) / x
+            w = y / (1.0 + y)
+            a += p * log1p(y)
+            w1 += p * w
+            w2 += p * w * w
         more = x * expm1(a - budget)
         if B - more < bound:
             bound, slack, best = B - more, x + more, x
@@ -142,7 +155,18 @@ def extreme(
 
 @njit(**uncounted, **inner)
 def climb(
-    begin: int, end: int, c: Floats, n: float, budget: float, v: Floats, top: float, nu: float
+    begin: int,
+    end: int,
+    c: Floats,
+    n: float,
+    budget: float,
+    v: Floats,
+    top: float,
+    nu: float,
+    lost: float,
+    worth: float,
+    others: float,
+    best: float,
 ) -> Extreme:
     """The bound of the mean of one function v (end-begin,) <= top, top fixed beforehand: a ladder.
 
@@ -151,21 +175,26 @@ def climb(
 
         mean  <=  nu_k - exp( sum_j p^_j ln(nu_k - v_j) - (budget + ln((k+1)(k+2)))/n ).
 
-    The best of the two next to ``nu``; ``budget`` is not divided by n here.
+    The smaller of the two next to ``nu``; ``budget`` is not divided by n here. What is lost counts
+    in n: ``lost`` with a value of ``worth``, ``others`` with one of ``best``.
     """
     k = max(0.0, floor(log(max(nu, top) / top) / log(2.0)))
-    best = Extreme(top, 0.0, top, 0.0)
+    out = Extreme(top, 0.0, top, 0.0)
     for _ in range(2):
         at, mean = top * 2.0**k, 0.0
         for e in range(begin, end):
             if c[e] > 0:
                 mean += c[e] / n * log(at - v[e - begin])
+        if lost > 0.0:
+            mean += lost / n * log(at - worth)
+        if others > 0.0:
+            mean += others / n * log(at - best)
         slack = exp(mean - (budget + log((k + 1.0) * (k + 2.0))) / n)
         rounding = (ROUNDING + ROUNDING_EACH * (end - begin)) * 2.0 * at
-        if at - slack + rounding < best.bound:
-            best = Extreme(at - slack + rounding, at - top, top, slack)
+        if at - slack + rounding < out.bound:
+            out = Extreme(at - slack + rounding, at - top, top, slack)
         k += 1.0
-    return best
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -113,6 +113,7 @@ def certify(
     """
     first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
     n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
+    lost = evidence.lost
     anew = extra > 0.0
     ladder, above, below = evidence.ladder, evidence.above, evidence.below
     successors = evidence.successors
@@ -152,12 +153,18 @@ def certify(
                 rest = rest_of(
                     row, rows, U1, 1.0, anew, extra, extra + cap[t + 1], by_U, mark
                 ).value
+                gone, worth = lost.up[row], min(rest - extra + lost.up_pays[row], room)
+                rest, visits = min(rest, room), above.n[row]
                 x, x_up[t, k], B, slack[i] = extreme(
-                    begin, end, above.c, above.n[row], above.eta[row], v, min(rest, room), guess
+                    begin, end, above.c, visits, above.eta[row], v, rest, guess, gone, worth
                 )
                 nu_up[i] = x_up[t, k] + B
                 if ladder[row] >= 0.0 and n[row] > 0:
-                    step = climb(begin, end, above.c, n[row], ladder[row], v, cap[t], nu_up[i])
+                    others = lost.n[row] - gone
+                    step = climb(
+                        begin, end, above.c, visits, ladder[row], v, cap[t], nu_up[i],
+                        gone, worth, others, rest,
+                    )  # fmt: skip
                     if step.bound < x:
                         x, nu_up[i], slack[i] = step.bound, step.x + step.B, step.slack
                 q_up[i] = paid + x
@@ -184,8 +191,9 @@ def certify(
             guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
             fill(begin, end, indices, L1, bonus_t, -1.0, inf, in_L)
             rest = rest_of(mine, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
+            gone, worth = lost.low[mine], rest - lost.low_pays[mine]
             x, x_low[t, k], B, give = extreme(
-                begin, end, below.c, below.n[mine], below.eta[mine], in_L, rest, guess
+                begin, end, below.c, below.n[mine], below.eta[mine], in_L, rest, guess, gone, worth
             )
             surely = paid - x
             side_L = Side(begin, below.n[mine], x_low[t, k] + B, give, certain[mine])
@@ -194,14 +202,15 @@ def certify(
                 row = o * rows.step + offset
                 lo, hi = indptr[row], indptr[row + 1]
                 fill(lo, hi, indices, L1, bonus_t, -1.0, inf, v)
-                # no bound from below is above the mean that was seen
-                x = -_mean(lo, hi, above.c, n[row], v)
-                if row == mine or (n[row] > 0 and r[line, o] + x <= best_low):
+                # no bound from below is above the mean that was seen, or that of what is lost
+                x, gone = -_mean(lo, hi, above.c, n[row], v), lost.low[row]
+                if row == mine or (n[row] > 0 and gone <= 0.0 and r[line, o] + x <= best_low):
                     continue
                 guess = x_low[t if x_low[t, o] > 0.0 else t + 1, o]
                 rest = rest_of(row, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
+                worth = rest - lost.low_pays[row]
                 x, x_low[t, o], _, _ = extreme(
-                    lo, hi, below.c, below.n[row], below.eta[row], v, rest, guess
+                    lo, hi, below.c, below.n[row], below.eta[row], v, rest, guess, gone, worth
                 )
                 if r[line, o] - x > best_low:
                     best_low, low[t, s] = r[line, o] - x, row

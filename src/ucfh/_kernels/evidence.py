@@ -49,22 +49,40 @@ class Rows(NamedTuple):
 
 
 class Ball(NamedTuple):
-    """A ball around each row: its centre, as weights c (entries,) of n (rows,), and eta (rows,)."""
+    """A ball around each row: its centre, as weights c (entries,) of n (rows,), and eta (rows,).
+
+    Where c sums to less than n, the others are lost.
+    """
 
     c: Floats
     n: Floats
     eta: Floats
 
 
+class Lost(NamedTuple):
+    """Outcomes of each row that were lost, (rows,) each: how many, n.
+
+    In bounds of V* from above, ``up`` of them pay up_pays, and in those from below ``low`` of them
+    pay low_pays; the next state may be any. The others count as the best, or worst, that may come.
+    """
+
+    n: Floats
+    up: Floats
+    up_pays: Floats
+    low: Floats
+    low_pays: Floats
+
+
 class Evidence(NamedTuple):
     """What is known of each row.
 
-    n (rows,): visits. ladder (rows,): the budget of `ucfh._kernels.balls.climb` for the mean of V*
-    from above, -1 for none. Balls: above, below for the mean of V*; outcomes for that of any
-    function of the outcome, successors of any function of the next state. missing (rows,): the
-    probability of all that has a count of 0 or is not listed is at most that. noisy (rows,):
-    whether the same next state was paid differently; then ``outcomes`` says nothing, and the mean
-    reward is between r_low and r_up (rows,). certain (rows,): whether the one entry must follow.
+    n (rows,): outcomes that were seen; lost: those that were not. ladder (rows,): the budget of
+    `ucfh._kernels.balls.climb` for the mean of V* from above, -1 for none. Balls: above, below for
+    the mean of V*; outcomes for that of any function of the outcome, successors of any function of
+    the next state. missing (rows,): the probability of all that has a count of 0 or is not listed
+    is at most that. noisy (rows,): whether the same next state was paid differently; then
+    ``outcomes`` says nothing, and the mean reward is between r_low and r_up (rows,). certain
+    (rows,): whether the one entry must follow.
     """
 
     n: Floats
@@ -78,6 +96,7 @@ class Evidence(NamedTuple):
     r_up: Floats
     noisy: Bools
     certain: Bools
+    lost: Lost
 
 
 class Pay(NamedTuple):

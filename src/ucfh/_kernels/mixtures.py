@@ -135,7 +135,7 @@ def excess(
 
 
 @njit(cache=True)
-def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
+def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None) -> None:
     """The excess of the pattern of each row, into out (rows,): which earlier draw is repeated.
 
     Labels are not known in advance, so a draw is a label seen before, or "a first". With D labels
@@ -149,9 +149,13 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
     n' = n - D, is ln ML(c') - ln m(c): that of a ball around c'/n'. Terms of the sum may be left
     out, or be too small: as in `excess`, numbers of labels come in blocks, whose weights 1/(k(k+1))
     sum to 1/a - 1/b. With c = c' + 1 and n = n' + D, the large terms pair off as above.
+
+    lost (rows,): of further draws of a row no label is known. They count in n and n', whatever
+    they were, if the sum begins at k = D + 1.
     """
     for row in range(len(indptr) - 1):
-        D, repeats, base = 0, 0.0, 0.0
+        gone = 0 if lost is None else lost[row]
+        D, repeats, base = 0, float(gone), 0.0
         for e in range(indptr[row], indptr[row + 1]):
             if c[e] > 0:
                 D += 1
@@ -163,7 +167,7 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats) -> None:
             continue
         first = lgamma(D + 1.0) - log(D * (D + 1.0)) + lgamma(0.5 * D)
         first -= _total(repeats, 3.0 * D)
-        total, before, k = 1.0, 1.0, D + 1
+        total, before, k = 0.0 if gone > 0 else 1.0, 1.0, D + 1
         while k < D + MOST_TERMS:
             after = k + 1 + max(0, k - D - EXACT_TERMS) // max(BLOCK, 2 * D)
             last = after - 1.0

@@ -22,7 +22,7 @@ from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.agents.certified import GROWTH
 from ucfh.confidence.open import OpenBest
 from ucfh.counts import Watch
-from ucfh.experience import Experience, Steps
+from ucfh.experience import LOST, Experience, Steps
 
 
 class OpenUCFH:
@@ -104,7 +104,8 @@ class OpenUCFH:
         """(k,) the score of each episode: its reward while it takes the watched rows.
 
         From where it leaves them, the leaving value counts for the rest, or nothing in a state
-        found since. An episode that was broken off scores what it has earned.
+        found since. An episode that was broken off, or lost, scores what it is known to have
+        earned.
         """
         data, known = self.experience, watch.rows.shape[1]
         old = np.minimum(steps.state, known - 1)
@@ -115,11 +116,11 @@ class OpenUCFH:
         begins = np.flatnonzero(steps.t == 0)
         so_far = np.cumsum(left)
         so_far -= (so_far - left)[begins][episode]
-        earned = np.where(so_far == 0, steps.reward, 0.0)
+        earned = np.where((so_far == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
         leaving = np.where(steps.state < known, watch.leaving[steps.t, old], 0.0)
         earned += np.where(left & (so_far == 1), leaving, 0.0)
         ended = self.best.ended[steps.t + 1, np.minimum(steps.following, known - 1)]
-        over = (so_far == 0) & (steps.following < known)
+        over = (so_far == 0) & (steps.following < known) & (steps.following != LOST)
         earned += np.where(over, ended, 0.0)  # what is paid after the end
         return np.bincount(episode, earned, len(steps.starts)).astype(float)
 

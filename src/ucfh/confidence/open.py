@@ -29,6 +29,12 @@ The bounds are those of `ucfh.confidence.values`; what differs is what they cost
    or, in another event, the outcomes; as long as no next state was paid differently these are the
    same. A mean of any function is then at most M (top - B) + that of the function cut off at B, the
    best that was seen.
+
+6. Lost outcomes. Which ones are lost may depend on what they were. Each counts in n as the best, or
+   worst, that may come, with what was paid if that is known: the bounds of one function only become
+   wider by that. In balls for all functions the mixture over patterns begins at one label more, and
+   does not depend on how many were lost (`docs/theory/open.md`, Proposition 66). For the missing
+   mass, every loss counts as something new: D + lost in the place of D, and n since the last one.
 """
 
 from __future__ import annotations
@@ -37,7 +43,7 @@ from math import log
 
 import numpy as np
 
-from ucfh._kernels.evidence import ANYTHING, STATES, Ball, Evidence, Pay, Rows
+from ucfh._kernels.evidence import ANYTHING, STATES, Ball, Evidence, Lost, Pay, Rows
 from ucfh._kernels.mixtures import pattern_excess, portfolio_regret
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.confidence.bounds import ValueBounds
@@ -130,18 +136,24 @@ class OpenBest(ValueBounds):
         self.pay = Pay(r=np.zeros((1, R)), cap=self.cap, extra=1.0)
         self.rounding = 16.0 * self.horizon * (self.horizon + max(1, len(began))) * 2.0**-53
 
-        indptr, visits = np.searchsorted(row, every), np.append(data.visits, data.episodes)
+        indptr, seen = np.searchsorted(row, every), np.append(data.visits, data.episodes)
+        lost = np.append(data.lost, 0)  # the first state of an episode is known
+        visits = seen + lost
         D, pattern, noisy = np.diff(indptr), np.zeros(start + 1), np.zeros(start + 1, bool)
-        n, repeats = visits.astype(float), (visits - D).astype(float)
-        pattern_excess(indptr, c, pattern)
+        n, repeats, events = visits.astype(float), (visits - D).astype(float), D + lost
+        pattern_excess(indptr, c, pattern, lost)
         noisy[row[found.noisy]] = True
         functions, actions, discovery = self._prices(data)
-        since = n - np.append(data.last_new, data.started_new)
-        unseen = price["missing"] + log(2) + actions + discovery + log_of(D * (D + 1.0))
+        last = np.append(np.maximum(data.last_new, data.last_lost), data.started_new)
+        since = seen - last.astype(float)
+        unseen = price["missing"] + log(2) + actions + discovery + log_of(events * (events + 1.0))
         mass = np.where(since > 0, -np.expm1(-unseen / np.maximum(since, 1.0)), 1.0)
         self.missing = np.minimum(self.missing, mass * ROUND_UP)
-        sums = np.bincount(row, paid, start + 1).astype(float)
-        r_low, r_up = mean_reward(sums, visits, price["rewards"] + actions + discovery)
+        sums = np.bincount(row, paid, start + 1) + np.append(data.lost_paid, 0.0)
+        reward_price = price["rewards"] + actions + discovery
+        r_low, r_up = mean_reward(sums, visits, reward_price)
+        if data.lost_unpaid.any():  # they may have been 1
+            _, r_up = mean_reward(sums + np.append(data.lost_unpaid, 0.0), visits, reward_price)
         regret = portfolio_regret(np.maximum(n, 1.0))
 
         def eta(part: str, of: Floats, more: Floats) -> Floats:
@@ -150,7 +162,7 @@ class OpenBest(ValueBounds):
             return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
 
         self.evidence = Evidence(
-            n=n,
+            n=seen.astype(float),
             ladder=(price["ladder"] + functions + discovery) * ROUND_UP,
             above=Ball(found.c, n, eta("above", n, functions + regret)),
             below=Ball(found.c, n, eta("below", n, functions + actions + regret)),
@@ -161,6 +173,7 @@ class OpenBest(ValueBounds):
             r_up=r_up,
             noisy=noisy,
             certain=np.zeros(start + 1, bool),
+            lost=lost_of(data),
         )
 
     def _prices(self, data: Experience) -> tuple[Floats, Floats, Floats]:
@@ -193,6 +206,20 @@ class OpenBest(ValueBounds):
         ]
         more = np.ones(rows - len(self.missing))
         self.missing = np.concatenate([self.missing[:-1], more, self.missing[-1:]])
+
+
+def lost_of(data: Experience) -> Lost:
+    """What was lost, the start last.
+
+    By the chord of a concave function on [least, 1], all that is known of k rewards is as if some
+    of them were the least, and the others 1; from below likewise with 0 and the most.
+    """
+    known, paid = data.lost - data.lost_unpaid, data.lost_paid
+    above, most = 1.0 - data.lost_least, data.lost_most
+    up = np.where(above > 0, (known - paid) / np.where(above > 0, above, 1.0), 0.0)
+    low = np.where(most > 0, paid / np.where(most > 0, most, 1.0), 0.0)
+    arrays = data.lost, up.clip(0, known), data.lost_least, low.clip(0, known), most
+    return Lost(*(np.append(x, 0.0) for x in arrays))
 
 
 def log_of(x: Ints | Floats) -> Floats:

@@ -77,7 +77,7 @@ from math import log
 
 import numpy as np
 
-from ucfh._kernels.evidence import NOTHING, REWARDS, STATES, Ball, Evidence, Pay, Rows
+from ucfh._kernels.evidence import NOTHING, REWARDS, STATES, Ball, Evidence, Lost, Pay, Rows
 from ucfh._kernels.mixtures import excess, pattern_excess, portfolio_regret
 from ucfh._support.arrays import Bools, Ints
 from ucfh.confidence.bounds import ValueBounds
@@ -220,6 +220,7 @@ class Best(ValueBounds):
             r_up=self.r_up,
             noisy=noisy,
             certain=(rest == NOTHING) & (np.diff(indptr) == 1),
+            lost=Lost(*np.zeros((5, table.rows))),
         )
         self.pay = Pay(
             r=np.zeros((1, table.pairs)) if told is None else told.pair,

@@ -1,0 +1,341 @@
+"""Outcomes that are lost, for what they were: the mixture over patterns, and all bounds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import ucfh.confidence.open as open_bounds
+from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
+from oracles.open_world import SlowExperience, Step, steps_of
+from ucfh._kernels import balls
+from ucfh._kernels.mixtures import pattern_excess
+from ucfh.agents.open import OpenUCFH
+from ucfh.confidence.bounds import Bounds
+from ucfh.confidence.open import OpenBest
+from ucfh.counts import Watch
+from ucfh.experience import END, LOST, Experience
+
+SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
+FLAGS = (True, False)
+
+# -- patterns --------------------------------------------------------------------------------------
+
+
+def fast_excess(counts: list[int], lost: int | None) -> float:
+    out = np.zeros(1)
+    given = () if lost is None else (np.array([lost]),)
+    pattern_excess(np.array([0, len(counts)]), np.array(counts, np.int64), out, *given)
+    return float(out[0])
+
+
+def symbols(seen: tuple[bool, ...]) -> list[tuple[int, ...]]:
+    """All that draws may show, as draws that show it: one of the labels seen before, or another."""
+    out: list[tuple[int, ...]] = [()]
+    for i in range(len(seen)):
+        out = [
+            (*draws, x)
+            for draws in out
+            for x in sorted({y for y, kept in zip(draws, seen, strict=False) if kept} | {i})
+        ]
+    return out
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_the_mixture_sums_to_one_whatever_is_lost(n: int) -> None:
+    for seen in product(FLAGS, repeat=n):
+        total = sum(lossy_mixture(draws, seen, 7) for draws in symbols(seen))
+        assert total == 1 - Fraction(1, 8)
+
+
+def test_what_is_lost_later_does_not_matter() -> None:
+    """The mixture of the first draws is the sum over all that the next may be."""
+    for seen in product(FLAGS, repeat=4):
+        for draws in symbols(seen[:3]):
+            known = {x for x, kept in zip(draws, seen, strict=False) if kept}
+            heirs = [lossy_mixture((*draws, x), seen, 6) for x in [*known, 9]]
+            assert sum(heirs) == lossy_mixture(draws, seen[:3], 6)
+
+
+def test_cells_by_hand() -> None:
+    """A lost draw, then one that is seen: they may be the same, or not."""
+    assert sorted(latent_cells([0, 1], [False, True])) == [[1, 1], [2]]
+    assert sorted(latent_cells([0, 1], [True, False])) == [[1, 1]]
+    assert sorted(latent_cells([0, 1, 0], [True, False, False])) == [[2, 1]]
+
+
+def least_margin(further: int) -> float:
+    """How much smaller the budget might be: for all draws of three labels, lost or not, any law.
+
+    That is Proposition 66 without chance: ln(mixture/truth) is at least the ln of what bets on any
+    function would have won, less the excess. Both are computed with as many labels.
+    ``further``: by how many labels more than were seen the sum begins if something is lost.
+    """
+    rng, most, least = np.random.default_rng(0), 12, math.inf
+    for n in (2, 3, 4):
+        for draws, seen in product(product(range(3), repeat=n), product(FLAGS, repeat=n)):
+            counts = Counter(x for x, kept in zip(draws, seen, strict=True) if kept)
+            lost = n - sum(seen)
+            excess = lossy_excess([*counts.values()], lost, most, further)
+            mixture = math.log(lossy_mixture(draws, seen, most))
+            for p in rng.dirichlet(np.full(3, rng.choice([0.2, 1, 5])), 3).clip(1e-12):
+                truth, known = 0.0, set[int]()
+                for x, kept in zip(draws, seen, strict=True):
+                    truth += math.log(p[x] if x in known else p.sum() - p[[*known]].sum())
+                    known |= {x} if kept else set()
+                f = rng.random(3) * rng.integers(2, size=3)
+                top = f.max() + rng.choice([0, 0.3])
+                nu, mu = top + 10 ** rng.uniform(-9, 2), p @ f / p.sum()
+                won = lost * math.log((nu - top) / (nu - mu))
+                won += sum((c - 1) * math.log((nu - f[x]) / (nu - mu)) for x, c in counts.items())
+                if lost:
+                    least = min(least, mixture - truth - (won - excess))
+    return least
+
+
+def test_the_budget_covers_whatever_was_lost() -> None:
+    assert 0 < least_margin(1) < 1
+    assert least_margin(0) < 0  # one label more is needed
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(1, 3), st.integers(1, 3000)), min_size=1, max_size=6),
+    st.one_of(st.integers(0, 3), st.integers(0, 3000)),
+)
+def test_excess_with_lost_draws(counts: list[int], lost: int) -> None:
+    """Never smaller; hardly larger, as in test_patterns.py."""
+    found = fast_excess(counts, lost)
+    if lost == 0:
+        assert found == fast_excess(counts, None)
+    if sum(counts) + lost > len(counts):
+        exact = lossy_excess(counts, lost)
+        assert exact - 1e-8 <= found <= exact + 0.04
+        assert fast_excess(counts, lost + 1) > found  # one more loss never costs less
+
+
+def test_many_losses_cost_hardly_more_than_one() -> None:
+    none, one, many = (fast_excess([250] * 4, k) for k in (0, 1, 50))
+    assert none + 1 < one < none + 3
+    assert many < one + 1
+    assert fast_excess([250] * 4 + [1] * 50, 0) > one + 300  # what fifty new labels would cost
+
+
+def test_the_least_entropy_is_that_of_a_grid() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        p, c = rng.dirichlet([1, 1]), rng.integers(0, 6, 2)
+        n = float(c.sum() + rng.integers(1, 5))
+        q = np.stack(np.meshgrid(*(x * (np.arange(400) + 0.5) / 400 for x in p)), -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(c > 0, c / n * np.log(c / n / q), 0).sum(-1)
+        gone = (n - c.sum()) / n
+        grid = (parts + gone * np.log(gone / (1 - q.sum(-1)))).min()
+        assert lossy_entropy(c.tolist(), n, p.tolist()) == pytest.approx(grid, abs=1e-2)
+        assert lossy_entropy(c.tolist(), n, p.tolist()) <= grid + 1e-12
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+class Lossy:
+    """A random walk of which outcomes are lost, counted by `Experience` and in dictionaries."""
+
+    def __init__(self, seed: int, noise: float | None = None) -> None:
+        rng = self.rng = np.random.default_rng(seed)
+        self.H, self.A, self.S = (int(x) for x in rng.integers([1, 1, 1], [4, 4, 4]))
+        self.stages = [int(rng.integers(1, self.H))] if self.H > 1 and rng.random() < 0.5 else []
+        self.masks = rng.random((self.S, self.A)) < 0.7
+        self.masks[:, 0] = True
+        self.have = [[], *(np.flatnonzero(mask).tolist() for mask in self.masks)]
+        self.steps, self.starts = list[Step](), list[int]()
+        self.p = rng.dirichlet(np.full(self.S + 1, 0.5), (self.S + 1, self.A))
+        self.pays = rng.choice([0, 0.5, 1, 0.3], (self.S + 1, self.A, self.S + 1))
+        self.noise = rng.choice([0, 0, 0.5]) if noise is None else noise
+        self.unpaid, lossy = rng.choice([0.0, 0.3, 1.0]), float(rng.choice([0.02, 0.2, 0.9]))
+        self.slow = SlowExperience(self.stages)
+        for _ in range(int(rng.choice([1, 8, 60]))):
+            self.episode(lossy)
+        self.data = self.experience(self.steps, self.starts)
+
+    def experience(self, steps: list[Step], starts: list[int]) -> Experience:
+        data = Experience(self.H, self.A, self.stages)
+        for mask in self.masks:
+            data.find(mask)
+        data.add(steps_of(steps, starts))
+        return data
+
+    def episode(self, lossy: float) -> None:
+        rng, s = self.rng, int(self.rng.integers(1, self.S + 1))
+        self.starts.append(s)
+        self.slow.begin(s)
+        for t in range(self.H):
+            a = int(rng.choice(self.have[s]))
+            after = int(rng.choice(self.S + 1, p=self.p[s, a]))
+            paid = float(np.clip(self.pays[s, a, after] + self.noise * rng.normal(), 0, 1))
+            if rng.random() < lossy:
+                after, paid = LOST, math.nan if rng.random() < self.unpaid else paid
+            self.steps.append((t, s, a, paid, after))
+            self.slow.step(*self.steps[-1])
+            if after in (END, LOST):
+                break
+            s = after
+
+    def bounds(self, **options: Any) -> tuple[OpenBest, Bounds]:
+        best = OpenBest(self.H, 0.2, without=("overlap", "scores"), **options)
+        return best, best.bounds(self.data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, 1.0]),
+    st.sampled_from([0.0, 0.25]),
+    st.booleans(),
+)
+def test_bounds_are_the_recursion(
+    seed: int, max_return: float | None, after_end: float, closed: bool
+) -> None:
+    world = Lossy(seed)
+    with pytest.MonkeyPatch.context() as patch:  # the ladder is never the better one
+        patch.setattr(open_bounds, "SHARES", {**open_bounds.SHARES, "ladder": 1e-300})
+        best, b = world.bounds(max_return=max_return, after_end=after_end, closed=closed)
+    slow = SlowOpen(
+        world.slow, world.have, best.cap.tolist(), after_end, best.prices, closed, fast_excess
+    )
+    expected = slow.recursion(best.actions_of(b.greedy).tolist())
+    near = 2 * SEARCHED * world.H**2 + 1e-9
+    for name in "ULWD":
+        found = getattr(b, name)
+        np.testing.assert_allclose(found, getattr(expected, name), atol=near, rtol=0, err_msg=name)
+    for row in range(len(world.data.visits)):
+        stage, s, a = world.data.pair_of(row)
+        assert best.missing[row] == pytest.approx(slow.missing((stage, s + 1, a)), rel=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.booleans())
+def test_one_more_loss_never_narrows(seed: int, closed: bool) -> None:
+    """Another visit of which nothing is known, in each row that was visited."""
+    world = Lossy(seed)
+    _, before = world.bounds(closed=closed)
+    for stage, s, a in world.slow.visits:
+        t = int(np.flatnonzero(world.data.stage == stage)[0])
+        world.data.add(steps_of([(t, s, a, math.nan, LOST)], []))
+    _, after = world.bounds(closed=closed)
+    near = 2 * SEARCHED * world.H**2 + 1e-9
+    np.testing.assert_array_equal(before.greedy, after.greedy)
+    assert (before.U - near <= after.U).all()
+    assert (before.L + near >= after.L).all()
+    assert (before.W + near >= after.W).all()
+    assert (before.D - near <= after.D).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_to_lose_what_was_seen_never_narrows(seed: int, closed: bool, paid: bool) -> None:
+    """An outcome that had come before; what was paid may be known all the same."""
+    world = Lossy(seed, noise=0.0)
+    steps, starts = world.steps, world.starts
+    seen = [(world.slow.stage(t), s, a, after) for t, s, a, _, after in steps]
+    again = [i for i, x in enumerate(seen) if x[-1] != LOST and x in seen[:i]]
+    assume(again)
+    at = again[int(world.rng.integers(len(again)))]
+    t, s, a, r, _ = steps[at]
+    lost = [*steps[:at], (t, s, a, r if paid else math.nan, LOST), *steps[at + 1 :]]
+    one, other = (OpenBest(world.H, 0.2, without=("scores",), closed=closed) for _ in range(2))
+    before = one.bounds(world.experience(steps, starts))
+    found = other.bounds(world.experience(lost, starts))
+    near = 2 * SEARCHED * world.H**2 + 1e-9
+    assert (before.U - near <= found.U).all()
+    assert (before.L + near >= found.L).all()
+    taken = before.greedy
+    assert (other.lower_values(taken) <= one.lower_values(taken) + near).all()
+    assert other.most_of(taken) >= one.most_of(taken) - near
+
+
+def test_all_is_lost() -> None:
+    """Nothing is known then, however often it was tried; but for what was paid."""
+    data = Experience(3, 2)
+    s = data.find()
+    for a in range(2):
+        data.add(steps_of([(0, s, a, math.nan, LOST)] * 100, [s] * 100))
+    best = OpenBest(3, 0.1, without=("scores",))
+    b = best.bounds(data)
+    assert b.U[:, s].tolist() == b.D[:, s].tolist() == [3, 2, 1, 0]
+    assert not b.L.any()
+    assert not b.W.any()
+    assert best.missing[:-1].tolist() == [1, 1]
+    paid = Experience(3, 2)
+    paid.find()
+    paid.add(steps_of([(0, s, 1, 0.25, LOST)] * 100, [s] * 100))
+    b = OpenBest(3, 0.1, without=("scores",)).bounds(paid)
+    assert 2.25 < b.U[0, s] == 3  # the other action was never tried
+    assert 0.05 < b.L[0, s] < 0.25
+    assert b.L[2, s] == b.L[0, s]  # what was paid is known, and nothing else
+
+
+def test_a_lost_state_is_not_the_same_in_two_rows() -> None:
+    """Two actions that are alike but for what is lost: the difference stays open by both."""
+    data = Experience(2, 2)
+    s, x = data.find(), data.find()
+    for a in range(2):
+        seen, lost = [(0, s, a, 0.0, x)] * 9000, [(0, s, a, 0.0, LOST)] * 1000
+        data.add(steps_of([*seen, *lost], [s] * 10000))
+        data.add(steps_of([(1, x, a, 0.5, END)] * 9000, []))
+    best, none = OpenBest(2, 0.1, without=("scores",)), OpenBest(2, 0.1, without=("scores",))
+    found, kept = best.bounds(data), none.bounds(data.without_lost())
+    assert kept.D[0, s] < 0.01
+    # a tenth of the one may have led to all that can be earned, and of the other to nothing
+    assert found.D[0, s] > 0.1
+    assert found.D[0, s] < 0.1 + 0.03
+
+
+@numba.njit
+def climb(*given: Any) -> Any:
+    """As compiled code calls it."""
+    return balls.climb(*given)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_ladder_counts_what_is_lost(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    v, c = rng.random(3), rng.integers(1, 50, 3).astype(float)
+    lost, others, top, budget = *rng.integers(0, 20, 2).astype(float), 1.5, rng.uniform(1, 20)
+    worth, best, n = rng.uniform(0, 1.5), 1.5 - rng.choice([0, 0.2]), c.sum() + lost + others
+    nu = top * rng.uniform(0.5, 9)
+    found = climb(0, 3, c, n, budget, v, top, nu, lost, worth, others, best)
+    weights, values = [*c, lost, others], [*v, worth, best]
+    k, bounds = max(0, math.floor(math.log2(max(nu, top) / top))), [top]
+    for step in (k, k + 1):
+        at = top * 2**step
+        if all(x < at for w, x in zip(weights, values, strict=True) if w):
+            won = math.fsum(w * math.log(at - x) for w, x in zip(weights, values, strict=True) if w)
+            bounds.append(at - math.exp((won - budget - math.log((step + 1) * (step + 2))) / n))
+    assert found.bound == pytest.approx(min(bounds), abs=1e-11)
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def test_a_lost_episode_scores_what_it_is_known_to_have_earned() -> None:
+    learner = OpenUCFH(3, 1, 0.1, 0.1, after_end=1.0)
+    s = learner.experience.find()
+    learner.observe(steps_of([(0, s, 0, 1.0, s)], [s]))
+    watch = Watch(learner.best.first_rows(), np.full((4, 2), 9.0))
+    rows = [(0, s, 0, 0.5, s), (1, s, 0, 0.25, LOST), (0, s, 0, 0.5, s), (1, s, 0, math.nan, LOST),
+            (0, s, 0, 0.5, END)]  # fmt: skip
+    steps = steps_of(rows, [s] * 3)
+    assert learner.scores(steps, watch).tolist() == [0.75, 0.5, 2.5]
+    learner.experience.add(steps)
+    assert (learner.experience.lost.tolist(), learner.experience.visits.tolist()) == ([2], [4])

@@ -1,0 +1,198 @@
+"""Certificates hold where outcomes are lost for what they are: every bound at every planning.
+
+As in test_open_world.py. What is lost is so on purpose: bad outcomes, good ones, or always the same
+one. The last tests break the bounds, each in one way, and have to be seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import ucfh.confidence.open as open_bounds
+from helpers.losing import Losing
+from helpers.open_worlds import Onlooker, OpenCase, dense, exam, fewer, rare
+from ucfh import MDP, make
+from ucfh.confidence.open import OpenBest
+from ucfh.experience import Experience
+
+SURE = 1e-6
+"""A share is refuted if what was seen is less likely than this under it."""
+
+
+def refuted(broken: int, runs: int, share: float) -> bool:
+    """Whether so many broken runs are too many if each is broken with probability share."""
+    return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
+
+
+def losing(mdp: MDP, epsilon: float, share: float, *, others: float = 0.0, unpaid: float = 0.5,
+           **told: Any) -> OpenCase:  # fmt: skip
+    """A case in which that share of bad outcomes is lost, and of the others."""
+    world = partial(Losing, share=share, others=others, unpaid=unpaid)
+    return OpenCase(mdp, epsilon, world=world, **told)
+
+
+CASES: dict[str, OpenCase] = {
+    "chain, 10 % of the bad": losing(make("chain:n=3,horizon=3"), 0.6, 0.1),
+    "riverswim, 2 % of the bad": losing(make("riverswim:n=3,horizon=4"), 0.8, 0.02),
+    "exam, 10 % of the bad": losing(exam(), 0.3, 0.1, stages=(3,), max_return=1.0),
+    "Bernoulli rewards, half of the bad": losing(dense(1, "bernoulli"), 0.8, 0.5),
+    "Bernoulli rewards, 10 % of the good": losing(dense(1, "bernoulli"), 0.8, 0.0, others=0.1),
+    "different actions, 2 % of all": losing(fewer(), 0.7, 0.02, others=0.02),
+    "rare successors, all of the good": losing(rare(), 1.5, 0.0, others=1.0, unpaid=1.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_certificates_hold_whatever_is_lost(name: str) -> None:
+    """Any violation in at most delta of the runs, and no returned policy is bad."""
+    case, runs = CASES[name], 100
+    for delta in (0.5, 0.1):
+        broken: Counter[str] = Counter()
+        bad = lost = 0
+        for seed in range(runs):
+            onlooker = Onlooker(case, delta, seed).run(400)
+            lost += int(onlooker.learner.experience.lost.sum())
+            broken.update(onlooker.broken)
+            broken["any"] += bool(onlooker.broken)
+            bad += onlooker.returned is not None and onlooker.returned > case.epsilon + 1e-9
+        most = float(stats.beta.ppf(0.999, broken["any"] + 1, runs - broken["any"]))
+        print(
+            f"{name}, delta {delta}, {runs} runs with {lost / runs:.0f} losses: broken "
+            f"{dict(broken)} (at most {most:.3f} with confidence 0.999), worse than epsilon {bad}"
+        )
+        assert lost > runs
+        assert most <= delta, (name, delta, broken)
+        assert bad <= stats.binom.ppf(0.999, runs, delta), (name, delta, bad)
+
+
+# -- each part alone, with all of delta, and broken versions of it -------------------------------
+
+
+def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
+    """Give (nearly) all of delta to some parts."""
+    shares = {part: 1.0 if part in parts else 1e-9 for part in open_bounds.SHARES}
+    monkeypatch.setattr(open_bounds, "SHARES", shares)
+
+
+def count_broken(case: OpenCase, claims: set[str], runs: int, delta: float, episodes: int) -> int:
+    """In how many runs one of the claims was broken."""
+    return sum(
+        bool(Onlooker(case, delta, seed).run(episodes).broken & claims) for seed in range(runs)
+    )
+
+
+def one_in(share: float) -> MDP:
+    """Two states that follow each other at random, and with this share one that does not pay."""
+    p = np.tile([(1 - share) / 2, (1 - share) / 2, share], (3, 1, 1))
+    return MDP(p.reshape(3, 1, 3), [[0.5], [0.5], [0.0]], 2)
+
+
+BANDIT = MDP([[[1.0], [1.0]]], [[0.5, 0.45]], 1, noise="bernoulli")
+COINS = MDP(np.full((2, 1, 2), 0.5), [[0.0], [1.0]], 2)
+COUPONS = MDP(np.full((20, 1, 20), 0.05), np.linspace(0, 1, 20)[:, None], 2)
+BAD_COINS = losing(COINS, 1e-9, 0.6)
+BAD_COUPONS = losing(COUPONS, 1e-9, 0.6)
+RARE = losing(one_in(0.05), 1e-9, 1.0, stages=(1,))
+"""Where the state that does not pay follows at the first step, nobody ever sees it."""
+GOOD_ARMS = losing(BANDIT, 1e-9, 0.0, others=0.6, unpaid=1.0)
+
+PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "above": (("above",), {"above"}),
+    "ladder": (("ladder",), {"above"}),
+    "below": (("below",), {"below"}),
+    "rewards": (("rewards", "all"), {"W"}),
+    "all": (("all",), {"pattern", "D"}),
+    "outcomes": (("outcomes",), {"W"}),
+    "missing": (("missing",), {"missing"}),
+    "scores": (("scores",), {"scores"}),
+}
+WORLDS = {"coins": BAD_COINS, "coupons": BAD_COUPONS, "rare": RARE, "arms": GOOD_ARMS}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares, claims = PARTS[part]
+    alone(monkeypatch, *shares)
+    broken = count_broken(WORLDS[world], claims, 40, 0.5, 200)
+    print(f"{part} alone, {world}: {broken} of 40 broken at delta 0.5")
+    assert not refuted(broken, 40, 0.5)
+
+
+def left_out(patch: pytest.MonkeyPatch) -> None:
+    """What is lost is taken to be so at random."""
+    patch.setattr(Experience, "_lose", lambda *_: None)
+
+
+def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What is not known to be paid is taken to be nothing."""
+    right = Experience._lose
+
+    def lose(self: Experience, row: Any, reward: Any, seen: Any) -> None:
+        right(self, row, np.nan_to_num(reward), seen)
+
+    patch.setattr(Experience, "_lose", lose)
+
+
+def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
+    """A loss may have been something new, but that is not counted."""
+    right = OpenBest.take
+
+    def take(self: OpenBest, data: Experience) -> None:
+        data.make_room()
+        last, data.last_lost = data.last_lost, 0 * data.last_lost
+        right(self, data)
+        data.last_lost = last
+
+    patch.setattr(OpenBest, "take", take)
+
+
+def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
+    """Balls for all functions leave out what was lost."""
+    right = OpenBest.take
+
+    def take(self: OpenBest, data: Experience) -> None:
+        right(self, data)
+        whole = self.evidence
+        right(self, data.without_lost())
+        balls = self.evidence
+        self.evidence = whole._replace(outcomes=balls.outcomes, successors=balls.successors)
+
+    patch.setattr(OpenBest, "take", take)
+
+
+Break = Callable[[pytest.MonkeyPatch], None]
+BROKEN: dict[str, tuple[Break, tuple[str, ...], OpenCase, set[str], int]] = {
+    "lost at random, from below": (left_out, ("below",), BAD_COINS, {"below"}, 400),
+    "lost at random, from above": (left_out, ("above",), GOOD_ARMS, {"above"}, 400),
+    "lost at random, any policy": (left_out, ("outcomes",), BAD_COINS, {"W"}, 400),
+    "balls of what was seen": (balls_of_what_was_seen, ("all",), BAD_COINS, {"pattern"}, 400),
+    "no new start by losses": (
+        missing_since_the_last_new,
+        ("missing",),
+        RARE,
+        {"missing"},
+        600,
+    ),
+    "not paid at all": (unpaid_as_nothing, ("above",), GOOD_ARMS, {"above"}, 400),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
+    break_it, shares, case, claims, episodes = BROKEN[name]
+    alone(monkeypatch, *shares)
+    right = count_broken(case, claims, 50, 0.1, episodes)
+    break_it(monkeypatch)
+    wrong = count_broken(case, claims, 50, 0.1, episodes)
+    print(f"{name}: {wrong} of 50 broken at delta 0.1, {right} if it is right")
+    assert not refuted(right, 50, 0.1)
+    assert refuted(wrong, 50, 0.1)
