@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
 from ucfh.certificate import SHOWN, UnknownPair
+from ucfh.confidence.behaviour import behaviour_of
 from ucfh.confidence.values import Best
+from ucfh.logs.samples import write_log
 
 
 def expected_counts(mdp: MDP, times: int) -> Any:
@@ -291,3 +293,67 @@ def test_a_log_that_was_read_is_data_too(tmp_path: Path) -> None:
     assert certify(log, delta=0.1).assumed == known.assumed == log.assumptions
     with pytest.raises(InputError, match="leave problem out"):
         certify(log, COIN)
+
+
+# -- what the logged behaviour earned -------------------------------------------------------------
+
+GAMBLE = "episode,t,state,action,reward,next_state,done\n"
+
+
+def gamble(folder: Path, episodes: int, ending: str = "", win: float = 5.0) -> Path:
+    """One game with two arms; every third time the better one is taken, and wins every time."""
+    path = folder / "gamble.csv"
+    rows = "".join(
+        f"{k},0,a,{'risky' if k % 3 == 0 else 'safe'},{win if k % 3 == 0 else -1},over,1\n"
+        for k in range(episodes)
+    )
+    path.write_text(GAMBLE + rows + ending)
+    return path
+
+
+def test_the_behaviour_and_the_improvement_on_it(tmp_path: Path) -> None:
+    log = read_log(gamble(tmp_path, 3000), rewards=(-1, 5))
+    found = certify(log, delta=0.1)
+    assert found.behaviour is not None
+    was = found.behaviour
+    assert (was.mean, was.episodes, was.incomplete) == (1.0, 3000, 0)
+    assert 0.7 < was.lower < 1 < was.upper < 1.3
+    assert found.improvement == found.lower - was.upper
+    assert found.improvement > 3  # the better arm always wins 5
+    few = certify(read_log(gamble(tmp_path, 6), rewards=(-1, 5)), delta=0.1)
+    assert few.improvement is not None
+    assert few.improvement < 0
+    assert certify(GOOD, CHAIN.problem).behaviour is None
+    assert certify(GOOD, CHAIN.problem).improvement is None
+
+
+def test_episodes_without_an_end_may_have_lost_more(tmp_path: Path) -> None:
+    """From below, what was not logged costs as much as is possible."""
+    cut = "".join(f"x{k},0,a,risky,5,b,0\n" for k in range(300))
+    log = read_log(gamble(tmp_path, 3000, cut), rewards=(-1, 5), horizon=2, accept_losses=True)
+    found = certify(log).behaviour
+    assert found is not None
+    assert (found.episodes, found.incomplete) == (3300, 300)
+    # by what they cost at worst: 2 from 5, of a span of 12
+    known = np.where(np.arange(3000) % 3 == 0, 5.0, -1.0)
+    low, high = (
+        behaviour_of(np.append(known, np.full(300, x)), np.ones(3300, bool), -2.0, 10.0, 0.1)
+        for x in (3.0, 10.0)
+    )
+    assert found.lower == pytest.approx(low.lower, abs=1e-6)
+    assert found.upper == pytest.approx(high.upper, abs=1e-6)
+
+
+def test_a_return_above_the_largest_is_refused(tmp_path: Path) -> None:
+    path = gamble(tmp_path, 30)
+    assert certify(read_log(path, rewards=(-1, 5), max_return=5)).behaviour is not None
+    log = read_log(path, rewards=(-1, 5), max_return=4)
+    with pytest.raises(InputError, match=r"episode number 1 was paid 5 in all, more than .* 4: "):
+        certify(log)
+
+
+def test_rewards_that_were_told_are_not_read(tmp_path: Path) -> None:
+    mdp, path = make("chain:n=3"), tmp_path / "chain.csv"
+    write_log(mdp, path, episodes=50)
+    assert certify(read_log(path, mdp.problem)).behaviour is None
+    assert certify(read_log(path, mdp.problem.hiding("rewards"))).behaviour is not None

@@ -16,7 +16,8 @@ from ucfh._kernels import balls, l1
 from ucfh._kernels.groups import Planned
 from ucfh.agents.beliefs import BINS, ValueBeliefs
 from ucfh.agents.certified import CertifiedUCFH
-from ucfh.certificate import certificate_of, contradiction
+from ucfh.certificate import contradiction
+from ucfh.certification import certificate_of
 from ucfh.confidence.bounds import Crossing
 from ucfh.confidence.events import possible
 from ucfh.confidence.values import Best

@@ -22,7 +22,9 @@ _HOME = {
     "Limits": "counts",
     "Watch": "counts",
     "Certificate": "certificate",
-    "certify": "certificate",
+    "certify": "certification",
+    "audit": "logs.audit",
+    "AuditReport": "auditing.findings",
     "Log": "logs.reading",
     "read_log": "logs.reading",
     "write_log": "logs.samples",
@@ -68,8 +70,9 @@ if TYPE_CHECKING:
     from ucfh.agents.registry import agent_class as agent_class
     from ucfh.agents.registry import make_agent as make_agent
     from ucfh.agents.ucfh import UCFH as UCFH
+    from ucfh.auditing.findings import AuditReport as AuditReport
     from ucfh.certificate import Certificate as Certificate
-    from ucfh.certificate import certify as certify
+    from ucfh.certification import certify as certify
     from ucfh.comparison.runner import Comparison as Comparison
     from ucfh.comparison.runner import compare as compare
     from ucfh.confidence.intervals import confidence_set as confidence_set
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from ucfh.live.learning import LearningFault as LearningFault
     from ucfh.live.learning import learn as learn
     from ucfh.live.policy import LearnedPolicy as LearnedPolicy
+    from ucfh.logs.audit import audit as audit
     from ucfh.logs.reading import Log as Log
     from ucfh.logs.reading import read_log as read_log
     from ucfh.logs.samples import write_log as write_log

@@ -1,4 +1,7 @@
-"""Policies in files: .csv, for spreadsheets, and .json; docs/howto/formats.md describes both."""
+"""Policies in files: .csv, for spreadsheets, and .json; docs/howto/formats.md describes both.
+
+Steps are numbered from 0, or as in the log that a policy was made from: then from 1, perhaps.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,7 +18,7 @@ import numpy as np
 from ucfh._support import files
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath, Labels, Object, naming
-from ucfh.errors import InputError, unknown
+from ucfh.errors import NEAR, InputError, unknown
 from ucfh.problem import MDP, Problem, as_problem
 
 FORMAT, VERSION = "ucfh-policy", 1
@@ -21,6 +26,11 @@ ENDINGS = (".csv", ".json")
 COLUMNS = ("t", "state", "action")
 MOST_NAMED = 5
 """How many of the missing entries an error names."""
+MOST_NEAR = 3
+"""How many similar names an error names."""
+
+Named = Sequence[Sequence[tuple[str | int, str | int]]]
+"""For each step, each state's name and action."""
 
 
 def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool = False) -> None:
@@ -43,12 +53,10 @@ def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool
     write_named(named, path, force)
 
 
-def write_named(
-    named: Sequence[Sequence[tuple[str | int, str | int]]], path: AnyPath, force: bool = False
-) -> None:
-    """Write a policy to a file, by its ending: for each step, each state's name and action."""
-    ending = files.check_ending(path, ENDINGS)
-    files.write_text(path, _to_csv(named) if ending == ".csv" else _to_json(named), force)
+def write_named(named: Named, path: AnyPath, force: bool = False, first: int = 0) -> None:
+    """Write a policy to a file, by its ending; ``first``: the number of the first step."""
+    write = _to_csv if files.check_ending(path, ENDINGS) == ".csv" else _to_json
+    files.write_text(path, write(named, first), force)
 
 
 def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
@@ -78,7 +86,96 @@ def _check_policy(policy: Any, problem: Problem) -> Ints:
     return np.broadcast_to(pi, (problem.horizon, problem.states)).astype(np.int64)
 
 
-def _to_csv(named: Sequence[Sequence[tuple[str | int, str | int]]]) -> str:
+@dataclass(frozen=True, eq=False)
+class NamedPolicy:
+    """A policy as it is in a file, by the names there.
+
+    Attributes:
+        steps: for each step, the action in each state; one entry if all steps are alike.
+        first: the number of the first step.
+        horizon: H; None where the file does not say.
+
+    """
+
+    steps: tuple[dict[str, str], ...]
+    first: int
+    horizon: int | None
+
+    def act(self, state: str, t: int | None = None) -> str:
+        """The action in a state at step t, counted as in the file."""
+        step = 0
+        if self.horizon is not None and (t is not None or len(self.steps) > 1):
+            last = self.first + self.horizon - 1
+            if t is None:
+                raise InputError(
+                    f"what to do depends on the step: pass --t, {self.first} to {last}"
+                )
+            if not self.first <= t <= last:
+                where = "before the first" if t < self.first else "after the last"
+                raise InputError(f"t = {t} is {where} step: steps are {self.first} to {last}")
+            step = (t - self.first) % len(self.steps)
+        for name in (state, state.strip()):
+            if name in self.steps[step]:
+                return self.steps[step][name]
+        raise self._unknown(state, step)
+
+    def _unknown(self, state: str, step: int) -> InputError:
+        """An error for a state without an action, with similar ones that have one."""
+        lower = {name.lower(): name for name in self.steps[step]}
+        close = get_close_matches(state.strip().lower(), lower, MOST_NEAR, NEAR)
+        hint = f"did you mean {' or '.join(repr(lower[x]) for x in close)}? " if close else ""
+        return InputError(
+            f"the policy has no action for state {state!r}: {hint}A policy is silent where the "
+            "task is over, and about states that its data never showed; there any action may be "
+            "taken, and its guarantee still holds"
+        )
+
+
+def read_named(path: AnyPath) -> NamedPolicy:
+    """The policy in a file, by its ending .csv or .json, whatever problem it is for."""
+    ending = files.check_ending(path, ENDINGS)
+    text = files.read_text(path)
+    with naming(path):
+        return _named_csv(text) if ending == ".csv" else _named_json(text)
+
+
+def _named_csv(text: str) -> NamedPolicy:
+    by_step, entries = _read_csv(text)
+    steps: dict[int, dict[str, str]] = {}
+    for place, t, state, action in entries:
+        with naming(place):
+            if by_step and not (t.isascii() and t.isdigit() and len(t) < 10):
+                raise InputError(f"t {t!r} is not the number of a step: write 0, 1, 2, ...")
+            step = steps.setdefault(int(t) if by_step else 0, {})
+            if state in step:
+                raise InputError(f"state {state!r} is given twice: keep only one")
+            step[state] = action
+    if not steps:
+        raise InputError("it holds no actions: write a line for each state")
+    first, last = min(steps), max(steps)
+    for gap in range(first, last):
+        if gap not in steps:
+            raise InputError(f"no line has t = {gap}: add a line for each state")
+    in_order = tuple(steps[t] for t in sorted(steps))
+    return NamedPolicy(in_order, first, last - first + 1 if by_step else None)
+
+
+def _named_json(text: str) -> NamedPolicy:
+    H, first, given = _json_steps(text)
+    stationary = isinstance(given, Object)
+    steps: list[dict[str, str]] = []
+    for t, step in enumerate([given] if stationary else given):
+        with naming("policy" if stationary else f"policy[{t}]"):
+            for s, a in files.check_object(step).items():
+                if not isinstance(a, str) and not files.is_whole(a):
+                    raise InputError(
+                        f"state {s!r}: {files.show(a)} is not an action: give its name"
+                    )
+            steps.append({s: str(a) for s, a in step.items()})
+    return NamedPolicy(tuple(steps), first, H)
+
+
+def _to_csv(named: Named, first: int) -> str:
     out = io.StringIO()
     # a lone carriage return in a name would end the line, and csv does not quote it by itself
     odd = any("\r" in str(label) for line in named for pair in line for label in pair)
@@ -86,31 +183,46 @@ def _to_csv(named: Sequence[Sequence[tuple[str | int, str | int]]]) -> str:
         out, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
     )
     writer.writerow(COLUMNS)
-    writer.writerows((t, s, a) for t, line in enumerate(named) for s, a in line)
+    writer.writerows((t, s, a) for t, line in enumerate(named, first) for s, a in line)
     return out.getvalue()
 
 
 def _from_csv(text: str, problem: Problem) -> Ints:
     states, actions = files.labels_of(problem)
+    by_step, found = _read_csv(text)
+    entries, H = list(found), problem.horizon
+    given = {t for _, t, _, _ in entries}
+    first = int(str(H) in given and "0" not in given)  # steps may be counted from 1
+    times = Labels("time step", None, H + first)
+    pi = _blank(problem, not by_step)
+    seen: dict[tuple[int, int], str] = {}
+    for place, at, state, action in entries:
+        with naming(place):
+            t = times.find(at) - first if by_step else 0
+            s, a = states.find(state), actions.find(action)
+            if (t, s) in seen:
+                entry = _entry(states, pi, t, s)
+                raise InputError(f"{entry} is on {seen[t, s]} too: keep only one")
+            seen[t, s] = place
+            pi[t, s] = _check_action(problem, actions, states, s, a)
+    return _complete(problem, states, pi)
+
+
+def _read_csv(text: str) -> tuple[bool, Iterator[tuple[str, str, str, str]]]:
+    """Whether there is a column t; and of each entry the line, t or "", the state, the action."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     lines = _csv_lines(reader)
     columns = _read_columns(next(lines, []))
-    times = Labels("time step", None, problem.horizon) if "t" in columns else None
-    pi = _blank(problem, stationary=times is None)
-    seen = np.zeros(pi.shape, np.int64)
-    for fields in lines:
-        with naming(f"line {reader.line_num}"):
+
+    def entries() -> Iterator[tuple[str, str, str, str]]:
+        for fields in lines:
+            place = f"line {reader.line_num}"
             if len(fields) != len(columns):
-                raise InputError(f"{len(fields)} values in {len(columns)} columns")
+                raise InputError(f"{place}: {len(fields)} values in {len(columns)} columns")
             line = dict(zip(columns, fields, strict=True))
-            t = times.find(line["t"]) if times else 0
-            s, a = states.find(line["state"]), actions.find(line["action"])
-            if seen[t, s]:
-                entry = _entry(states, pi, t, s)
-                raise InputError(f"{entry} is on line {seen[t, s]} too: keep only one")
-            seen[t, s] = reader.line_num
-            pi[t, s] = _check_action(problem, actions, states, s, a)
-    return _complete(problem, states, pi)
+            yield place, line.get("t", "").strip(), line["state"], line["action"]
+
+    return "t" in columns, entries()
 
 
 def _csv_lines(reader: Any) -> Iterator[list[str]]:
@@ -135,34 +247,46 @@ def _read_columns(fields: list[str]) -> list[str]:
     return columns
 
 
-def _to_json(named: Sequence[Sequence[tuple[str | int, str | int]]]) -> str:
+def _to_json(named: Named, first: int) -> str:
     """One line for each time step."""
     steps = ",\n".join(
         f"    {json.dumps({str(s): a for s, a in line}, ensure_ascii=False)}" for line in named
     )
+    counted = f'  "first": {first},\n' if first else ""
     return (
         f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "horizon": {len(named)},\n'
-        f'  "policy": [\n{steps}\n  ]\n}}\n'
+        f'{counted}  "policy": [\n{steps}\n  ]\n}}\n'
     )
 
 
-def _from_json(text: str, problem: Problem) -> Ints:
-    states, actions = files.labels_of(problem)
+def _json_steps(text: str, horizon: int | None = None) -> tuple[int, int, Any]:
+    """H, the number of the first step, and an object of actions for each step, or for all.
+
+    ``horizon``: what H has to be, if that is known.
+    """
     document = files.check_format(files.parse_json(text), FORMAT, VERSION)
-    files.check_keys(document, ("format", "version", "horizon", "policy"))
-    H, given = document["horizon"], document["policy"]
-    if not files.is_whole(H) or problem.horizon != H:
-        raise InputError(
-            f'"horizon" is {files.show(H)}, but that of the problem is {problem.horizon}: pass a '
-            "policy for this horizon"
-        )
-    stationary = isinstance(given, Object)
-    if not stationary and not (isinstance(given, list) and len(given) == H):
+    files.check_keys(document, ("format", "version", "horizon", "policy"), ("first",))
+    H, first, given = document["horizon"], document.get("first", 0), document["policy"]
+    if not files.is_count(H) or horizon not in (None, H):
+        wanted = "it must be the number of steps"
+        if horizon is not None:
+            wanted = f"but that of the problem is {horizon}: pass a policy for this horizon"
+        raise InputError(f'"horizon" is {files.show(H)}, {wanted}')
+    if not files.is_whole(first) or first not in (0, 1):
+        raise InputError(f'"first" is {files.show(first)}: steps are counted from 0 or 1')
+    if not isinstance(given, Object) and not (isinstance(given, list) and len(given) == H):
         found = f"a list of {len(given)}" if isinstance(given, list) else files.show(given)
         raise InputError(
             f'"policy" is {found}: it must be a list of {H} objects, one for each time step, or '
             "one object for all of them"
         )
+    return H, first, given
+
+
+def _from_json(text: str, problem: Problem) -> Ints:
+    states, actions = files.labels_of(problem)
+    _, _, given = _json_steps(text, problem.horizon)
+    stationary = isinstance(given, Object)
     pi = _blank(problem, stationary)
     for t, step in enumerate([given] if stationary else given):
         with naming("policy" if stationary else f"policy[{t}]"):

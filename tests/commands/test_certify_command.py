@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.answers import COLUMNS, write_renewals
 from helpers.command_line import fails, run
 from ucfh import make, read_policy
 from ucfh.logs.samples import write_log
@@ -97,3 +98,91 @@ def test_a_gap_of_rounding_is_none(capsys: pytest.CaptureFixture[str], tmp_path:
     code, out, _ = run(capsys, "certify", str(path))
     assert code == 3  # there may be other states, in which the episode may begin
     assert "It is optimal" not in out
+
+
+# -- an answer to show ----------------------------------------------------------------------------
+
+RENEWALS = ["--rewards", "0,80", "--max-return", "80", "--epsilon", "10"]
+RENEWALS += [x for column, name in COLUMNS.items() for x in ("--columns", f"{column}={name}")]
+
+
+@pytest.fixture(scope="module")
+def renewals(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_renewals(tmp_path_factory.mktemp("logs") / "renewals.csv", 4000))
+
+
+def test_files_to_show(capsys: pytest.CaptureFixture[str], renewals: str, tmp_path: Path) -> None:
+    page, plot, policy = (str(tmp_path / f"answer.{x}") for x in ("html", "svg", "csv"))
+    asked = ["certify", renewals, *RENEWALS, "--html", page, "--plot", plot, "--policy", policy]
+    code, out, err = run(capsys, *asked)
+    assert (code, err) == (0, "")
+    assert out.endswith(f"      policy  {policy}\n        page  {page}\n      figure  {plot}\n")
+    assert Path(page).read_text().startswith("<!DOCTYPE html>")
+    assert Path(plot).read_text().startswith("<?xml")
+    lines = Path(policy).read_text().splitlines()
+    assert lines[:3] == ["t,state,action", "0,cold,mail", "0,warm,call"]
+    assert not any("renewed" in line for line in lines)  # nothing is to be done there
+    code, out, _ = run(capsys, "act", policy, "--state", "warm", "--t", "2")
+    assert (code, out) == (0, "call\n")
+    for path in (page, plot, policy):
+        before = Path(path).read_bytes()
+        option = {page: "--html", plot: "--plot", policy: "--policy"}[path]
+        assert "exists: pass --force" in fails(capsys, "certify", renewals, *RENEWALS, option, path)
+        assert Path(path).read_bytes() == before
+    assert run(capsys, *asked, "--force")[0] == 0
+    assert "unknown ending" in fails(capsys, "certify", renewals, "--html", "answer.pdf")
+    assert "named twice" in fails(capsys, "certify", renewals, "--policy", renewals)
+
+
+def test_json_has_names_and_the_policy(capsys: pytest.CaptureFixture[str], renewals: str) -> None:
+    code, out, _ = run(capsys, "certify", renewals, *RENEWALS, "--json")
+    assert code == 0
+    known = json.loads(out)
+    assert known["state_names"] == ["cold", "left", "renewed", "warm"]
+    assert known["action_names"] == ["call", "mail", "wait"]
+    assert known["findings"] == []
+    assert known["behaviour"]["mean"] == pytest.approx(23.8, abs=0.01)
+    assert known["behaviour"]["episodes"] == 4000
+    assert known["improvement"] == known["lower"] - known["behaviour"]["upper"] > 15
+    assert known["first_step"] == 0
+    rows = known["policy"]
+    assert [(x["t"], x["state"]) for x in rows] == [
+        (t, s) for t in range(4) for s in ("cold", "warm")
+    ]
+    assert (rows[0]["action"], rows[0]["visits"]) == ("mail", 2988)
+    assert rows[0]["doubt"] == pytest.approx(8.577, abs=0.01)
+    assert rows[1]["doubt"] is None  # nobody is warm in the first week
+    assert rows[-1]["doubt"] < 1e-9
+
+
+def test_states_without_names_are_numbers(capsys: pytest.CaptureFixture[str], log: str) -> None:
+    _, out, _ = run(capsys, "certify", log, "--json")
+    known = json.loads(out)
+    assert known["state_names"] == [0, 1, 2]
+    assert {row["state"] for row in known["policy"]} == {0, 1, 2}
+
+
+def test_what_was_earned_is_printed(
+    capsys: pytest.CaptureFixture[str], renewals: str, tmp_path: Path
+) -> None:
+    _, out, _ = run(capsys, "certify", renewals, *RENEWALS)
+    assert "      logged  What was done in the log is worth 21." in out
+    assert "more per episode than that (80 % confidence).\n" in out
+    few = str(write_renewals(tmp_path / "few.csv", 100))
+    code, out, _ = run(capsys, "certify", few, *RENEWALS)
+    assert code == 3
+    assert "No improvement on that can be promised.\n" in out
+
+
+def test_policies_are_in_the_steps_of_the_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, policy = write_renewals(tmp_path / "log.csv", 500, first=1), str(tmp_path / "policy.json")
+    _, out, _ = run(capsys, "certify", str(path), *RENEWALS, "--json", "--policy", policy)
+    known = json.loads(out)
+    assert known["first_step"] == 1
+    assert {row["t"] for row in known["policy"]} == {1, 2, 3, 4}
+    for row in known["policy"]:
+        asked = ["act", policy, "--state", row["state"], "--t", str(row["t"])]
+        assert run(capsys, *asked)[1].strip() == row["action"]
+    assert "steps are 1 to 4" in fails(capsys, "act", policy, "--state", "warm", "--t", "0")

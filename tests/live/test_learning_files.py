@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,23 @@ GAMBLE: dict[Any, Any] = {
     2: {0: [(1.0, -0.5, None)], 1: [(0.5, 0.3, 0), (0.5, 0.1, 1)]},
 }
 """Rewards of all kinds, and ends at any step."""
-SHOWN = [
-    [step(3), step(4, 0.5), step(3, 1.0), step(0, 0.25, end=True)],
-    [step(4), step(4, 0.5), step(7, 0.125), step(3, 1.0)],
-    [step(3), step(4, 0.0, end=True)],
-    [step(7), step(3, 1.0), step(4, 0.5), step(7, 0.75)],
-]
-"""Episodes of up to three steps, which do not depend on the actions."""
+
+
+def drawn(episodes: int) -> list[list[Any]]:
+    """Episodes of up to three steps of a small chain, which do not depend on the actions."""
+    rng, shown = random.Random(0), []
+    for _ in range(episodes):
+        shown.append([step(rng.choice([3, 4, 7]))])
+        while len(shown[-1]) < 4:
+            state, end = rng.choice([3, 4, 7]), rng.random() < 0.2
+            paid = {3: [1.0], 4: [0.5], 7: [0.125, 0.75]}[state]
+            shown[-1].append(step(state, rng.choice(paid), end=end))
+            if end:
+                break
+    return shown
+
+
+SHOWN = drawn(32)
 
 
 def scripted(episodes: int, **given: Any) -> ucfh.Learned:

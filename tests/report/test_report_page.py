@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from dataclasses import replace
-from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,52 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.html_pages import Reader, contrast
 from ucfh.report.html import page
 from ucfh.report.section import Figure, Section, TextTable
-
-VOID = {"meta", "link", "img", "wbr"}
-
-
-class Reader(HTMLParser):
-    """Elements in order, with attributes and the text inside; refuses what is not nested."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
-        self.open: list[int] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs)
-        self.elements.append((tag, dict(attrs), []))
-        if tag not in VOID:
-            self.open.append(len(self.elements) - 1)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.elements[self.open.pop()][0] == tag
-
-    def handle_data(self, data: str) -> None:
-        for k in self.open:
-            self.elements[k][2].append(data)
-
-    def texts(self, tag: str, **attributes: str) -> list[str]:
-        """What stands in all elements of a kind, those inside them included."""
-        return [
-            "".join(text)
-            for name, found, text in self.elements
-            if name == tag and attributes.items() <= found.items()
-        ]
-
-    def values(self, *names: str) -> list[str]:
-        """Of attributes."""
-        return [
-            value or ""
-            for _, attributes, _ in self.elements
-            for name, value in attributes.items()
-            if name in names
-        ]
 
 
 def draw(figure: Any) -> None:
@@ -210,11 +166,4 @@ def test_colours_can_be_read(html: str) -> None:
     note = re.search(r"background: (#\w{6}); color: (#\w{6})", html)
     assert note
     for text, ground in [*pairs, (note[2], note[1])]:
-        low, high = sorted([luminance(text), luminance(ground)])
-        assert (high + 0.05) / (low + 0.05) >= 4.5, text
-
-
-def luminance(colour: str) -> float:
-    shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    red, green, blue = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+        assert contrast(text, ground) >= 4.5, text

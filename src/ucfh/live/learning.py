@@ -3,7 +3,8 @@
     loop
         run 2 % more episodes of the policy that the learner wants to follow next
         count; plan from what was seen
-        stop if the policy is within epsilon of optimal, or what is assumed is refuted
+        stop if the policy is within epsilon of optimal, or what is assumed is refuted: by bounds
+        that contradict each other, or by an audit (`ucfh.auditing`)
 
 Nothing is told but the number of steps and the range of rewards. What was learned is kept whatever
 ends the loop: Ctrl-C, a limit, or a fault of the environment.
@@ -24,6 +25,9 @@ from ucfh._support.files import AnyPath, check_ending, refuse_existing
 from ucfh._support.interrupts import check, deferring
 from ucfh._support.memory import check_memory
 from ucfh.agents.open import OpenUCFH
+from ucfh.auditing.findings import ALPHA, AuditReport, report_of
+from ucfh.auditing.passages import Passages
+from ucfh.auditing.process import Audit
 from ucfh.certificate import (
     Certificate,
     in_units,
@@ -33,21 +37,18 @@ from ucfh.certificate import (
 from ucfh.confidence.open import OpenBest
 from ucfh.errors import (
     InputError,
-    check_accuracy,
     check_count,
-    check_seed,
     check_type,
     check_unit,
 )
-from ucfh.live.environments import Environment
+from ucfh.experience import Steps
 from ucfh.live.log_file import LogFile
+from ucfh.live.opening import check_log, check_world_stages, open_world, scaled_accuracy
 from ucfh.live.policy import LearnedPolicy
-from ucfh.live.simulated import SimulatedWorld
 from ucfh.live.store import ENDINGS, load, save
 from ucfh.live.worlds import SteppedWorld
-from ucfh.logs.labels import text_of
 from ucfh.problem import MDP
-from ucfh.units import DEFAULT, RewardRange, check_stages
+from ucfh.units import RewardRange
 
 OnPlan = Callable[["Learned"], None]
 BROKEN_OFF = (
@@ -74,6 +75,7 @@ class Learned:
         unfinished: whether the last one was.
         steps: how many were taken.
         seconds: how long it took; planning_seconds: of these, for planning and counting.
+        audit: tests what is assumed; None of an MDP, which is simulated as assumed.
         history: (episodes, upper, lower, gap) after each planning, in the user's units.
 
     """
@@ -90,6 +92,7 @@ class Learned:
     planning_seconds: float = 0.0
     broken_off: int = 0
     unfinished: bool = False
+    audit: Audit | None = None
 
     def __post_init__(self) -> None:
         self.history: list[tuple[int, float, float, float]] = []
@@ -130,6 +133,21 @@ class Learned:
         return self.learner.beliefs.gap * self.units.span
 
     @property
+    def refuted(self) -> bool:
+        """Whether the audit refutes what is assumed."""
+        return self.audit is not None and self.audit.found(ALPHA)
+
+    @property
+    def audited(self) -> AuditReport | None:
+        """What was tested of all that is assumed, and found; None if nothing has to be."""
+        if self.audit is None:
+            return None
+        states = range(self.learner.experience.states)
+        self.audit.state_names = [self.world.name_of(s) for s in states]
+        self.audit.action_names = self.world.action_names
+        return report_of(self.audit)
+
+    @property
     def certificate(self) -> Certificate:
         """What is known of the policy, in the environment's own units."""
         learner, beliefs, data = self.learner, self.learner.beliefs, self.learner.experience
@@ -141,6 +159,7 @@ class Learned:
         )
         blame = best.blame(best.bounds(data), beliefs.by_difference)
         names = [self.world.name_of(s) for s in range(1, data.states)]
+        audited = self.audited
         known = Certificate(
             beliefs.upper,
             max(0.0, beliefs.lower),
@@ -156,13 +175,14 @@ class Learned:
                 *[BROKEN_OFF.format(self.broken_off)] * (self.broken_off > 0),
             ),
             what_is_missing(data.pair_of, best.evidence.n, blame),
+            findings=() if audited is None else audited.findings,
         )
         return in_units(known, self.units, self.horizon, beliefs.crossing, names)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
         broken_off = self.broken_off + self.unfinished
-        save(path, self.learner, self.world, self.about(), broken_off, force)
+        save(path, self.learner, self.world, self.about(), broken_off, self.audit, force)
 
     def about(self) -> dict[str, Any]:
         """What a continued run has to agree with."""
@@ -243,26 +263,29 @@ def learn(
     if store is not None:
         check_ending(store, ENDINGS)
         refuse_existing(store, force=True)
-    world = _open(env, horizon, settings, units, seed, encode, masks)
+    world = open_world(env, horizon, settings, units, seed, encode, masks)
     try:
         H = world.horizon
         check_memory(f"episodes of {H} steps", 200 * H)
-        _check_log(log, env)
+        check_log(log, env)
         learner = OpenUCFH(
             H,
             world.actions,
-            _scaled_accuracy(epsilon, units, H),
+            scaled_accuracy(epsilon, units, H),
             check_unit("delta", delta),
-            stages=_check_stages(stages, env, H),
+            stages=check_world_stages(stages, env, H),
             max_return=units.scaled_return(max_return, H),
             after_end=units.after_end,
         )
         out = Learned(world, learner, units, float(epsilon), max_return)
+        if not isinstance(env, MDP):
+            begins = 1 + np.flatnonzero(np.diff(learner.experience.stage))
+            out.audit = Audit(True if len(begins) == H - 1 else begins.tolist(), losses=False)
         most = None if episodes is None else check_count("episodes", episodes)
         kept = store if store is not None and Path(store).exists() else None
         old = kept if resume is None else resume
         if old is not None:
-            out.broken_off = load(old, learner, world, out.about())
+            out.broken_off = load(old, learner, world, out.about(), out.audit)
         with LogFile(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
         if store is not None:
@@ -277,84 +300,13 @@ def learn(
     return out
 
 
-def _check_log(log: AnyPath | None, env: Any) -> None:
-    """Refuse a log of episodes that may leave no row in it, or of names that are one to it."""
-    if log is not None and isinstance(env, MDP):
-        problem = env.problem
-        for kind, names in (("state", problem.state_names), ("action", problem.action_names)):
-            known: dict[str, str] = {}
-            for name in names or ():
-                if (other := known.setdefault(text_of(name), name)) != name:
-                    raise InputError(
-                        f"a log cannot tell the {kind}s {other!r} and {name!r} apart: rename one, "
-                        "or leave log out"
-                    )
-        for s in env.problem.terminal:
-            if env.initial[s] > 0:
-                raise InputError(
-                    f"an episode that begins in terminal state {s} leaves no row in a log: leave "
-                    "log out"
-                )
-
-
-def _open(
-    env: Any,
-    horizon: int | None,
-    settings: Mapping[str, Any] | None,
-    units: RewardRange,
-    seed: SupportsIndex | None,
-    encode: Callable[[Any], Hashable] | None,
-    masks: bool,
-) -> SteppedWorld:
-    """The world to learn from."""
-    if not isinstance(env, MDP):
-        return Environment(
-            env, horizon, settings=settings, units=units, encode=encode, masks=masks, seed=seed
-        )
-    if horizon not in (None, env.horizon):
-        raise InputError(f"the MDP has a horizon of {env.horizon}: leave horizon out")
-    if encode is not None or masks or settings or units != DEFAULT:
-        raise InputError(
-            "an MDP has states, actions and rewards in [0, 1]: leave encode, masks, settings and "
-            "rewards out (--masks, --rewards)"
-        )
-    return SimulatedWorld(env, None if seed is None else check_seed(seed))
-
-
-def _check_stages(stages: Sequence[int] | bool, env: Any, horizon: int) -> tuple[int, ...]:
-    """The first steps of stages; those at which an MDP changes have to be among them."""
-    given = check_stages(stages, horizon)
-    if isinstance(env, MDP):
-        changes = set(range(1, horizon)) if env.table.stages > 1 else set()
-        for lines in (env.rewards.pair, env.rewards.successor):
-            if lines is not None:
-                changes |= {t for t in range(1, len(lines)) if (lines[t] != lines[t - 1]).any()}
-        if missing := sorted(changes - set(given)):
-            raise InputError(
-                f"rewards or transitions change at step {missing[0]}, counted from 0: pass "
-                f"stages={missing if len(missing) < horizon - 1 else True}"
-            )
-    return given
-
-
-def _scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
-    """Epsilon where rewards are in [0, 1]."""
-    check_accuracy(epsilon)
-    most = horizon * units.span
-    if epsilon > most:
-        raise InputError(
-            f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller one"
-        )
-    return float(epsilon) / units.span
-
-
 def _run(
     out: Learned, most: int | None, written: LogFile, progress: OnPlan | None
 ) -> InputError | None:
     """Run episodes until the learner is done or something ends it; the fault, if there is one."""
     world, learner = out.world, out.learner
     started = perf_counter()
-    while not learner.done and (most is None or out.episodes < most):
+    while not (learner.done or out.refuted) and (most is None or out.episodes < most):
         room = learner.room if most is None else min(learner.room, most - out.episodes)
         ran = world.run(learner.experience, learner.actions.tolist(), room)
         begun = perf_counter()
@@ -365,6 +317,8 @@ def _run(
         except InputError as error:  # a full disk costs no more than the log
             ran.fault = ran.fault or error
         planned = learner.observe(ran.steps)
+        if out.audit is not None:
+            out.audit.add(_passages(ran.steps))
         ending = ran.fault is not None or ran.interrupted
         if ending and not planned:
             learner.plan()
@@ -385,3 +339,18 @@ def _run(
         learner.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
     return None
+
+
+def _passages(steps: Steps) -> Passages:
+    """Steps as the audit takes them."""
+    none = np.zeros(len(steps), np.int64)
+    return Passages(
+        new=steps.t == 0,
+        t=steps.t,
+        state=steps.state,
+        action=steps.action,
+        following=steps.following,
+        reward=steps.reward,
+        lost=none.astype(bool),
+        detail=none,
+    )

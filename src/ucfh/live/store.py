@@ -15,6 +15,7 @@ import numpy as np
 from ucfh import __version__
 from ucfh._support.files import AnyPath, check_ending, read_arrays, replacing
 from ucfh.agents.open import OpenUCFH
+from ucfh.auditing.process import Audit
 from ucfh.errors import InputError
 from ucfh.live.worlds import SteppedWorld
 
@@ -28,6 +29,7 @@ def save(
     world: SteppedWorld,
     about: dict[str, Any],
     broken_off: int = 0,
+    audit: Audit | None = None,
     force: bool = False,
 ) -> None:
     """Write what a learner has learned in a world, and how many episodes were broken off."""
@@ -48,7 +50,8 @@ def save(
         "broken_off": broken_off,
     }
     with replacing(path, force) as temporary, temporary.open("wb") as file:
-        np.savez(file, **learner.state(), head=np.array(json.dumps(head)))
+        tests = {} if audit is None else audit.state()
+        np.savez(file, **learner.state(), **tests, head=np.array(json.dumps(head)))
 
 
 def load(
@@ -56,8 +59,9 @@ def load(
     learner: OpenUCFH,
     world: SteppedWorld,
     about: dict[str, Any],
+    audit: Audit | None = None,
 ) -> int:
-    """Let a learner and its world continue from a file; how many episodes were broken off."""
+    """Let a learner, its world and their audit continue; how many episodes were broken off."""
     check_ending(path, ENDINGS)
     arrays = read_arrays(path)
     try:
@@ -82,6 +86,8 @@ def load(
             )
     try:
         learner.restore(arrays)
+        if audit is not None:
+            audit.restore(arrays)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
     world.know(labels, learner.experience)

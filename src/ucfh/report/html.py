@@ -145,20 +145,28 @@ NUMERIC = {"e", "inf", "nan", "of", "to", "s", "ms"}
 def page(sections: Sequence[Section], about: Mapping[str, str], title: str = TITLE) -> str:
     """The page of some studies and how they were made; the same input gives the same page."""
     findings = [(study, _first_sentence(study.seen[0])) for study in sections if study.seen]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # without this, a browser asks the server for an icon that does not exist
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+    return document(
+        title,
+        STYLE,
         f"<header>\n<h1>{escape(title)}</h1>\n{LEAD}</header>\n"
         + _links("findings", "Findings", "ul", findings)
         + _links("contents", "Contents", "ol", [(study, study.title) for study in sections])
         + "<main>\n"
         + "".join(_section(number, study) for number, study in enumerate(sections, 1))
         + "</main>\n"
-        + _made(about)
-        + "</body>\n</html>\n"
+        + _made(about),
+    )
+
+
+def document(title: str, style: str, body: str) -> str:
+    """A page that needs no other file; ``body`` is HTML."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        # without this, a browser asks the server for an icon that does not exist
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"{body}</body>\n</html>\n"
     )
 
 
