@@ -22,6 +22,7 @@ collect_ignore_glob = ["docs/conf.py", "docs/_ext/*", "docs/_build/*"]
 def _own_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a document writes goes there."""
+    """What a document writes goes there; what it imports may be beside it."""
     if request.node.path.suffix == ".md":
         monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(request.node.path.parent)

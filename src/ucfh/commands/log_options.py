@@ -7,7 +7,7 @@ command line it has the argument LOG and all options of `_declared` in its place
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -104,7 +104,7 @@ def _declared(
     """What was declared, as `ucfh.read_log` takes it."""
     parts = read_stages(stages)
     given = {
-        "columns": dict(map(_column, columns)) if columns else None,
+        "columns": _once("--columns", map(_column, columns)) if columns else None,
         "states": _names("--states", states),
         "actions": _names("--actions", actions),
         "horizon": horizon,
@@ -113,7 +113,7 @@ def _declared(
         "rewards": None if rewards is None else read_range(rewards),
         "blank_reward": blank_reward,
         "max_return": max_return,
-        "bins": dict(map(_cut, bins)) if bins else None,
+        "bins": _once("--bins", map(_cut, bins)) if bins else None,
         "dropouts": dropouts,
         "ignore_case": ignore_case or None,
         "decimal": decimal,
@@ -142,10 +142,13 @@ class LogReading:
 
     def read(self, problem: Problem | None = None, force: bool = False) -> Log:
         """Read it, with a bar; ``force``: whether to overwrite what was remembered before."""
+        from ucfh._support.files import refuse_existing
         from ucfh.commands.progress import Bar
         from ucfh.logs.reading import read_log
-        from ucfh.logs.settings import combine, read_settings, write_settings
+        from ucfh.logs.settings import beside, combine, read_settings, write_settings
 
+        if self.remember:
+            refuse_existing(beside(self.path), force)
         with Bar() as bar:
             show = partial(bar.show, f"reading {self.path}")
             found = read_log(self.path, problem, **self.given, strict=self.strict, progress=show)
@@ -185,12 +188,25 @@ LAST = ("force", "json")
 """The options that come last in the help, and that every command has which reads a log."""
 
 
+def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """What each was given as, if none was given twice."""
+    out: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in out:
+            raise InputError(
+                f"{option} {name}=... is given twice: keep one (a state of two columns is "
+                "--columns state=a+b)"
+            )
+        out[name] = value
+    return out
+
+
 def _column(text: str) -> tuple[str, str | list[str]]:
     """A column and its name in the file, or names, from a text such as state=s."""
     column, equals, name = text.partition("=")
     if not equals or not name:
         raise InputError(f"--columns {text} needs the name in the file: --columns {column}=NAME")
-    parts = name.split("+")
+    parts = name.split("+") if column in ("state", "next_state") else [name]
     return column, parts if len(parts) > 1 else name
 
 

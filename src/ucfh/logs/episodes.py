@@ -102,6 +102,7 @@ class Episodes:
         self.unfinished: tuple[End, int] | None = None
         self.range = np.inf, -np.inf
         self.sample: list[tuple[Any, ...]] = []
+        self._sampled = False
         self._numbers, self._flags, self._seen = numbers, Flags(), EpisodeIds()
         # The last row waits for the next one, which shows whether its next_state is right. Of
         # it are kept: what is wrong so far, when it was due, its episode, whether it is the
@@ -299,7 +300,8 @@ class Episodes:
         starts = steps.s[:n][begins]
         self.tally.add(Found(t, s, a, following, steps.reward[kept], mark[kept], starts))
         for i in np.flatnonzero(good)[: MOST_SAMPLED - len(self.sample)].tolist():
-            if self.sample and steps.t[i] != len(self.sample):
+            if self._sampled or (self.sample and steps.t[i] != len(self.sample)):
+                self._sampled = True
                 break
             self.sample.append((*(x[i].item() for x in columns), steps.reward[i].item()))
 

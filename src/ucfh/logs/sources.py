@@ -50,16 +50,14 @@ def open_source(data: Any, encoding: str | None = None) -> Iterator[Source]:
         with open_bytes(data) as file, naming(data):
             yield _open_file(file, data, kind, encoding)
         return
+    if not is_source(data):
+        what = "the path of a file, a frame of pandas or Polars, a table of Arrow or a Minari "
+        raise wrong_type("path", data, f"{what}data set")
     if encoding is not None:
         raise InputError("the log is not text: leave the encoding out")
     with naming(data if isinstance(data, str) else f"the {type(data).__name__}"):
-        if isinstance(data, str) or hasattr(data, "iterate_episodes"):
-            yield MinariSource(data)
-        elif hasattr(data, "__arrow_c_stream__"):
-            yield ArrowSource(data)
-        else:
-            what = "the path of a file, a frame of pandas or Polars, a table of Arrow or a Minari "
-            raise wrong_type("path", data, f"{what}data set")
+        is_minari = isinstance(data, str) or hasattr(data, "iterate_episodes")
+        yield MinariSource(data) if is_minari else ArrowSource(data)
 
 
 def _kind_of(path: AnyPath) -> str:

@@ -58,10 +58,12 @@ class Clock:
         if early is None:
             self.kind = "order"
         elif first is None:
-            steps = set(self._codes.of(early).tolist())
-            self.first = 1 if 1 in steps and 0 not in steps else 0
-            if not steps - {MISSING} and (Dates().of(early) != MISSING).any():
+            steps, dates = self._codes.of(early), Dates().of(early)
+            dated = (dates != MISSING) & (steps == MISSING)
+            if dated.sum() > (steps != MISSING).sum():
                 self.kind, self._codes = "dates", Dates()
+            else:
+                self.first = 1 if 1 in steps and 0 not in steps else 0
 
     def steps(self, column: list[Any] | None, new: Bools, due: Ints) -> Ints:
         """(n,) the step of each of n rows, from 0; negative where it is none, or out of order.

@@ -77,8 +77,8 @@ def _draw_plan(axes: Any, rows: Any) -> None:
             grey = GREY if choice.level == UNSEEN else "black"
             text = f"{choice.level.mark} {word}"
             axes.text(
-                x + 0.08, y + 0.5, text, fontsize=8, va="center", color=grey, parse_math=False,
-                clip_on=True,
+                x + 0.012 * len(columns), y + 0.5, text, fontsize=8, va="center", color=grey,
+                parse_math=False, clip_on=True,
             )  # fmt: skip
     axes.set_xlim(0, max(1, len(columns)))
     axes.set_ylim(len(rows), 0)
