@@ -30,6 +30,6 @@ def write_exams(path: Path, students: int, seed: int) -> None:
     episode = np.repeat(np.arange(students), STEPS)
     with path.open("w") as file:
         file.write("episode,t,state,action,reward,next_state\n")
-        for row in zip(episode, t, level, fast, reward, after, strict=True):
-            e, step, s, quick, r, s2 = row
-            file.write(f"{e},{step},level {s},{'fast' if quick else 'slow'},{r:g},level {s2}\n")
+        for i, e in enumerate(episode.tolist()):
+            how = "fast" if fast[i] else "slow"
+            file.write(f"{e},{t[i]},level {level[i]},{how},{reward[i]:g},level {after[i]}\n")
