@@ -20,11 +20,12 @@ import numpy as np
 HORIZON = 5
 COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 READ = """
-import resource, sys
+import json, resource, sys
 from time import perf_counter, process_time
 from ucfh.logs.reading import read_log
+path, options = sys.argv[1], json.loads(sys.argv[2])
 started = perf_counter()
-log = read_log(sys.argv[1])
+log = read_log(path, **options)
 seconds = perf_counter() - started
 assert log.counted == log.rows, log
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
@@ -58,6 +59,26 @@ def as_csv(rows: Any) -> str:
     return "".join("%s,%s,%s,%s,%s,%s,%s\n" % row for row in rows)  # noqa: UP031
 
 
+def as_dated_csv(rows: Any) -> str:
+    """Without next states, and with dates in place of t."""
+    days = [f"2024-02-{t + 10}" for t in range(HORIZON)]
+    return "".join(f"{e};{days[t]};{s};{a};{r}\n" for e, t, s, a, r, *_ in rows)
+
+
+def as_parts_csv(rows: Any) -> str:
+    """States of two columns, of which one is a number of its own in each row."""
+    return "".join(
+        f"{e},{t},{s},{i % 9973 / 100},{a},{r},{then},{(i + 1) % 9973 / 100}\n"
+        for i, (e, t, s, a, r, then, _) in enumerate(rows)
+    )
+
+
+def as_wide_csv(rows: Any) -> str:
+    """A line for each episode."""
+    cells = (f"{s},{a},{r}" for _, _, s, a, r, *_ in rows)
+    return "".join(",".join(line) + "\n" for line in zip(*[cells] * HORIZON, strict=True))
+
+
 def as_quoted_csv(rows: Any) -> str:
     return "".join('"%s",%s,"%s, too","%s",%s,"%s, too",%s\n' % row for row in rows)  # noqa: UP031
 
@@ -66,11 +87,25 @@ def as_jsonl(rows: Any) -> str:
     return "".join(f"{json.dumps(dict(zip(COLUMNS, row, strict=True)))}\n" for row in rows)
 
 
+HEADS = {
+    as_dated_csv: "episode;t;state;action;reward\n",
+    as_parts_csv: "episode,t,topic,score,action,reward,topic2,score2\n",
+    as_wide_csv: ",".join(f"s{t},a{t},r{t}" for t in range(HORIZON)) + "\n",
+}
+OPTIONS: dict[Any, dict[str, Any]] = {
+    as_parts_csv: {
+        "columns": {"state": ["topic", "score"], "next_state": ["topic2", "score2"]},
+        "bins": {"score": [25, 50, 75]},
+        "accept_losses": True,
+    },
+    as_wide_csv: {"columns": {"state": "s{t}", "action": "a{t}", "reward": "r{t}"}},
+}
+
+
 def write_text(path: Path, names: bool, form: Callable[[Any], str], episodes: int) -> None:
     zipped = path.suffix == ".gz"
     with gzip.open(path, "wt", 1) if zipped else open(path, "w") as file:
-        if form is not as_jsonl:
-            file.write(",".join(COLUMNS) + "\n")
+        file.write(HEADS.get(form, "" if form is as_jsonl else ",".join(COLUMNS) + "\n"))
         for first in range(0, episodes, 10_000):
             columns = columns_of(names, first, min(10_000, episodes - first))
             file.write(form(zip(*columns, strict=False)))
@@ -92,13 +127,16 @@ def write_parquet(path: Path, names: bool, episodes: int) -> None:
 
 
 def main(episodes: int = 1_000_000) -> None:
-    cases = {
+    cases: dict[str, tuple[str, bool, Any]] = {
         "numbers": ("log.csv", False, as_csv),
         "names": ("log.csv", True, as_csv),
         "names in quotes, with commas": ("log.csv", True, as_quoted_csv),
         "names, zipped": ("log.csv.gz", True, as_csv),
         "names, JSON lines": ("log.jsonl", True, as_jsonl),
         "names, Parquet": ("log.parquet", True, None),
+        "dates, no next states, semicolons": ("log.csv", True, as_dated_csv),
+        "states of two columns, one in bins": ("log.csv", True, as_parts_csv),
+        "a line an episode": ("log.csv", True, as_wide_csv),
     }
     for title, (name, names, form) in cases.items():
         with tempfile.TemporaryDirectory() as directory:
@@ -107,7 +145,8 @@ def main(episodes: int = 1_000_000) -> None:
                 write_parquet(path, names, episodes)
             else:
                 write_text(path, names, form, episodes)
-            command = [sys.executable, "-c", READ, str(path)]
+            options = json.dumps(OPTIONS.get(form, {}))
+            command = [sys.executable, "-c", READ, str(path), options]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             print(
                 f"{title}, {path.stat().st_size / 2**20:.0f} MiB: {done.stdout}", end="", flush=True

@@ -18,18 +18,18 @@ def write_exams(path: Path, students: int, seed: int) -> None:
     """
     rng = np.random.default_rng(seed)
     level = np.zeros(students, np.int64)
-    columns = []
+    steps = []
     for t in range(STEPS):
         fast = rng.random(students) < 0.1
         up = rng.random(students) < np.where(fast, 0.6, 0.95)
         after = np.where(up, np.where(fast, TOP, np.minimum(level + 1, TOP)), level)
         reward = np.where((t == STEPS - 1) & (after == TOP), PASSED, 0.0)
-        columns.append((np.full(students, t), level, fast, reward, after))
+        steps.append([x.tolist() for x in (level, fast, reward, after)])
         level = after
-    t, level, fast, reward, after = (np.stack(x, 1).ravel() for x in zip(*columns, strict=True))
-    episode = np.repeat(np.arange(students), STEPS)
     with path.open("w") as file:
         file.write("episode,t,state,action,reward,next_state\n")
-        for i, e in enumerate(episode.tolist()):
-            how = "fast" if fast[i] else "slow"
-            file.write(f"{e},{t[i]},level {level[i]},{how},{reward[i]:g},level {after[i]}\n")
+        for student in range(students):
+            for t, columns in enumerate(steps):
+                s, quick, paid, s1 = (x[student] for x in columns)
+                how = "fast" if quick else "slow"
+                file.write(f"{student},{t},level {s},{how},{paid:g},level {s1}\n")

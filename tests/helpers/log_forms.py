@@ -137,11 +137,9 @@ def write_as(
         rows = [{k: str(x).replace(".", ",") if isinstance(x, float) else x for k, x in row.items()}
                 for row in rows]  # fmt: skip
     text = io.StringIO()
-    quoting = csv.QUOTE_ALL if container == "quoted" else csv.QUOTE_MINIMAL
     end = "\r\n" if container == "crlf" else "\n"
-    writer = csv.writer(
-        text, delimiter=MARKS.get(container, ","), lineterminator=end, quoting=quoting
-    )
+    style = "unix" if container == "quoted" else "excel"  # which quotes all, or what it must
+    writer = csv.writer(text, style, delimiter=MARKS.get(container, ","), lineterminator=end)
     writer.writerow(columns)
     writer.writerows([row[name] for name in columns] for row in rows)
     encoding = container if container in ("utf-16", "latin-1") else "utf-8"

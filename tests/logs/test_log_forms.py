@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.log_forms import CONTAINERS, as_lines, as_rows, columns_of, episodes, write_as
@@ -18,6 +18,7 @@ from ucfh import Log, read_log
 from ucfh.auditing.process import Audit
 from ucfh.logs import batches, bins, csv_rows, tally
 
+SOME = settings(FUZZ, max_examples=60)
 SPLIT = 3
 """How many numbers of an outer bin are met before it is split, here."""
 
@@ -77,7 +78,7 @@ NAMES = st.sampled_from([("level",), ("level", "mood"), ("mood", "level")])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("container", CONTAINERS)
-@FUZZ
+@SOME
 @given(data=st.data())
 def test_a_row_for_each_step(container: str, data: st.DataObject, tmp_path: Path) -> None:
     longest = data.draw(st.integers(1, 3))
@@ -106,7 +107,7 @@ def test_a_row_for_each_step(container: str, data: st.DataObject, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("container", CONTAINERS)
-@FUZZ
+@SOME
 @given(data=st.data())
 def test_a_row_for_each_episode(container: str, data: st.DataObject, tmp_path: Path) -> None:
     H, first = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0, 1, 7]))
@@ -134,7 +135,8 @@ def test_a_row_for_each_episode(container: str, data: st.DataObject, tmp_path: P
     assert {fault.kind for fault in found.faults} <= {"short"}
 
 
-@FUZZ
+@pytest.mark.slow
+@SOME
 @given(data=st.data())
 def test_bins_chosen_by_the_first_episodes(data: st.DataObject, tmp_path: Path) -> None:
     """The first two choose the edges, and do not count; the same edges, declared, count alike."""

@@ -36,7 +36,7 @@ ROWS, LABELS, CONTEXTS = range(3)
 MOST_LABELS = 8
 """Of a row, that are bet on."""
 STRENGTHS = (2.0, 32.0)
-"""Of the pull towards what holds in every context."""
+"""Of the pull towards what holds in every context: two."""
 OFTEN, EVERY = 2**14, 8
 """Of a row that was visited this often, only every eighth draw is looked at."""
 BLOCKS, FIRST_BLOCK, PULL = 9, 3, 4.0
@@ -140,20 +140,24 @@ def rehash(old: Register, new: Register) -> None:
 @njit(**uncounted, **inner)
 def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
     """Bet on a draw by its context, and count it there."""
-    n, n_z = k.n[row], k.n_z[here]
+    n, n_z = 1.0 / max(k.n[row], 1), k.n_z[here]
+    weak, strong = 1.0 / (n_z + STRENGTHS[0]), 1.0 / (n_z + STRENGTHS[1])
     for slot in range(MOST_LABELS):
         j = k.labels[row, slot]
         if j < 0:
             break
         if test < PERIOD and k.c[j] > 0:
-            q = (k.c[j] - 0.5) / n
-            for i in range(len(STRENGTHS)):
-                p = (k.c_z[here, slot] + STRENGTHS[i] * q) / (n_z + STRENGTHS[i])
-                product = k.product[j, test, i] * (p if j == label else 1.0 - p)
-                if product < TINY:
-                    k.ln[j, test, i] += log(product)
-                    product = 1.0
-                k.product[j, test, i] = product
+            q, c_z = (k.c[j] - 0.5) * n, k.c_z[here, slot]
+            p, r = (c_z + STRENGTHS[0] * q) * weak, (c_z + STRENGTHS[1] * q) * strong
+            if j != label:
+                p, r = 1.0 - p, 1.0 - r
+            p *= k.product[j, test, 0]
+            r *= k.product[j, test, 1]
+            if min(p, r) < TINY:
+                k.ln[j, test, 0] += log(p)
+                k.ln[j, test, 1] += log(r)
+                p = r = 1.0
+            k.product[j, test, 0], k.product[j, test, 1] = p, r
         k.c_z[here, slot] += j == label
     k.n_z[here] += 1
 
@@ -162,22 +166,23 @@ def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
 def _in_blocks(k: Bets, row: int, label: int) -> None:
     """Bet on a draw by the blocks of visits that it is in, and count it there."""
     n = k.n[row]
-    for slot in range(MOST_LABELS):
-        j = k.labels[row, slot]
-        if j < 0:
-            break
-        q = (k.c[j] - 0.5) / max(n, 1)
-        for i in range(BLOCKS):
-            before = n & ((1 << i + FIRST_BLOCK) - 1)
+    share = 1.0 / max(n, 1)
+    for i in range(BLOCKS):
+        before = n & ((1 << i + FIRST_BLOCK) - 1)
+        weight = 1.0 / (before + PULL)
+        for slot in range(MOST_LABELS):
+            j = k.labels[row, slot]
+            if j < 0:
+                break
             if before == 0:
                 k.recent[j, i] = 0
             if k.c[j] > 0:
-                p = (k.recent[j, i] + PULL * q) / (before + PULL)
-                product = k.blocks[j, i] * (p if j == label else 1.0 - p)
-                if product < TINY:
-                    k.ln_blocks[j, i] += log(product)
-                    product = 1.0
-                k.blocks[j, i] = product
+                p = (k.recent[j, i] + PULL * (k.c[j] - 0.5) * share) * weight
+                p = k.blocks[j, i] * (p if j == label else 1.0 - p)
+                if p < TINY:
+                    k.ln_blocks[j, i] += log(p)
+                    p = 1.0
+                k.blocks[j, i] = p
             k.recent[j, i] += j == label
 
 
