@@ -87,7 +87,7 @@ def as_jsonl(rows: Any) -> str:
     return "".join(f"{json.dumps(dict(zip(COLUMNS, row, strict=True)))}\n" for row in rows)
 
 
-HEADS = {
+HEADS: dict[Any, str] = {
     as_dated_csv: "episode;t;state;action;reward\n",
     as_parts_csv: "episode,t,topic,score,action,reward,topic2,score2\n",
     as_wide_csv: ",".join(f"s{t},a{t},r{t}" for t in range(HORIZON)) + "\n",

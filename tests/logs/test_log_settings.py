@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.command_line import fails, run
@@ -49,8 +50,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_settings(path) == EVERYTHING
     assert tomllib.loads(beside(path).read_text()) == EVERYTHING
     assert "exists: pass --force" in refusal(write_settings, path, {"horizon": 2})
-    write_settings(path, {"horizon": 2}, force=True)
-    assert read_settings(path) == {"horizon": 2}
+    odd = {"horizon": np.int64(2), "rewards": (0, np.float64(1)), "columns": {"t": "\U0001f600"}}
+    write_settings(path, odd, force=True)
+    assert read_settings(path) == {**odd, "rewards": [0, 1]}
 
 
 def test_a_log_is_read_as_the_file_beside_it_says(tmp_path: Path) -> None:
@@ -135,6 +137,8 @@ def test_what_is_refused_is_not_remembered(
     path = write(tmp_path, None)
     fails(capsys, "certify", str(path), "--rewards", "0,1", "--remember")
     assert not beside(path).exists()
+    said = fails(capsys, "certify", "minari:toy/none-v0", "--remember")
+    assert "--remember writes a file beside another one" in said
 
 
 def test_options_of_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

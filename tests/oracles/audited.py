@@ -22,6 +22,8 @@ KINDS = ("follows", "pays", "starts", "loses")
 TESTS = ("action", "state", "reward", "step", "detail", "pair", "drift")
 """Both in the order of the arrays of `ucfh.auditing.process.Audit`."""
 ROUNDED = 1e-9
+UNKNOWN = "nobody knows"
+"""The label of a draw of which it is not known what came."""
 
 
 class Draw(NamedTuple):
@@ -29,6 +31,10 @@ class Draw(NamedTuple):
 
     label: Hashable
     z: dict[str, Hashable]
+
+
+GIVEN_UP = [Draw(UNKNOWN, {})]
+"""In the place of the draws of a row of which nothing is said any more."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,13 @@ class Rules:
     p: dict[Hashable, float] | None = None
 
     def looked_at(self, draws: Sequence[Draw]) -> list[Draw]:
-        """Of a row that is visited often, some."""
-        return [x for v, x in enumerate(draws, 1) if v <= self.often or v % self.every == 0]
+        """Of a row that is visited often, some; all of which it is not known what came."""
+        kept, v = [], 0
+        for x in draws:
+            v += x.label != UNKNOWN
+            if x.label == UNKNOWN or v <= self.often or v % self.every == 0:
+                kept.append(x)
+        return kept
 
     def ln_by_context(self, draws: Sequence[Draw], label: Hashable, test: str, a: float) -> float:
         """ln of the predictions from the label's first draw on, for one strength of the pull."""
@@ -63,7 +74,9 @@ class Rules:
             z = contexts[test]
             if c > 0:
                 p = (c_z[z] + a * (c - 0.5) / n) / (n_z[z] + a)
-                total += log(p if x == label else 1 - p)
+                total += log(_predicted(p, x, label))
+            if x == UNKNOWN:
+                continue
             n, n_z[z] = n + 1, n_z[z] + 1
             c, c_z[z] = c + (x == label), c_z[z] + (x == label)
         return total
@@ -71,24 +84,29 @@ class Rules:
     def ln_by_blocks(self, draws: Sequence[Draw], label: Hashable, length: int) -> float:
         """The same, for blocks of one length."""
         total = 0.0
-        c = in_block = 0
-        for n, (x, _) in enumerate(draws):
+        n = c = in_block = 0
+        for x, _ in draws:
             if n % length == 0:
                 in_block = 0
             if c > 0:
                 p = (in_block + self.pull * (c - 0.5) / n) / (n % length + self.pull)
-                total += log(p if x == label else 1 - p)
+                total += log(_predicted(p, x, label))
+            n += x != UNKNOWN
             c, in_block = c + (x == label), in_block + (x == label)
         return total
 
     def ln_most(self, draws: Sequence[Draw], label: Hashable) -> float:
         """ln of the largest likelihood of one probability, for the draws after the first."""
-        came = [x.label == label for x in draws]
-        later = came[came.index(True) + 1 :]
-        n, c = len(later), sum(later)
+        came = [x.label for x in draws]
+        later = came[came.index(label) + 1 :]
+        n, c, unknown = len(later), later.count(label), later.count(UNKNOWN)
         if self.p is not None:
             return c * log(self.p[label]) + (n - c) * log(1 - self.p[label])
-        return sum(k * log(k / n) for k in (c, n - c) if k > 0)
+        # whichever of the unknown ones were the label
+        likelihoods = [
+            sum(k * log(k / n) for k in (x, n - x) if k > 0) for x in range(c, c + unknown + 1)
+        ]
+        return max(likelihoods)
 
     def e_of_label(self, draws: Sequence[Draw], label: Hashable, test: str) -> float:
         most = self.ln_most(draws, label)
@@ -100,8 +118,11 @@ class Rules:
 
     def e_of_row(self, draws: Sequence[Draw], test: str) -> float:
         """The mean over labels in the order in which they came, the d-th by 1/(d(d+1))."""
+        if draws == GIVEN_UP:
+            return 0.0
         looked = self.looked_at(draws)
-        labels = list(dict.fromkeys(x.label for x in looked))[: self.most_labels]
+        every = dict.fromkeys(x.label for x in looked if x.label != UNKNOWN)
+        labels = list(every)[: self.most_labels]
         weights = [1 / (d * (d + 1)) for d in range(1, len(labels) + 1)]
         bets = [w * self.e_of_label(looked, x, test) for w, x in zip(weights, labels, strict=True)]
         return 1 - sum(weights) + sum(bets)
@@ -115,13 +136,20 @@ class Rules:
         return total
 
 
+def _predicted(p: float, came: Hashable, label: Hashable) -> float:
+    """The probability that was predicted of what came, if that of the label is p."""
+    if came == UNKNOWN:
+        return min(p, 1 - p)
+    return p if came == label else 1 - p
+
+
 def rows_of(drawn: Sequence[tuple[Any, Draw]]) -> dict[Any, list[Draw]]:
     """Draws by row, of those that were drawn from twice, in the order in which they were."""
     seen: dict[Any, list[Draw]] = {}
     twice: dict[Any, list[Draw]] = {}
     for row, draw in drawn:
         seen.setdefault(row, []).append(draw)
-        if len(seen[row]) == 2:
+        if draw.label != UNKNOWN and sum(x.label != UNKNOWN for x in seen[row]) == 2:
             twice[row] = seen[row]
     return twice
 
@@ -167,6 +195,7 @@ class SlowAudit:
             "loses": ["step", "pair", "drift"] if losses else [],
         }
         self.drawn: dict[str, list[tuple[Any, Draw]]] = {kind: [] for kind in KINDS}
+        self.given_up: set[tuple[int, int, int]] = set()
         self.codes = SlowCodes()
         self.before: tuple[Any, Any, Any] = (None, None, None)
 
@@ -177,7 +206,7 @@ class SlowAudit:
             self._step(*step)
 
     def _step(
-        self, new: bool, t: int, s: int, a: int, after: int, r: float, lost: bool, detail: int
+        self, new: bool, t: int, s: int, a: int, after: int, r: float, lost: int, detail: int
     ) -> None:
         reward = self.codes.of(r) if self.tests["pays"] else None
         if new:
@@ -186,18 +215,26 @@ class SlowAudit:
         z: dict[str, Hashable] = dict(zip(TESTS, self.before, strict=False))
         z |= {"step": t, "detail": detail, "pair": (s, a)}
         self.before = a, s, reward
-        self.drawn["loses"].append(((), Draw(lost, z)))
-        if not lost:
-            stage = t if self.stages is True else sum(t >= first for first in self.stages or ())
-            self.drawn["follows"].append(((stage, s, a), Draw(after, z)))
-            if reward is not None:
-                self.drawn["pays"].append(((stage, s, a, after), Draw(reward, z)))
+        if lost >= 0:
+            self.drawn["loses"].append(((), Draw(lost > 0, z)))
+        stage = t if self.stages is True else sum(t >= first for first in self.stages or ())
+        if after < 0 or lost > 0:
+            if lost <= 0 or not self.tests["loses"]:
+                self.drawn["follows"].append(((stage, s, a), Draw(UNKNOWN, z)))
+                self.given_up.add((stage, s, a))
+            return
+        self.drawn["follows"].append(((stage, s, a), Draw(after, z)))
+        if reward is not None:
+            self.drawn["pays"].append(((stage, s, a, after), Draw(reward, z)))
 
     def ln_e(self, kind: str, test: str) -> float:
         """The evidence of one test now; 0 if it is not made."""
         if test not in self.tests[kind]:
             return 0.0
-        return self.rules.ln_e(rows_of(self.drawn[kind]), test)
+        rows = rows_of(self.drawn[kind])
+        if kind == "pays":
+            rows = {x: GIVEN_UP if x[:3] in self.given_up else rows[x] for x in rows}
+        return self.rules.ln_e(rows, test)
 
 
 def part(log: Passages, begin: int, end: int) -> Passages:

@@ -9,7 +9,8 @@ the label, and n_z and c_z of the same context z, the label is predicted to come
 
 for strengths a of the pull towards what holds in every context. The product of the predictions of
 what came, the label or not, is kept for each label, context and strength. Blocks of 8, 16, ...,
-2048 visits of a row are contexts, too: these bets are against drift.
+2048 visits of a row are contexts, too: these bets are against drift. If nobody knows what came, it
+is taken to be what was predicted less.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ BLOCKS, FIRST_BLOCK, PULL = 9, 3, 4.0
 """Of blocks: their number, the power of two of the shortest, and the strength."""
 TINY = 1e-200
 """Smaller products are kept as logarithms."""
+UNKNOWN = -2
+"""In the place of a next state: there was one, but nobody knows which."""
 MOST_NEW = 64
 """More than can be new in one step, of anything."""
 
@@ -65,22 +68,27 @@ class Bets(NamedTuple):
     """Counts and products of R rows, L labels and K contexts of rows.
 
     kind, visits, n, place (R,): kind of the row, visits, draws that were looked at, and its place
-    among those of its kind that were drawn twice. labels (R, 8): the labels that are bet on, -1 for
-    none. symbol, c, after (L,): what a label stands for, how often it came, and the draws of its
-    row before it first did. product, ln (L, 6, 2): of the predictions by context and strength; the
-    whole is ln + ln(product). blocks, ln_blocks (L, 9): the same by length of blocks; recent
-    (L, 9): how often it came in the present one. n_z, when (K,): draws in a context, and the
-    episode of the first one. c_z (K, 8): of each label there.
+    among those of its kind that were drawn twice; missed (R,): draws of which nobody knows what
+    came. labels (R, 8): the labels that are bet on, -1 for none. owner, symbol, c, after (L,): the
+    row of a label, what it stands for, how often it came, and the draws of its row before it first
+    did; unknown (L,): draws since then of which nobody knows what came. product, ln (L, 6, 2): of
+    the predictions by context and strength; the whole is ln + ln(product). blocks, ln_blocks
+    (L, 9): the same by length of blocks; recent (L, 9): how often it came in the present one. n_z,
+    when (K,): draws in a context, and the episode of the first one. c_z (K, 8): of each label
+    there.
     """
 
     kind: Ints
     visits: Ints
     n: Ints
     place: Ints
+    missed: Ints
     labels: NDArray[np.int32]
+    owner: Ints
     symbol: Ints
     c: Ints
     after: Ints
+    unknown: Ints
     product: Floats
     ln: Floats
     blocks: Floats
@@ -94,7 +102,7 @@ class Bets(NamedTuple):
 class Draws(NamedTuple):
     """What n steps drew: row, following, paid, lost, start (n,), episode (n,) and z (n, 6).
 
-    A negative symbol in following, paid or start means that nothing is bet on it.
+    A negative symbol means that nothing is bet on it; but see `UNKNOWN`.
     """
 
     row: Ints
@@ -149,7 +157,9 @@ def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
         if test < PERIOD and k.c[j] > 0:
             q, c_z = (k.c[j] - 0.5) * n, k.c_z[here, slot]
             p, r = (c_z + STRENGTHS[0] * q) * weak, (c_z + STRENGTHS[1] * q) * strong
-            if j != label:
+            if label == UNKNOWN:
+                p, r = min(p, 1.0 - p), min(r, 1.0 - r)
+            elif j != label:
                 p, r = 1.0 - p, 1.0 - r
             p *= k.product[j, test, 0]
             r *= k.product[j, test, 1]
@@ -159,7 +169,7 @@ def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
                 p = r = 1.0
             k.product[j, test, 0], k.product[j, test, 1] = p, r
         k.c_z[here, slot] += j == label
-    k.n_z[here] += 1
+    k.n_z[here] += label != UNKNOWN
 
 
 @njit(**uncounted, **inner)
@@ -178,12 +188,33 @@ def _in_blocks(k: Bets, row: int, label: int) -> None:
                 k.recent[j, i] = 0
             if k.c[j] > 0:
                 p = (k.recent[j, i] + PULL * (k.c[j] - 0.5) * share) * weight
-                p = k.blocks[j, i] * (p if j == label else 1.0 - p)
+                if label == UNKNOWN:
+                    p = min(p, 1.0 - p)
+                elif j != label:
+                    p = 1.0 - p
+                p *= k.blocks[j, i]
                 if p < TINY:
                     k.ln_blocks[j, i] += log(p)
                     p = 1.0
                 k.blocks[j, i] = p
             k.recent[j, i] += j == label
+
+
+@njit(**uncounted, **inner)
+def _bet(x: Register, k: Bets, row: int, label: int, z: Ints, on: Ints, episode: int) -> None:
+    """Bet on a draw of a row, by all contexts, and count it there."""
+    doubling, n = 0, k.n[row]
+    while n + 1 >> doubling + 1:
+        doubling += 1
+    period = doubling << 2 | (((n + 1) << 2 >> doubling) & 3)
+    for test in range(PERIOD + 1):
+        if test == PERIOD or on[test]:
+            which = period if test == PERIOD else z[test]
+            here = _number(x, CONTEXTS, (row * 8 + test) * 4 + CONTEXTS, which)
+            if k.n_z[here] == 0:
+                k.when[here] = episode
+            _in_context(k, row, label, test, here)
+    _in_blocks(k, row, label)
 
 
 @njit(**uncounted, **inner)
@@ -199,31 +230,31 @@ def _draw(
         return label
     if n == 0:
         k.kind[row] = kind
-        k.labels[row, :] = -1
     elif n == 1:
         x.placed[kind] += 1
         k.place[row] = x.placed[kind]
     if k.c[label] == 0:
-        k.symbol[label], k.after[label] = symbol, n
+        k.owner[label], k.symbol[label], k.after[label] = row, symbol, n
         for slot in range(MOST_LABELS):
             if k.labels[row, slot] < 0:
                 k.labels[row, slot] = label
                 break
-    doubling = 0
-    while n + 1 >> doubling + 1:
-        doubling += 1
-    period = doubling << 2 | (((n + 1) << 2 >> doubling) & 3)
-    for test in range(PERIOD + 1):
-        if test == PERIOD or on[test]:
-            which = period if test == PERIOD else z[test]
-            here = _number(x, CONTEXTS, (row * 8 + test) * 4 + CONTEXTS, which)
-            if k.n_z[here] == 0:
-                k.when[here] = episode
-            _in_context(k, row, label, test, here)
-    _in_blocks(k, row, label)
+    _bet(x, k, row, label, z, on, episode)
     k.n[row] += 1
     k.c[label] += 1
     return label
+
+
+@njit(**uncounted, **inner)
+def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> None:
+    """Bet on a next state that nobody knows."""
+    row = _number(x, ROWS, FOLLOWS * 4 + ROWS, code)
+    _bet(x, k, row, UNKNOWN, z, on, episode)
+    k.missed[row] += 1
+    for slot in range(MOST_LABELS):
+        j = k.labels[row, slot]
+        if j >= 0:
+            k.unknown[j] += 1
 
 
 @njit(**uncounted)
@@ -242,6 +273,8 @@ def bet(x: Register, k: Bets, draws: Draws, begin: int, on: Ints) -> int:
             _draw(x, k, STARTS, 0, draws.start[i], z, on[STARTS], episode)
         if draws.lost[i] >= 0:
             _draw(x, k, LOSES, 0, draws.lost[i], z, on[LOSES], episode)
+        if draws.following[i] == UNKNOWN:
+            _miss(x, k, draws.row[i], z, on[FOLLOWS], episode)
         if draws.following[i] >= 0:
             label = _draw(x, k, FOLLOWS, draws.row[i], draws.following[i], z, on[FOLLOWS], episode)
             if draws.paid[i] >= 0:

@@ -11,14 +11,12 @@ import numpy as np
 
 from ucfh._kernels.audits import (
     ACTION,
-    CONTEXTS,
     DETAIL,
     FOLLOWS,
     LABELS,
     LOSES,
     PAIR,
     PAYS,
-    PERIOD,
     REWARD,
     ROWS,
     STARTS,
@@ -211,22 +209,17 @@ class _Words:
 
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
-        self.by_row, self.by_label = audit.by_row(), audit.by_label()
 
     def finding(self, kind: int, test: int) -> Finding:
-        audit, bets = self.audit, self.audit.bets
-        rows = np.flatnonzero(bets.kind[: audit.register.used[ROWS]] == kind)
-        row = int(rows[self.by_row[rows, test].argmax()])
-        labels = bets.labels[row][bets.labels[row] >= 0]
-        slot = int(self.by_label[labels, test].argmax())
-        z, c, n, when = self._contexts(row, PERIOD if test == DRIFT else test, slot)
+        audit = self.audit
+        row, number, z, c, n, when = audit.strongest[kind, test]
         ordered = test in (STEP, DRIFT)
         inside = _split(c, n, ordered)
         contrast = _contrast(c, n, inside)
         name = _name(kind, test)
         since = int(when[inside].min())
         where = self._row(row, kind)
-        label = self._label(kind, int(bets.symbol[labels[slot]]))
+        label = self._label(kind, int(audit.bets.symbol[number]))
         here, there = self._context(test, z[inside], z[~inside], since)
         return Finding(
             name=name,
@@ -238,15 +231,6 @@ class _Words:
             e_value=_exp(audit.evidence[kind, test]),
             episodes=int(audit.found_after[kind, test]),
         )
-
-    def _contexts(self, row: int, test: int, slot: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """(k,) the contexts of a row in order, how often a label came there, of how many, when."""
-        x, bets = self.audit.register, self.audit.bets
-        at = (x.number >= 0) & (x.a == (row * 8 + test) * 4 + CONTEXTS)
-        z, here = x.b[at], x.number[at]
-        order = np.argsort(z)
-        z, here = z[order], here[order]
-        return z, bets.c_z[here, slot].astype(np.int64), bets.n_z[here], bets.when[here]
 
     def _parts(self, row: int) -> tuple[int, int, int]:
         """Stage, state and action of a row of next states."""

@@ -14,9 +14,10 @@ class Passages:
     Attributes:
         new: whether it is the first step of its episode.
         t: the step within it, from 0.
-        state, action, following: their codes, from 0; following is -1 if it is lost.
+        state, action, following: their codes, from 0; following is -1 if it is not known.
         reward: what was paid.
-        lost: whether what followed is lost.
+        lost: 1 if what followed is lost, and that is assumed to have nothing to do with what it
+            was; 0 if it is not; -1 if it could not be lost.
         detail: which part of its bins the state lies in, as a code; 0 where there are none.
 
     """
@@ -27,5 +28,5 @@ class Passages:
     action: Ints
     following: Ints
     reward: Floats
-    lost: Bools
+    lost: Ints | Bools
     detail: Ints

@@ -23,6 +23,11 @@ rows of 1 - w + w E with w = 1/(k + 1), where k is the place of a row in the ord
 each step changes one factor. By Ville's inequality, E >= 1/alpha happens with probability alpha at
 most, ever, however often one looks: that is a finding. Each of T tests has alpha/T.
 
+If nobody knows whether the label came, u times, and nothing is assumed of that, then E is at least
+what it is with the smaller of both predictions each time, over the largest likelihood of c up to
+c + u of n + u draws, which one of the two ends has. Of rewards, which are lost with their next
+states, nothing is said any more then: a martingale that falls to 0 is a supermartingale.
+
 A test may leave out draws if that is settled before they are made: of rows that are visited very
 often, most are (`OFTEN`); and all of them once too much differs (`MOST_KEPT`).
 
@@ -36,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +60,7 @@ from ucfh._kernels.audits import (
     STARTS,
     STATE,
     STEP,
+    UNKNOWN,
     Bets,
     Draws,
     Register,
@@ -72,8 +78,25 @@ PARTS = 8
 """The number of intervals for all others."""
 MOST_KEPT = 2**21
 """Of what is counted: a log in which more differs has few repetitions, and bets end there."""
+WORTH = log(20)
+"""From this ln E on it is kept where most was found."""
 GROWTH = 1.1
 """By how much there have to be more steps, until one looks again."""
+
+
+class Strongest(NamedTuple):
+    """Where a test found most: a row and one of its labels, in its contexts, in order.
+
+    z, c, n, when (m,): the contexts, how often the label came in each, of how many draws, and the
+    episode of the first one.
+    """
+
+    row: int
+    label: int
+    z: Ints
+    c: Ints
+    n: Ints
+    when: Ints
 
 
 class RewardCodes:
@@ -126,13 +149,15 @@ class Audit:
         stages: the first step of each stage after the first, or True: every step is one.
         rewards: whether the steps hold rewards.
         details: whether states are bins, and steps say which part of these a state lies in.
-        losses: whether it is assumed that outcomes are lost at a constant rate.
+        losses: whether it is assumed that outcomes are lost at a constant rate; if not, nothing is
+            assumed of them.
 
     Attributes:
         steps, episodes: how many were seen.
         stopped: after how many steps bets ended, because too much differs; None if they did not.
         tests: (4, 7) which tests are made: kinds of rows by contexts, drift last.
         evidence: (4, 7) the largest ln E so far. found_after: (4, 7) episodes at that look.
+        strongest: by kind and test, where most was found at that look, if it is worth a word.
         state_names, action_names: by code, as far as they are known; first: the number of the
             first step. Whoever feeds the audit may set them.
 
@@ -161,6 +186,7 @@ class Audit:
         self.tests[LOSES, [STEP, PAIR, DRIFT]] = losses
         self.evidence: Floats = np.zeros((4, DRIFT + 1))
         self.found_after: Ints = np.zeros((4, DRIFT + 1), np.int64)
+        self.strongest: dict[tuple[int, int], Strongest] = {}
         self.rewards = RewardCodes()
         self.register, self.bets = _register(2**10), _bets(2**7, 2**8, 2**9)
         self._looked = 0
@@ -180,11 +206,14 @@ class Audit:
         z = np.empty((n, 6), np.int64)
         z[:, [ACTION, STATE, REWARD]] = before
         z[:, STEP], z[:, DETAIL], z[:, PAIR] = steps.t, steps.detail, self._code(steps, 0)
+        lost = steps.lost.astype(np.int64)
+        following = np.where(steps.following < 0, UNKNOWN, steps.following)
+        following[lost > 0] = -1 if self.tests[LOSES].any() else UNKNOWN
         draws = Draws(
             row=self._code(steps, self._stage(steps.t)),
-            following=np.where(steps.lost, -1, steps.following),
-            paid=np.where(steps.lost, -1, paid),
-            lost=np.where(self.tests[LOSES].any(), steps.lost, -1).astype(np.int64),
+            following=following,
+            paid=np.where(following < 0, -1, paid),
+            lost=lost if self.tests[LOSES].any() else np.full(n, -1),
             start=np.where(steps.new, steps.state, -1),
             episode=self.episodes + np.cumsum(steps.new),
             z=z,
@@ -212,38 +241,60 @@ class Audit:
     def by_label(self) -> Floats:
         """(labels, 7) ln E of the bets on each label, by test."""
         k, L = self.bets, self.register.used[LABELS]
-        row = np.full(L, -1)
-        at, slot = np.nonzero(k.labels[: self.register.used[ROWS]] >= 0)
-        row[k.labels[at, slot]] = at
-        came, after = k.c[:L] - 1, k.n[row] - k.after[:L] - 1
-        most = _x_ln_x(came) + _x_ln_x(after - came) - _x_ln_x(after)
+        came, unknown = k.c[:L] - 1, k.unknown[:L]
+        after = k.n[k.owner[:L]] - k.after[:L] - 1 + unknown
+        most = np.maximum(_fit(came, after), _fit(came + unknown, after))
         out = np.empty((L, DRIFT + 1))
         out[:, :DRIFT] = _ln_mean(k.ln[:L] + np.log(k.product[:L]))
         out[:, DRIFT] = _ln_mean(k.ln_blocks[:L] + np.log(k.blocks[:L]))
-        return np.where(row[:, None] >= 0, out - most[:, None], 0.0)
+        return np.asarray(out - most[:, None])
 
     def by_row(self) -> Floats:
         """(rows, 7) ln E of each row and test: the mean over its labels, the d-th by 1/(d(d+1))."""
-        labels, by_label = self.bets.labels[: self.register.used[ROWS]], self.by_label()
+        k, R = self.bets, self.register.used[ROWS]
+        labels, by_label = k.labels[:R], self.by_label()
         ln = np.where(labels[..., None] >= 0, by_label[labels], 0.0)
         d = np.arange(1, kernels.MOST_LABELS + 1)
         weights = np.append(1.0 / (d * (d + 1)), 1.0 / (kernels.MOST_LABELS + 1))
         ln = np.concatenate([ln, np.zeros_like(ln[:, :1])], 1)  # what is not bet stays
-        return np.asarray(np.logaddexp.reduce(ln + np.log(weights)[:, None], axis=1))
+        by_row = np.asarray(np.logaddexp.reduce(ln + np.log(weights)[:, None], axis=1))
+        by_row[self._rewards_of(np.flatnonzero(k.missed[:R]))] = -np.inf
+        return by_row
+
+    def _rewards_of(self, rows: Ints) -> Ints:
+        """The rows of rewards that belong to rows of next states."""
+        x = self.register
+        here = (x.number >= 0) & (x.a == PAYS * 4 + ROWS)
+        return np.asarray(x.number[here][np.isin(self.bets.owner[x.b[here]], rows)], np.int64)
 
     def look(self) -> None:
         """Compute the evidence from all rows, and keep it where it is larger than before."""
         self._looked = self.steps
         R = self.register.used[ROWS]
-        place, kind = self.bets.place[:R], self.bets.kind[:R]
+        place, kind, by_row = self.bets.place[:R], self.bets.kind[:R], self.by_row()
         w = 1.0 / (np.maximum(place, 1) + 1.0)[:, None]
-        factor = np.logaddexp(np.log1p(-w), np.log(w) + self.by_row())
+        factor = np.logaddexp(np.log1p(-w), np.log(w) + by_row)
         factor[place == 0] = 0.0
         for k in range(4):
-            now = np.where(self.tests[k], factor[kind == k].sum(0), 0.0)
-            larger = now > self.evidence[k]
-            self.evidence[k][larger] = now[larger]
-            self.found_after[k][larger] = self.episodes
+            rows = np.flatnonzero(kind == k)
+            now = np.where(self.tests[k], factor[rows].sum(0), 0.0)
+            for test in np.flatnonzero(now > self.evidence[k]).tolist():
+                self.evidence[k, test], self.found_after[k, test] = now[test], self.episodes
+                if now[test] > WORTH:
+                    row = int(rows[factor[rows, test].argmax()])
+                    self.strongest[k, test] = self._contexts(row, test)
+
+    def _contexts(self, row: int, test: int) -> Strongest:
+        """The label of a row on which most was won, by the contexts of a test."""
+        x, k = self.register, self.bets
+        labels = k.labels[row][k.labels[row] >= 0]
+        slot = int(self.by_label()[labels, test].argmax())
+        which = kernels.PERIOD if test == DRIFT else test
+        at = (x.number >= 0) & (x.a == (row * 8 + which) * 4 + kernels.CONTEXTS)
+        z, here = x.b[at], x.number[at]
+        here = here[np.argsort(z)]
+        c = k.c_z[here, slot].astype(np.int64)
+        return Strongest(row, int(labels[slot]), np.sort(z), c, k.n_z[here], k.when[here])
 
     def found(self, alpha: float) -> bool:
         """Whether a test has found something, at the looks so far."""
@@ -265,6 +316,9 @@ class Audit:
             "edges": self.rewards.edges,
             "so_far": np.array([self.steps, self.episodes, stopped, self._looked, *self._last]),
         }
+        for (kind, test), (row, label, *parts) in self.strongest.items():
+            first = np.array([[row], [label], [0], [0]])
+            out[f"strongest {kind} {test}"] = np.hstack([first, np.stack(parts)])
         return {f"audit_{name}": array.copy() for name, array in out.items()}
 
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -273,6 +327,12 @@ class Audit:
         self.register = Register(*(own[name] for name in Register._fields))
         self.bets = Bets(*(own[name] for name in Bets._fields))
         self.evidence, self.found_after = own["evidence"], own["found_after"]
+        self.strongest = {}
+        for name, found in own.items():
+            if name.startswith("strongest"):
+                kind, test = map(int, name.split()[1:])
+                where = int(found[0, 0]), int(found[1, 0])
+                self.strongest[kind, test] = Strongest(*where, *found[:, 1:])
         self.rewards.values, self.rewards.edges = own["values"].tolist(), own["edges"]
         self.steps, self.episodes, stopped, self._looked, *last = own["so_far"].tolist()
         self.stopped, self._last = None if stopped < 0 else stopped, (last[0], last[1], last[2])
@@ -312,9 +372,10 @@ def _bets(rows: int, labels: int, contexts: int) -> Bets:
 
     tests = (labels, DRIFT, len(kernels.STRENGTHS))
     return Bets(
-        kind=zeros(rows), visits=zeros(rows), n=zeros(rows), place=zeros(rows),
+        kind=zeros(rows), visits=zeros(rows), n=zeros(rows), place=zeros(rows), missed=zeros(rows),
         labels=small(rows, kernels.MOST_LABELS) - 1,
-        symbol=zeros(labels), c=zeros(labels), after=zeros(labels),
+        owner=zeros(labels), symbol=zeros(labels), c=zeros(labels), after=zeros(labels),
+        unknown=zeros(labels),
         product=np.ones(tests), ln=np.zeros(tests),
         blocks=np.ones((labels, BLOCKS)), ln_blocks=np.zeros((labels, BLOCKS)),
         recent=small(labels, BLOCKS),
@@ -324,6 +385,11 @@ def _bets(rows: int, labels: int, contexts: int) -> Bets:
 
 def _x_ln_x(x: Ints) -> Floats:
     return np.asarray(x * np.log(np.maximum(x, 1)), float)
+
+
+def _fit(c: Ints, n: Ints) -> Floats:
+    """(k,) the largest ln of the likelihood of c of n draws."""
+    return _x_ln_x(c) + _x_ln_x(n - c) - _x_ln_x(n)
 
 
 def _ln_mean(ln: Floats) -> Floats:

@@ -284,7 +284,7 @@ def _begin_with(
             log,
             learner.problem,
             encoding=encoding,
-            accept_losses=accept_losses,
+            accept_losses=accept_losses or None,  # as the file beside the log says
             progress=partial(bar.show, f"reading {log}"),
         )
     for fault in found.faults:

@@ -146,7 +146,10 @@ class LogReading:
         from ucfh.commands.progress import Bar
         from ucfh.logs.reading import read_log
         from ucfh.logs.settings import beside, combine, read_settings, write_settings
+        from ucfh.logs.sources import is_file
 
+        if self.remember and not is_file(self.path):
+            raise InputError("--remember writes a file beside another one: leave it out")
         if self.remember:
             refuse_existing(beside(self.path), force)
         with Bar() as bar:

@@ -74,6 +74,10 @@ class Ends(NamedTuple):
             out[short & none] = LEFT_OUT
         return out
 
+    def last(self, horizon: int | None) -> int | None:
+        """The horizon, if outcomes are lost only because episodes stop short of it."""
+        return horizon if self.dropouts == "random" else None
+
     def own_states(self, terminal: Mapping[str, int], pooled: bool) -> tuple[int, int]:
         """The codes of "(end)" and "(left)" among the terminal states of a problem, if needed.
 

@@ -11,7 +11,7 @@ import numpy as np
 from ucfh._support.arrays import Bools, Ints
 from ucfh.logs.batches import CUT, Batch, Unusable
 from ucfh.logs.checked import CheckedRows, tell
-from ucfh.logs.faults import HARMLESS, MOST_LINES, Faults, Kind
+from ucfh.logs.faults import MOST_LINES, Faults, Kind, is_harmless
 from ucfh.logs.labels import (
     CUT_OFF,
     ENDED,
@@ -268,7 +268,7 @@ class Episodes:
             self.faults.note(Kind(kind), lines, example)
 
         counts = self.losses.episodes + np.cumsum(new) > self.apart
-        good, harmless = (faults == 0) & counts, np.isin(fault, HARMLESS)
+        good, harmless = (faults == 0) & counts, is_harmless(fault)
         begins = new & (~bad | hidden | (fault >= Kind.ACTION)) & counts
         t, s, a = steps.t[:n], steps.s[:n], steps.a[:n]
         known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
@@ -314,7 +314,7 @@ class Episodes:
         n = len(cause)
         columns = (steps.t, steps.s, steps.a, steps.following, steps.done)
         t, s, a, following, done = (x[:n] for x in columns)
-        lost = (cause > 0) & ~np.isin(cause, HARMLESS) | (steps.fault[:n] == Kind.LINE)
+        lost = (cause > 0) & ~is_harmless(cause) | (steps.fault[:n] == Kind.LINE)
         self.losses.add(lost & counts, np.where(torn, -1, t), s, a)
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
         self.went_on.update(np.unique(s[s >= 0]).tolist())

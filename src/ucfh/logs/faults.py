@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from ucfh.logs.ends import CHOICES
 
@@ -34,8 +35,13 @@ class Kind(IntEnum):
     DONE = 16
 
 
-HARMLESS = (Kind.CUT, Kind.LONG)
-"""Rows are left out by what is known before their outcome, or are the last of the log."""
+def is_harmless(kind: Any) -> Any:
+    """Whether a row is left out by what is known before its outcome, or is the last of the log.
+
+    Elementwise.
+    """
+    return (kind == Kind.CUT) | (kind == Kind.LONG)
+
 
 REFUTING = (Kind.START, Kind.RANGE, Kind.EXCLUDED)
 """Rows that contradict what is told or assumed: either they are wrong, or that is."""
@@ -56,7 +62,8 @@ _TEXTS = {
     Kind.AFTER: ("a step after the end of an episode", "begin a new episode there"),
     Kind.T: (
         "t does not count the steps",
-        "sort by episode and t, and count every step from 0, or all from 1, or write dates",
+        "sort by episode and t, and count every step from 0, or all from 1, or write dates, "
+        "as in 2024-02-28",
     ),
     Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
@@ -153,7 +160,7 @@ class Faults(dict[Kind, Fault]):
         """
         if kind not in self:
             what, remedy = _TEXTS[kind]
-            name, harmless, refutes = kind.name.lower(), kind in HARMLESS, kind in REFUTING
+            name, harmless, refutes = kind.name.lower(), bool(is_harmless(kind)), kind in REFUTING
             self[kind] = Fault(name, self.unit, what, example(), remedy, harmless, refutes)
         fault = self[kind]
         fault.count += len(lines) if count is None else count

@@ -27,8 +27,8 @@ choice of what to count that does not look at the outcome, nor at anything after
   it is not, the outcome of this one is lost with it. At the last step no outcome is known but the
   reward, whatever happens: that step is counted apart;
 - whole episodes may be left out by their place in the log, such as the first ones, by which bins
-  are chosen (`ucfh.logs.bins`). Rows may be joined, cut into bins and put in order by anything that
-  was known before their outcomes.
+  are chosen (`ucfh.logs.bins`). Columns may be joined and cut into bins by anything that was known
+  before the outcomes that are counted;
 - "done" says that the task was over, so the last state is terminal; but a state from which any
   row continues, counted or not, is not taken to be. At the horizon every episode is over, and done
   says little: a state that is reached only there is taken to be terminal if all rows say so, unless

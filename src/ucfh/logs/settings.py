@@ -116,13 +116,13 @@ def combine(remembered: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
 def _toml(value: Any) -> str:
     """A value as TOML writes it, in one line."""
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{json.dumps(str(k))} = {_toml(x)}" for k, x in value.items())
+        pairs = ", ".join(f"{_toml(str(k))} = {_toml(x)}" for k, x in value.items())
         return f"{{{pairs}}}"
     if isinstance(value, bool | str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Iterable):
         return f"[{', '.join(map(_toml, value))}]"
-    return repr(value)
+    return repr(value.item() if isinstance(value, np.number) else value)
 
 
 def _columns(name: str, given: Any) -> dict[str, tuple[str, ...]]:

@@ -105,12 +105,13 @@ class Found(NamedTuple):
     mark: Ints
     starts: Ints
 
-    def passages(self, following: Ints) -> Passages:
+    def passages(self, following: Ints, horizon: int | None) -> Passages:
         """As the audit takes them; following (n,): what became of each.
 
-        Of outcomes that are lost without an assumption nothing is tested.
+        At the last step, before the horizon, if one is given, nobody can drop out.
         """
-        lost = (following < 0) & (following != LOST)
+        lost = ((following < 0) & (following != LOST)).astype(np.int64)
+        lost[(lost == 0) & (self.t + 1 == horizon)] = -1
         new, detail = self.t == 0, self.mark & (STOPS - 1)
         codes = (self.t, self.s, self.a, following.clip(-1))
         return Passages(new, *codes, self.reward, lost, detail)
@@ -193,7 +194,7 @@ class ToldTally:
         t, s, a = found.t, found.s, found.a
         after = self._resolve(t, found.following, found.mark & STOPS > 0)
         after = np.where(found.mark & LOSES > 0, FAULTY, after)
-        self.audit.add(found.passages(after))
+        self.audit.add(found.passages(after, self.ends.last(self.horizon)))
         out = after == LEFT_OUT
         self.left_out.append((t[out], s[out], a[out]))
         good = after >= 0
@@ -337,7 +338,8 @@ class ShownTally:
             t, s, a = row // CODES**2, number[row // CODES % CODES], action[row % CODES]
             after = np.where(after < 0, after, number[after])
             step = Found(t, s - 1, a, after, reward, mark, none)
-            self.audit.add(step.passages(np.where(after < 0, after, after - 1)))
+            codes = np.where(after < 0, after, after - 1)
+            self.audit.add(step.passages(codes, self.ends.last(horizon)))
             kept = (after >= 0) | (after == LOST)
             # of who has left nothing is known but that: no reward is 0
             paid = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
