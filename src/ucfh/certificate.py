@@ -67,6 +67,8 @@ class Certificate:
             steps of its stage. None likewise.
         behaviour: what was earned while a log was collected; None where that is not known.
         findings: assumptions that the data refute: nothing is certified if there are any.
+        gap_if_random: the gap if outcomes that are lost had nothing to do with what they were,
+            which is not assumed; None if none are lost.
 
     """
 
@@ -85,6 +87,7 @@ class Certificate:
     visits: Ints | None = None
     behaviour: Behaviour | None = None
     findings: tuple[Finding, ...] = ()
+    gap_if_random: float | None = None
 
     @property
     def certified(self) -> bool:
@@ -116,6 +119,7 @@ class Certificate:
             "missing": missing,
             "contradiction": self.contradiction,
             "findings": [vars(x) for x in self.findings],
+            "gap_if_random": self.gap_if_random,
         }
 
     @classmethod
@@ -124,6 +128,7 @@ class Certificate:
         missing = tuple(UnknownPair(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
+        texts["gap_if_random"] = saved.get("gap_if_random")
         texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
 

@@ -79,17 +79,24 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
         )
     else:
         assert log.shown is not None
-        known = certificate_of_experience(
-            log.shown.experience,
-            log.units,
-            log.max_return,
-            delta,
-            epsilon,
-            log.assumptions,
-            log.states.names,
-            log.closed,
-            log.first,
-        )
+        data = log.shown.experience
+
+        def of(data: Experience) -> Certificate:
+            return certificate_of_experience(
+                data,
+                log.units,
+                log.max_return,
+                delta,
+                epsilon,
+                log.assumptions,
+                log.states.names,
+                log.closed,
+                log.first,
+            )
+
+        known = of(data)
+        if data.lost.any():
+            known = replace(known, gap_if_random=of(data.without_lost()).gap)
     return replace(known, behaviour=_behaviour(log, delta), findings=report_of(log.audit).findings)
 
 

@@ -22,6 +22,10 @@ ROUNDING = 1e-9
 """The part of the span by which a reward may be outside its range, as a rounded number may be."""
 
 
+LARGEST = 1e12
+"""Of a reward: what is larger could not be shown with its decimals."""
+
+
 @dataclass(frozen=True)
 class RewardRange:
     """The least and the largest reward of a step that are possible.
@@ -44,6 +48,8 @@ class RewardRange:
         if isinstance(given, str) or not low < high or not isfinite(high - low):
             what = "the least and the largest reward of a step that are possible, such as (0, 1)"
             raise wrong_type("rewards", given, what)
+        if max(abs(low), abs(high)) > LARGEST:
+            raise wrong_type("rewards", given, f"at most {LARGEST:g} in size: use larger units")
         return cls(low, high)
 
     @property
@@ -95,16 +101,20 @@ DEFAULT = RewardRange()
 """Rewards in [0, 1]."""
 
 
-def check_stages(given: Sequence[int] | bool, horizon: int) -> tuple[int, ...]:
-    """The first step of each stage after the first; True: every step is a stage of its own."""
+def check_stages(given: Sequence[int] | bool, horizon: int, first: int = 0) -> tuple[int, ...]:
+    """The first step of each stage after the first; True: every step is a stage of its own.
+
+    The steps that are given begin with ``first``, those that are returned with 0.
+    """
     if isinstance(given, bool):
         return tuple(range(1, horizon)) if given else ()
     try:
-        steps = [0] if isinstance(given, str) else [check_count("stages", x) for x in given]
+        steps = [0] if isinstance(given, str) else [check_count("stages", x) - first for x in given]
     except (TypeError, InputError):
         steps = [0]
     if any(not 0 < x < horizon for x in steps) or steps != sorted(set(steps)):
-        what = f"steps from 1 to {horizon - 1}, ascending: those with which a new stage begins"
+        what = f"steps from {first + 1} to {first + horizon - 1}, ascending, where the first is "
+        what += f"{first}: those with which a new stage begins"
         if horizon == 1:
             what = "left out: an episode of one step has one stage"
         raise wrong_type("stages", given, what)

@@ -31,7 +31,7 @@ from helpers.broken_audits import (
     ThinsByOutcome,
     WholeBlock,
 )
-from helpers.fairness import Chosen, Game, fairness
+from helpers.fairness import Chosen, Game, fairness, hiding
 from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
 from ucfh.auditing.passages import Passages
 
@@ -266,3 +266,52 @@ def test_whole_logs(kind: str, test: str) -> None:
 
 def test_a_context_of_the_future_is_found_out() -> None:
     assert means(NextAction, "follows", "action", 4)[1] > 1.001
+
+
+# ------------------------------------------------------------------------- outcomes that are lost
+
+
+@pytest.mark.xfail(strict=True, reason="a row gets its place only where its second draw is known")
+@pytest.mark.parametrize(
+    ("rules", "game"),
+    [
+        ({}, two_contexts((0.3, 0.7), 4)),
+        ({"lengths": BLOCKS}, no_choice((0.05, 0.95), 5)),
+        ({}, Game("action", 4, [("a", 0), ("b", 0)], {"a": (0.9, 0.1), "b": (0.3, 0.7)})),
+    ],
+)
+def test_lost_by_their_outcome(rules: dict[str, Any], game: Game) -> None:
+    """Whoever loses them, and gives up the rows in which that does not pay."""
+    assert hiding(game, **rules) == pytest.approx((1, 1), abs=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="what is left out is looked at after all if it is lost")
+def test_lost_where_most_draws_are_left_out() -> None:
+    game = Game("action", 5, [("row", 0)], {"row": (0.1, 0.1, 0.8)})
+    assert hiding(game, often=2, every=3) == pytest.approx((1, 1), abs=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="a row whose second reward is lost counts as one never seen")
+def test_rewards_that_are_lost_by_what_they_were() -> None:
+    """The largest mean of M, in a task of one state and one action that lasts one step."""
+    rules = Rules(p={("value", r): p for r, p in PAYS.items()})
+
+    def mean(played: list[tuple[int, float]]) -> float:
+        after, reward = (np.array([x[i] for x in played]) for i in (0, 1))
+        nothing = np.zeros(len(played), np.int64)
+        log = Passages(
+            nothing == 0, nothing, nothing, nothing, after.astype(int), reward.astype(float),
+            after < 0, nothing,
+        )  # fmt: skip
+        found = SlowAudit(losses=False, rules=rules)
+        found.add(log)
+        best = exp(found.ln_e("pays", "action"))
+        if len(played) == 4:
+            return best
+        goes_on = 0.0
+        for s, r in product(FOLLOWS, PAYS):
+            known, lost = mean([*played, (s, r)]), mean([*played, (-1, r)])
+            goes_on += FOLLOWS[s] * PAYS[r] * max(known, lost)
+        return max(best, goes_on)
+
+    assert mean([]) == pytest.approx(1, abs=1e-9)

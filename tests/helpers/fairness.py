@@ -9,16 +9,16 @@ no slack hides a wrong bet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import exp
+from math import exp, log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.audited import Draw, Rules, rows_of
+from oracles.audited import UNKNOWN, Draw, Rules, rows_of
 
 Floats = NDArray[np.float64]
 Chosen = tuple[Any, Any]
@@ -120,3 +120,63 @@ def _value(
         if d >= not_before:
             value = np.maximum(value, nodes[d])
     return float(value[0])
+
+
+# ---------------------------------------------------------------------------- draws that are lost
+
+
+class Hidden(str):
+    """What nobody knows, but nature does."""
+
+    came: Hashable
+
+    def __new__(cls, came: Hashable) -> Hidden:
+        out = super().__new__(cls, UNKNOWN)
+        out.came = came
+        return out
+
+
+@dataclass(frozen=True)
+class KnowsAll(Rules):
+    """The likelihood is that of what came, known or not, by the true probabilities."""
+
+    def ln_most(self, draws: Sequence[Draw], label: Hashable) -> float:
+        assert self.p is not None
+        first = [x.label for x in draws].index(label)
+        came = [x.label.came if isinstance(x.label, Hidden) else x.label for x in draws]
+        return sum(
+            log(self.p[label] if x == label else 1 - self.p[label]) for x in came[first + 1 :]
+        )
+
+
+def hiding(game: Game, **rules: Any) -> tuple[float, float]:
+    """The largest means of E and of M for somebody who may also hide draws by what came.
+
+    M has the smaller prediction wherever a draw is hidden, over the likelihood of what came. E has
+    to be at most M, and M a supermartingale: so neither mean may be more than 1.
+    """
+    usual, knows = Rules(**rules), KnowsAll(**rules, p=game.label_chances(()))
+    above = 0.0
+
+    def play(drawn: list[tuple[Any, Draw]]) -> tuple[float, float]:
+        nonlocal above
+        rows = rows_of(drawn)
+        e, m = (exp(x.ln_e(rows, game.test)) for x in (usual, knows))
+        above = max(above, e - m)
+        if len(drawn) == game.depth:
+            return e, m
+        best = [(e, m)]
+        for row, z in game.options:
+            means = np.zeros(2)
+            for x, p in enumerate(game.p[row]):
+                shown, hidden = (
+                    play([*drawn, (row, Draw(label, {game.test: z}))])
+                    for label in ((row, x), Hidden((row, x)))
+                )
+                means += np.multiply(p, np.maximum(shown, hidden))
+            best.append((means[0], means[1]))
+        return max(x for x, _ in best), max(y for _, y in best)
+
+    found = play([])
+    assert above < 1e-9
+    return found

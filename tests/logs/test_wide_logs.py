@@ -183,6 +183,19 @@ def test_too_many_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     said = refusal(read, LONG[:-1], text, tmp_path, columns={"state": ["level", "mood"]})
     assert "the log shows more than 50 states: 'mood' alone has 60 values" in said
     assert "leave it out of the state, or cut it into bins" in said
+    monkeypatch.setattr(reading, "MOST_STATES", 10**6)
+    monkeypatch.setattr(reading, "MOST_COMBINATIONS", 100)
+    said = refusal(read, LONG[:-1], text, tmp_path, columns={"state": ["level", "mood"]})
+    assert "the parts of the state make 180 combinations: 'mood' alone has 60 values" in said
+    fine = {"columns": {"state": ["level", "mood"]}, "bins": {"mood": [1]}}
+    assert (
+        "no number"
+        in read(LONG[:-1], text, tmp_path, **fine, states=["a"], horizon=1).faults[0].example
+    )
+    cuts = {name: list(range(20)) for name in ("level", "mood")}
+    said = refusal(read, LONG[:-1], "1,0,3,4,x,0\n", tmp_path, **(fine | {"bins": cuts}))
+    assert "the parts of the state make 441 combinations: 'level' alone has 21 values" in said
+    monkeypatch.setattr(reading, "MOST_STATES", 50)
     said = refusal(read, LONG[:-1], text, tmp_path, columns={"state": "mood"})
     assert "more than 50 states: group them into fewer, or cut 'mood' into bins" in said
 

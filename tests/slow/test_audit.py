@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 import ucfh
@@ -60,6 +62,22 @@ def clean_audits() -> Iterator[Audit]:
     rng = np.random.default_rng(100)
     for log_ in clean_worlds("bandit", 60, rng).logs(60_000, rng):
         yield audited(log_, details=True)
+    rng = np.random.default_rng(101)
+    for log_ in clean_worlds("small, win-stay", EACH, rng).logs(2000, rng):
+        yield audited(losing(log_, rng), details=True, losses=False)
+
+
+def losing(log_: Passages, rng: np.random.Generator) -> Passages:
+    """Outcomes are lost by what they were, more and more of them, of which nothing is assumed.
+
+    The episode is over then: what came later in it is left out.
+    """
+    n = len(log_.t)
+    lost = (log_.following < log_.state) & (rng.random(n) < np.arange(n) / n)
+    before: NDArray[np.int64] = np.cumsum(lost) - lost
+    at_start = np.maximum.accumulate(np.where(log_.new, before, 0))
+    log_ = replace(log_, lost=lost, following=np.where(lost, -1, log_.following))
+    return Passages(*(x[before == at_start] for x in vars(log_).values()))
 
 
 def test_a_clean_log_is_rarely_accused() -> None:

@@ -300,8 +300,8 @@ class _Words:
     ) -> str:
         if name == "step":
             whole = sum(map(_fit, c.tolist(), n.tolist())) - _fit(int(c.sum()), int(n.sum()))
-            begins = int(z[inside].min())
-            if begins > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
+            begins = int(z[inside].min()) + self.audit.first
+            if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
                 return f"declare the stage that begins there, --stages {begins} (stages=[{begins}])"
             return "let every step be different, --stage-dependent (stage_dependent=True)"
         if name == "memory":

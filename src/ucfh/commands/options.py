@@ -50,8 +50,8 @@ Stages = Annotated[
     str | None,
     typer.Option(
         metavar="T,...",
-        help="steps, counted from 0, from which on rewards or transitions may be others (an exam "
-        "at the end); every: they may be others at every step",
+        help="steps from which on rewards or transitions may be others (an exam at the end), "
+        "counted from 0 or, of a log, in its own t; every: they may be others at every step",
     ),
 ]
 

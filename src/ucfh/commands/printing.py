@@ -66,7 +66,13 @@ def certificate_lines(
         "": f"It is {near} ({_percent(1 - known.delta)} confidence).",
         **_behaviour_lines(known),
     }
-    if not known.certified and known.missing:
+    if known.gap_if_random is not None:
+        lines["lost"] = (
+            f"It would be within {_up_to_digits(known.gap_if_random)} if outcomes had been lost at "
+            "random, which is not assumed."
+        )
+    worst = known.missing[0].share if known.missing else 0.0
+    if not known.certified and worst >= LEAST_SHARE:
         begin = {"step": first, "stage": 1}.get(staged, 0)
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"

@@ -90,6 +90,6 @@ def _reading(trouble: str) -> Iterator[None]:
 
     try:
         yield
-    except (ArrowException, OSError, TypeError) as error:
+    except (ArrowException, OSError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{trouble} ({reason})") from None

@@ -53,7 +53,8 @@ _TEXTS = {
     ),
     Kind.CUT: (
         "the log ends within an episode or a line",
-        "if the log is complete, end its last line with a line break and declare the horizon",
+        "nothing is lost but this row; if the log is complete, end its last line with a line break "
+        "and set done, or next_state, in it",
     ),
     Kind.REPEAT: (
         "an episode appears again after others",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -64,16 +65,19 @@ class Layout:
                 self._join(batch.values, column, parts)
             yield batch
 
-    def too_many_states(self, most: int) -> str:
-        """What is wrong if there are more states, and what to do: one part has most values."""
-        text = f"the log shows more than {most} states"
-        parts = [part for part in self._parts["state"] if isinstance(part, TextPart)]
-        worst = max(parts, key=lambda part: len(part.labels))
+    @property
+    def combinations(self) -> int:
+        """How many states the values that were met so far could make."""
+        return prod(max(1, part.variety) for part in self._parts["state"])
+
+    def too_many_states(self, text: str) -> str:
+        """What to do if there are too many states, after ``text``: one part has most values."""
+        worst = max(self._parts["state"], key=lambda part: part.variety)
         if len(self._parts["state"]) == 1:
             return f"{text}: group them into fewer, or cut {worst.column!r} into bins"
         return (
-            f"{text}: {worst.column!r} alone has {len(worst.labels) - 1} values; leave it out of "
-            f"the state, or cut it into bins, --bins {worst.column}=EDGE,EDGE"
+            f"{text}: {worst.column!r} alone has {worst.variety} values; leave it out of the "
+            f"state, or cut it into bins, --bins {worst.column}=EDGE,EDGE"
         )
 
     def _long(self, batch: Batch) -> Batch:

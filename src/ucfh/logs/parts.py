@@ -10,7 +10,7 @@ import numpy as np
 from ucfh._support.arrays import Floats, Ints
 from ucfh.logs.batches import Unusable
 from ucfh.logs.bins import Bins
-from ucfh.logs.labels import Codes, Numbers, shown, text_of
+from ucfh.logs.labels import MOST_KEPT, Codes, Numbers, shown, text_of
 
 JOINT = "|"
 """Stands between the parts of a state."""
@@ -32,6 +32,11 @@ class TextPart(Codes):
         self.column = column
         self.labels: list[str | Unusable] = [Unusable(f"its {column} is missing")]
         self._index = {"": 0}
+
+    @property
+    def variety(self) -> int:
+        """How many different ones it may have, as far as they were met."""
+        return len(self.labels) - 1
 
     def find(self, value: Any) -> int:
         """The code of one value."""
@@ -57,6 +62,12 @@ class NumberPart:
         self.labels: list[str | Unusable] = [Unusable(f"its {column} is missing")]
         self._bins: Bins | None = None
         self._numbers = Numbers(decimal)
+        self._odd: dict[str, int] = {}
+
+    @property
+    def variety(self) -> int:
+        """How many different ones it may have: the number of bins."""
+        return 0 if self._bins is None else len(self._bins.labels)
 
     def cut(self, bins: Bins) -> None:
         """Let the bins be these."""
@@ -82,11 +93,19 @@ class NumberPart:
         if halved:
             upper[known] = self._bins.halves(numbers[known], places)
         for i in np.flatnonzero(np.isnan(numbers)).tolist():
-            if text_of(column[i]):
-                codes[i] = len(self.labels)
-                why = f"{self.column} {shown(column[i])} is no number, but is cut into bins"
-                self.labels.append(Unusable(why))
+            if text := text_of(column[i]):
+                codes[i] = self._code_of_odd(text)
         return codes, upper
+
+    def _code_of_odd(self, text: str) -> int:
+        """The code of a text that is no number."""
+        if text not in self._odd:
+            if len(self._odd) >= MOST_KEPT:
+                return 0
+            self._odd[text] = len(self.labels)
+            why = f"{self.column} {shown(text)} is no number, but is cut into bins"
+            self.labels.append(Unusable(why))
+        return self._odd[text]
 
 
 def join(parts: Sequence[TextPart | NumberPart], codes: Sequence[Ints]) -> list[Any]:

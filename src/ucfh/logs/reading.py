@@ -79,8 +79,8 @@ from ucfh.logs.understanding import Understanding, understand
 from ucfh.problem import MDP, Problem, as_problem
 from ucfh.units import RewardRange
 
-MOST_STATES = 10**6
-"""More states than a log may show."""
+MOST_STATES, MOST_COMBINATIONS = 10**6, 10**7
+"""The most states that a log may show, and more than their parts may make."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,8 @@ def read_log(
             states that are not declared there may be more than the log shows.
         horizon: H; without it, the length of the longest episode, counted or not.
         stage_dependent: whether transitions and rewards may depend on t.
-        stages: the steps, counted from 0, from which on they may be others (an exam at the end).
+        stages: the steps, in the log's own t, from which on they may be others (an exam at the
+            end).
         rewards: the least and the largest reward of a step that are possible; (0, 1) by default.
         blank_reward: what a reward means that is left blank, such as 0.
         max_return: the largest sum of the rewards of an episode, if somebody knows it.
@@ -244,7 +245,11 @@ def read_log(
         for batch in chain([] if begin is None else [begin], batches):
             reader.read(batch)
             if len(tally.states.index) > MOST_STATES:
-                raise InputError(layout.too_many_states(MOST_STATES))
+                why = f"the log shows more than {MOST_STATES} states"
+                raise InputError(layout.too_many_states(why))
+            if layout.combinations >= MOST_COMBINATIONS:
+                why = f"the parts of the state make {layout.combinations:,} combinations"
+                raise InputError(layout.too_many_states(why))
             if strict:
                 _refuse(faults)
             if progress is not None:
@@ -313,7 +318,7 @@ def _close(
     else:
         check_shown(tally, H, faults)
         settings.rewards.scaled_return(settings.max_return, H)  # or an error that says why not
-        shown = tally.experience(settings.stage_dependent or settings.stages)
+        shown = tally.experience(settings.stage_dependent or settings.stages, reader.clock.first)
         labels = shown.states, shown.actions
     names = [[str(x.label(i)) for i in range(x.count)] for x in labels]
     tally.audit.state_names, tally.audit.action_names = names

@@ -8,9 +8,12 @@ from ucfh.logs.closing import lost_in_words
 from ucfh.logs.ends import END, LEFT
 from ucfh.logs.episodes import Episodes
 from ucfh.logs.layout import Layout
+from ucfh.logs.roles import STEP
 from ucfh.logs.settings import Settings
 from ucfh.logs.tally import Shown
 
+MANY = 100
+"""Of fewer states nothing is said if they do not repeat."""
 MOST_NAMED = 5
 """How many terminal states, or names that look alike, are named."""
 
@@ -75,6 +78,8 @@ def _of_steps(layout: Layout, reader: Episodes) -> Iterator[str]:
         yield "the rows of an episode are all of its steps, in the order of their dates"
     elif reader.clock.first and not layout.roles.steps:
         yield "t counts from 1, as no early row has t = 0"
+    if layout.roles.steps and any(STEP not in name for name in layout.roles.columns["reward"]):
+        yield "the reward of a line is paid with the last step of its episode"
 
 
 def _of_dropouts(settings: Settings, reader: Episodes, dropped: int) -> Iterator[str]:
@@ -100,6 +105,18 @@ def _of_dropouts(settings: Settings, reader: Episodes, dropped: int) -> Iterator
 
 def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None) -> Iterator[str]:
     """What is worth knowing, but no fault."""
+    seen = reader.losses.seen["state"]
+    once, states = int((seen == 1).sum()), int((seen > 0).sum())
+    if states > MANY and 2 * once > states:
+        yield (
+            f"{once:,} of {states:,} states come up in one row only, so hardly anything repeats: "
+            "make the state of fewer or coarser parts, or cut numbers into bins, --bins"
+        )
+    if reader.units.high <= 0 and reader.tally.ends.dropouts == "outcome":
+        yield (
+            "all rewards are costs, and who stops short is taken to pay nothing more: to leave is "
+            "then the best that can happen; if it is not, pass --dropouts lost"
+        )
     for column in layout.roles.ignored:
         instead = " + ".join(layout.roles.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"

@@ -28,6 +28,8 @@ from ucfh.units import DEFAULT, RewardRange
 
 MOST_DECLARED = 10**5
 """The most states or actions that may be declared: no table of all transitions has more."""
+MOST_STEPS = 10**5
+"""The most steps of an episode that may be declared."""
 DROPOUTS = ("outcome", "lost", "random")
 """What can be declared of an episode that stops short."""
 JOINED = ("state", "next_state")
@@ -162,6 +164,12 @@ def _steps(name: str, given: Any) -> Sequence[int]:
     return list(given)
 
 
+def _horizon(name: str, given: Any) -> int:
+    if (steps := check_count(name, given)) > MOST_STEPS:
+        raise InputError(f"{name} = {steps} is too many: an episode may have {MOST_STEPS} steps")
+    return steps
+
+
 def _bins(name: str, given: Any) -> dict[str, tuple[float, ...] | Quantiles]:
     check_type(name, given, Mapping, 'edges by column, such as {"score": [40, 70]}')
     return {column: _cut(f"{name}[{column!r}]", value) for column, value in given.items()}
@@ -205,7 +213,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "columns": _columns,
     "states": _names,
     "actions": _names,
-    "horizon": lambda name, x: check_count(name, x),
+    "horizon": _horizon,
     "stage_dependent": _is(bool, "true or false"),
     "stages": _steps,
     "rewards": lambda _, x: RewardRange.check(x),

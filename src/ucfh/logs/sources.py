@@ -23,7 +23,10 @@ from ucfh.logs.csv_rows import CsvSource
 from ucfh.logs.jsonl_rows import JsonSource
 from ucfh.logs.minari_rows import MARK, MinariSource
 
-TEXTS: dict[str, Callable[[IO[bytes]], Source]] = {".csv": CsvSource, ".jsonl": JsonSource}
+TEXTS: dict[str, Callable[[IO[bytes]], Source]] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), CsvSource),
+    ".jsonl": JsonSource,
+}
 """Formats that are text: they may be compressed, or in another encoding than UTF-8."""
 ENDINGS = (*TEXTS, ".parquet")
 ZIPPED = ".gz"

@@ -310,11 +310,14 @@ class ShownTally:
             self.left_out.append((out // CODES**2, out // CODES % CODES, out % CODES))
             self.counted_rows += int((after >= 0).sum())
 
-    def experience(self, stages: Sequence[int] | bool) -> Shown:
-        """What was shown, with states and actions in order, and stages as declared."""
+    def experience(self, stages: Sequence[int] | bool, first: int = 0) -> Shown:
+        """What was shown, with states and actions in order.
+
+        ``stages``: as declared, where the first step is called ``first``.
+        """
         horizon, terminal, own = self.horizon, self._terminal, self._own
         assert horizon is not None
-        parts = check_stages(stages, horizon)
+        parts = check_stages(stages, horizon, first)
         if self.ends.derived and horizon > 1:
             # nothing shows what follows the last step, so it is counted apart
             parts = tuple(sorted({*parts, horizon - 1}))

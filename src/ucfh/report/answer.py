@@ -306,6 +306,10 @@ def percent(share: float) -> str:
     return f"{near or f'{100 * share:.4g}'}\N{NO-BREAK SPACE}%"
 
 
+MOST_TIMES = 1e15
+"""More episodes than anybody has."""
+
+
 def more_episodes(known: Certificate) -> float | None:
     """About how many more episodes of the same kind it takes; None: no number of them will do.
 
@@ -315,7 +319,8 @@ def more_episodes(known: Certificate) -> float | None:
         return 0.0
     if known.episodes == 0 or any(x.visits == 0 and x.share > UNTRIED for x in known.missing):
         return None
-    return known.episodes * ((known.gap / known.epsilon) ** 2 - 1)
+    more = known.episodes * (min(known.gap / known.epsilon, MOST_TIMES) ** 2 - 1)
+    return more if more < MOST_TIMES else None
 
 
 def rounded_up(more: float) -> str:

@@ -231,6 +231,14 @@ def missing(answer: Answer) -> tuple[str, str, list[str]]:
             lines,
         )
     count = rounded_up(more)
+    if known.gap_if_random is not None:
+        return (
+            "What is missing: outcomes that were lost",
+            f"If they had been lost at random, another plan could be at most "
+            f"{answer.at_most(known.gap_if_random)} better. More data of the same kind narrow only "
+            "the rest of the doubt, which comes most from",
+            lines,
+        )
     return (
         f"What is missing: about {count} more {answer.noun if count == '1' else answer.nouns}",
         "That is a rough guess, if they are of the same kind and the same things are tried as "
