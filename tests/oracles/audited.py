@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import quantiles
 from typing import Any, NamedTuple
@@ -234,7 +234,10 @@ class SlowAudit:
         rows = rows_of(self.drawn[kind])
         if kind == "pays":
             rows = {x: GIVEN_UP if x[:3] in self.given_up else rows[x] for x in rows}
-        return self.rules.ln_e(rows, test)
+        rules = self.rules
+        if kind in ("starts", "loses"):  # all of them are looked at
+            rules = replace(rules, often=len(self.drawn[kind]))
+        return rules.ln_e(rows, test)
 
 
 def part(log: Passages, begin: int, end: int) -> Passages:

@@ -46,7 +46,8 @@ class SlowLog:
 
     Attributes:
         outcomes: (t, s, a, reward, what followed: a name, LOST, or None if it is not counted).
-        lost: of each of these, whether it is assumed to be lost for no reason.
+        lost: of each of these, 1 if it is assumed to be lost for no reason, 0 if it is not, and -1
+            if it could not be.
         starts, returns, complete: of each episode.
         details: of each outcome, in which halves of bins its state lies.
 
@@ -58,7 +59,7 @@ class SlowLog:
         self.horizon = form.horizon or longest
         self.names: set[str] = set()
         self.outcomes: list[tuple[int, str, str, float | None, Any]] = []
-        self.lost: list[bool] = []
+        self.lost: list[int] = []
         self.starts: list[str] = []
         self.returns: list[float] = []
         self.complete: list[bool] = []
@@ -100,7 +101,9 @@ class SlowLog:
                     self.complete[-1] = form.dropouts == "outcome"
                 self.complete[-1] |= then in self.terminal
             self.outcomes.append((t, self.label(parts), action, reward, then))
-            self.lost.append(lost)
+            # where only drop-outs are lost, nothing can be at the last step
+            never = form.dropouts == "random" and t + 1 == H
+            self.lost.append(-1 if never else int(lost))
             self.details.append(detail)
             if isinstance(then, str):
                 self.names.add(then)

@@ -39,7 +39,7 @@ MOST_LABELS = 8
 STRENGTHS = (2.0, 32.0)
 """Of the pull towards what holds in every context: two."""
 OFTEN, EVERY = 2**14, 8
-"""Of a row that was visited this often, only every eighth draw is looked at."""
+"""Of a row that was visited this often, only every eighth next state and reward is looked at."""
 BLOCKS, FIRST_BLOCK, PULL = 9, 3, 4.0
 """Of blocks: their number, the power of two of the shortest, and the strength."""
 TINY = 1e-200
@@ -226,7 +226,7 @@ def _draw(
     label = _number(x, LABELS, row * 4 + LABELS, symbol)
     n = k.n[row]
     k.visits[row] += 1
-    if k.visits[row] > OFTEN and k.visits[row] % EVERY:
+    if kind <= PAYS and k.visits[row] > OFTEN and k.visits[row] % EVERY:
         return label
     if n == 0:
         k.kind[row] = kind
