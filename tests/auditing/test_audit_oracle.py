@@ -271,7 +271,6 @@ def test_a_context_of_the_future_is_found_out() -> None:
 # ------------------------------------------------------------------------- outcomes that are lost
 
 
-@pytest.mark.xfail(strict=True, reason="a row gets its place only where its second draw is known")
 @pytest.mark.parametrize(
     ("rules", "game"),
     [
@@ -285,13 +284,11 @@ def test_lost_by_their_outcome(rules: dict[str, Any], game: Game) -> None:
     assert hiding(game, **rules) == pytest.approx((1, 1), abs=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="what is left out is looked at after all if it is lost")
 def test_lost_where_most_draws_are_left_out() -> None:
     game = Game("action", 5, [("row", 0)], {"row": (0.1, 0.1, 0.8)})
     assert hiding(game, often=2, every=3) == pytest.approx((1, 1), abs=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="a row whose second reward is lost counts as one never seen")
 def test_rewards_that_are_lost_by_what_they_were() -> None:
     """The largest mean of M, in a task of one state and one action that lasts one step."""
     rules = Rules(p={("value", r): p for r, p in PAYS.items()})

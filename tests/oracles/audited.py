@@ -56,13 +56,8 @@ class Rules:
     p: dict[Hashable, float] | None = None
 
     def looked_at(self, draws: Sequence[Draw]) -> list[Draw]:
-        """Of a row that is visited often, some; all of which it is not known what came."""
-        kept, v = [], 0
-        for x in draws:
-            v += x.label != UNKNOWN
-            if x.label == UNKNOWN or v <= self.often or v % self.every == 0:
-                kept.append(x)
-        return kept
+        """Of a row that is visited often, some."""
+        return [x for v, x in enumerate(draws, 1) if v <= self.often or v % self.every == 0]
 
     def ln_by_context(self, draws: Sequence[Draw], label: Hashable, test: str, a: float) -> float:
         """ln of the predictions from the label's first draw on, for one strength of the pull."""
@@ -149,7 +144,7 @@ def rows_of(drawn: Sequence[tuple[Any, Draw]]) -> dict[Any, list[Draw]]:
     twice: dict[Any, list[Draw]] = {}
     for row, draw in drawn:
         seen.setdefault(row, []).append(draw)
-        if draw.label != UNKNOWN and sum(x.label != UNKNOWN for x in seen[row]) == 2:
+        if len(seen[row]) == 2 or seen[row] == GIVEN_UP:
             twice[row] = seen[row]
     return twice
 
@@ -221,7 +216,9 @@ class SlowAudit:
         if after < 0 or lost > 0:
             if lost <= 0 or not self.tests["loses"]:
                 self.drawn["follows"].append(((stage, s, a), Draw(UNKNOWN, z)))
-                self.given_up.add((stage, s, a))
+                if (stage, s, a) not in self.given_up:
+                    self.given_up.add((stage, s, a))
+                    self.drawn["pays"].append(((stage, s, a), GIVEN_UP[0]))
             return
         self.drawn["follows"].append(((stage, s, a), Draw(after, z)))
         if reward is not None:

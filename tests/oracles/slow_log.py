@@ -151,8 +151,8 @@ class SlowLog:
     def experience(self, states: Sequence[str], actions: Sequence[str]) -> SlowExperience:
         """The same as an experience, with states and actions in that order."""
         stages = {*self.form.stages}
-        if not self.form.shows_next and self.horizon > 1:
-            stages.add(self.horizon - 1)
+        if (not self.form.shows_next or self.form.dropouts == "outcome") and self.horizon > 1:
+            stages.add(self.horizon - 1)  # other things follow there
         out = SlowExperience(sorted(stages))
         low, high = min(self.form.rewards[0], 0), max(self.form.rewards[1], 0)
         for s in self.starts:

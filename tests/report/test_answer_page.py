@@ -335,7 +335,7 @@ def test_stages_are_named_by_the_steps_of_the_log(tmp_path: Path) -> None:
     page = answer_page(answer)
     assert "at this step" in page
     assert re.search(r"(mail|call|wait) in state (cold|warm) at step \d", page)
-    answer = answer_of_log(read_log(path, stages=[2, 3], **options), str(path), 8.0)
+    answer = answer_of_log(read_log(path, stages=[3, 4], **options), str(path), 8.0)
     assert answer.stages == [(1, 2), (3, 3), (4, 4)]
     page = answer_page(answer)
     assert re.search(r"in state (cold|warm) at (steps 1 to 2|step 3|step 4):", page)

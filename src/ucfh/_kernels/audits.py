@@ -67,22 +67,22 @@ class Register(NamedTuple):
 class Bets(NamedTuple):
     """Counts and products of R rows, L labels and K contexts of rows.
 
-    kind, visits, n, place (R,): kind of the row, visits, draws that were looked at, and its place
-    among those of its kind that were drawn twice; missed (R,): draws of which nobody knows what
-    came. labels (R, 8): the labels that are bet on, -1 for none. owner, symbol, c, after (L,): the
-    row of a label, what it stands for, how often it came, and the draws of its row before it first
-    did; unknown (L,): draws since then of which nobody knows what came. product, ln (L, 6, 2): of
-    the predictions by context and strength; the whole is ln + ln(product). blocks, ln_blocks
-    (L, 9): the same by length of blocks; recent (L, 9): how often it came in the present one. n_z,
-    when (K,): draws in a context, and the episode of the first one. c_z (K, 8): of each label
-    there.
+    kind, visits, n, place (R,): kind of the row, visits, known draws that were looked at, and its
+    place among those of its kind that were visited twice; given_up (R,): a place among those of
+    rewards, if an outcome of the row is not known, so that nothing is said of its rewards. labels
+    (R, 8): the labels that are bet on, -1 for none. owner, symbol, c, after (L,): the row of a
+    label, what it stands for, how often it came, and the draws of its row before it first did;
+    unknown (L,): draws since then of which nobody knows what came. product, ln (L, 6, 2): of the
+    predictions by context and strength; the whole is ln + ln(product). blocks, ln_blocks (L, 9):
+    the same by length of blocks; recent (L, 9): how often it came in the present one. n_z, when
+    (K,): draws in a context, and the episode of the first one. c_z (K, 8): of each label there.
     """
 
     kind: Ints
     visits: Ints
     n: Ints
     place: Ints
-    missed: Ints
+    given_up: Ints
     labels: NDArray[np.int32]
     owner: Ints
     symbol: Ints
@@ -218,23 +218,28 @@ def _bet(x: Register, k: Bets, row: int, label: int, z: Ints, on: Ints, episode:
 
 
 @njit(**uncounted, **inner)
+def _looks(x: Register, k: Bets, row: int, kind: int) -> bool:
+    """Count a visit of a row; whether its draw is looked at."""
+    k.visits[row] += 1
+    if k.visits[row] == 1:
+        k.kind[row] = kind
+    elif k.visits[row] == 2:
+        x.placed[kind] += 1
+        k.place[row] = x.placed[kind]
+    return kind > PAYS or k.visits[row] <= OFTEN or k.visits[row] % EVERY == 0
+
+
+@njit(**uncounted, **inner)
 def _draw(
     x: Register, k: Bets, kind: int, code: int, symbol: int, z: Ints, on: Ints, episode: int
 ) -> int:
     """Bet on one draw, and count it; the number of the label."""
     row = _number(x, ROWS, kind * 4 + ROWS, code)
     label = _number(x, LABELS, row * 4 + LABELS, symbol)
-    n = k.n[row]
-    k.visits[row] += 1
-    if kind <= PAYS and k.visits[row] > OFTEN and k.visits[row] % EVERY:
+    if not _looks(x, k, row, kind):
         return label
-    if n == 0:
-        k.kind[row] = kind
-    elif n == 1:
-        x.placed[kind] += 1
-        k.place[row] = x.placed[kind]
     if k.c[label] == 0:
-        k.owner[label], k.symbol[label], k.after[label] = row, symbol, n
+        k.owner[label], k.symbol[label], k.after[label] = row, symbol, k.n[row]
         for slot in range(MOST_LABELS):
             if k.labels[row, slot] < 0:
                 k.labels[row, slot] = label
@@ -249,8 +254,12 @@ def _draw(
 def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> None:
     """Bet on a next state that nobody knows."""
     row = _number(x, ROWS, FOLLOWS * 4 + ROWS, code)
+    if k.given_up[row] == 0:  # its rewards, for good
+        x.placed[PAYS] += 1
+        k.given_up[row] = x.placed[PAYS]
+    if not _looks(x, k, row, FOLLOWS):
+        return
     _bet(x, k, row, UNKNOWN, z, on, episode)
-    k.missed[row] += 1
     for slot in range(MOST_LABELS):
         j = k.labels[row, slot]
         if j >= 0:

@@ -273,9 +273,7 @@ class _Words:
             return f"from about episode {since:,} on", "before"
         if test == STEP:
             first = self.audit.first
-            span = f"t = {z.min() + first}"
-            if len(z) > 1:
-                span = f"t >= {z.min() + first}" if z.min() > others.max() else f"t <= {z.max()}"
+            span = f"t {'>=' if len(z) > 1 else '='} {z.min() + first}"
             return f"at {span}", "at other steps"
         code = int(z[0])
         if test == DETAIL:

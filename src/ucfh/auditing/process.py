@@ -26,20 +26,19 @@ most, ever, however often one looks: that is a finding. Each of T tests has alph
 If nobody knows whether the label came, u times, and nothing is assumed of that, then E is at least
 what it is with the smaller of both predictions each time, over the largest likelihood of c up to
 c + u of n + u draws, which one of the two ends has. Of rewards, which are lost with their next
-states, nothing is said any more then: a martingale that falls to 0 is a supermartingale.
+states, nothing is said any more then: a martingale that falls to 0 is a supermartingale. Rewards
+that were never seen for this reason are one more row of that kind, with its own place and E = 0.
 
 A test may leave out draws if that is settled before they are made: of rows that are visited very
 often, most are (`OFTEN`); and all of them once too much differs (`MOST_KEPT`).
 
 Rewards are labels of rows of their own, one for each next state of a row: the law of both depends
-on the context if one of these does. The first `MOST_VALUES` rewards that differ are labels as they
-are, and later ones fall between eighths of these: such a label means the same from then on.
+on the context if one of these does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple
 
@@ -67,17 +66,14 @@ from ucfh._kernels.audits import (
 )
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.auditing.passages import Passages
+from ucfh.auditing.rewards import RewardCodes
 
 DRIFT = 6
 """The test by blocks of visits; those before it are by context."""
 CODES = 2**20
 """More states or actions than there may be."""
-MOST_VALUES = 32
-"""How many rewards are labels of their own."""
-PARTS = 8
-"""The number of intervals for all others."""
-MOST_KEPT = 2**21
-"""Of what is counted: a log in which more differs has few repetitions, and bets end there."""
+MOST_KEPT = (2**17, 2**17, 2**19)
+"""Rows, labels and contexts: if more differ there are few repetitions, and bets end there."""
 WORTH = log(20)
 """From this ln E on it is kept where most was found."""
 GROWTH = 1.1
@@ -97,49 +93,6 @@ class Strongest(NamedTuple):
     c: Ints
     n: Ints
     when: Ints
-
-
-class RewardCodes:
-    """Rewards as labels: those that were met first as they are, all others by intervals."""
-
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self.edges: Floats = np.zeros(0)
-
-    def of(self, rewards: Floats) -> Ints:
-        """(n,) the labels of rewards (n,); -1 where there is none."""
-        codes = np.full(len(rewards), -1, np.int64)
-        self._match(rewards, codes)
-        while len(self.values) < MOST_VALUES and len(left := self._unmatched(rewards, codes)):
-            self.values.append(float(rewards[left[0]]))
-            codes[rewards == self.values[-1]] = len(self.values) - 1
-        left = self._unmatched(rewards, codes)
-        if len(left):
-            if not len(self.edges):
-                inside = np.arange(1, PARTS) / PARTS
-                self.edges = np.unique(np.quantile(self.values, inside))
-            codes[left] = MOST_VALUES + np.searchsorted(self.edges, rewards[left], "right")
-        return codes
-
-    def _match(self, rewards: Floats, codes: Ints) -> None:
-        if self.values:
-            order = np.argsort(self.values)
-            known = np.asarray(self.values)[order]
-            at = np.searchsorted(known, rewards).clip(0, len(known) - 1)
-            codes[:] = np.where(known[at] == rewards, order[at], -1)
-
-    @staticmethod
-    def _unmatched(rewards: Floats, codes: Ints) -> Ints:
-        return np.flatnonzero((codes < 0) & ~np.isnan(rewards))
-
-    def name(self, code: int) -> str:
-        """What a label stands for: "0.5" or "0.5 to 0.75"."""
-        if code < MOST_VALUES:
-            return f"{self.values[code]:.4g}"
-        limits = [f"{x:.4g}" for x in self.edges]
-        names = [f"less than {limits[0]}"]
-        names += [f"{low} to {high}" for low, high in pairwise(limits)]
-        return [*names, f"{limits[-1]} or more"][code - MOST_VALUES]
 
 
 class Audit:
@@ -220,10 +173,9 @@ class Audit:
         )
         on, at = self.tests[:, :DRIFT].astype(np.int64), 0
         while (at := kernels.bet(self.register, self.bets, draws, at, on)) < n:
-            if self.register.used.max() >= MOST_KEPT:
+            if not self._make_room():
                 self.stopped = self.steps + at
                 break
-            self._make_room()
         self.steps += n
         self.episodes += int(steps.new.sum())
         if self.steps >= GROWTH * self._looked or self.stopped is not None:
@@ -258,7 +210,7 @@ class Audit:
         weights = np.append(1.0 / (d * (d + 1)), 1.0 / (kernels.MOST_LABELS + 1))
         ln = np.concatenate([ln, np.zeros_like(ln[:, :1])], 1)  # what is not bet stays
         by_row = np.asarray(np.logaddexp.reduce(ln + np.log(weights)[:, None], axis=1))
-        by_row[self._rewards_of(np.flatnonzero(k.missed[:R]))] = -np.inf
+        by_row[self._rewards_of(np.flatnonzero(k.given_up[:R]))] = -np.inf
         return by_row
 
     def _rewards_of(self, rows: Ints) -> Ints:
@@ -275,9 +227,13 @@ class Audit:
         w = 1.0 / (np.maximum(place, 1) + 1.0)[:, None]
         factor = np.logaddexp(np.log1p(-w), np.log(w) + by_row)
         factor[place == 0] = 0.0
+        given_up = self.bets.given_up[:R][self.bets.given_up[:R] > 0]
         for k in range(4):
             rows = np.flatnonzero(kind == k)
-            now = np.where(self.tests[k], factor[rows].sum(0), 0.0)
+            total = factor[rows].sum(0)
+            if k == PAYS:
+                total += np.log1p(-1.0 / (given_up + 1.0)).sum()
+            now = np.where(self.tests[k], total, 0.0)
             for test in np.flatnonzero(now > self.evidence[k]).tolist():
                 self.evidence[k, test], self.found_after[k, test] = now[test], self.episodes
                 if now[test] > WORTH:
@@ -337,14 +293,16 @@ class Audit:
         self.steps, self.episodes, stopped, self._looked, *last = own["so_far"].tolist()
         self.stopped, self._last = None if stopped < 0 else stopped, (last[0], last[1], last[2])
 
-    def _make_room(self) -> None:
-        """Double what is nearly full."""
+    def _make_room(self) -> bool:
+        """Double what is nearly full; False if it may not grow."""
         x, k = self.register, self.bets
         limits = [len(part) for part in (k.n, k.c, k.n_z)]
         sizes = [
             2 * size if used + kernels.MOST_NEW > size else size
             for used, size in zip(x.used.tolist(), limits, strict=True)
         ]
+        if any(size > most for size, most in zip(sizes, MOST_KEPT, strict=True)):
+            return False
         larger = _bets(*sizes)
         for name in Bets._fields:
             old = getattr(k, name)
@@ -354,6 +312,7 @@ class Audit:
             slots = _register(2 * len(x.number))._replace(used=x.used, placed=x.placed)
             kernels.rehash(x, slots)
             self.register = slots
+        return True
 
 
 def _register(slots: int) -> Register:
@@ -372,7 +331,8 @@ def _bets(rows: int, labels: int, contexts: int) -> Bets:
 
     tests = (labels, DRIFT, len(kernels.STRENGTHS))
     return Bets(
-        kind=zeros(rows), visits=zeros(rows), n=zeros(rows), place=zeros(rows), missed=zeros(rows),
+        kind=zeros(rows), visits=zeros(rows), n=zeros(rows), place=zeros(rows),
+        given_up=zeros(rows),
         labels=small(rows, kernels.MOST_LABELS) - 1,
         owner=zeros(labels), symbol=zeros(labels), c=zeros(labels), after=zeros(labels),
         unknown=zeros(labels),

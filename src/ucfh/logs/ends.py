@@ -12,8 +12,9 @@ state is not terminal, it is one, too. What that means, somebody has to say:
               and a last step that shows none is left out
 
 At the last step every episode is over, whatever would have followed. If next states are derived
-from the rows, "(end)" follows there always, and nowhere else unless the task was over: so the last
-step is counted apart from the others, as a stage of its own.
+from the rows, "(end)" follows there always, and nowhere else unless the task was over; and nobody
+can be seen to leave there. So, in both cases, the last step is counted apart from the others, as a
+stage of its own.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class Ends(NamedTuple):
             out[short & none] = LEFT_OUT
         return out
 
+    @property
+    def differ_at_last(self) -> bool:
+        """Whether other things can follow the last step: "(end)" always, or "(left)" never."""
+        return self.derived or self.dropouts == "outcome"
+
     def last(self, horizon: int | None) -> int | None:
         """The horizon, if outcomes are lost only because episodes stop short of it."""
         return horizon if self.dropouts == "random" else None
@@ -83,10 +89,11 @@ class Ends(NamedTuple):
 
         ``pooled``: whether its last step has the probabilities of others.
         """
-        if self.derived and pooled:
+        if self.differ_at_last and pooled:
+            remedy = "name the column of next_state" if self.derived else "declare other dropouts"
             raise InputError(
                 "a problem with the same probabilities at all steps needs what follows the last "
-                "step, too: name the column of next_state, or leave the problem out"
+                f"step, too: {remedy}, or leave the problem out"
             )
         for name, needed, remedy in (
             (END, self.derived, "name the column of next_state"),

@@ -131,6 +131,11 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
             )
     if layout.apart:
         yield f"the first {layout.apart} episodes serve to choose bins, and are not counted"
+    if not layout.derived and reader.tally.ends.differ_at_last and horizon > 1:
+        yield (
+            "nobody can be seen to leave after the last step, so that is counted apart, as a stage "
+            "of its own"
+        )
     if layout.derived and shown is not None and horizon > 1:
         yield (
             "the log has no next_state, so it is that of the next row; as nothing follows the last "

@@ -318,8 +318,8 @@ class ShownTally:
         horizon, terminal, own = self.horizon, self._terminal, self._own
         assert horizon is not None
         parts = check_stages(stages, horizon, first)
-        if self.ends.derived and horizon > 1:
-            # nothing shows what follows the last step, so it is counted apart
+        if self.ends.differ_at_last and horizon > 1:
+            # other things follow the last step than others, so it is counted apart
             parts = tuple(sorted({*parts, horizon - 1}))
         used = [any((x == code).any() for _, x, _, _ in self._rows) for code in own]
         s_names, s_order = _in_order(self.states, self.ends.name_own(self.states.index, used))
