@@ -22,7 +22,9 @@ collect_ignore_glob = ["docs/conf.py", "docs/_ext/*", "docs/_build/*"]
 def _own_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a document writes goes there; what it imports may be beside it."""
-    if request.node.path.suffix == ".md":
+    """What an example writes goes there; what a document imports may be beside it."""
+    path = request.node.path
+    if path.suffix == ".md" or "src" in path.relative_to(request.config.rootpath).parts:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(request.node.path.parent)
+    if path.suffix == ".md":
+        monkeypatch.syspath_prepend(path.parent)
