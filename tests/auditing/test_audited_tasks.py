@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import ucfh
 from helpers.planted import audited
 from helpers.stepping import drifting_calls, grid, simulated
@@ -48,7 +46,6 @@ def test_the_partial_view_of_a_grid() -> None:
     """In a large empty room most views look alike, so that what follows depends on earlier ones;
     the same walks with the whole grid in sight are clean.
     """
-    pytest.importorskip("minigrid")
     report = report_of(audited(grid("MiniGrid-Empty-16x16-v0", 80)))
     assert set(names(report)) == {"memory", "step"}
     assert names(report_of(audited(grid("MiniGrid-Empty-16x16-v0", 80, full=True)))) == []

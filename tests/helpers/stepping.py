@@ -91,11 +91,12 @@ def drifting_calls(change: float, episodes: int, folder: Path) -> Passages:
 def grid(name: str, episodes: int, *, full: bool = False, steps: int = 30) -> Passages:
     """Walks in a grid of MiniGrid, by its usual view of a part or with all of it in sight."""
     import minigrid  # noqa: F401 - registers its environments
-    from minigrid.wrappers import FullyObsWrapper
+    from minigrid import wrappers
 
+    full_view: Any = wrappers.FullyObsWrapper
     env: Any = gymnasium.make(name, max_episode_steps=-1)
     if full:
-        env = FullyObsWrapper(env)  # type: ignore[no-untyped-call]
+        env = full_view(env)
     moves = [0, 1, 2, 2, 2] if "Empty" in name else [0, 1, 2, 2, 2, 3, 5]
     return stepped(
         env,

@@ -223,7 +223,6 @@ def test_a_fickle_passenger() -> None:
 
 def test_views_of_a_grid() -> None:
     """Of an agent that sees a part of a room with a door and a key; all of it in sight."""
-    pytest.importorskip("minigrid")
     part, all_ = (told(grid("MiniGrid-DoorKey-5x5-v0", 1000, full=full)) for full in (False, True))
     print(f"MiniGrid-DoorKey-5x5, 1,000 episodes: partial view {part}, all in sight {all_}")
     assert list(part) == ["memory"]
@@ -232,7 +231,6 @@ def test_views_of_a_grid() -> None:
 
 def test_rewards_that_fall_with_time() -> None:
     """Those of MiniGrid depend on the step; with all steps apart, nothing is found."""
-    pytest.importorskip("minigrid")
     log_ = grid("MiniGrid-Empty-5x5-v0", 1000)
     pooled, apart = told(log_), told(log_, stages=True)
     print(f"MiniGrid-Empty-5x5, 1,000 episodes: steps pooled {pooled}, apart {apart}")
