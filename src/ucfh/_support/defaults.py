@@ -4,3 +4,6 @@ from __future__ import annotations
 
 DELTA = 0.1
 """The probability with which a guarantee may fail."""
+
+ALPHA = 0.01
+"""The probability that data are said to refute something that is true."""

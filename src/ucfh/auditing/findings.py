@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +24,10 @@ from ucfh._kernels.audits import (
     STEP,
 )
 from ucfh._support.arrays import Bools, Ints
-from ucfh.auditing.process import CODES, DRIFT, Audit
+from ucfh._support.defaults import ALPHA
+from ucfh.auditing.process import CODES, DRIFT, Audit, best_fit
 from ucfh.errors import check_unit
 
-ALPHA = 0.01
-"""The probability that something is found although all that is assumed is true."""
 MOST_LN = 700.0
 """Larger logarithms of evidence are not distinguished."""
 
@@ -139,7 +138,7 @@ class Contrast(NamedTuple):
     def gain(self) -> float:
         """By how much two shares explain the draws better than one, as ln of likelihoods."""
         (c, n), (d, m) = self.inside, self.outside
-        return _fit(c, n) + _fit(d, m) - _fit(c + d, n + m)
+        return float(best_fit(c, n) + best_fit(d, m) - best_fit(c + d, n + m))
 
     @property
     def words(self) -> str:
@@ -156,10 +155,6 @@ class Contrast(NamedTuple):
             f"{here}, {what} {self.words} ({c / max(n, 1):.0%} of {n:,}) than {there} "
             f"({d / max(m, 1):.0%} of {m:,})"
         )
-
-
-def _fit(c: int, n: int) -> float:
-    return sum(x * log(x / n) for x in (c, n - c) if x > 0)
 
 
 def report_of(audit: Audit, alpha: float = ALPHA) -> AuditReport:
@@ -297,7 +292,7 @@ class _Words:
         self, name: str, test: int, z: Ints, c: Ints, n: Ints, inside: Bools, since: int
     ) -> str:
         if name == "step":
-            whole = sum(map(_fit, c.tolist(), n.tolist())) - _fit(int(c.sum()), int(n.sum()))
+            whole = float(best_fit(c, n).sum() - best_fit(c.sum(), n.sum()))
             begins = int(z[inside].min()) + self.audit.first
             if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
                 return f"declare the stage that begins there, --stages {begins} (stages=[{begins}])"

@@ -195,7 +195,7 @@ class Audit:
         k, L = self.bets, self.register.used[LABELS]
         came, unknown = k.c[:L] - 1, k.unknown[:L]
         after = k.n[k.owner[:L]] - k.after[:L] - 1 + unknown
-        most = np.maximum(_fit(came, after), _fit(came + unknown, after))
+        most = np.maximum(best_fit(came, after), best_fit(came + unknown, after))
         out = np.empty((L, DRIFT + 1))
         out[:, :DRIFT] = _ln_mean(k.ln[:L] + np.log(k.product[:L]))
         out[:, DRIFT] = _ln_mean(k.ln_blocks[:L] + np.log(k.blocks[:L]))
@@ -203,8 +203,11 @@ class Audit:
 
     def by_row(self) -> Floats:
         """(rows, 7) ln E of each row and test: the mean over its labels, the d-th by 1/(d(d+1))."""
+        return self._over_labels(self.by_label())
+
+    def _over_labels(self, by_label: Floats) -> Floats:
         k, R = self.bets, self.register.used[ROWS]
-        labels, by_label = k.labels[:R], self.by_label()
+        labels = k.labels[:R]
         ln = np.where(labels[..., None] >= 0, by_label[labels], 0.0)
         d = np.arange(1, kernels.MOST_LABELS + 1)
         weights = np.append(1.0 / (d * (d + 1)), 1.0 / (kernels.MOST_LABELS + 1))
@@ -223,7 +226,8 @@ class Audit:
         """Compute the evidence from all rows, and keep it where it is larger than before."""
         self._looked = self.steps
         R = self.register.used[ROWS]
-        place, kind, by_row = self.bets.place[:R], self.bets.kind[:R], self.by_row()
+        place, kind, by_label = self.bets.place[:R], self.bets.kind[:R], self.by_label()
+        by_row = self._over_labels(by_label)
         w = 1.0 / (np.maximum(place, 1) + 1.0)[:, None]
         factor = np.logaddexp(np.log1p(-w), np.log(w) + by_row)
         factor[place == 0] = 0.0
@@ -238,13 +242,13 @@ class Audit:
                 self.evidence[k, test], self.found_after[k, test] = now[test], self.episodes
                 if now[test] > WORTH:
                     row = int(rows[factor[rows, test].argmax()])
-                    self.strongest[k, test] = self._contexts(row, test)
+                    self.strongest[k, test] = self._contexts(row, test, by_label)
 
-    def _contexts(self, row: int, test: int) -> Strongest:
-        """The label of a row on which most was won, by the contexts of a test."""
+    def _contexts(self, row: int, test: int, by_label: Floats) -> Strongest:
+        """The label of a row on which most was won, by_label (labels, 7), in a test's contexts."""
         x, k = self.register, self.bets
         labels = k.labels[row][k.labels[row] >= 0]
-        slot = int(self.by_label()[labels, test].argmax())
+        slot = int(by_label[labels, test].argmax())
         which = kernels.PERIOD if test == DRIFT else test
         at = (x.number >= 0) & (x.a == (row * 8 + which) * 4 + kernels.CONTEXTS)
         z, here = x.b[at], x.number[at]
@@ -343,12 +347,12 @@ def _bets(rows: int, labels: int, contexts: int) -> Bets:
     )  # fmt: skip
 
 
-def _x_ln_x(x: Ints) -> Floats:
+def _x_ln_x(x: Any) -> Floats:
     return np.asarray(x * np.log(np.maximum(x, 1)), float)
 
 
-def _fit(c: Ints, n: Ints) -> Floats:
-    """(k,) the largest ln of the likelihood of c of n draws."""
+def best_fit(c: Any, n: Any) -> Floats:
+    """The largest ln of the likelihood of c of n draws; elementwise."""
     return _x_ln_x(c) + _x_ln_x(n - c) - _x_ln_x(n)
 
 

@@ -17,9 +17,9 @@ from math import exp, lgamma, log
 import numpy as np
 
 from ucfh._support.arrays import Floats, Ints
+from ucfh._support.defaults import ALPHA
 from ucfh._support.files import labels_of
 from ucfh.auditing.findings import (
-    ALPHA,
     ASSUMPTIONS,
     MOST_LN,
     AuditReport,
@@ -27,6 +27,7 @@ from ucfh.auditing.findings import (
     Finding,
     Tested,
 )
+from ucfh.auditing.process import best_fit
 from ucfh.counts import Counts
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem
@@ -57,7 +58,9 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
     c = np.zeros((table.stages, len(keys)), np.int64)  # (H, labels)
     c[stage, at] = counts.successors[:entries]
     n = counts.visits[:-1].reshape(table.stages, -1)[:, keys // S]
-    ln = (_kt(c) + _kt(n - c) - _ln_gamma(n + 1.0).astype(float)).sum(0) - _fit(c.sum(0), n.sum(0))
+    ln = (_kt(c) + _kt(n - c) - _ln_gamma(n + 1.0).astype(float)).sum(0) - best_fit(
+        c.sum(0), n.sum(0)
+    )
     weighted = ln - np.log(np.bincount(keys // S)[keys // S] * table.pairs)
     evidence = max(0.0, float(np.logaddexp.reduce(weighted)))
     findings = []
@@ -78,15 +81,6 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
 def _kt(c: Ints) -> Floats:
     """ln Gamma(c + 1/2)/Gamma(1/2), elementwise."""
     return np.asarray(_ln_gamma(c + 0.5).astype(float) - lgamma(0.5))
-
-
-def _fit(c: Ints, n: Ints) -> Floats:
-    """(k,) the largest ln of the likelihood of c of n."""
-
-    def part(x: Ints) -> Floats:
-        return np.asarray(x * np.log(np.maximum(x, 1)), float)
-
-    return part(c) + part(n - c) - part(n)
 
 
 def _finding(problem: Problem, c: Ints, n: Ints, keys: Ints, at: int, evidence: float) -> Finding:

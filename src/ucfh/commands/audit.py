@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucfh.commands.log_options import LogReading, reads_a_log
+from ucfh._support.defaults import ALPHA
+from ucfh.commands.log_options import LogProblem, LogReading, reads_a_log
 from ucfh.commands.options import AsJson, Force
 from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
 
@@ -14,18 +15,11 @@ if TYPE_CHECKING:
     from ucfh.auditing.findings import AuditReport
     from ucfh.logs.reading import Log
 
-ALPHA = 0.01  # as `ucfh.auditing.findings` has it, which would load too much for a help text
-
 
 @reads_a_log
 def audit(
     log: LogReading,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            help="model file or named problem that the log is of; default: what the log shows"
-        ),
-    ] = None,
+    problem: LogProblem = None,
     alpha: Annotated[
         float, typer.Option(help="probability of a finding although all assumptions are true")
     ] = ALPHA,

@@ -9,7 +9,7 @@ import typer
 from ucfh._support.defaults import DELTA
 from ucfh.commands.answers import AnswerFiles, show_answer
 from ucfh.commands.log_check import show_log
-from ucfh.commands.log_options import LogReading, reads_a_log
+from ucfh.commands.log_options import LogProblem, LogReading, reads_a_log
 from ucfh.commands.options import AsJson, Delta, Epsilon, Force
 from ucfh.commands.printing import NOT_CERTIFIED
 from ucfh.errors import InputError
@@ -18,12 +18,7 @@ from ucfh.errors import InputError
 @reads_a_log
 def certify(
     log: LogReading,
-    problem: Annotated[
-        str | None,
-        typer.Option(
-            help="model file or named problem that the log is of; default: what the log shows"
-        ),
-    ] = None,
+    problem: LogProblem = None,
     unknown: Annotated[
         list[str] | None,
         typer.Option(help="do not use from --problem: rewards, successors or initial; repeatable"),

@@ -269,9 +269,10 @@ def _begin_with(
     learner: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
 ) -> None:
     """Let the learner start with what a log shows, if that is no other task than the model."""
+    from ucfh._support.defaults import ALPHA
     from ucfh.agents.certified import CertifiedUCFH
     from ucfh.auditing.findings import report_of
-    from ucfh.logs.agreement import ALPHA, disagreement
+    from ucfh.logs.agreement import disagreement
     from ucfh.logs.reading import read_log
 
     if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":

@@ -38,6 +38,12 @@ LogPath = Annotated[
         show_default=False,
     ),
 ]
+LogProblem = Annotated[
+    str | None,
+    typer.Option(
+        help="model file or named problem that the log is of; default: what the log shows"
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="refuse the log at its first fault")]
 Remember = Annotated[
     bool, typer.Option("--remember", help="write how the log is to be read to LOG.toml")

@@ -20,12 +20,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ucfh._support.defaults import DELTA
+from ucfh._support.defaults import ALPHA, DELTA
 from ucfh._support.files import AnyPath, check_ending, refuse_existing
 from ucfh._support.interrupts import check, deferring
 from ucfh._support.memory import check_memory
 from ucfh.agents.open import OpenUCFH
-from ucfh.auditing.findings import ALPHA, AuditReport, report_of
+from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.passages import Passages
 from ucfh.auditing.process import Audit
 from ucfh.certificate import (

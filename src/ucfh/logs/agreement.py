@@ -17,6 +17,7 @@ import numpy as np
 
 from ucfh._kernels.mixtures import excess, portfolio_regret
 from ucfh._support.arrays import Floats
+from ucfh._support.defaults import ALPHA
 from ucfh._support.files import labels_of
 from ucfh.counts import Counts
 from ucfh.problem import MDP, Problem
@@ -24,9 +25,6 @@ from ucfh.table import Table
 
 ROUNDED = 1e-9
 """Sums of rewards, and means in a model, are right up to this."""
-
-ALPHA = 0.01
-"""The probability that a log which came from the model is said not to."""
 
 
 def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPHA) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucfh.auditing.findings import ALPHA, AuditReport, report_of
+from ucfh._support.defaults import ALPHA
+from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.stages import report_of_counts
 from ucfh.counts import Counts, counts_of
 from ucfh.errors import InputError
