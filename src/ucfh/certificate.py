@@ -67,8 +67,11 @@ class Certificate:
             steps of its stage. None likewise.
         behaviour: what was earned while a log was collected; None where that is not known.
         findings: assumptions that the data refute: nothing is certified if there are any.
-        gap_if_random: the gap if outcomes that are lost had nothing to do with what they were,
-            which is not assumed; None if none are lost.
+        waiting: decisions that do not count yet: their outcomes are yet to come, or that of an
+            earlier decision in the same state, with the same action.
+        lost: outcomes that are lost.
+        gap_if_random: the gap if outcomes that are late or lost had nothing to do with what they
+            were, which is not assumed; None if there are none.
 
     """
 
@@ -88,6 +91,8 @@ class Certificate:
     behaviour: Behaviour | None = None
     findings: tuple[Finding, ...] = ()
     gap_if_random: float | None = None
+    waiting: int = 0
+    lost: int = 0
 
     @property
     def certified(self) -> bool:
@@ -120,6 +125,8 @@ class Certificate:
             "contradiction": self.contradiction,
             "findings": [vars(x) for x in self.findings],
             "gap_if_random": self.gap_if_random,
+            "waiting": self.waiting,
+            "lost": self.lost,
         }
 
     @classmethod
@@ -129,6 +136,7 @@ class Certificate:
         texts = {name: saved[name] for name in TEXTS}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
         texts["gap_if_random"] = saved.get("gap_if_random")
+        texts |= {name: saved.get(name, 0) for name in ("waiting", "lost")}
         texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
 

@@ -96,7 +96,8 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
 
         known = of(data)
         if data.lost.any():
-            known = replace(known, gap_if_random=of(data.without_lost()).gap)
+            gap, lost = of(data.without_lost()).gap, int(data.lost.sum())
+            known = replace(known, gap_if_random=gap, lost=lost)
     return replace(known, behaviour=_behaviour(log, delta), findings=report_of(log.audit).findings)
 
 

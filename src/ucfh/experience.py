@@ -15,12 +15,15 @@ A pair (stage, s) is found when an action is first taken there; its place in tha
 
 An outcome may be lost: the action was taken, and what followed never came to be known. It is
 counted apart, with what was paid if that is known; see Proposition 67 of `docs/theory/open.md`.
+
+Where episodes overlap, outcomes come late, and steps are counted in the order in which they were
+decided, row by row; `ahead` then holds all that was told (`docs/theory/flight.md`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -95,6 +98,8 @@ class Experience:
         started: (S,) how often an episode began in each state.
         started_new: the number of episodes when one last began in a new state.
         found: how many pairs (stage, s) were found.
+        ahead: the same counts, and in each row also what was decided after an outcome that is yet
+            to come; outcomes yet to come are lost there. None if there are none.
 
     """
 
@@ -110,6 +115,7 @@ class Experience:
         self._forget_lost()
         self.place, self.reached = np.zeros(self.P, np.int64), np.zeros((1, horizon), bool)
         self.found = 0
+        self.ahead: Experience | None = None
         self.started, self.started_new = np.zeros(1, np.int64), 0
 
     @property
@@ -160,13 +166,11 @@ class Experience:
 
     def add(self, steps: Steps) -> None:
         """Count steps, in the order in which they were taken."""
-        self.make_room()
-        self._begin(steps.starts)
+        self.begin(steps.starts)
         if not len(steps):
             return
         row = self.rows_of(steps.t, steps.state, steps.action)
-        self.reached[steps.state, steps.t] = True
-        self._place(steps.state * self.P + self.stage[steps.t])
+        self.decide(steps.t, steps.state)
         seen, following, reward = steps.following != LOST, steps.following, steps.reward
         order = np.argsort(row, kind="stable")  # of one row, in time
         begins = np.flatnonzero(np.diff(row[order], prepend=-1))
@@ -207,9 +211,17 @@ class Experience:
         np.minimum.at(self.lost_least, row[known], reward[known])
         np.maximum.at(self.lost_most, row[known], reward[known])
 
+    def copy(self) -> Experience:
+        """The same counts, without ``ahead``."""
+        out = copy(self)
+        for name in ARRAYS:
+            setattr(out, name, getattr(self, name).copy())
+        out._available, out.ahead = list(self._available), None
+        return out
+
     def without_lost(self) -> Experience:
         """A copy without the outcomes that were lost, as if that had happened at random."""
-        out = deepcopy(self)
+        out = self.copy()
         out._forget_lost()
         out.make_room()
         return out
@@ -232,16 +244,22 @@ class Experience:
         self.started = np.pad(self.started, (0, new))
         self.reached = np.pad(self.reached, ((0, new), (0, 0)))
 
-    def _place(self, where: Ints) -> None:
-        """Give pairs s * P + stage (n,) their places, in the order in which they come up."""
-        codes, first = np.unique(where, return_index=True)
+    def decide(self, t: Ints, state: Ints) -> None:
+        """Note that actions are taken at steps (n,) in states (n,), in this order.
+
+        A pair (stage, s) has its place from then on, whatever comes of the action.
+        """
+        self.make_room()
+        self.reached[state, t] = True
+        codes, first = np.unique(state * self.P + self.stage[t], return_index=True)
         new = self.place[codes] == 0
         codes = codes[new][np.argsort(first[new])]
         self.place[codes] = self.found + 1 + np.arange(len(codes))
         self.found += len(codes)
 
-    def _begin(self, starts: Ints) -> None:
+    def begin(self, starts: Ints) -> None:
         """Count episodes that began in states (k,)."""
+        self.make_room()
         states, first = np.unique(starts, return_index=True)
         new = self.started[states] == 0
         if new.any():

@@ -290,10 +290,10 @@ def explore(rows: Rows, evidence: Evidence, gain: Floats, taken: Ints) -> None:
     """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
 
     A row without visits leads to the best that may follow, as far as it is known; ties go to the
-    least visited row.
+    row that was tried least.
     """
     first, indptr, indices = rows.first, rows.indptr, rows.indices
-    c, n = evidence.above.c, evidence.n
+    c, n, tries = evidence.above.c, evidence.n, evidence.tries
     H, S = taken.shape
     X = np.zeros(S)
     for t in range(H - 1, -1, -1):
@@ -311,7 +311,7 @@ def explore(rows: Rows, evidence: Evidence, gain: Floats, taken: Ints) -> None:
                 if n[row] == 0 and rows.rest[row] == STATES:
                     x = best_of_all
                 x += gain[row]
-                tied = abs(x - best) <= 1e-9 * best and n[row] < n[chosen]
+                tied = abs(x - best) <= 1e-9 * best and tries[row] < tries[chosen]
                 if chosen < 0 or x > (1.0 + 1e-9) * best or tied:
                     best, chosen = x, row
             if chosen >= 0:

@@ -113,7 +113,7 @@ def certify(
     """
     first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
     n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
-    lost = evidence.lost
+    lost, tries = evidence.lost, evidence.tries
     anew = extra > 0.0
     ladder, above, below = evidence.ladder, evidence.above, evidence.below
     successors = evidence.successors
@@ -168,7 +168,7 @@ def certify(
                     if step.bound < x:
                         x, nu_up[i], slack[i] = step.bound, step.x + step.B, step.slack
                 q_up[i] = paid + x
-                if q_up[i] > best_up or (q_up[i] == best_up and n[row] < n[up[t, s]]):
+                if q_up[i] > best_up or (q_up[i] == best_up and tries[row] < tries[up[t, s]]):
                     best_up, up[t, s] = q_up[i], row
                 x, square = paid, paid**2
                 if n[row] > 0 or certain[row]:

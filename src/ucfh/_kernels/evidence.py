@@ -76,7 +76,8 @@ class Lost(NamedTuple):
 class Evidence(NamedTuple):
     """What is known of each row.
 
-    n (rows,): outcomes that were seen; lost: those that were not. ladder (rows,): the budget of
+    n (rows,): outcomes that were seen; lost: those that were not. tries (rows,): how often it was
+    taken, also where the outcome is yet to come. ladder (rows,): the budget of
     `ucfh._kernels.balls.climb` for the mean of V* from above, -1 for none. Balls: above, below for
     the mean of V*; outcomes for that of any function of the outcome, successors of any function of
     the next state. missing (rows,): the probability of all that has a count of 0 or is not listed
@@ -86,6 +87,7 @@ class Evidence(NamedTuple):
     """
 
     n: Floats
+    tries: Floats
     ladder: Floats
     above: Ball
     below: Ball

@@ -112,6 +112,16 @@ class ValueBeliefs:
 
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Compute all bounds again from data, and choose what to do next."""
+        b = self.look(data)
+        if self.crossing is not None or self.gap <= self.epsilon:
+            self.watch = None
+            self.following = self.certified
+            return
+        self.following = self._choose(b)
+        self._decide_on_scoring()
+
+    def look(self, data: Any) -> Bounds:
+        """Compute all bounds again from data, and keep what is best known by now."""
         best = self.best
         self.bounds = b = best.bounds(data)
         self.certified = best.widen(self.certified)
@@ -123,12 +133,7 @@ class ValueBeliefs:
             by_scores = best.by_scores(self.scores, self.number)
             self._consider(self.frozen, by_scores, inf, by_difference=False)
         self.crossing = self.crossing or b.crossing or self._find_crossing()
-        if self.crossing is not None or self.gap <= self.epsilon:
-            self.watch = None
-            self.following = self.certified
-            return
-        self.following = self._choose(b)
-        self._decide_on_scoring()
+        return b
 
     def _find_crossing(self) -> Crossing | None:
         """Whether what is about to be certified was contradicted since the policy was found."""

@@ -9,7 +9,7 @@ from ucfh._support.arrays import Bools, Floats, Ints
 
 @dataclass(eq=False)
 class Passages:
-    """Steps in the order of the log, (n,) each, episode after episode.
+    """Steps in the order in which they were taken, (n,) each.
 
     Attributes:
         new: whether it is the first step of its episode.
@@ -19,6 +19,8 @@ class Passages:
         lost: 1 if what followed is lost, and that is assumed to have nothing to do with what it
             was; 0 if it is not; -1 if it could not be lost.
         detail: which part of its bins the state lies in, as a code; 0 where there are none.
+        before: action, state and reward of the step before in the same episode; they are not used
+            where it is new. None: episode comes after episode, so it is the step before.
 
     """
 
@@ -30,3 +32,4 @@ class Passages:
     reward: Floats
     lost: Ints | Bools
     detail: Ints
+    before: tuple[Ints, Ints, Floats] | None = None

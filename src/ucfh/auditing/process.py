@@ -154,6 +154,9 @@ class Audit:
         before = np.empty((n, 3), np.int64)
         before[0] = self._last
         before[1:] = np.stack([steps.action, steps.state, paid], 1)[:-1] + 1
+        if steps.before is not None:
+            action, state, reward = steps.before
+            before[:] = np.stack([action, state, self.rewards.of(reward)], 1) + 1
         before[steps.new] = 0
         self._last = int(steps.action[-1]) + 1, int(steps.state[-1]) + 1, int(paid[-1]) + 1
         z = np.empty((n, 6), np.int64)

@@ -67,9 +67,10 @@ def certificate_lines(
         **_behaviour_lines(known),
     }
     if known.gap_if_random is not None:
+        late = f"late ({known.waiting:,} wait) or " if known.waiting else ""
         lines["lost"] = (
-            f"It would be within {_up_to_digits(known.gap_if_random)} if outcomes had been lost at "
-            "random, which is not assumed."
+            f"It would be within {_up_to_digits(known.gap_if_random)} if outcomes had been {late}"
+            "lost at random, which is not assumed."
         )
     worst = known.missing[0].share if known.missing else 0.0
     if not known.certified and worst >= LEAST_SHARE:

@@ -225,13 +225,13 @@ class ValueBounds(ABC):
             out,
         )
         if not out.any() and b.upper >= self.pay.cap[0] and b.lower < b.upper:
-            return 1.0 / (1.0 + self.evidence.n)  # nothing is known yet: whatever was seen least
+            return 1.0 / (1.0 + self.evidence.tries)  # nothing is known yet: what was taken least
         return out
 
     def explore(self, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that reduces blame (rows,) most."""
         rows = self.first_rows()
-        gain = blame / np.maximum(self.evidence.n, 1)
+        gain = blame / np.maximum(self.evidence.tries, 1)
         kernels.explore(self.rows, self.evidence, gain, rows)
         return rows
 

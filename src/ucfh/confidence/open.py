@@ -40,6 +40,7 @@ The bounds are those of `ucfh.confidence.values`; what differs is what they cost
 from __future__ import annotations
 
 from math import log
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,15 +114,13 @@ class OpenBest(ValueBounds):
         R = len(pairs.action)
         start, self._reached = R * P, data.reached
         self._make_room(pairs.first, start + 1)
+        functions, actions, discovery = self._prices(data)
+        one = price["above"] + functions + discovery  # the price of one function from above
+        early, used, tries = _tallies(data, one)
 
         # next states of each row, the start's last; then their outcomes
-        began = np.flatnonzero(data.started)
-        row = np.concatenate([data.key >> SHIFT, np.full(len(began), start)])
-        following = np.concatenate([data.key & (2**SHIFT - 1), began])
-        c = np.concatenate([data.c, data.started[began]])
-        unpaid = np.zeros(len(began))
-        paid, least, most = (np.append(x, unpaid) for x in (data.paid, data.least, data.most))
-        found = outcomes_of(c, paid, least, most)
+        row, following, c = used.row, used.following, used.c
+        found = outcomes_of(c, used.paid, used.least, used.most, early.c)
         every = np.arange(start + 2)
         self.rows = Rows(
             first=pairs.first,
@@ -134,26 +133,27 @@ class OpenBest(ValueBounds):
         )
         self.bonus = found.reward[None]
         self.pay = Pay(r=np.zeros((1, R)), cap=self.cap, extra=1.0)
-        self.rounding = 16.0 * self.horizon * (self.horizon + max(1, len(began))) * 2.0**-53
+        starts = int((data.started > 0).sum())
+        self.rounding = 16.0 * self.horizon * (self.horizon + max(1, starts)) * 2.0**-53
 
-        indptr, seen = np.searchsorted(row, every), np.append(data.visits, data.episodes)
-        lost = np.append(data.lost, 0)  # the first state of an episode is known
-        visits = seen + lost
-        D, pattern, noisy = np.diff(indptr), np.zeros(start + 1), np.zeros(start + 1, bool)
-        n, repeats, events = visits.astype(float), (visits - D).astype(float), D + lost
-        pattern_excess(indptr, c, pattern, lost)
+        # patterns and what is missing: by what was told in order
+        indptr, pattern, noisy = np.searchsorted(row, every), *np.zeros((2, start + 1))
+        D = np.bincount(row[early.c > 0], minlength=start + 1)
+        repeats, events = (early.n - D).astype(float), D + early.lost.n
+        pattern_excess(indptr, early.c, pattern, early.lost.n.astype(np.int64))
         noisy[row[found.noisy]] = True
-        functions, actions, discovery = self._prices(data)
         last = np.append(np.maximum(data.last_new, data.last_lost), data.started_new)
-        since = seen - last.astype(float)
+        since = early.n - early.lost.n - last
         unseen = price["missing"] + log(2) + actions + discovery + log_of(events * (events + 1.0))
         mass = np.where(since > 0, -np.expm1(-unseen / np.maximum(since, 1.0)), 1.0)
         self.missing = np.minimum(self.missing, mass * ROUND_UP)
-        sums = np.bincount(row, paid, start + 1) + np.append(data.lost_paid, 0.0)
-        reward_price = price["rewards"] + actions + discovery
-        r_low, r_up = mean_reward(sums, visits, reward_price)
-        if data.lost_unpaid.any():  # they may have been 1
-            _, r_up = mean_reward(sums + np.append(data.lost_unpaid, 0.0), visits, reward_price)
+
+        # one function, and the mean reward: by all that is used
+        n, reward_price = used.n, price["rewards"] + actions + discovery
+        sums = np.bincount(row, used.paid, start + 1) + used.lost_paid
+        r_low, r_up = mean_reward(sums, n, reward_price)
+        if used.lost_unpaid.any():  # they may have been 1
+            _, r_up = mean_reward(sums + used.lost_unpaid, n, reward_price)
         regret = portfolio_regret(np.maximum(n, 1.0))
 
         def eta(part: str, of: Floats, more: Floats) -> Floats:
@@ -162,7 +162,8 @@ class OpenBest(ValueBounds):
             return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
 
         self.evidence = Evidence(
-            n=seen.astype(float),
+            n=n - used.lost.n,
+            tries=tries,
             ladder=(price["ladder"] + functions + discovery) * ROUND_UP,
             above=Ball(found.c, n, eta("above", n, functions + regret)),
             below=Ball(found.c, n, eta("below", n, functions + actions + regret)),
@@ -171,9 +172,9 @@ class OpenBest(ValueBounds):
             missing=self.missing,
             r_low=r_low,
             r_up=r_up,
-            noisy=noisy,
+            noisy=noisy.astype(bool),
             certain=np.zeros(start + 1, bool),
-            lost=lost_of(data),
+            lost=used.lost,
         )
 
     def _prices(self, data: Experience) -> tuple[Floats, Floats, Floats]:
@@ -206,6 +207,85 @@ class OpenBest(ValueBounds):
         ]
         more = np.ones(rows - len(self.missing))
         self.missing = np.concatenate([self.missing[:-1], more, self.missing[-1:]])
+
+
+class Tally(NamedTuple):
+    """What experience holds, the start as its last row.
+
+    row, following, c, paid, least, most (entries,): the row of an entry, its next state, how often
+    that was seen, and what was paid then in all, at least and at most. n (rows,): visits, those
+    included whose outcome is lost. lost: these; lost_paid, lost_unpaid (rows,): what they are known
+    to have been paid, and of how many that is not known.
+    """
+
+    row: Ints
+    following: Ints
+    c: Ints
+    paid: Floats
+    least: Floats
+    most: Floats
+    n: Floats
+    lost: Lost
+    lost_paid: Floats
+    lost_unpaid: Floats
+
+
+def _tally(data: Experience) -> Tally:
+    began = np.flatnonzero(data.started)
+    start, none = len(data.visits), np.zeros(len(began))
+    return Tally(
+        row=np.append(data.key >> SHIFT, np.full(len(began), start)),
+        following=np.append(data.key & (2**SHIFT - 1), began),
+        c=np.append(data.c, data.started[began]),
+        paid=np.append(data.paid, none),
+        least=np.append(data.least, none),
+        most=np.append(data.most, none),
+        n=np.append(data.visits + data.lost, data.episodes).astype(float),
+        lost=lost_of(data),
+        lost_paid=np.append(data.lost_paid, 0.0),
+        lost_unpaid=np.append(data.lost_unpaid, 0.0),
+    )
+
+
+def _tallies(data: Experience, one: Floats) -> tuple[Tally, Tally, Floats]:
+    """What was told in order; what bounds of one function use; and (rows,) tries of each row.
+
+    one (rows,): the price of one function. Both have the same entries. Of rows in which something
+    is yet to come, what was told in order is used, or all with that as lost: whichever promises the
+    narrower bound, by a deviation of sqrt(eta/2) and a share that is lost.
+    """
+    early = _tally(data)
+    if data.ahead is None:
+        return early, early, early.n
+    late = _tally(data.ahead)
+
+    def width(x: Tally) -> Floats:
+        n = np.maximum(x.n, 1.0)
+        return np.asarray(np.sqrt((one + portfolio_regret(n)) / (2 * n)) + x.lost.n / n, float)
+
+    use_all = (early.n == 0) | (width(late) < width(early))
+    of_entry = use_all[late.row]
+    listed = late.row << SHIFT | late.following
+    at = np.searchsorted(listed, early.row << SHIFT | early.following)
+
+    def listed_as(x: Any) -> Any:
+        """(entries,) numbers of the entries that were told in order, 0 for all others."""
+        out = np.zeros(len(listed), x.dtype)
+        out[at] = x
+        return out
+
+    def used(name: str) -> Any:
+        return np.where(of_entry, getattr(late, name), listed_as(getattr(early, name)))
+
+    mixed = late._replace(
+        **{name: used(name) for name in ("c", "paid", "least", "most")},
+        n=np.where(use_all, late.n, early.n),
+        lost_paid=np.where(use_all, late.lost_paid, early.lost_paid),
+        lost_unpaid=np.where(use_all, late.lost_unpaid, early.lost_unpaid),
+        lost=Lost(*(np.where(use_all, x, y) for x, y in zip(late.lost, early.lost, strict=True))),
+    )
+    same = early._replace(row=late.row, following=late.following, c=listed_as(early.c))
+    return same, mixed, late.n
 
 
 def lost_of(data: Experience) -> Lost:

@@ -41,8 +41,13 @@ class Outcomes(NamedTuple):
     noisy: Bools
 
 
-def outcomes_of(c: Ints, paid: Floats, least: Floats, most: Floats) -> Outcomes:
-    """The outcomes of k next states, seen c (k,) times, with their sums, least and most (k,)."""
+def outcomes_of(
+    c: Ints, paid: Floats, least: Floats, most: Floats, first: Ints | None = None
+) -> Outcomes:
+    """The outcomes of k next states, seen c (k,) times, with their sums, least and most (k,).
+
+    ``again`` is about the first (k,) of these visits only, if that is given.
+    """
     noisy = (c > 0) & (most > least)
     source = np.repeat(np.arange(len(c)), 1 + noisy)
     second = np.append(False, source[1:] == source[:-1])
@@ -51,10 +56,13 @@ def outcomes_of(c: Ints, paid: Floats, least: Floats, most: Floats) -> Outcomes:
     part = np.where(noisy[source], np.where(second, high[source], 1 - high[source]), 1.0)
     reward = np.where(c[source] > 0, np.where(second, most[source], least[source]), 0.0)
     times = c[source].astype(float) * part
-    return Outcomes(source, reward, times, np.maximum(c[source] - 1, 0) * part, noisy)
+    again = np.maximum((c if first is None else first)[source] - 1, 0) * part
+    return Outcomes(source, reward, times, again, noisy)
 
 
-def mean_reward(paid: Floats, visits: Ints, price: Floats | float) -> tuple[Floats, Floats]:
+def mean_reward(
+    paid: Floats, visits: Ints | Floats, price: Floats | float
+) -> tuple[Floats, Floats]:
     """(rows,) bounds of mean rewards in [0, 1] from below and above; from sums (rows,).
 
     Item 6 of `ucfh.confidence.values`; price: ln(1/delta), with the number of rows in it.

@@ -210,6 +210,7 @@ class Best(ValueBounds):
         )
         self.evidence = Evidence(
             n=n,
+            tries=n,
             ladder=np.full(table.rows, -1.0),
             above=Ball(weight, n, self.eta_up),
             below=Ball(weight, n, self.eta_low),

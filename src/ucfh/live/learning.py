@@ -28,13 +28,7 @@ from ucfh.agents.open import OpenUCFH
 from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.passages import Passages
 from ucfh.auditing.process import Audit
-from ucfh.certificate import (
-    Certificate,
-    in_units,
-    open_assumptions,
-    what_is_missing,
-)
-from ucfh.confidence.open import OpenBest
+from ucfh.certificate import Certificate
 from ucfh.errors import (
     InputError,
     check_count,
@@ -42,6 +36,7 @@ from ucfh.errors import (
     check_unit,
 )
 from ucfh.experience import Steps
+from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
 from ucfh.live.opening import check_log, check_world_stages, open_world, scaled_accuracy
 from ucfh.live.policy import LearnedPolicy
@@ -150,34 +145,19 @@ class Learned:
     @property
     def certificate(self) -> Certificate:
         """What is known of the policy, in the environment's own units."""
-        learner, beliefs, data = self.learner, self.learner.beliefs, self.learner.experience
-        best = OpenBest(
-            self.horizon,
-            learner.delta,
-            self.units.scaled_return(self.max_return, self.horizon),
-            self.units.after_end,
-        )
-        blame = best.blame(best.bounds(data), beliefs.by_difference)
-        names = [self.world.name_of(s) for s in range(1, data.states)]
-        audited = self.audited
-        known = Certificate(
-            beliefs.upper,
-            max(0.0, beliefs.lower),
-            beliefs.gap,
-            learner.policy,
+        audited, data = self.audited, self.learner.experience
+        return certificate_of_learner(
+            self.learner,
+            self.units,
             self.epsilon,
-            learner.delta,
-            data.episodes,
-            "open world, growth schedule",
+            self.max_return,
+            [self.world.name_of(s) for s in range(1, data.states)],
             (
-                *open_assumptions(self.horizon, data.P, self.units, self.max_return),
                 *self.world.assumptions,
                 *[BROKEN_OFF.format(self.broken_off)] * (self.broken_off > 0),
             ),
-            what_is_missing(data.pair_of, best.evidence.n, blame),
-            findings=() if audited is None else audited.findings,
+            () if audited is None else audited.findings,
         )
-        return in_units(known, self.units, self.horizon, beliefs.crossing, names)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""

@@ -1,0 +1,45 @@
+"""The certificate of a learner that has found its world on the way, in the user's units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ucfh.agents.open import OpenUCFH
+from ucfh.auditing.findings import Finding
+from ucfh.certificate import Certificate, in_units, open_assumptions, what_is_missing
+from ucfh.confidence.open import OpenBest
+from ucfh.units import RewardRange
+
+
+def certificate_of_learner(
+    learner: OpenUCFH,
+    units: RewardRange,
+    epsilon: float,
+    max_return: float | None,
+    names: Sequence[str],
+    assumed: Sequence[str] = (),
+    findings: tuple[Finding, ...] = (),
+) -> Certificate:
+    """What a learner knows of its policy.
+
+    ``epsilon`` and ``max_return`` are in the user's units; ``names``: of the states that were
+    found, the end left out; ``assumed``: besides what is assumed of every world.
+    """
+    beliefs, data, H = learner.beliefs, learner.experience, learner.experience.horizon
+    most = units.scaled_return(max_return, H)
+    best = OpenBest(H, learner.delta, most, units.after_end, closed=learner.closed)
+    blame = best.blame(best.bounds(data), beliefs.by_difference)
+    known = Certificate(
+        beliefs.upper,
+        max(0.0, beliefs.lower),
+        beliefs.gap,
+        learner.policy,
+        epsilon,
+        learner.delta,
+        data.episodes,
+        "open world, growth schedule",
+        (*open_assumptions(H, data.P, units, max_return), *assumed),
+        what_is_missing(data.pair_of, best.evidence.n, blame),
+        findings=findings,
+    )
+    return in_units(known, units, H, beliefs.crossing, names)
