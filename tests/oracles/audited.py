@@ -238,7 +238,7 @@ class SlowAudit:
 
 
 def part(log: Passages, begin: int, end: int) -> Passages:
-    return Passages(*(None if x is None else x[begin:end] for x in vars(log).values()))
+    return Passages(*(x[begin:end] for x in vars(log).values()))
 
 
 def evidence_now(audit: Audit) -> dict[tuple[str, str], float]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ucfh._support.arrays import Bools, Floats, Ints
 
 
 @dataclass(eq=False)
 class Passages:
-    """Steps in the order in which they were taken, (n,) each.
+    """Steps in the order in which they were taken, (n,) each, as a rule episode after episode.
 
     Attributes:
         new: whether it is the first step of its episode.
@@ -19,8 +20,6 @@ class Passages:
         lost: 1 if what followed is lost, and that is assumed to have nothing to do with what it
             was; 0 if it is not; -1 if it could not be lost.
         detail: which part of its bins the state lies in, as a code; 0 where there are none.
-        before: action, state and reward of the step before in the same episode; they are not used
-            where it is new. None: episode comes after episode, so it is the step before.
 
     """
 
@@ -32,4 +31,14 @@ class Passages:
     reward: Floats
     lost: Ints | Bools
     detail: Ints
-    before: tuple[Ints, Ints, Floats] | None = None
+
+
+class Before(NamedTuple):
+    """Of each step, the action, the state and the reward before it in its episode, (n,) each.
+
+    They are not used where an episode is new.
+    """
+
+    action: Ints
+    state: Ints
+    reward: Floats

@@ -65,7 +65,7 @@ from ucfh._kernels.audits import (
     Register,
 )
 from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh.auditing.passages import Passages
+from ucfh.auditing.passages import Before, Passages
 from ucfh.auditing.rewards import RewardCodes
 
 DRIFT = 6
@@ -145,8 +145,11 @@ class Audit:
         self._looked = 0
         self._last: tuple[int, int, int] = (0, 0, 0)  # codes of the step before, each plus 1
 
-    def add(self, steps: Passages) -> None:
-        """Bet on steps, in their order."""
+    def add(self, steps: Passages, earlier: Before | None = None) -> None:
+        """Bet on steps, in their order.
+
+        ``earlier``: the step before each; None: that is the one before in the same order.
+        """
         n = len(steps.t)
         if not n or self.stopped is not None:
             return
@@ -154,9 +157,9 @@ class Audit:
         before = np.empty((n, 3), np.int64)
         before[0] = self._last
         before[1:] = np.stack([steps.action, steps.state, paid], 1)[:-1] + 1
-        if steps.before is not None:
-            action, state, reward = steps.before
-            before[:] = np.stack([action, state, self.rewards.of(reward)], 1) + 1
+        if earlier is not None:
+            codes = self.rewards.of(earlier.reward)
+            before[:] = np.stack([earlier.action, earlier.state, codes], 1) + 1
         before[steps.new] = 0
         self._last = int(steps.action[-1]) + 1, int(steps.state[-1]) + 1, int(paid[-1]) + 1
         z = np.empty((n, 6), np.int64)
