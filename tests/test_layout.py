@@ -27,6 +27,7 @@ LAYERS = [
     ["problems", "agents", "certification"],
     ["simulation", "instruments"],
     ["live"],
+    ["tasks"],
     ["comparison", "verification"],
     ["experiments"],
     ["report"],

@@ -61,12 +61,13 @@ def _help(*arguments: str) -> str:
     return done.stdout.strip("\n")
 
 
-def commands() -> Iterator[str]:
-    """The help of every command."""
-    text = _help()
-    listed = text.partition("Commands:\n")[2]
+def commands(*within: str) -> Iterator[str]:
+    """The help of every command, those within another one after it."""
+    listed = _help(*within).partition("Commands:\n")[2]
     for name in re.findall(r"^  (\w+)", listed, re.MULTILINE):
-        yield f"## ucfh {name}\n\n```text\n{_help(name)}\n```"
+        command = (*within, name)
+        yield f"## ucfh {' '.join(command)}\n\n```text\n{_help(*command)}\n```"
+        yield from commands(*command)
 
 
 def sources() -> Iterator[str]:

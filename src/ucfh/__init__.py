@@ -52,6 +52,21 @@ _HOME = {
     "Learned": "live.learning",
     "LearnedPolicy": "live.policy",
     "LearningFault": "live.learning",
+    "open_task": "tasks.opening",
+    "Task": "tasks.task",
+    "Decision": "tasks.serving",
+    "TaskStatus": "tasks.status",
+    "LateOutcome": "tasks.faults",
+    "TaskFault": "tasks.faults",
+    "UnknownTask": "tasks.faults",
+    "UnknownEpisode": "tasks.faults",
+    "Conflict": "tasks.faults",
+    "EpisodeOver": "tasks.faults",
+    "OutOfOrder": "tasks.faults",
+    "Refused": "tasks.faults",
+    "StoreFull": "tasks.faults",
+    "StoreBusy": "tasks.faults",
+    "StoreFault": "tasks.faults",
     "read_model": "models",
     "write_model": "models",
     "read_policy": "policies",
@@ -108,6 +123,21 @@ if TYPE_CHECKING:
     from ucfh.simulation.run import Run as Run
     from ucfh.simulation.simulate import simulate as simulate
     from ucfh.studies.catalogue import read_study as read_study
+    from ucfh.tasks.faults import Conflict as Conflict
+    from ucfh.tasks.faults import EpisodeOver as EpisodeOver
+    from ucfh.tasks.faults import LateOutcome as LateOutcome
+    from ucfh.tasks.faults import OutOfOrder as OutOfOrder
+    from ucfh.tasks.faults import Refused as Refused
+    from ucfh.tasks.faults import StoreBusy as StoreBusy
+    from ucfh.tasks.faults import StoreFault as StoreFault
+    from ucfh.tasks.faults import StoreFull as StoreFull
+    from ucfh.tasks.faults import TaskFault as TaskFault
+    from ucfh.tasks.faults import UnknownEpisode as UnknownEpisode
+    from ucfh.tasks.faults import UnknownTask as UnknownTask
+    from ucfh.tasks.opening import open_task as open_task
+    from ucfh.tasks.serving import Decision as Decision
+    from ucfh.tasks.status import TaskStatus as TaskStatus
+    from ucfh.tasks.task import Task as Task
     from ucfh.theory.bounds import bounds as bounds
     from ucfh.theory.constants import Constants as Constants
     from ucfh.theory.constants import constants as constants

@@ -13,10 +13,13 @@ from ucfh._support.interrupts import listening
 from ucfh.errors import InputError, unknown
 
 COMMANDS = (
-    "learn", "certify", "audit", "act", "compare", "plan", "evaluate", "bounds", "problems",
-    "agents", "verify", "study", "report",
+    "learn", "certify", "audit", "act", "task", "ask", "tell", "compare", "plan", "evaluate",
+    "bounds", "problems", "agents", "verify", "study", "report",
 )  # fmt: skip
-"""Modules of `ucfh.commands`, each with a function of the same name: its options and its body."""
+"""Modules of `ucfh.commands`, each with a function of the same name: its options and its body.
+
+One that has commands of its own lists them in PARTS.
+"""
 
 
 class LazyCommands(TyperGroup):
@@ -32,7 +35,11 @@ class LazyCommands(TyperGroup):
             raise unknown("command", cmd_name, COMMANDS)
         module = import_module(f"ucfh.commands.{cmd_name}")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name, context_settings=SETTINGS)(getattr(module, cmd_name))
+        command, parts = getattr(module, cmd_name), getattr(module, "PARTS", {})
+        if parts:
+            alone.callback(context_settings=SETTINGS)(command)
+        for name, part in (parts or {cmd_name: command}).items():
+            alone.command(name, context_settings=SETTINGS)(part)
         return typer.main.get_command(alone)
 
 

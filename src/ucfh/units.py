@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
 
-from ucfh.errors import InputError, check_count, wrong_type
+from ucfh.errors import InputError, check_accuracy, check_count, wrong_type
 
 ROUNDING = 1e-9
 """The part of the span by which a reward may be outside its range, as a rounded number may be."""
@@ -78,6 +78,16 @@ class RewardRange:
     def value(self, earned: float, steps: int) -> float:
         """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
         return earned * self.span - steps * self.shift
+
+    def scaled_accuracy(self, epsilon: float, horizon: int) -> float:
+        """The largest acceptable loss per episode where rewards are in [0, 1]."""
+        most = horizon * self.span
+        if check_accuracy(epsilon) > most:
+            raise InputError(
+                f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller "
+                "one"
+            )
+        return float(epsilon) / self.span
 
     def scaled_return(self, most: Any, horizon: int) -> float | None:
         """The largest return in [0, H], from that in own units; None if there is none."""

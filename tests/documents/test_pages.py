@@ -28,12 +28,14 @@ def test_commands_in_pages_have_the_options_that_they_are_given(
     used: dict[str, set[str]] = {}
     for page in pages:
         text = page.read_text().replace("\\\n", " ")
-        for command, rest in re.findall(r"^(?:    |\$ )ucfh (\w+)(.*)$", text, re.MULTILINE):
+        for command, rest in re.findall(
+            r"^(?:    |\$ )ucfh (task \w+|\w+)(.*)$", text, re.MULTILINE
+        ):
             given = re.findall(r"--[a-z-]+", rest.partition("  #")[0])
             used.setdefault(command, set()).update(given)
     assert {"learn", "certify", "compare", "plan", "study"} <= set(used)
     for command, options in used.items():
-        code, out, _ = run(capsys, command, "--help")
+        code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0
         assert options <= set(re.findall(r"--[a-z-]+", out)), command
 

@@ -1,4 +1,7 @@
-"""Worlds of which a learner is told nothing, and somebody who knows the truth looks on."""
+"""Worlds of which a learner is told nothing, and somebody who knows the truth looks on.
+
+And how violations are judged: of all bounds at once, and of each part alone with all of delta.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
+import ucfh.confidence.open as open_bounds
 from oracles.lost import lossy_entropy
 from ucfh import MDP, make
 from ucfh.agents.open import OpenUCFH
+from ucfh.confidence.open import OpenBest
+from ucfh.experience import SHIFT
 from ucfh.live.simulated import SimulatedWorld
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
+SURE = 1e-6
+"""A share is refuted if what was seen is less likely than this under it."""
 
 
 class Jittered(SimulatedWorld):
@@ -101,19 +111,100 @@ CASES: dict[str, OpenCase] = {
 }
 
 
-class Onlooker:
-    """A learner in a world, every bound of which is held against the truth at every planning.
+class Witness:
+    """Somebody who knows the truth, and holds every bound of a learner against it.
 
     Attributes:
-        broken: the claims that did not hold at some planning.
-        returned: how much worse than the best the policy is that it returned, None if it did not.
+        broken: the claims that did not hold at some look.
+        returned: how much worse than the best the policy is that was certified first, None if none.
 
     """
 
+    def __init__(self, mdp: MDP, learner: OpenUCFH) -> None:
+        self.mdp, self.learner = mdp, learner
+        self.V = mdp.optimal().values
+        self.optimum = mdp.at_start(self.V)
+        self.broken: set[str] = set()
+        self.returned: float | None = None
+
+    def _claim(self, name: str, margin: Any) -> None:
+        if np.size(margin) and np.min(margin) < -ROUNDING:
+            self.broken.add(name)
+
+    def earned(self, rows: Any, found: list[int]) -> Any:
+        """(H+1, S) what the policy that takes the learner's rows earns; else the first action.
+
+        found: the states of the MDP by the learner's numbers, without the end.
+        """
+        table, actions = self.mdp.table, self.learner.best.actions_of(rows)
+        policy = np.tile(table.action[table.first[:-1]], (self.mdp.horizon, 1))
+        goes_on = np.isin(found, self.mdp.problem.terminal, invert=True)
+        policy[:, np.array(found)[goes_on]] = actions[:, 1:][:, goes_on]
+        return self.mdp.values(policy)
+
+    def look(self, found: list[int]) -> None:
+        """Hold all that the learner claims by now against the truth."""
+        learner, beliefs, best = self.learner, self.learner.beliefs, self.learner.best
+        b, reached = beliefs.bounds, learner.experience.reached[1:].T
+        V = self.V[:-1, found][reached]
+
+        def of(bound: Any) -> Any:
+            return bound[:-1, 1:][reached]
+
+        V_pi = self.earned(b.greedy, found)[:-1, found][reached]
+        self._claim("above", of(b.U) - V)
+        self._claim("below", V - of(b.L))
+        self._claim("W", V_pi - of(b.W))
+        self._claim("D", of(b.D) - (V - V_pi))
+        certified = self.mdp.at_start(self.earned(beliefs.certified, found))
+        self._claim("upper", beliefs.upper - self.optimum)
+        self._claim("lower", certified - beliefs.lower)
+        self._claim("gap", beliefs.gap - (self.optimum - certified))
+        if beliefs.frozen is not None:
+            worth = self.mdp.at_start(self.earned(beliefs.frozen, found))
+            self._claim("scores", worth - best.by_scores(beliefs.scores, beliefs.number))
+        self._look_at_rows(found)
+        if beliefs.crossing is not None:
+            self.broken.add("crossing")
+        elif self.returned is None and learner.done:
+            self.returned = self.optimum - certified
+
+    def _look_at_rows(self, found: list[int]) -> None:
+        """What was never seen of each row, and its ball, where rows are the same at all t.
+
+        All that end an episode are one, but for those that have a number.
+        """
+        data, table = self.learner.experience, self.mdp.table
+        evidence, rows, pairs = self.learner.best.evidence, self.learner.best.rows, data.pairs
+        if table.stages > 1:
+            return
+        number = np.zeros(self.mdp.states, np.int64)
+        number[found] = 1 + np.arange(len(found))
+        met = np.isin(np.arange(self.mdp.states), [*found, *self.mdp.problem.terminal])
+        row_of, next_of = data.key >> SHIFT, data.key & (2**SHIFT - 1)
+        for row in np.flatnonzero(data.visits > 0).tolist():
+            k = row // data.P
+            s = found[int(np.searchsorted(pairs.first, k, "right")) - 2]
+            have = table.action[table.first[s] : table.first[s + 1]].tolist()
+            mine = int(table.first[s]) + have.index(int(pairs.action[k]))
+            at = table.entries_of(mine)
+            to = table.indices[at]
+            p = np.bincount(number[to[met[to]]], self.mdp.p[at][met[to]], data.states)
+            self._claim("missing", evidence.missing[row] - (1 - p[next_of[row_of == row]].sum()))
+            ball, mine_at = evidence.successors, slice(rows.indptr[row], rows.indptr[row + 1])
+            if ball.n[row] > 0:
+                c = np.bincount(rows.indices[mine_at], ball.c[mine_at], data.states)
+                entropy = lossy_entropy(c[c > 0].tolist(), ball.n[row], p[c > 0].tolist())
+                self._claim("pattern", ball.eta[row] - entropy)
+
+
+class Onlooker(Witness):
+    """A learner in a world, every bound of which is held against the truth at every planning."""
+
     def __init__(self, case: OpenCase, delta: float, seed: int, **options: Any) -> None:
         mdp = case.mdp
-        self.mdp, self.case, self.world = mdp, case, case.world(mdp, seed)
-        self.learner = OpenUCFH(
+        self.world = case.world(mdp, seed)
+        learner = OpenUCFH(
             mdp.horizon,
             mdp.actions,
             case.epsilon,
@@ -122,10 +213,7 @@ class Onlooker:
             max_return=case.max_return,
             **options,
         )
-        self.V = mdp.optimal().values
-        self.optimum = mdp.at_start(self.V)
-        self.broken: set[str] = set()
-        self.returned: float | None = None
+        super().__init__(mdp, learner)
 
     def run(self, episodes: int) -> Onlooker:
         """Learn, for that many episodes at most, past a certificate too."""
@@ -133,72 +221,51 @@ class Onlooker:
         while data.episodes < episodes and learner.beliefs.crossing is None:
             ran = self.world.run(data, learner.actions.tolist(), learner.room)
             if learner.observe(ran.steps):
-                self._look()
-        if learner.beliefs.crossing is not None:
-            self.broken.add("crossing")
+                self.look([int(str(s)) for s in self.world.labels[1:]])
         return self
 
-    def _claim(self, name: str, margin: Any) -> None:
-        if np.size(margin) and np.min(margin) < -ROUNDING:
-            self.broken.add(name)
 
-    def earned(self, rows: Any) -> Any:
-        """(H+1, S) by the learner's numbers, what the policy that takes its rows earns."""
-        actions = self.learner.best.actions_of(rows)
-        policy = self.mdp.table.policy_of(self.world.rows(actions))
-        return self.mdp.values(policy)
+# -- how violations are judged ---------------------------------------------------------------------
 
-    def _look(self) -> None:
-        learner, beliefs, best = self.learner, self.learner.beliefs, self.learner.best
-        b, found = beliefs.bounds, [int(str(s)) for s in self.world.labels[1:]]
-        reached = learner.experience.reached[1:].T
-        V = self.V[:-1, found][reached]
+PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "above": (("above",), {"above"}),
+    "ladder": (("ladder",), {"above"}),
+    "below": (("below",), {"below"}),
+    "rewards": (("rewards", "all"), {"W"}),
+    "all": (("all",), {"pattern", "D"}),
+    "outcomes": (("outcomes",), {"W"}),
+    "missing": (("missing",), {"missing"}),
+    "scores": (("scores",), {"scores"}),
+}
+"""By part: what shares of delta it needs, and the claims that rest on it."""
 
-        def of(bound: Any) -> Any:
-            return bound[:-1, 1:][reached]
 
-        earned = self.earned(b.greedy)
-        V_pi = earned[:-1, found][reached]
-        self._claim("above", of(b.U) - V)
-        self._claim("below", V - of(b.L))
-        self._claim("W", V_pi - of(b.W))
-        self._claim("D", of(b.D) - (V - V_pi))
-        certified = self.mdp.at_start(self.earned(beliefs.certified))
-        self._claim("upper", beliefs.upper - self.optimum)
-        self._claim("lower", certified - beliefs.lower)
-        self._claim("gap", beliefs.gap - (self.optimum - certified))
-        if beliefs.frozen is not None:
-            worth = self.mdp.at_start(self.earned(beliefs.frozen))
-            self._claim("scores", worth - best.by_scores(beliefs.scores, beliefs.number))
-        self._look_at_rows(found)
-        if self.returned is None and learner.done and beliefs.crossing is None:
-            self.returned = self.optimum - certified
+def refuted(broken: int, runs: int, share: float) -> bool:
+    """Whether that many broken runs are too many if each is broken with probability share."""
+    return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
 
-    def _look_at_rows(self, found: list[int]) -> None:
-        """What was never seen of each row, and its ball, where rows are the same at all t.
 
-        States of the world are numbered as its labels are; all that end an episode are one.
-        """
-        data, evidence, table = self.learner.experience, self.learner.best.evidence, self.mdp.table
-        if table.stages > 1:
-            return
-        number = np.zeros(self.mdp.states, np.int64)
-        number[found] = 1 + np.arange(len(found))
-        met = np.isin(np.arange(self.mdp.states), [*found, *self.mdp.problem.terminal])
-        rows, pairs = self.learner.best.rows, data.pairs
-        for row in np.flatnonzero(evidence.n[:-1] > 0).tolist():
-            k = row // data.P
-            s = found[int(np.searchsorted(pairs.first, k, "right")) - 2]
-            have = table.action[table.first[s] : table.first[s + 1]].tolist()
-            mine = int(table.first[s]) + have.index(int(pairs.action[k]))
-            at = table.entries_of(mine)
-            to = table.indices[at]
-            p = np.bincount(number[to[met[to]]], self.mdp.p[at][met[to]], data.states)
-            mine_at = slice(rows.indptr[row], rows.indptr[row + 1])
-            seen = np.bincount(rows.indices[mine_at], evidence.above.c[mine_at], data.states)
-            self._claim("missing", evidence.missing[row] - (1 - p[seen > 0].sum()))
-            ball = evidence.successors
-            if ball.n[row] > 0:
-                c = np.bincount(rows.indices[mine_at], ball.c[mine_at], data.states)
-                entropy = lossy_entropy(c[c > 0].tolist(), ball.n[row], p[c > 0].tolist())
-                self._claim("pattern", ball.eta[row] - entropy)
+def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
+    """Give (nearly) all of delta to some parts."""
+    shares = {part: 1.0 if part in parts else 1e-9 for part in open_bounds.SHARES}
+    monkeypatch.setattr(open_bounds, "SHARES", shares)
+
+
+def count_broken(run: Callable[[int], Witness], claims: set[str], runs: int) -> int:
+    """In how many runs, by their seeds, one of the claims was broken."""
+    return sum(bool(run(seed).broken & claims) for seed in range(runs))
+
+
+def watched(case: OpenCase, delta: float, episodes: int) -> Callable[[int], Witness]:
+    """Runs of a case, by their seeds."""
+    return lambda seed: Onlooker(case, delta, seed).run(episodes)
+
+
+def no_price(patch: pytest.MonkeyPatch) -> None:
+    """States are found for nothing, and so are actions and steps: right for a single event."""
+    right = OpenBest._prices
+
+    def prices(self: OpenBest, data: Any) -> Any:
+        return tuple(0.0 * x for x in right(self, data))
+
+    patch.setattr(OpenBest, "_prices", prices)

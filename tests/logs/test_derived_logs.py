@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from helpers.log_files import logs, write
 from helpers.small_logs import FUZZ, refusal
 from oracles.slow_derived import slow_derived
-from ucfh import Log, Problem, certify, read_log
+from ucfh import InputError, Log, Problem, certify, read_log
 from ucfh.experience import SHIFT
 from ucfh.logs import batches, csv_rows
 
@@ -236,3 +236,26 @@ def test_bounds_hold_with_each_meaning_of_drop_outs(tmp_path: Path) -> None:
     assert known["random"].lower > truth  # which it was not
     widths = {name: x.upper - x.lower for name, x in known.items()}
     assert widths["lost"] > 2 * widths["outcome"]
+
+
+def test_what_followed_the_last_step_may_be_lost_too(tmp_path: Path) -> None:
+    """If next states are shown, and that one is left blank, perhaps with its reward."""
+    path = tmp_path / "log.csv"
+    head = "episode,t,state,action,reward,next_state\n"
+    whole = "1,0,a,go,1,b\n1,1,b,go,0.5,a\n"
+    for row, paid in (("2,1,b,go,,", None), ("2,1,b,go,0.25,", 0.25)):
+        path.write_text(f"{head}2,0,a,go,1,b\n{row}\n{whole}")
+        log = read_log(path, horizon=2, dropouts="lost", strict=True)
+        assert log.shown is not None
+        data = log.shown.experience
+        assert (int(data.lost.sum()), log.counted) == (1, 3)
+        assert float(data.lost_paid.sum()) == (paid or 0.0)
+        assert int(data.lost_unpaid.sum()) == (paid is None)
+        assert log.complete.tolist() == [paid is not None, True]
+    path.write_text(f"{head}2,0,a,go,1,b\n2,1,b,go,,a\n{whole}")  # that of a known state is not
+    with pytest.raises(InputError, match="reward"):
+        read_log(path, horizon=2, dropouts="lost", strict=True)
+    path.write_text(f"{head}2,0,a,go,1,b\n2,1,b,go,1,\n{whole}")
+    for dropouts in (None, "outcome", "random"):
+        with pytest.raises(InputError, match="next_state"):
+            read_log(path, horizon=2, dropouts=dropouts, strict=True)

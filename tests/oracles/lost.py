@@ -6,8 +6,8 @@ Written from docs/theory/open.md. Balls are those of `oracles.certified`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -113,6 +113,8 @@ class SlowOpen:
 
     have: the actions of each state, the end first. cap: (H+1,) what can be earned at most from a
     step on. price: ln(1/share of delta) by part. excess: of counts, and of how many are lost.
+    ahead: what was decided in all, with what is yet to come as lost; by_all: the rows of which
+    bounds of one function use that.
     """
 
     slow: SlowExperience
@@ -122,10 +124,18 @@ class SlowOpen:
     price: dict[str, float]
     closed: bool
     excess: Callable[[list[int], int], float]
+    ahead: SlowExperience | None = None
+    by_all: Collection[Cell] = ()
 
     @property
     def horizon(self) -> int:
         return len(self.cap) - 1
+
+    def used(self, row: Cell) -> SlowOpen:
+        """What bounds of one function use of a row."""
+        if self.ahead is None or row not in self.by_all:
+            return self
+        return replace(self, slow=self.ahead, ahead=None)
 
     def seen(self, row: Cell) -> dict[int, list[float]]:
         """What was paid, by next state."""
@@ -179,32 +189,35 @@ class SlowOpen:
         cost = self.cost("missing", row, 2 * len(self.have[row[1]]))
         return -math.expm1(-(cost + math.log((D + k) * (D + k + 1))) / since)
 
-    def any(self, part: str, row: Cell, v: list[float], best: float) -> float:
+    def any(self, part: str, row: Cell, v: list[float], best: float, seen: float) -> float:
         """The best mean of whatever is worth v by next state, from above.
 
-        best: of all that may follow; so of what was not seen, and of what is lost.
+        best: of all that may follow; so of what was not seen, and of what is lost. seen: of all
+        that was ever seen.
         """
         counts, k = [len(paid) for paid in self.seen(row).values()], len(self.lost(row))
         n = self.visits(row) - len(counts)
         if n == 0 or not counts:
             return best
         cost = self.cost(part, row, len(self.have[row[1]])) + self.excess(counts, k)
-        again, B = [c - 1 for c in counts], max(v)
+        again, B = [c - 1 for c in counts], seen
         plain = reach([*again, k], [*v, best], cost / n, 1)
         cut = reach([*again, k], [*v, B], cost / n, 1)
         return min(plain, cut + self.missing(row) * (best - B))
 
     def of_any(self, t: int, row: Cell, V: Sequence[float]) -> float:
         """Reward and V of what follows, from below, for any V."""
-        seen, worst = self.seen(row), self.best_next(t, V, -1)
-        if all(min(paid) == max(paid) for paid in seen.values()):
-            v = [-(paid[0] + V[j]) for j, paid in seen.items()]
-            return -self.any("outcomes", row, v, -worst)
-        return self.mean_reward(row) - self.next(row, [-x for x in V], -worst)
+        used, worst = self.used(row), self.best_next(t, V, -1)
+        if all(min(paid) == max(paid) for paid in used.seen(row).values()):
+            v = {j: -(paid[0] + V[j]) for j, paid in used.seen(row).items()}
+            mine = [v[j] for j in self.seen(row)]
+            return -self.any("outcomes", row, mine, -worst, max(v.values(), default=0.0))
+        return used.mean_reward(row) - self.next(row, [-x for x in V], -worst)
 
     def next(self, row: Cell, V: Sequence[float], best: float) -> float:
         """V of the next state, from above, for any V."""
-        return self.any("all", row, [V[j] for j in self.seen(row)], best)
+        seen = max((V[j] for j in self.used(row).seen(row)), default=0.0)
+        return self.any("all", row, [V[j] for j in self.seen(row)], best, seen)
 
     def mean_reward(self, row: Cell) -> float:
         """From below: what is not known counts as nothing."""
@@ -227,8 +240,8 @@ class SlowOpen:
                 if not self.have[s]:
                     continue
                 row = {a: (self.slow.stage(t), s, a) for a in self.have[s]}
-                over = {a: self.fixed(t, row[a], U[t + 1], 1) for a in row}
-                under = {a: self.fixed(t, row[a], L[t + 1], -1) for a in row}
+                over = {a: self.used(row[a]).fixed(t, row[a], U[t + 1], 1) for a in row}
+                under = {a: self.used(row[a]).fixed(t, row[a], L[t + 1], -1) for a in row}
                 U[t][s], L[t][s] = min(self.cap[t], max(over.values())), max(under.values())
                 mine = greedy[t][s]
                 W[t][s] = max(0.0, self.of_any(t, row[mine], W[t + 1]))

@@ -15,20 +15,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import ucfh.confidence.open as open_bounds
 from helpers.losing import Losing
-from helpers.open_worlds import Onlooker, OpenCase, dense, exam, fewer, rare
+from helpers.open_worlds import (
+    PARTS,
+    Onlooker,
+    OpenCase,
+    alone,
+    count_broken,
+    dense,
+    exam,
+    fewer,
+    rare,
+    refuted,
+    watched,
+)
 from ucfh import MDP, make
 from ucfh.confidence.open import OpenBest
 from ucfh.experience import Experience
-
-SURE = 1e-6
-"""A share is refuted if what was seen is less likely than this under it."""
-
-
-def refuted(broken: int, runs: int, share: float) -> bool:
-    """Whether so many broken runs are too many if each is broken with probability share."""
-    return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
 
 
 def losing(mdp: MDP, epsilon: float, share: float, *, others: float = 0.0, unpaid: float = 0.5,
@@ -75,19 +78,6 @@ def test_certificates_hold_whatever_is_lost(name: str) -> None:
 # -- each part alone, with all of delta, and broken versions of it -------------------------------
 
 
-def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
-    """Give (nearly) all of delta to some parts."""
-    shares = {part: 1.0 if part in parts else 1e-9 for part in open_bounds.SHARES}
-    monkeypatch.setattr(open_bounds, "SHARES", shares)
-
-
-def count_broken(case: OpenCase, claims: set[str], runs: int, delta: float, episodes: int) -> int:
-    """In how many runs one of the claims was broken."""
-    return sum(
-        bool(Onlooker(case, delta, seed).run(episodes).broken & claims) for seed in range(runs)
-    )
-
-
 def one_in(share: float) -> MDP:
     """Two states that follow each other at random, and with this share one that does not pay."""
     p = np.tile([(1 - share) / 2, (1 - share) / 2, share], (3, 1, 1))
@@ -103,16 +93,6 @@ RARE = losing(one_in(0.05), 1e-9, 1.0, stages=(1,))
 """Where the state that does not pay follows at the first step, nobody ever sees it."""
 GOOD_ARMS = losing(BANDIT, 1e-9, 0.0, others=0.6, unpaid=1.0)
 
-PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
-    "above": (("above",), {"above"}),
-    "ladder": (("ladder",), {"above"}),
-    "below": (("below",), {"below"}),
-    "rewards": (("rewards", "all"), {"W"}),
-    "all": (("all",), {"pattern", "D"}),
-    "outcomes": (("outcomes",), {"W"}),
-    "missing": (("missing",), {"missing"}),
-    "scores": (("scores",), {"scores"}),
-}
 WORLDS = {"coins": BAD_COINS, "coupons": BAD_COUPONS, "rare": RARE, "arms": GOOD_ARMS}
 
 
@@ -121,7 +101,7 @@ WORLDS = {"coins": BAD_COINS, "coupons": BAD_COUPONS, "rare": RARE, "arms": GOOD
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shares, claims = PARTS[part]
     alone(monkeypatch, *shares)
-    broken = count_broken(WORLDS[world], claims, 40, 0.5, 200)
+    broken = count_broken(watched(WORLDS[world], 0.5, 200), claims, 40)
     print(f"{part} alone, {world}: {broken} of 40 broken at delta 0.5")
     assert not refuted(broken, 40, 0.5)
 
@@ -190,9 +170,9 @@ def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
     break_it, shares, case, claims, episodes = BROKEN[name]
     alone(monkeypatch, *shares)
-    right = count_broken(case, claims, 50, 0.1, episodes)
+    right = count_broken(watched(case, 0.1, episodes), claims, 50)
     break_it(monkeypatch)
-    wrong = count_broken(case, claims, 50, 0.1, episodes)
+    wrong = count_broken(watched(case, 0.1, episodes), claims, 50)
     print(f"{name}: {wrong} of 50 broken at delta 0.1, {right} if it is right")
     assert not refuted(right, 50, 0.1)
     assert refuted(wrong, 50, 0.1)

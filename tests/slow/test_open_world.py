@@ -16,7 +16,20 @@ import pytest
 from scipy import stats
 
 import ucfh.confidence.open as open_bounds
-from helpers.open_worlds import CASES, Onlooker, OpenCase, dense, fewer, jackpot
+from helpers.open_worlds import (
+    CASES,
+    PARTS,
+    Onlooker,
+    OpenCase,
+    alone,
+    count_broken,
+    dense,
+    fewer,
+    jackpot,
+    no_price,
+    refuted,
+    watched,
+)
 from ucfh import MDP, make
 from ucfh._kernels.evidence import ANYTHING, NOTHING
 from ucfh.confidence.open import OpenBest
@@ -24,13 +37,6 @@ from ucfh.confidence.outcomes import Outcomes, outcomes_of
 from ucfh.experience import Experience
 
 RUNS, EPISODES = 200, 400
-SURE = 1e-6
-"""A share is refuted if what was seen is less likely than this under it."""
-
-
-def refuted(broken: int, runs: int, share: float) -> bool:
-    """Whether so many broken runs are too many if each is broken with probability share."""
-    return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,12 +65,6 @@ def test_certificates_of_an_open_world_hold(name: str) -> None:
 # -- each part alone, with all of delta, and broken versions of it -------------------------------
 
 
-def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
-    """Give (nearly) all of delta to some parts."""
-    shares = {part: 1.0 if part in parts else 1e-9 for part in open_bounds.SHARES}
-    monkeypatch.setattr(open_bounds, "SHARES", shares)
-
-
 BANDIT = OpenCase(MDP([[[1.0], [1.0]]], [[0.5, 0.45]], 1, noise="bernoulli"), 1e-9)
 """One state, one step, two arms: as few events as there can be."""
 COINS = OpenCase(MDP(np.full((2, 1, 2), 0.5), [[0.0], [1.0]], 2), 0.15)
@@ -78,23 +78,6 @@ CALLS = OpenCase(make("calls"), 0.1, max_return=1.0)
 SINGLE = OpenCase(MDP([[[1.0]]], [[0.5]], 1, noise="bernoulli"), 1e-9)
 
 
-def count_broken(case: OpenCase, claims: set[str], runs: int, delta: float, episodes: int) -> int:
-    """In how many runs one of the claims was broken."""
-    return sum(
-        bool(Onlooker(case, delta, seed).run(episodes).broken & claims) for seed in range(runs)
-    )
-
-
-PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
-    "above": (("above",), {"above"}),
-    "ladder": (("ladder",), {"above"}),
-    "below": (("below",), {"below"}),
-    "rewards": (("rewards", "all"), {"W"}),
-    "all": (("all",), {"pattern", "D"}),
-    "outcomes": (("outcomes",), {"W"}),
-    "missing": (("missing",), {"missing"}),
-    "scores": (("scores",), {"scores"}),
-}
 WORLDS = {"bandit": BANDIT, "coins": COINS, "many": MANY, "coupons": COUPONS}
 
 
@@ -103,7 +86,7 @@ WORLDS = {"bandit": BANDIT, "coins": COINS, "many": MANY, "coupons": COUPONS}
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shares, claims = PARTS[part]
     alone(monkeypatch, *shares)
-    broken = count_broken(WORLDS[world], claims, 60, 0.5, 300)
+    broken = count_broken(watched(WORLDS[world], 0.5, 300), claims, 60)
     print(f"{part} alone, {world}: {broken} of 60 broken at delta 0.5")
     assert not refuted(broken, 60, 0.5)
 
@@ -120,16 +103,6 @@ def no_atom(patch: pytest.MonkeyPatch) -> None:
         self.rows = self.rows._replace(rest=np.where(self.evidence.n > 0, NOTHING, ANYTHING))
 
     patch.setattr(OpenBest, "take", take)
-
-
-def no_price(patch: pytest.MonkeyPatch) -> None:
-    """States are found for nothing, and so are actions and steps."""
-    right = OpenBest._prices
-
-    def prices(self: OpenBest, data: Experience) -> Any:
-        return tuple(0.0 * x for x in right(self, data))
-
-    patch.setattr(OpenBest, "_prices", prices)
 
 
 def price_after_a_look(patch: pytest.MonkeyPatch) -> None:
@@ -230,9 +203,9 @@ def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
     break_it, shares, case, claims, episodes = BROKEN[name]
     alone(monkeypatch, *shares)
-    right = count_broken(case, claims, 100, 0.1, episodes)
+    right = count_broken(watched(case, 0.1, episodes), claims, 100)
     break_it(monkeypatch)
-    wrong = count_broken(case, claims, 100, 0.1, episodes)
+    wrong = count_broken(watched(case, 0.1, episodes), claims, 100)
     print(f"{name}: {wrong} of 100 broken at delta 0.1, {right} if it is right")
     assert not refuted(right, 100, 0.1)
     assert refuted(wrong, 100, 0.1)
@@ -242,9 +215,9 @@ def test_bets_without_their_regret_are_seen(monkeypatch: pytest.MonkeyPatch) -> 
     """In a world with a single event nothing else is paid for: delta is 1/2 for that alone."""
     alone(monkeypatch, "above")
     no_price(monkeypatch)
-    right = count_broken(SINGLE, {"above"}, 200, 0.5, 1000)
+    right = count_broken(watched(SINGLE, 0.5, 1000), {"above"}, 200)
     no_regret(monkeypatch)
-    wrong = count_broken(SINGLE, {"above"}, 200, 0.5, 1000)
+    wrong = count_broken(watched(SINGLE, 0.5, 1000), {"above"}, 200)
     print(f"no regret: {wrong} of 200 broken at delta 0.5, {right} if it is right")
     assert not refuted(right, 200, 0.5)
     assert refuted(wrong, 200, 0.5)

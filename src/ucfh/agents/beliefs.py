@@ -226,9 +226,12 @@ class ValueBeliefs:
         if len(state["crossing"]):
             step, where, above, below = state["crossing"].tolist()
             self.crossing = Crossing(int(step), int(where), above, below)
-        self.best.U, self.best.L = state["U"].copy(), state["L"].copy()
-        at = np.cumsum([x.shape[1] for x in self.best.found])[:-1]
-        self.best.found = [x.copy() for x in np.hsplit(state["found"], at)]
+        known = state["U"].shape[1]  # of states found since then, nothing is
+        self.best.U[:, :known], self.best.L[:, :known] = state["U"], state["L"]
+        pairs = state["found"].shape[1] // 2 - known
+        parts = np.hsplit(state["found"], np.cumsum([pairs, pairs, known]))
+        for array, part in zip(self.best.found, parts, strict=True):
+            array[:, : part.shape[1]] = part
         self.following = np.asarray(state["following"], np.int64)
         self.watch = None
         if state["leaving"].size and self.frozen is not None:

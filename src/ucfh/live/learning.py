@@ -38,7 +38,7 @@ from ucfh.errors import (
 from ucfh.experience import Steps
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
-from ucfh.live.opening import check_log, check_world_stages, open_world, scaled_accuracy
+from ucfh.live.opening import check_log, check_world_stages, open_world
 from ucfh.live.policy import LearnedPolicy
 from ucfh.live.store import ENDINGS, load, save
 from ucfh.live.worlds import SteppedWorld
@@ -251,7 +251,7 @@ def learn(
         learner = OpenUCFH(
             H,
             world.actions,
-            scaled_accuracy(epsilon, units, H),
+            units.scaled_accuracy(epsilon, H),
             check_unit("delta", delta),
             stages=check_world_stages(stages, env, H),
             max_return=units.scaled_return(max_return, H),

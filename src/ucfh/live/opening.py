@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 from ucfh._support.files import AnyPath
-from ucfh.errors import InputError, check_accuracy, check_seed
+from ucfh.errors import InputError, check_seed
 from ucfh.live.environments import Environment
 from ucfh.live.simulated import SimulatedWorld
 from ucfh.live.worlds import SteppedWorld
@@ -73,14 +73,3 @@ def check_world_stages(stages: Sequence[int] | bool, env: Any, horizon: int) -> 
                 f"stages={missing if len(missing) < horizon - 1 else True}"
             )
     return given
-
-
-def scaled_accuracy(epsilon: float, units: RewardRange, horizon: int) -> float:
-    """Epsilon where rewards are in [0, 1]."""
-    check_accuracy(epsilon)
-    most = horizon * units.span
-    if epsilon > most:
-        raise InputError(
-            f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller one"
-        )
-    return float(epsilon) / units.span

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath
 from ucfh.errors import InputError, check_count
-from ucfh.live.worlds import SteppedWorld
 from ucfh.policies import write_named
+
+
+class StateNames(Protocol):
+    """What states and actions are called; `ucfh.live.worlds.SteppedWorld` says more."""
+
+    action_names: Sequence[str]
+
+    def number_of(self, state: Any) -> int:
+        """The number of a state as it is shown, -1 if it was never seen."""
+
+    def name_of(self, s: int) -> str:
+        """What a state is called in files."""
+
+    def action_of(self, a: int) -> Any:
+        """An action as the world takes it, by its number."""
 
 
 class LearnedPolicy:
@@ -21,7 +36,7 @@ class LearnedPolicy:
 
     """
 
-    def __init__(self, world: SteppedWorld, actions: Ints) -> None:
+    def __init__(self, world: StateNames, actions: Ints) -> None:
         self._world, self._numbers = world, actions
 
     @property

@@ -7,7 +7,8 @@ state is not terminal, it is one, too. What that means, somebody has to say:
 
     outcome   who leaves has left for good, and is paid nothing more: the last step leads to a
               terminal state "(left)". It is assumed that this is drawn like any other outcome
-    lost      nothing is assumed: what the last step led to may be anything
+    lost      nothing is assumed: what the last step led to may be anything; so may it at step H,
+              if its next state is left blank, though others are not
     random    it has nothing to do with what would have followed: a next state that is shown counts,
               and a last step that shows none is left out
 
@@ -65,7 +66,10 @@ class Ends(NamedTuple):
 
         """
         out, none = following.copy(), following == STOPPED
+        # at the last step a next state that is left blank, though there is a column, is lost, too
+        lost = none & last & (self.dropouts == "lost" and not self.derived)
         out[(following == ENDED) | (none & last)] = own[0]
+        out[lost] = LOST
         short = (stops | none) & ~last & ~ended
         if self.dropouts == "outcome":
             out[short] = own[1]

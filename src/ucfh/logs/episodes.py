@@ -233,10 +233,11 @@ class Episodes:
         """
         tally, n = self.tally, len(t)
         ends = tally.ends
-        short = np.zeros(n, bool)
+        short = final = np.zeros(n, bool)
         if tally.horizon is not None:
-            short = stops & (t + 1 < tally.horizon)
-        declared = short & (ends.dropouts is not None)
+            short, final = stops & (t + 1 < tally.horizon), stops & (t + 1 == tally.horizon)
+        final = final & (ends.dropouts == "lost" and not ends.derived)
+        declared = (short & (ends.dropouts is not None)) | final
         if not ends.derived:
             none = following == MISSING
             for i in np.flatnonzero(none & (((done == 1) & tally.has_end) | declared)).tolist():
@@ -246,7 +247,8 @@ class Episodes:
         if "reward" in values:
             rewards = values["reward"]
             free = following == STOPPED if ends.dropouts in (None, "random") else declared
-            for i in np.flatnonzero(short & free).tolist():
+            final = final & (following == STOPPED)
+            for i in np.flatnonzero((short & free) | final).tolist():
                 blank[i] = not text_of(rewards[i]) and not isinstance(rewards[i], Unusable)
         return blank
 
@@ -274,7 +276,8 @@ class Episodes:
         known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
         loses = first & ~harmless & known & ((fault < Kind.REPEAT) | (fault > Kind.AFTER) | hidden)
         self._count(steps, good, loses, begins)
-        at = np.flatnonzero(good & (steps.last[:n] | (steps.done[:n] == 1)))
+        unpaid = np.isnan(steps.reward[:n]) & (t + 1 == self.tally.horizon)
+        at = np.flatnonzero(good & ~unpaid & (steps.last[:n] | (steps.done[:n] == 1)))
         self.returns.add(begins, good, steps.reward[:n], at, t[at] + 1, steps.following[at])
         self._add_ends(steps, at)
 

@@ -30,7 +30,7 @@ def assumptions_of(
     tally = reader.tally
     yield (
         "no episode is in the log, or missing from it, because of what happened in it, and no "
-        "action was chosen with knowledge of the future"
+        "action was chosen with knowledge of what stands later in the log"
     )
     if shown is None:
         yield "the given problem is right"

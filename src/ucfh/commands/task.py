@@ -1,0 +1,320 @@
+"""``ucfh task``: its commands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ucfh.commands.options import AsJson, MaxReturn, RewardLimits, read_range, read_stages
+from ucfh.commands.printing import print_json, print_lines, print_table
+from ucfh.commands.task_keeping import certificate, check, export, import_log, upgrade
+from ucfh.commands.task_options import (
+    EpisodeName,
+    StoreFile,
+    TaskName,
+    opened,
+    plan,
+    read_names,
+    read_silence,
+    read_timeout,
+)
+
+if TYPE_CHECKING:
+    from ucfh.tasks.task import Task
+
+
+def task() -> None:
+    """Create live tasks and look after them.
+
+    In a live task, ucfh ask says what to do in an episode, and ucfh tell takes what came of it,
+    perhaps days later. Many episodes may be open at once, and all is kept in one file, the store.
+
+    \b
+    Examples:
+      ucfh task create calls.db --actions call,mail --horizon 8 --epsilon 0.2
+      ucfh ask calls.db new --episode customer-17
+      ucfh tell calls.db --episode customer-17 --step 0 --reward 0 --state interested
+      ucfh task status calls.db
+    """
+
+
+def create(
+    store: StoreFile,
+    actions: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B,...", help="what can be done, separated by commas", show_default=False
+        ),
+    ],
+    horizon: Annotated[int, typer.Option(help="most steps of an episode", show_default=False)],
+    epsilon: Annotated[
+        float, typer.Option(help="largest acceptable loss per episode", show_default=False)
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="largest acceptable probability that the guarantee is wrong; default: 0.1"
+        ),
+    ] = None,
+    rewards: RewardLimits = None,
+    max_return: MaxReturn = None,
+    states: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S,...", help="all states there are; default: they are found on the way"
+        ),
+    ] = None,
+    stages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T,...",
+            help="steps, counted from 0, from which on rewards or transitions may be others (an "
+            "exam at the end); every: they may be others at every step",
+        ),
+    ] = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="how long an outcome is waited for: seconds, or 30m, 12h, 7d; default: for ever",
+        ),
+    ] = None,
+    on_timeout: Annotated[
+        str | None,
+        typer.Option(
+            metavar="lost|STATE,REWARD",
+            help="what it means if it does not come: lost (nothing is known; default), or the "
+            "state in which the episode is over then, and the reward of that step",
+        ),
+    ] = None,
+    task: Annotated[str, typer.Option("--task", help="name of the new task")] = "task",
+    json: AsJson = False,
+) -> None:
+    """Create a live task in a store.
+
+    The store is made if it does not exist. What is declared here stays as it is; run again with the
+    same options, the command changes nothing.
+
+    \b
+    Examples:
+      ucfh task create calls.db --actions call,mail --horizon 8 --epsilon 0.2
+      ucfh task create course.db --actions review,project --horizon 5 --epsilon 10 \\
+          --rewards 0,100 --max-return 100 --timeout 10d --on-timeout left,0
+    """
+    from ucfh.tasks.opening import open_task
+
+    with open_task(
+        store,
+        task,
+        actions=read_names(actions),
+        horizon=horizon,
+        epsilon=epsilon,
+        delta=delta,
+        rewards=None if rewards is None else read_range(rewards),
+        max_return=max_return,
+        states=read_names(states),
+        stages=read_stages(stages) or None,
+        timeout=read_timeout(timeout),
+        on_timeout=read_silence(on_timeout),
+        planning="off",
+    ) as live:
+        told = live.declaration
+        if json:
+            print_json(declared(live))
+            return
+        most = "" if told.max_return is None else f", at most {told.max_return:g} an episode"
+        option = "" if live.store.tasks() == [task] else f" --task {shlex.quote(task)}"
+        print_lines(
+            {
+                "task": f"{task} in {store}: {len(told.actions)} actions, {told.horizon} steps; "
+                f"rewards in {told.units}{most}",
+                "next": f"ucfh ask {shlex.quote(store)} STATE --episode NAME{option}",
+            }
+        )
+
+
+def declared(task: Task) -> dict[str, Any]:
+    """What was declared of a task, for programs."""
+    from ucfh.tasks.labels import label_of
+
+    told = task.declaration
+    silence = told.on_timeout
+    return {
+        "store": task.store.name,
+        "task": task.name,
+        "actions": told.action_labels,
+        "horizon": told.horizon,
+        "epsilon": told.epsilon,
+        "delta": told.delta,
+        "rewards": told.rewards,
+        "max_return": told.max_return,
+        "states": None if told.states is None else [label_of(text) for text, _ in told.states],
+        "stages": told.stages,
+        "timeout": told.timeout,
+        "on_timeout": silence if isinstance(silence, str) else [label_of(silence[0]), silence[1]],
+    }
+
+
+def list_tasks(store: StoreFile, json: AsJson = False) -> None:
+    """List the tasks of a store.
+
+    \b
+    Example:
+      ucfh task list calls.db
+    """
+    from ucfh.tasks.opening import open_store
+
+    opened_store = open_store(store)
+    names = opened_store.tasks()
+    opened_store.close()
+    found = []
+    for name in names:
+        with opened(store, name) as live:
+            found.append(live.status())
+    if json:
+        print_json({"store": store, "tasks": [asdict(x) for x in found]})
+        return
+    heads = ("task", "episodes", "open", "outcomes", "lost", "loss at most")
+    print_table(
+        [{"header": head, "justify": "left" if head == "task" else "right"} for head in heads],
+        [
+            [
+                x.task,
+                *(f"{n:,}" for n in (x.begun, x.open, x.outcomes, x.lost)),
+                "-" if x.gap is None else f"{x.gap:.4g}",
+            ]
+            for x in found
+        ],
+    )
+
+
+def status(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
+    """Show what is open, told, lost and known.
+
+    What is known is what was known at the last plan; ucfh task certificate looks at everything.
+
+    \b
+    Example:
+      ucfh task status calls.db
+    """
+    with opened(store, task) as live:
+        now = live.status()
+    if json:
+        print_json(asdict(now))
+    else:
+        print(now)
+
+
+def decisions(
+    store: StoreFile,
+    status: Annotated[str, typer.Option(help="which ones: open, told, lost or all")] = "open",
+    episode: Annotated[
+        str | None, typer.Option(help="only those of one episode", show_default=False)
+    ] = None,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """List decisions and what came of them.
+
+    They come in the order in which they were taken.
+
+    \b
+    Examples:
+      ucfh task decisions calls.db
+      ucfh task decisions calls.db --status all --episode customer-17 --json
+    """
+    with opened(store, task) as live:
+        found = live.decisions(status, episode)
+    if json:
+        print_json({"decisions": found})
+        return
+    heads = ("episode", "t", "state", "action", "policy", "asked", "what came of it")
+    rows = [
+        [
+            x["episode"],
+            str(x["t"]),
+            str(x["state"]),
+            str(x["action"]),
+            str(x["policy"]),
+            datetime.fromtimestamp(x["asked"]).isoformat(" ", "minutes"),
+            _came_of(x),
+        ]
+        for x in found
+    ]
+    print_table([{"header": head} for head in heads], rows)
+
+
+def _came_of(entry: dict[str, Any]) -> str:
+    """The outcome of a decision, in words."""
+    note = f" ({entry['note']})" if entry["note"] else ""
+    if entry["status"] == "open":
+        return ""
+    if entry["status"] == "lost":
+        return f"lost{note}"
+    then = "done" if entry["done"] else str(entry["next_state"])
+    return f"{entry['reward']:g}, {then}{note}"
+
+
+def expire(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
+    """Expire the open decisions whose deadline has passed.
+
+    They count as lost, or as what silence was declared to mean. It is only needed to make room and
+    to plan with it: an outcome that comes too late is never counted, whether this was run or not.
+    Run it every hour, say.
+
+    \b
+    Example:
+      ucfh task expire calls.db
+    """
+    with opened(store, task) as live:
+        count = live.expire()
+        if json:
+            print_json({"expired": count})
+        else:
+            print_lines({"expired": f"{count} decisions"})
+        plan(live)
+
+
+def abandon(
+    store: StoreFile,
+    episode: EpisodeName,
+    reason: Annotated[str, typer.Option(help="why, for those who look later")] = "",
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Give up an episode whose outcome will never come.
+
+    Its open decision is lost; what was told before stays. An open decision holds back what is known
+    of its state and action until it is told, expires, or is given up.
+
+    \b
+    Example:
+      ucfh task abandon calls.db --episode customer-18 --reason "moved away"
+    """
+    with opened(store, task) as live:
+        live.abandon(episode, reason)
+        if json:
+            print_json({"abandoned": episode})
+        else:
+            print_lines({"abandoned": episode})
+        plan(live)
+
+
+PARTS = {
+    "create": create,
+    "list": list_tasks,
+    "status": status,
+    "decisions": decisions,
+    "certificate": certificate,
+    "expire": expire,
+    "abandon": abandon,
+    "export": export,
+    "import": import_log,
+    "check": check,
+    "upgrade": upgrade,
+}
+"""The commands of ``ucfh task``, in the order of its help."""

@@ -1,0 +1,179 @@
+"""Commands of ``ucfh task`` that certify, export, import, check and upgrade."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ucfh.commands.options import AsJson, Force
+from ucfh.commands.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
+from ucfh.commands.task_options import StoreFile, TaskName, opened, plan
+
+if TYPE_CHECKING:
+    from ucfh._support.files import Labels
+    from ucfh.tasks.task import Task
+
+DAMAGED = 1
+"""The exit code of a store in which something is wrong."""
+
+
+def certificate(
+    store: StoreFile,
+    policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Report what is known of the policy.
+
+    From all that was told so far, it prints what the policy earns at least, what any policy earns
+    at most, how far it may be from optimal, what late and lost outcomes cost, and what is assumed.
+    Exit code 3 if the policy is not certified to be within epsilon.
+
+    \b
+    Examples:
+      ucfh task certificate calls.db
+      ucfh task certificate calls.db --policy calls-policy.csv --json
+    """
+    from ucfh import policies
+    from ucfh._support.files import check_outputs
+
+    check_outputs([(policy, policies.ENDINGS)], [store], force)
+    with opened(store, task) as live:
+        known = live.certificate()
+        states, actions = _labels(live)
+        if json:
+            print_json(
+                {
+                    "store": store,
+                    "task": live.name,
+                    **known.as_dict(),
+                    "certified": known.certified,
+                    "state_names": states.names,
+                    "action_names": actions.names,
+                }
+            )
+        else:
+            count = len(live.declaration.stages) + 1
+            staged = {live.declaration.horizon: "step", 1: ""}.get(count, "stage")
+            print_lines(
+                {
+                    "task": f"{live.name} in {store}: {known.episodes} episodes; {known.waiting} "
+                    f"decisions are not counted yet, {known.lost} outcomes are lost",
+                    **certificate_lines(known, states, actions, staged, first=0),
+                    "assumed": f"\n{'':>14}".join(known.assumed),
+                }
+            )
+        if policy is not None:
+            live.policy().write(policy, force)
+            if not json:
+                print_lines({"policy": policy})
+    if not known.certified:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+def _labels(task: Task) -> tuple[Labels, Labels]:
+    """What states, without the end, and actions are called."""
+    from ucfh._support.files import Labels
+    from ucfh.tasks.labels import name_in_log
+
+    names = tuple(name_in_log(text) for text in task.states.texts[1:])
+    actions = tuple(task.declaration.action_names)
+    return Labels("state", names, len(names)), Labels("action", actions, len(actions))
+
+
+def export(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="the log to write, .csv")],
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Write the steps of a task as a log.
+
+    The command ucfh certify reads it to the same counts, without options: what was declared is
+    written to a file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log.
+
+    \b
+    Example:
+      ucfh task export calls.db calls.csv
+    """
+    with opened(store, task) as live:
+        done = live.export(log, force)
+    if json:
+        print_json({**done._asdict(), "path": log, "settings": str(done.settings)})
+    else:
+        print_lines(
+            {
+                "log": f"{log}: {done.episodes} episodes, {done.steps} steps; {done.lost} outcomes "
+                f"are lost, {done.waiting} yet to come",
+                "settings": str(done.settings),
+            }
+        )
+
+
+def import_log(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="a log, or a model, .json or .npz")],
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Let a task begin with what is known from elsewhere.
+
+    The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
+    policy is followed at the beginning. What this assumes is listed with the certificate.
+
+    \b
+    Example:
+      ucfh task import calls.db calls-of-last-year.csv
+    """
+    with opened(store, task) as live:
+        count = live.warm_start(log)
+        if json:
+            print_json({"source": log, "episodes": count})
+        else:
+            what = f"{count} episodes" if count else "its best policy, to begin with"
+            print_lines({"imported": f"{log}: {what}"})
+        plan(live)
+
+
+def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
+    """Check a store: count everything anew and compare.
+
+    Prints what is wrong, a line each; exit code 1 if something is.
+
+    \b
+    Example:
+      ucfh task check calls.db
+    """
+    with opened(store, task) as live:
+        name, found = live.name, live.check()
+    if json:
+        print_json({"store": store, "task": name, "problems": found})
+    else:
+        print_lines({"task": f"{name} in {store}"})
+        for line in found or ["nothing is wrong"]:
+            print_lines({"check": line})
+    if found:
+        raise typer.Exit(DAMAGED)
+
+
+def upgrade(store: StoreFile, json: AsJson = False) -> None:
+    """Bring an older store up to date.
+
+    A copy is made before, in a file beside it, STORE.backup-v1 or a later number.
+
+    \b
+    Example:
+      ucfh task upgrade calls.db
+    """
+    from ucfh.tasks.sqlite_schema import upgrade as upgrade_store
+
+    copy = upgrade_store(store)
+    if json:
+        print_json({"store": store, "copy": copy})
+    elif copy is None:
+        print_lines({"store": f"{store} is up to date"})
+    else:
+        print_lines({"store": f"{store} is up to date now", "copy": copy})

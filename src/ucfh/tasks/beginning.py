@@ -1,0 +1,256 @@
+"""What a task can begin with: a log, another task, or a model.
+
+The steps of a log, or of another task, become steps that somebody else chose, in episodes of their
+own; they count like any others, if they are of the same task, which is then assumed. Of a model,
+the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
+decisions may be anything.
+
+Episodes are named after their source, so that a warm start that was interrupted can be repeated.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ucfh._support.files import Labels, labels_of
+from ucfh.errors import InputError, wrong_type
+from ucfh.experience import END, LOST
+from ucfh.logs.labels import Flags, Numbers, text_of
+from ucfh.logs.layout import Layout
+from ucfh.logs.reading import Log, read_log
+from ucfh.logs.roles import find_roles
+from ucfh.logs.settings import Settings, check_settings, combine, read_settings
+from ucfh.logs.sources import is_file, is_source, open_source
+from ucfh.models import ENDINGS, read_model
+from ucfh.problem import MDP
+from ucfh.tasks.exporting import episodes_of, settings_of
+from ucfh.tasks.faults import Refused
+from ucfh.tasks.labels import StateBook
+from ucfh.tasks.serving import Serving
+from ucfh.tasks.store import Beginning, Transaction
+
+if TYPE_CHECKING:
+    from ucfh.tasks.task import Task
+
+TOGETHER = 100
+"""Episodes that are written in one transaction: others may ask and tell in between."""
+
+
+class GivenStep(NamedTuple):
+    """A step from elsewhere; ``state`` and ``next_state`` are labels.
+
+    ``done``: whether the episode was over after it; ``lost``: whether what followed is not known.
+    """
+
+    state: Any
+    action: Any
+    reward: float
+    next_state: Any
+    done: bool
+    lost: bool
+
+
+def warm_start(task: Task, source: Any) -> int:
+    """Let a task begin with what is known from elsewhere; how many episodes were added.
+
+    Args:
+        task: the task.
+        source: a log that `ucfh.read_log` reads; or a model, an `MDP` or its file, with the same
+            names of states and actions.
+
+    """
+    if isinstance(source, Log):
+        raise InputError("a Log holds counts and no steps: pass the file, or the frame, it is from")
+    if isinstance(source, MDP) or (is_file(source) and Path(source).suffix in ENDINGS):
+        return _begin_with_model(task, source)
+    if not is_source(source):
+        what = "a log (a file or a frame), another Task, or a model"
+        raise wrong_type("source", source, what)
+    return _begin_with_steps(task, f"the log {_name(source)}", _of_log(task, source))
+
+
+def begin_with_task(task: Task, source: Task) -> int:
+    """Let a task begin with the steps of another one; how many episodes were added."""
+    what = f"task {source.name!r} in {source.store.name}"
+    return _begin_with_steps(task, what, _of_task(task, source))
+
+
+def _name(source: Any) -> str:
+    return str(source) if is_file(source) else type(source).__name__
+
+
+def _begin_with_steps(
+    task: Task, what: str, episodes: Iterator[tuple[str, list[GivenStep]]]
+) -> int:
+    """Record the steps of episodes; before the first, what is assumed of them."""
+    some, added = list(islice(episodes, TOGETHER)), 0
+    task.begin_with(Beginning(f"{what} is of the same task, which has not changed since", {}))
+    while some:
+
+        def write(tx: Transaction, serving: Serving, some: Any = some) -> None:
+            for name, steps in some:
+                _record(tx, serving, name, steps)
+
+        task.write(write)
+        added += len(some)
+        some = list(islice(episodes, TOGETHER))
+    return added
+
+
+def _record(tx: Transaction, serving: Serving, name: str, steps: list[GivenStep]) -> None:
+    for t, (state, action, reward, following, done, lost) in enumerate(steps):
+        if lost:
+            serving.record(tx, name, t, state, action)
+            serving.abandon(tx, name, "lost before")
+        else:
+            serving.record(tx, name, t, state, action, reward, following, done)
+
+
+def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
+    """The episodes of another task; what waits for its outcome there is lost here."""
+    if source.declaration.action_names != task.declaration.action_names:
+        raise Refused(f"task {source.name!r} has other actions than {task.name!r}")
+    if source.declaration.horizon != task.declaration.horizon:
+        raise Refused(
+            f"task {source.name!r} has horizon {source.declaration.horizon}, and {task.name!r} has "
+            f"{task.declaration.horizon}: they must be the same"
+        )
+    labels, actions = source.states.labels, task.declaration.action_labels
+    for steps in episodes_of(source.store, source.number):
+        given = []
+        for x in steps:
+            s = x.following
+            lost = s is None or s == LOST
+            after = None if s is None or s <= END else labels[s]
+            given.append(
+                GivenStep(
+                    labels[x.state], actions[x.action], x.reward or 0.0, after, s == END, lost
+                )
+            )
+        yield f"{source.name}-{steps[0].name}", given
+
+
+def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
+    """The episodes of a log, if nothing is wrong with it."""
+    declaration, book = task.declaration, task.states
+    told = settings_of(declaration, book)
+    remembered = read_settings(source) if is_file(source) else {}
+    given = {name: told[name] for name in ("actions", "horizon", "rewards", "states")}
+    given = {name: value for name, value in given.items() if value is not None}
+    given.setdefault("dropouts", remembered.get("dropouts", "lost"))
+    log = read_log(source, **given)
+    if wrong := [fault for fault in log.faults if fault.kind != "cut"]:
+        raise Refused(f"{_name(source)}: {wrong[0]}")
+    settings = check_settings(combine(remembered, given))
+    names = {name: a for a, name in enumerate(declaration.action_names)}
+    digest = zlib.crc32(Path(source).read_bytes() if is_file(source) else repr(log).encode())
+    apart = declaration.horizon - 1 in declaration.stages or declaration.horizon == 1
+    for i, rows in enumerate(_episodes(source, settings, apart)):
+        steps = [
+            GivenStep(
+                _label(book, state),
+                declaration.action_labels[names[action]],
+                reward,
+                _label(book, after) if after else None,
+                done,
+                not after and not done,
+            )
+            for state, action, reward, after, done in rows
+        ]
+        yield f"log-{digest:08x}-{i + 1}", steps
+
+
+def _label(book: StateBook, name: str) -> Any:
+    """The label of a state that a log calls so; a new one is called the same."""
+    s = book.named.get(name)
+    return name if s is None else book.labels[s]
+
+
+Row = tuple[str, str, float, str, bool]
+
+
+def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[list[Row]]:
+    """The rows of each episode: state, action, reward, next state (or "") and whether it is over.
+
+    ``apart``: whether the last step is a stage of its own.
+    """
+    flags, numbers = Flags(), Numbers(settings.decimal, settings.blank_reward)
+    with open_source(source, settings.encoding) as found:
+        roles = find_roles(found.columns, settings.columns, True, found.kind == "JSON lines")
+        layout = Layout(roles, settings.bins, settings.decimal)
+        if layout.derived and not apart:
+            raise InputError(
+                "it does not show what follows the last step: name the column of next_state, or "
+                "declare the last step as a stage of the task"
+            )
+        rows: list[Row] = []
+        before, skipped = None, layout.apart
+        for batch in layout.lay_out(found.batches(roles.wanted, roles.claims)):
+            values = batch.values
+            n = len(batch)
+            none = [None] * n
+            done = flags.of(values["done"]) if "done" in values else [0] * n
+            reward = numbers.of(values["reward"])
+            after = values.get("next_state", none)
+            for j in range(n):
+                if j in batch.broken:
+                    continue
+                if values["episode"][j] != before and before is not None:
+                    if skipped == 0:
+                        yield _closed(rows, layout.derived, settings.horizon or 0)
+                    skipped, rows = max(0, skipped - 1), []
+                before = values["episode"][j]
+                state, action = text_of(values["state"][j]), text_of(values["action"][j])
+                rows.append(
+                    (state, action, float(reward[j]), text_of(after[j]), bool(done[j] == 1))
+                )
+        if rows and skipped == 0:
+            yield _closed(rows, layout.derived, settings.horizon or 0)
+
+
+def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
+    """Rows whose next states are those of the next rows, if they are derived."""
+    if not derived:
+        return rows
+    out = []
+    for i, (state, action, reward, _, done) in enumerate(rows):
+        after = rows[i + 1][0] if i + 1 < len(rows) else ""
+        out.append((state, action, reward, after, done or i + 1 == horizon))
+    return out
+
+
+def _begin_with_model(task: Task, source: Any) -> int:
+    """Follow the optimal policy of a model as long as nothing better is known."""
+    model = source if isinstance(source, MDP) else read_model(source)
+    declaration = task.declaration
+    if model.horizon != declaration.horizon:
+        raise Refused(
+            f"the model has horizon {model.horizon}, and the task has {declaration.horizon}: they "
+            "must be the same"
+        )
+    states, actions = labels_of(model.problem)
+    number = _numbers(actions, declaration.action_names)
+    plan, prior = model.optimal().policy, {}
+    for s in range(model.states):
+        if s not in model.problem.terminal:
+            prior[text_of(states.label(s))] = [
+                number[int(plan[t, s])] for t in range(model.horizon)
+            ]
+    task.begin_with(Beginning("", prior))
+    return 0
+
+
+def _numbers(actions: Labels, names: list[str]) -> list[int]:
+    """(A,) the number of each action of a model among those of a task."""
+    called = [text_of(actions.label(a)) for a in range(actions.count)]
+    for name in called:
+        if name not in names:
+            listed = ", ".join(names)
+            raise Refused(
+                f"the model has an action {name!r}, and the task only {listed}: rename it"
+            )
+    return [names.index(name) for name in called]

@@ -1,0 +1,184 @@
+"""Episodes that overlap: decisions are taken in one order, and outcomes come in another.
+
+How long an outcome takes may depend on what it is: "bought" comes at once, "did not buy" only when
+time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
+`docs/theory/flight.md` proves,
+
+1. decisions are numbered when they are taken, and an outcome belongs to its decision;
+2. in each row, what is counted ends before the first decision whose outcome is yet to come;
+3. what was told after that, in the same row, is kept `ahead`: bounds on the mean of one function
+   may use it, with outcomes yet to come as lost;
+4. the audit takes all decisions in one line, which ends before the first that is open.
+
+An outcome that is lost is known to be so, and counts as such.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ucfh._support.arrays import Ints
+from ucfh.auditing.passages import Before, Passages
+from ucfh.experience import LOST, Experience, Steps
+
+NOT_NEW = (-1, -1, np.nan)
+"""Action, state and reward before the first step of an episode: there were none."""
+
+
+class Flying:
+    """A decision, and its outcome once it is told.
+
+    Attributes:
+        episode, t, state, action: where it was taken, and what.
+        before: action, state and reward of the step before in its episode.
+        reward, following: what came of it, as in `Steps`.
+        told, counted: whether its outcome is told, and whether that is counted.
+
+    """
+
+    __slots__ = (
+        "action", "before", "counted", "episode", "following", "reward", "state", "t", "told",
+    )  # fmt: skip
+
+    def __init__(
+        self, episode: int, t: int, state: int, action: int, before: tuple[int, int, float]
+    ) -> None:
+        self.episode, self.t, self.state, self.action = episode, t, state, action
+        self.before = before
+        self.reward, self.following = np.nan, LOST
+        self.told = self.counted = False
+
+
+class Flight:
+    """Takes decisions and outcomes, and gives out steps in the order in which they count.
+
+    Args:
+        stage: (H,) the stage of each step.
+
+    Attributes:
+        open: by episode, the decision whose outcome is yet to come.
+
+    """
+
+    def __init__(self, stage: Ints) -> None:
+        self._stage = stage.tolist()
+        self._line: deque[Flying] = deque()  # from the first open one on
+        self._rows: dict[tuple[int, int, int], deque[Flying]] = {}
+        self._before: dict[int, tuple[int, int, float]] = {}  # of episodes that go on
+        self._counted: list[Flying] = []
+        self._passed: list[Flying] = []
+        self.open: dict[int, Flying] = {}
+
+    def decide(self, episode: int, t: int, state: int, action: int) -> None:
+        """Take a decision, the next one in the order of all."""
+        before = self._before.pop(episode, NOT_NEW)
+        step = self.open[episode] = Flying(episode, t, state, action, before)
+        self._line.append(step)
+        row = self._stage[t], state, action
+        if row not in self._rows:
+            self._rows[row] = deque()
+        self._rows[row].append(step)
+
+    def tell(self, episode: int, reward: float, following: int, over: bool) -> None:
+        """Take the outcome of an episode's open decision; whether the episode is over."""
+        step = self.open.pop(episode)
+        step.reward, step.following, step.told = reward, following, True
+        if not over:
+            self._before[episode] = step.action, step.state, reward
+        key = self._stage[step.t], step.state, step.action
+        row = self._rows[key]
+        while row and row[0].told:
+            row[0].counted = True
+            self._counted.append(row.popleft())
+        if not row:
+            del self._rows[key]
+        while self._line and self._line[0].told:
+            self._passed.append(self._line.popleft())
+
+    @property
+    def uncounted(self) -> list[Flying]:
+        """The decisions that are not counted yet, in their order, open or behind an open one."""
+        return [step for step in self._line if not step.counted]
+
+    def counted(self) -> Steps:
+        """The steps that have come to count since this was called last, those of a row in order."""
+        out, self._counted = steps_of(self._counted), []
+        return out
+
+    def passed(self) -> tuple[Passages, Before]:
+        """The steps that the audit may take since this was called last, in their order."""
+        line, self._passed = self._passed, []
+        steps = steps_of(line)
+        passages = Passages(
+            new=steps.t == 0,
+            t=steps.t,
+            state=steps.state,
+            action=steps.action,
+            following=steps.following,
+            reward=steps.reward,
+            lost=steps.following == LOST,
+            detail=np.zeros(len(line), np.int64),
+        )
+        earlier = [[x.before[k] for x in line] for k in range(3)]
+        action, state = (np.array(x, np.int64) for x in earlier[:2])
+        return passages, Before(action, state, np.array(earlier[2], float))
+
+    def ahead(self, data: Experience) -> Experience | None:
+        """All that was told, with what is yet to come as lost; None if nothing is waiting."""
+        waiting = self.uncounted
+        if not waiting:
+            return None
+        out = data.copy()
+        out.add(steps_of(waiting))
+        return out
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays by name, to be stored; nothing may be left to be given out."""
+        before = sorted(self._before.items())
+        return {
+            "flight": _table(self._line),
+            "flight_paid": np.array([(x.reward, x.before[2]) for x in self._line]).reshape(-1, 2),
+            "before": np.array([(e, *x[:2]) for e, x in before], np.int64).reshape(-1, 3),
+            "before_paid": np.array([x[2] for _, x in before], float),
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        paid = arrays["flight_paid"].tolist()
+        for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
+            episode, t, state, action, following, told, counted, *last = numbers
+            step = Flying(episode, t, state, action, (last[0], last[1], earlier))
+            step.reward, step.following = reward, following
+            step.told, step.counted = bool(told), bool(counted)
+            self._line.append(step)
+            if not counted:
+                self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
+            if not told:
+                self.open[episode] = step
+        entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
+        self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
+
+
+def steps_of(line: Sequence[Flying]) -> Steps:
+    """Decisions as steps; those that are open are lost."""
+    return Steps(
+        t=np.array([x.t for x in line], np.int64),
+        state=np.array([x.state for x in line], np.int64),
+        action=np.array([x.action for x in line], np.int64),
+        reward=np.array([x.reward for x in line], float),
+        following=np.array([x.following for x in line], np.int64),
+        starts=np.zeros(0, np.int64),
+    )
+
+
+def _table(line: Iterable[Flying]) -> Ints:
+    """(n, 9) the whole numbers of decisions."""
+    rows = [
+        (x.episode, x.t, x.state, x.action, x.following, x.told, x.counted, *x.before[:2])
+        for x in line
+    ]
+    return np.array(rows, np.int64).reshape(-1, 9)

@@ -1,0 +1,145 @@
+"""States and actions as users give them, as they are stored, and as they are called in a log.
+
+A label is a text, a whole number, True or False, or a tuple of labels. It is stored as JSON with
+one way of writing each, so that equal labels have equal texts, and 1, "1" and True three different
+ones. In a log they would all be "1" or "True": of two labels that a log cannot tell apart the
+second is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ucfh.live.spaces import plain, short
+from ucfh.logs.labels import text_of
+from ucfh.tasks.faults import Refused
+from ucfh.tasks.store import StateRecord
+
+END_NAME = "(end)"
+"""What a log calls the end of an episode that is done."""
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def canonical(label: Any, kind: str = "state") -> str:
+    """The text that a label is stored as.
+
+    >>> canonical("new"), canonical(3), canonical((1, "b"))
+    ('"new"', '3', '[1,"b"]')
+    >>> canonical(0.5)
+    Traceback (most recent call last):
+    ucfh.tasks.faults.Refused: state 0.5 is not a text, a whole number or a tuple of them: cut \
+real numbers into bins, and give the name of the bin
+    """
+    label = plain(label)
+    if isinstance(label, str) and (not label.isprintable() or not label.strip()):
+        why = "holds a line break or an invisible letter" if label.strip() else "is blank"
+        raise Refused(f"{kind} {label!r:.80} {why}: give it a name that can be read")
+    if label == () or label == []:
+        raise Refused(f"{kind} {label} is empty: give it a name")
+    return _write(_checked(label, label, kind))
+
+
+def _checked(part: Any, label: Any, kind: str) -> Any:
+    """A part of a label, in types that JSON has."""
+    part = plain(part)
+    if isinstance(part, str | int):
+        return part
+    if isinstance(part, list | tuple):
+        return [_checked(x, label, kind) for x in part]
+    remedy = "give it a name"
+    if isinstance(part, float):
+        remedy = "cut real numbers into bins, and give the name of the bin"
+    raise Refused(
+        f"{kind} {short(label)} is not a text, a whole number or a tuple of them: {remedy}"
+    )
+
+
+def label_of(text: str) -> Any:
+    """The label that is stored as a text; lists and tuples are one, and come back as tuples."""
+    return _as_tuples(json.loads(text))
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+def name_in_log(text: str) -> str:
+    """What a log calls the label that is stored as a text.
+
+    >>> name_in_log('" new"'), name_in_log("3"), name_in_log('[1,"b"]')
+    ('new', '3', '[1, "b"]')
+    """
+    value = json.loads(text)
+    return text_of(json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value)
+
+
+def check_names(texts: Iterable[str], kind: str) -> None:
+    """Refuse labels, as they are stored, that are the same, or that a log cannot tell apart."""
+    met: dict[str, str] = {}
+    for text in texts:
+        if (other := met.get(name := name_in_log(text))) is not None:
+            raise alike(kind, text, other)
+        met[name] = text
+
+
+def alike(kind: str, text: str, other: str) -> Refused:
+    """An error for two labels that a log cannot tell apart, or that are the same."""
+    if text == other:
+        return Refused(f"{kind} {text} is listed twice: leave one out")
+    return Refused(
+        f"{kind} {text} cannot be told from {other} in a log: give it another name, or the same"
+    )
+
+
+class StateBook:
+    """The states of a task by their numbers: 1, 2, ... in the order of finding; 0 is the end.
+
+    It follows the store: numbers and labels are never changed there.
+
+    Attributes:
+        texts: labels by number, as they are stored. labels: as users gave them.
+        actions: the numbers of the actions of each state; None: all.
+        number: the number of each text. named: of each name in a log.
+
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = [""]
+        self.labels: list[Any] = [None]
+        self.actions: list[tuple[int, ...] | None] = [()]
+        self.number: dict[str, int] = {}
+        self.named: dict[str, int] = {END_NAME: 0}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def add(self, records: Sequence[StateRecord]) -> None:
+        """States as the store has them, following those that are known."""
+        for number, text, actions in records:
+            assert number == len(self.texts)
+            self.texts.append(text)
+            self.labels.append(label_of(text))
+            self.actions.append(actions)
+            self.number[text] = number
+            self.named[name_in_log(text)] = number
+
+    def check_new(self, text: str) -> None:
+        """Raise if a log could not tell a new label from another one."""
+        name = name_in_log(text)
+        if (other := self.named.get(name)) is not None:
+            if other == 0:
+                raise Refused(f"state {text} is what a log calls the end: give it another name")
+            raise alike("state", text, self.texts[other])
+
+    def keep(self, count: int) -> None:
+        """Forget all but the first ones: they were not written."""
+        for text in self.texts[count:]:
+            del self.number[text], self.named[name_in_log(text)]
+        del self.texts[count:], self.labels[count:], self.actions[count:]
+
+    def first_action(self, s: int) -> int:
+        """The first action of a state."""
+        actions = self.actions[s]
+        return 0 if actions is None else actions[0]

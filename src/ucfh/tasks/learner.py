@@ -1,0 +1,300 @@
+"""What learns in a live task: from decisions and outcomes, in whatever order these come.
+
+    take decisions and outcomes as the store has numbered them
+    count what comes before the first open decision of each row (`ucfh.tasks.flight`)
+    plan once 2 % more has come in: bounds, a policy to certify, and one to follow next
+    score the episodes that began with a policy close to the frozen one (`ucfh.tasks.scoring`)
+
+It is `ucfh.agents.open.OpenUCFH` with outcomes that come late or never. It knows numbers only: of
+states, in the order in which they were found, and of actions. It is the same whoever feeds it, a
+store or a simulation; all it holds can be made again from the events, but for bounds and scores
+that it remembers from earlier plans. Without these it is as right, and less sharp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucfh._support.arrays import Bools, Ints
+from ucfh._support.defaults import ALPHA
+from ucfh.agents.certified import GROWTH
+from ucfh.agents.open import OpenUCFH
+from ucfh.auditing.findings import AuditReport, report_of
+from ucfh.auditing.process import Audit
+from ucfh.certificate import Certificate
+from ucfh.certification import certificate_of_experience
+from ucfh.experience import ARRAYS, END, LOST
+from ucfh.live.certifying import certificate_of_learner
+from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.flight import Flight, steps_of
+from ucfh.tasks.scoring import Scores, Watched
+from ucfh.tasks.store import Decided, Told
+from ucfh.units import RewardRange
+
+ONE_BY_ONE = (
+    "episodes do not influence each other, and none is lost because of what another one showed "
+    "later; an outcome may be late or lost because of what it is"
+)
+"""What is assumed of episodes that overlap: (F) and (L) of `docs/theory/flight.md`."""
+FORMAT = 1
+"""Of what `TaskLearner.state` returns; another one is not restored."""
+
+
+class Planned(NamedTuple):
+    """A policy to follow: its number, and the actions (H, S) by number of the state, the end first.
+
+    known, episodes: the outcomes and episodes that it was made from. summary: what is known of the
+    policy to be certified, in the user's units.
+    """
+
+    number: int
+    actions: Ints
+    known: int
+    episodes: int
+    summary: dict[str, Any]
+
+
+class TaskLearner:
+    """Learns a task from events.
+
+    Args:
+        task: what was declared.
+
+    Attributes:
+        learner: the counts, the bounds, and what to do next.
+        flight, scores, audit: of what is under way, of episodes, and of what is assumed.
+        seq: the number of the last event that was taken. known: how many outcomes were.
+        number: of the policy that was made last, 0 if there is none.
+        prior: by state, the actions (H,) to begin with, if somebody knows some.
+        assumed: what is assumed besides, a sentence each.
+
+    """
+
+    def __init__(self, task: Declaration) -> None:
+        self.task, self.units = task, RewardRange(*task.rewards)
+        H, A = task.horizon, len(task.actions)
+        self.learner = OpenUCFH(
+            H,
+            A,
+            self.units.scaled_accuracy(task.epsilon, H),
+            task.delta,
+            stages=task.stages,
+            max_return=self.units.scaled_return(task.max_return, H),
+            after_end=self.units.after_end,
+            closed=task.states is not None,
+        )
+        self.experience = self.learner.experience
+        self.flight, self.scores = Flight(self.experience.stage), Scores()
+        self.audit = Audit(True if len(task.stages) == H - 1 else task.stages, losses=False)
+        self.seq = self.known = self.number = 0
+        self.prior: dict[int, Ints] = {}
+        self.assumed: tuple[str, ...] = ()
+        self._planned = 0
+        self._default = [0]  # the first action of each state, -1 where there is none
+
+    def find(self, available: Bools | None = None) -> None:
+        """Add a state, the next by number, with the actions that are available (A,)."""
+        self.experience.find(available)
+        first = 0 if available is None else int(np.argmax(available))
+        self._default.append(first if available is None or available.any() else -1)
+
+    def take(self, events: Sequence[Decided | Told]) -> None:
+        """Take events, in the order of their numbers."""
+        flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
+        shift, span = self.units.shift, self.units.span
+        after = self.learner.best.after_end.tolist()
+        starts, when, where = [], [], []
+        for event in events:
+            if isinstance(event, Decided):
+                _, episode, t, state, action, _, first = event
+                if t == 0:
+                    starts.append(state)
+                    scores.begin(episode, first)
+                when.append(t)
+                where.append(state)
+                scores.decide(episode, t, state, action, default[state])
+                flight.decide(episode, t, state, action)
+            else:
+                _, episode, t, reward, following = event
+                paid = (reward + shift) / span
+                over = following in (END, LOST) or t + 1 == H or default[following] < 0
+                scores.tell(episode, paid, following, over, after[t + 1])
+                flight.tell(episode, paid, following, over)
+                self.known += 1
+        if events:
+            self.seq = events[-1].seq
+        self.experience.begin(np.array(starts, np.int64))
+        if when:
+            self.experience.decide(np.array(when), np.array(where))
+        self.experience.add(flight.counted())
+        self.audit.add(*flight.passed())
+
+    @property
+    def progress(self) -> int:
+        """Episodes that began, and outcomes that are known."""
+        return self.experience.episodes + self.known
+
+    @property
+    def due(self) -> bool:
+        """Whether enough is new to plan again."""
+        return is_due(self.progress, self._planned)
+
+    @property
+    def watches(self) -> bool:
+        """Whether episodes that begin with the last policy are scored."""
+        return self.number in self.scores.watched
+
+    def continue_numbers(self, summary: dict[str, Any]) -> None:
+        """Without what was remembered: number frozen policies on from those of the last plan.
+
+        A number has one price, so that of another policy must not be used again.
+        """
+        self.learner.beliefs.number = int(summary.get("frozen", 0))
+
+    def plan(self) -> Planned:
+        """Plan from all that was taken, and make the next policy."""
+        learner, beliefs = self.learner, self.learner.beliefs
+        self._planned = self.progress
+        self.number += 1
+        self._gather()
+        learner.plan()
+        actions = learner.policy if self.refuted else self._with_prior(learner.actions)
+        watch = None
+        if beliefs.watch is not None:
+            kept = learner.best.actions_of(beliefs.watch.rows)
+            watch = Watched(beliefs.number, kept, actions, beliefs.watch.leaving)
+        self.scores.watch(self.number, watch)
+        return Planned(self.number, actions, self.known, self.experience.episodes, self._summary())
+
+    def _with_prior(self, actions: Ints) -> Ints:
+        """(H, S) actions; every second time those of the prior, as long as nothing is known."""
+        blind = self.learner.beliefs.upper >= self.learner.best.cap[0]
+        if not self.prior or not blind or self.number % 2 == 0:
+            return actions
+        out = actions.copy()
+        for state, line in self.prior.items():
+            if state < out.shape[1]:
+                out[:, state] = line
+        return out
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the audit, or bounds that contradict each other, refute what is assumed."""
+        return self.learner.beliefs.crossing is not None or self.audit.found(ALPHA)
+
+    def _summary(self) -> dict[str, Any]:
+        """What is known, in numbers."""
+        beliefs, units, H = self.learner.beliefs, self.units, self.task.horizon
+        return {
+            "upper": units.value(beliefs.upper, H),
+            "lower": units.value(max(0.0, beliefs.lower), H),
+            "gap": beliefs.gap * units.span,
+            "certified": beliefs.gap <= self.learner.epsilon and not self.refuted,
+            "refuted": self.refuted,
+            "episodes": self.experience.episodes,
+            "outcomes": self.known,
+            "lost": int(self.experience.lost.sum()),
+            "waiting": len(self.flight.uncounted),
+            "frozen": beliefs.number,
+        }
+
+    def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:
+        """What is known of the policy, from all that was taken; names by number, the end first."""
+        self._gather()
+        if self._planned != self.progress:
+            self.learner.beliefs.look(self.experience)
+        task, data, waiting = self.task, self.experience, self.flight.uncounted
+        lost = int(data.lost.sum())
+        known = certificate_of_learner(
+            self.learner,
+            self.units,
+            task.epsilon,
+            task.max_return,
+            state_names[1:],
+            (*self.assumed, ONE_BY_ONE),
+            self.audited(state_names, action_names).findings,
+        )
+        if not waiting and not lost:
+            return known
+        told = data.copy()
+        told.add(steps_of([step for step in waiting if step.told]))
+        by_chance = certificate_of_experience(
+            told.without_lost(),
+            self.units,
+            task.max_return,
+            task.delta,
+            task.epsilon,
+            (),
+            closed=self.learner.closed,
+        )
+        gap = min(known.gap, by_chance.gap)
+        return replace(known, gap_if_random=gap, waiting=len(waiting), lost=lost)
+
+    def _gather(self) -> None:
+        """Let bounds see what was told ahead, and the best choice of scores."""
+        self.experience.ahead = self.flight.ahead(self.experience)
+        self.scores.choose(self.learner.beliefs)
+
+    def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
+        """What was tested of all that is assumed, and found."""
+        self.audit.state_names, self.audit.action_names = state_names, action_names
+        return report_of(self.audit)
+
+    def policy_actions(self) -> Ints:
+        """(H, S) the actions of the policy that the certificate is about, the end first."""
+        return self.learner.policy
+
+    def state(self) -> dict[str, Any]:
+        """All that it holds, as arrays by name."""
+        numbers = [FORMAT, self.seq, self.known, self.number, self._planned]
+        return {
+            **self.learner.state(),
+            **self.audit.state(),
+            **self.flight.state(),
+            **self.scores.state(),
+            "numbers": np.array(numbers, np.int64),
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Continue a new learner from what `state` returned; KeyError if it is of another kind."""
+        if arrays["numbers"][0] != FORMAT:
+            raise KeyError(FORMAT)
+        self.learner.restore(arrays)
+        self.audit.restore(arrays)
+        self.flight.restore(arrays)
+        self.scores.restore(arrays)
+        self.seq, self.known, self.number, self._planned = arrays["numbers"][1:].tolist()
+        have = [self.experience.available(s) for s in range(1, self.experience.states)]
+        self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
+
+    def differences(self, other: TaskLearner) -> list[str]:
+        """In which counts two learners differ that took the same events, a sentence each.
+
+        Whole numbers have to be equal; of sums of n numbers in [0, 1], added up in different
+        orders, each may be off by n^2/2 roundings of 2^-53.
+        """
+        out = []
+        for name in ARRAYS:
+            mine, others = getattr(self.experience, name), getattr(other.experience, name)
+            if mine.shape != others.shape:
+                out.append(f"{name}: {mine.shape} and {others.shape} numbers")
+                continue
+            n = np.maximum(self.experience.c, 1.0) if name == "paid" else self.experience.lost
+            room = n**2 * 2.0**-53 if name in ("paid", "lost_paid") else 0.0
+            wrong = np.flatnonzero(np.abs(mine.astype(float) - others) > room)
+            if len(wrong):
+                at = wrong[0]
+                out.append(f"{name}[{at}]: {mine.flat[at]} and {others.flat[at]}")
+        waiting = [[(x.episode, x.t, x.told) for x in y.flight.uncounted] for y in (self, other)]
+        if waiting[0] != waiting[1]:
+            out.append(f"decisions that wait: {len(waiting[0])} and {len(waiting[1])}")
+        return out
+
+
+def is_due(progress: int, planned: int) -> bool:
+    """Whether there is enough progress to plan again, after the plan at ``planned``."""
+    return progress >= planned + max(1, int(GROWTH * planned))

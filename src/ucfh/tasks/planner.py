@@ -1,0 +1,276 @@
+"""Plans for a task beside those who serve it.
+
+    loop
+        wait until something was told, or a second
+        take the events that are new
+        if enough is new, and nobody else has the right to: plan; write policy and learner at once
+
+Several processes may serve one store. The right to plan (a lease) is written there: it ends by
+itself if its holder dies, and who writes a policy checks in the same transaction that he still has
+it. All others serve the policies that he writes. Whoever takes over goes on from what was
+written with the last policy.
+
+Asking never waits for this: it has a connection of its own, and compiled code lets others run.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from ucfh import __version__
+from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.labels import name_in_log
+from ucfh.tasks.learner import TaskLearner, is_due
+from ucfh.tasks.store import LONGEST_LEASE, StoredPolicy, TaskStore
+
+CHUNK = 1000
+"""Events that are taken at a time."""
+LEASE = 10.0
+"""Seconds for which the right to plan is had at least."""
+PLANS = 4
+"""It is had for that many times as long as the last plan took."""
+TURN = 0.0002
+"""Seconds after which another thread may run."""
+PACKING = 0.05
+"""The part of its time, at most, for which a planner packs what it has learned."""
+PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
+"""Seconds between two plans at least; between two looks at the store; after repeated errors."""
+
+
+class TaskPlanner:
+    """Follows a store, and plans if it may.
+
+    Args:
+        store, task: the database, and the number of the task there.
+        declaration: what the task is.
+        publish: called with each policy that is written.
+        sparing: whether to write what was learned less often than policies, if it takes long. The
+            events are there in any case; a learner that goes on from them has seen the same, and
+            remembers less of its earlier bounds.
+
+    Attributes:
+        holder: who it is, among those that plan.
+        lock: held while the learner is used.
+        error: what went wrong when it planned last, None if nothing did.
+
+    """
+
+    def __init__(
+        self,
+        store: TaskStore,
+        task: int,
+        declaration: Declaration,
+        publish: Callable[[StoredPolicy], None],
+        sparing: bool = False,
+    ) -> None:
+        self.store, self.task, self.declaration = store, task, declaration
+        self.holder = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.lock = Lock()
+        self.error: str | None = None
+        self._publish, self._sparing, self._writing = publish, sparing, store.writing(task)
+        self._learner: TaskLearner | None = None
+        self._held_until = self._took = self._pack_from = 0.0
+
+    def learner(self) -> TaskLearner:
+        """The learner with all that was told so far; call it with the lock."""
+        learner, self._learner = self._learner, None  # unless all goes well
+        if learner is None or learner.number < self.store.newest_number(self.task):
+            learner = self._restored()
+        feed(learner, self.store, self.task)
+        self._begin(learner)
+        self._learner = learner
+        return learner
+
+    def rebuilt(self, like: TaskLearner | None = None) -> TaskLearner:
+        """A learner that took all events, or those that another one has taken, and no plans."""
+        last = self.store.last_seq(self.task) if like is None else like.seq
+        learner, states = TaskLearner(self.declaration), self.store.states(self.task, 0)
+        for _, _, actions in states if like is None else states[: like.experience.states - 1]:
+            learner.find(self.declaration.available(actions))
+        while learner.seq < last:
+            count = min(CHUNK, last - learner.seq)
+            learner.take(self.store.events(self.task, learner.seq, count))
+        return learner
+
+    def _begin(self, learner: TaskLearner) -> None:
+        """Let a learner know what the task was told to begin with, of the states found so far."""
+        begun = self.store.beginnings(self.task)
+        learner.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
+        prior = {name: line for x in begun for name, line in x.prior.items()}
+        if prior:
+            for number, text, _ in self.store.states(self.task, 0):
+                if (line := prior.get(name_in_log(text))) is not None:
+                    learner.prior[number] = np.array(line)
+
+    def _restored(self) -> TaskLearner:
+        """A learner as it was written with the last policy, or a new one."""
+        learner, found = TaskLearner(self.declaration), self.store.snapshot(self.task)
+        newest = self.store.newest_policy(self.task)
+        if found is not None and (arrays := unpacked(found[1])) is not None:
+            learner.restore(arrays)
+        elif newest is not None:
+            learner.continue_numbers(newest.summary)
+        if newest is not None:
+            learner.number = max(learner.number, newest.number)
+        return learner
+
+    def step(self) -> bool:
+        """Take what is new, and plan if that is due and allowed; whether it did."""
+        with self.lock:
+            mine = self._learner
+            if mine is None and not self._is_due():
+                return False
+            if mine is not None and not mine.due and self.store.last_seq(self.task) == mine.seq:
+                return False
+            if not self._may_plan():
+                return False
+            learner = self.learner()
+            if not learner.due:
+                return False
+            self._learner = None  # unless its plan is written
+            begun = time.monotonic()
+            planned = learner.plan()
+            self._took = time.monotonic() - begun
+            number, actions, known, episodes, summary = planned
+            policy = StoredPolicy(number, time.time(), known, episodes, actions, summary)
+            kept = self._packed(learner)
+            with self._writing as tx:
+                other = tx.renew_lease(self.holder, self._lease)
+                if other is None:
+                    tx.publish(policy, learner.seq, kept)
+            if other is not None:
+                return False
+            self._learner, self._held_until = learner, time.monotonic() + self._lease
+            self._publish(policy)
+            return True
+
+    def _is_due(self) -> bool:
+        """Whether enough is new, by what the store says; a learner is not needed for that."""
+        n, newest = self.store.figures(self.task), self.store.newest_policy(self.task)
+        planned = 0 if newest is None else newest.episodes + newest.known
+        return is_due(n.begun + n.outcomes + n.lost, planned)
+
+    def try_step(self) -> None:
+        """Take a step after a call that is written already, and does not fail with it."""
+        try:
+            self.step()
+            self.error = None
+        except TaskFault as error:
+            self.error = str(error)
+
+    def _packed(self, learner: TaskLearner) -> bytes | None:
+        """The learner in bytes, unless that would take much of the time, and it may wait.
+
+        If episodes are to be scored it may not: those that a crash makes forgotten would be
+        selected by what caused the crash (docs/theory/flight.md).
+        """
+        begun = time.monotonic()
+        if self._sparing and begun < self._pack_from and not learner.watches:
+            return None
+        blob = packed(learner)
+        done = time.monotonic()
+        self._pack_from = done + (done - begun) / PACKING
+        return blob
+
+    @property
+    def _lease(self) -> float:
+        return min(max(LEASE, PLANS * self._took), LONGEST_LEASE)
+
+    def _may_plan(self) -> bool:
+        """Whether the right to plan is had, perhaps from now on."""
+        if time.monotonic() < self._held_until - self._lease / 2:
+            return True
+        found = self.store.lease(self.task)
+        if found is not None and found[0] != self.holder and 0 < found[1] <= LONGEST_LEASE:
+            return False
+        with self._writing as tx:
+            other = tx.renew_lease(self.holder, self._lease)
+        self._held_until = 0.0 if other else time.monotonic() + self._lease
+        return other is None
+
+    def release(self) -> None:
+        """Let others plan."""
+        if self._held_until:
+            with self._writing as tx:
+                tx.release_lease(self.holder)
+            self._held_until = 0.0
+
+
+def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
+    """Let a learner take all events that are new to it."""
+    while events := store.events(task, learner.seq, CHUNK):
+        for _, _, actions in store.states(task, learner.experience.states - 1):
+            learner.find(learner.task.available(actions))  # those of these events, at least
+        learner.take(events)
+
+
+def packed(learner: TaskLearner) -> bytes:
+    """All that a learner holds, in bytes."""
+    file = io.BytesIO()
+    np.savez(file, **learner.state(), made_by=np.array(__version__))
+    return zlib.compress(file.getbuffer(), 1)
+
+
+def unpacked(blob: bytes) -> dict[str, Any] | None:
+    """The arrays that were packed, by name; None if another version did, or they are damaged.
+
+    The events are there: what is not unpacked is made again.
+    """
+    try:
+        with np.load(io.BytesIO(zlib.decompress(blob)), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (zlib.error, ValueError, OSError, EOFError, BadZipFile):
+        return None
+    return arrays if str(arrays.pop("made_by", "")) == __version__ else None
+
+
+class PlannerThread(Thread):
+    """Lets a planner run beside other threads, until it is stopped. What fails is tried again.
+
+    Each statement that a call sends to the database lets other threads run, and then waits for its
+    turn. So that a call takes well below 5 ms, Python's threads take turns more often from now on.
+    """
+
+    def __init__(self, planner: TaskPlanner) -> None:
+        super().__init__(name="ucfh-planner", daemon=True)
+        sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
+        self._planner, self._news, self._stop_now = planner, Event(), False
+
+    def nudge(self) -> None:
+        """Say that something is new."""
+        if not self._news.is_set():
+            self._news.set()
+
+    def stop(self) -> None:
+        """End it, after the plan that it is at."""
+        self._stop_now = True
+        self._news.set()
+        self.join()
+
+    def run(self) -> None:
+        """Plan when it is due."""
+        pause = PAUSE
+        while not self._stop_now:
+            self._news.wait(POLL)
+            self._news.clear()
+            if self._stop_now:
+                return
+            try:
+                self._planner.step()
+                self._planner.error, pause = None, PAUSE
+            except Exception as error:  # serving goes on, and says so
+                self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                pause = min(2 * pause, LONGEST_PAUSE)
+            time.sleep(pause)

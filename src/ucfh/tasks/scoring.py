@@ -1,0 +1,138 @@
+"""Scores of episodes that overlap: what bounds a frozen policy's value from below.
+
+The score of an episode is its reward while it takes the actions of the frozen policy and, where its
+own first policy leaves that, the leaving value (`ucfh.confidence.values`, 3). Bets on the scores in
+the order in which episodes began are fair if what an episode scores depends on nothing that happens
+in later ones. An open episode may go on with a newer policy, or a person may choose; then it could
+depend on that, so (`docs/theory/flight.md`)
+
+    whatever an episode's first policy would have done, counts; from the first action that differs
+    from it on, nothing more does.
+
+An episode that is open, or lost, has scored what it is known to have earned. As rewards are never
+negative, no score is larger than if the first policy had been followed to the end. So any number of
+the first episodes may be bet on: the best choice of that number is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucfh._support.arrays import Floats, Ints
+from ucfh.agents.beliefs import ValueBeliefs
+from ucfh.experience import LOST
+
+CHOICES = 9
+"""How many numbers of first episodes are tried."""
+
+
+class Watched(NamedTuple):
+    """How episodes are scored whose first policy is this one.
+
+    number: of the frozen policy. kept, first (H, S): actions of the frozen policy and of the first
+    one, in the states that were known. leaving (H+1, S): leaving values.
+    """
+
+    number: int
+    kept: Ints
+    first: Ints
+    leaving: Floats
+
+
+class Scores:
+    """The scores of all episodes that are watched for one frozen policy, in their order.
+
+    Attributes:
+        number: of the frozen policy.
+        x: the scores. open: by episode, the policy it began with and its place in x.
+        watched: by policy, how to score; None: not at all.
+
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.x: list[float] = []
+        self.open: dict[int, tuple[int, int]] = {}
+        self.watched: dict[int, Watched] = {}
+
+    def watch(self, policy: int, how: Watched | None) -> None:
+        """Score the episodes that begin with a policy; none of older ones but the last begin."""
+        if how is not None and how.number != self.number:
+            self.number, self.x, self.open = how.number, [], {}
+        used = {policy - 1, *(begun for begun, _ in self.open.values())}
+        self.watched = {
+            k: x for k, x in self.watched.items() if k in used and x.number == self.number
+        }
+        if how is not None:
+            self.watched[policy] = how
+
+    def begin(self, episode: int, policy: int) -> None:
+        """Let an episode begin with a policy."""
+        if policy in self.watched:
+            self.open[episode] = policy, len(self.x)
+            self.x.append(0.0)
+
+    def decide(self, episode: int, t: int, state: int, action: int, default: int) -> None:
+        """Take a decision; ``default``: the first action of the state."""
+        if episode not in self.open:
+            return
+        policy, place = self.open[episode]
+        how = self.watched[policy]
+        known = state < how.first.shape[1]
+        if action != (how.first[t, state] if known else default):
+            del self.open[episode]
+        elif action != (how.kept[t, state] if known else default):
+            self.x[place] += float(how.leaving[t, state]) if known else 0.0
+            del self.open[episode]
+
+    def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:
+        """Take an outcome, and what is paid after the end if the episode is over."""
+        if episode not in self.open:
+            return
+        _, place = self.open[episode]
+        self.x[place] += 0.0 if np.isnan(reward) else reward
+        if over:
+            self.x[place] += 0.0 if following == LOST else after
+            del self.open[episode]
+
+    def choose(self, beliefs: ValueBeliefs) -> None:
+        """Let beliefs have the number of first scores that bounds the value best."""
+        if beliefs.number != self.number or not self.x:
+            return
+        settled = min((place for _, place in self.open.values()), default=len(self.x))
+        best, chosen = -1.0, {}
+        for end in np.unique(np.linspace(settled, len(self.x), CHOICES).astype(int)).tolist():
+            beliefs.scores = {}
+            beliefs.score(np.array(self.x[:end]))
+            value = beliefs.best.by_scores(beliefs.scores, beliefs.number)
+            if value > best:
+                best, chosen = value, beliefs.scores
+        beliefs.scores = chosen
+
+    def state(self) -> dict[str, Any]:
+        """All of it as arrays by name, to be stored."""
+        open_ = [(episode, *where) for episode, where in sorted(self.open.items())]
+        out: dict[str, Any] = {
+            "scores_number": np.array(self.number),
+            "scores_x": np.array(self.x, float),
+            "scores_open": np.array(open_, np.int64).reshape(-1, 3),
+        }
+        for policy, how in self.watched.items():
+            for name in ("kept", "first", "leaving"):
+                out[f"watched {policy} {name}"] = getattr(how, name)
+        return out
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.number, self.x = int(arrays["scores_number"]), arrays["scores_x"].tolist()
+        self.open = {e: (policy, place) for e, policy, place in arrays["scores_open"].tolist()}
+        found = {int(name.split()[1]) for name in arrays if name.startswith("watched ")}
+        self.watched = {
+            k: Watched(
+                self.number,
+                *(arrays[f"watched {k} {name}"] for name in ("kept", "first", "leaving")),
+            )
+            for k in found
+        }

@@ -1,0 +1,350 @@
+"""What happens at each call on a task, within one transaction: no database, no threads.
+
+    ask     the decision that is open, or the next one          an episode begins with it
+    tell    the outcome of a decision, then the next decision   in one transaction
+    record  a decision of somebody else, with its outcome or without
+
+A call that is repeated finds what it did before and answers the same. One that says something else
+is refused, and the first stands.
+
+An episode follows its first policy, the newest at its beginning, until a policy is there that was
+made from twice as many outcomes; then it goes on with that. In a state that its policy does not
+know, it takes the first action.
+
+An open decision whose deadline has passed has expired, whether somebody has noticed or not: what
+comes later is kept as a fault, and not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ucfh.errors import check_count, wrong_type
+from ucfh.experience import END, LOST
+from ucfh.tasks.catalogue import Catalogue
+from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.faults import Conflict, EpisodeOver, Evidence, OutOfOrder, Refused, UnknownEpisode
+from ucfh.tasks.store import (
+    ABANDONED,
+    BY_PERSON,
+    DECISION,
+    EXPIRED,
+    OUTCOME,
+    LastEvent,
+    Transaction,
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do: at step t, counted from 0, of an episode, in a state, this action.
+
+    ``policy`` is the number of the policy that chose it; 0: none was planned yet, -1: somebody
+    else chose.
+    """
+
+    episode: str
+    t: int
+    state: Any
+    action: Any
+    policy: int
+
+
+class Late(NamedTuple):
+    """The answer to an outcome that came too late, in words."""
+
+    message: str
+
+
+class Serving:
+    """Answers calls on a task.
+
+    Attributes:
+        known: the states, actions and policies.
+
+    """
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.known = Catalogue(declaration)
+        self._task, self._wait = declaration.name, declaration.timeout
+        self._silence = declaration.on_timeout
+
+    def ask(
+        self, tx: Transaction, name: str, state: Any, actions: Any = None, t: int | None = None
+    ) -> Decision | None:
+        """The decision of an episode at step t; without one, the open one, the next or the first.
+
+        None: its decision had expired, which is written now.
+        """
+        last = self._last(tx, name)
+        due = 0 if last is None else last.t + last.kind
+        if t is not None and t > due:
+            raise OutOfOrder(f"episode {name!r} is at step {due}, not {t}: tell the steps in order")
+        if last is None:
+            s = self.known.find_state(tx, state, actions, name, 0)
+            if self.known.states.actions[s] == ():
+                raise Refused(
+                    f"episode {name!r} cannot begin in state {self.known.states.texts[s]}, which "
+                    "has no actions: there is nothing to decide"
+                )
+            return self._decide(tx, name, tx.begin(name, tx.newest), 0, s, tx.newest)
+        if t is not None and t < due:
+            decided, _, _ = tx.step(last.episode, t)
+            assert decided is not None
+            self.known.catch_up(tx, decided.state)
+            s = self.known.find_state(tx, state, actions, name, t)
+            self._check_is_in(decided.state, s, name, t)
+            return self._decision(name, t, s, decided.action, decided.policy)
+        self._check_goes_on(last, name)
+        s = self.known.find_state(tx, state, actions, name, due)
+        self._check_is_in(last.state, s, name, due)
+        if last.kind == OUTCOME:
+            return self._decide(tx, name, last.episode, due, s, tx.newest)
+        if self._is_overdue(tx, last):
+            self._expire(tx, last.episode, due)
+            return None
+        return self._decision(name, due, s, last.action, last.policy)
+
+    def tell(
+        self,
+        tx: Transaction,
+        name: str,
+        t: int,
+        reward: Any,
+        state: Any = None,
+        done: bool = False,
+        actions: Any = None,
+    ) -> Decision | Late | None:
+        """Write an outcome and take the next decision; None: the episode is over."""
+        last = self._last(tx, name)
+        if last is None:
+            raise self._unknown(name)
+        if t > last.t:
+            raise OutOfOrder(
+                f"episode {name!r} is at step {last.t}, not {t}: tell the steps in order"
+            )
+        paid = self.known.check_reward(reward, name, t)
+        following = self.known.find_following(tx, name, t, state, done, actions)
+        if last.kind == OUTCOME or last.t > t:
+            return self._told_before(tx, last.episode, name, t, paid, following)
+        if self._is_overdue(tx, last):
+            return self._tell_late(tx, last.episode, name, t, paid, following)
+        tx.tell(last.episode, t, following, paid, None)
+        if self.known.is_over(t, following):
+            tx.end(last.episode)
+            return None
+        policy = self.known.policy_after(tx, last.policy)
+        return self._decide(tx, name, last.episode, t + 1, following, policy)
+
+    def record(
+        self,
+        tx: Transaction,
+        name: str,
+        t: int,
+        state: Any,
+        action: Any,
+        reward: Any = None,
+        next_state: Any = None,
+        done: bool = False,
+    ) -> Late | None:
+        """Write what somebody else did, with its outcome if that is known."""
+        last = self._last(tx, name)
+        due = 0 if last is None else last.t + last.kind
+        if t > due:
+            raise OutOfOrder(
+                f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
+            )
+        s = self.known.find_state(tx, state, None, name, t)
+        a = self.known.find_action(action, s)
+        known = reward is not None or next_state is not None or done
+        paid, following = 0.0, END
+        if known:
+            paid = self.known.check_reward(reward, name, t)
+            following = self.known.find_following(tx, name, t, next_state, done, None)
+        if last is None:
+            episode = tx.begin(name, BY_PERSON)
+            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
+        elif last.kind == OUTCOME and t == due:
+            self._check_goes_on(last, name)
+            self._check_is_in(last.state, s, name, t)
+            episode = last.episode
+            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
+        else:
+            episode = last.episode
+            is_open = self._check_taken(tx, episode, name, t, s, a)
+            if known and not is_open:
+                return self._recorded_before(tx, episode, name, t, paid, following)
+            if known and self._is_overdue(tx, last):
+                return self._tell_late(tx, episode, name, t, paid, following)
+        if known:
+            tx.tell(episode, t, following, paid, None)
+            if self.known.is_over(t, following):
+                tx.end(episode)
+            else:
+                tx.pause(episode, t)
+        return None
+
+    def abandon(self, tx: Transaction, name: str, reason: str) -> None:
+        """Give up an episode: its open decision is lost. Again: no change."""
+        last = self._last(tx, name)
+        if last is None:
+            raise self._unknown(name)
+        if last.kind == DECISION:
+            note = f"{ABANDONED}: {reason}" if reason else ABANDONED
+            tx.tell(last.episode, last.t, LOST, None, note)
+        elif (last.note or "").startswith(ABANDONED):
+            return
+        elif self.known.is_over(last.t, last.state):
+            raise EpisodeOver(f"episode {name!r} is over since step {last.t}: nothing to abandon")
+        else:
+            raise OutOfOrder(
+                f"episode {name!r} has no open decision: ask for the next one, or leave it as it is"
+            )
+        tx.end(last.episode)
+
+    def expire(self, tx: Transaction) -> int:
+        """Expire all open decisions whose deadline has passed; how many."""
+        overdue = tx.overdue()
+        for episode, _, t in overdue:
+            self._expire(tx, episode, t)
+        return len(overdue)
+
+    def _last(self, tx: Transaction, name: str) -> LastEvent | None:
+        """An episode, in a state that is known here."""
+        last = tx.last(name)
+        if last is not None:
+            self.known.catch_up(tx, last.state)
+        return last
+
+    def _unknown(self, name: str) -> UnknownEpisode:
+        return UnknownEpisode(
+            f"task {self._task!r} has no episode {name!r}: ask for its first decision"
+        )
+
+    def _check_goes_on(self, last: LastEvent, name: str) -> None:
+        if last.kind == OUTCOME and self.known.is_over(last.t, last.state):
+            how = f" ({last.note})" if last.note else ""
+            raise EpisodeOver(
+                f"episode {name!r} is over since step {last.t}{how}: name another episode"
+            )
+
+    def _check_is_in(self, there: int, s: int, name: str, t: int) -> None:
+        """Raise if an episode is in another state."""
+        if there != s:
+            texts = self.known.states.texts
+            raise Conflict(
+                f"episode {name!r} is in state {texts[there]} at step {t}, not {texts[s]}: "
+                "give that state, or name another episode",
+                Evidence("state", name, t, {"state": texts[s]}),
+            )
+
+    def _check_taken(
+        self, tx: Transaction, episode: int, name: str, t: int, s: int, a: int
+    ) -> bool:
+        """Raise if another decision was taken at a step; whether it is still open."""
+        decided, told, _ = tx.step(episode, t)
+        assert decided is not None
+        self.known.catch_up(tx, decided.state)
+        if (decided.state, decided.action) != (s, a):
+            texts, actions = self.known.states.texts, self.known.declaration.actions
+            raise Conflict(
+                f"at step {t} of episode {name!r} the action {actions[decided.action]} was given "
+                f"out in state {texts[decided.state]}, and counts: tell what came of it, or "
+                "abandon it",
+                Evidence("action", name, t, {"state": texts[s], "action": actions[a]}),
+            )
+        return told is None
+
+    def _told_before(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> Decision | Late | None:
+        """The answer to an outcome that is there already."""
+        late = self._recorded_before(tx, episode, name, t, paid, following)
+        if late is not None or self.known.is_over(t, following):
+            return late
+        decided, _, _ = tx.step(episode, t + 1)
+        if decided is None:  # it was recorded
+            return self._decide(tx, name, episode, t + 1, following, tx.newest)
+        return self._decision(name, t + 1, decided.state, decided.action, decided.policy)
+
+    def _recorded_before(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> Late | None:
+        """Raise if an outcome that is there already is another one."""
+        _, told, note = tx.step(episode, t)
+        assert told is not None
+        self.known.catch_up(tx, told.following)
+        if note is not None:  # nobody told it
+            return self._late(tx, name, t, paid, following, f"it was {note}")
+        if (told.reward, told.following) != (paid, following):
+            before = self._outcome(told.reward, told.following)
+            raise Conflict(
+                f"step {t} of episode {name!r} was told otherwise before: {before}; the first "
+                "stands",
+                Evidence("outcome", name, t, {"told": self._outcome(paid, following)}),
+            )
+        return None
+
+    def _tell_late(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> Late:
+        self._expire(tx, episode, t)
+        return self._late(tx, name, t, paid, following, "its deadline had passed")
+
+    def _late(
+        self, tx: Transaction, name: str, t: int, paid: float, following: int, why: str
+    ) -> Late:
+        tx.keep_fault(Evidence("late", name, t, {"told": self._outcome(paid, following)}))
+        return Late(
+            f"step {t} of episode {name!r} was told too late ({why}): kept as a fault, not counted"
+        )
+
+    def _outcome(self, reward: float, following: int) -> str:
+        """An outcome in words."""
+        then = "done" if following == END else f"state {self.known.states.texts[following]}"
+        return f"reward {reward!r}, {then}"
+
+    def _deadline(self, tx: Transaction) -> float | None:
+        return None if self._wait is None else tx.now + self._wait
+
+    def _is_overdue(self, tx: Transaction, last: LastEvent) -> bool:
+        return self._wait is not None and last.at + self._wait <= tx.now
+
+    def _expire(self, tx: Transaction, episode: int, t: int) -> None:
+        """Write what the declaration says that silence means."""
+        if isinstance(self._silence, tuple):
+            state, reward = self._silence
+            tx.tell(episode, t, self.known.states.number[state], reward, EXPIRED)
+        else:
+            tx.tell(episode, t, LOST, None, EXPIRED)
+        tx.end(episode)
+
+    def _decide(
+        self, tx: Transaction, name: str, episode: int, t: int, s: int, policy: int
+    ) -> Decision:
+        """Take the decision of a policy and write it."""
+        a = self.known.choose(tx, policy, t, s)
+        tx.decide(episode, t, s, a, policy, self._deadline(tx))
+        return self._decision(name, t, s, a, policy)
+
+    def _decision(self, name: str, t: int, s: int, a: int, policy: int) -> Decision:
+        return Decision(name, t, self.known.states.labels[s], self.known.actions[a], policy)
+
+
+def check_episode(episode: Any) -> str:
+    """The name of an episode."""
+    if type(episode) is int:
+        return str(episode)
+    if not isinstance(episode, str) or not episode.strip() or not episode.isprintable():
+        raise wrong_type("episode", episode, "a name, such as 'student-17'")
+    return episode
+
+
+def check_key(decision: Any) -> tuple[str, int]:
+    """The episode and the step of a decision."""
+    if isinstance(decision, Decision):
+        return decision.episode, decision.t
+    if not isinstance(decision, tuple | list) or len(decision) != 2:
+        raise wrong_type("decision", decision, "a Decision, or its (episode, t)")
+    return check_episode(decision[0]), check_count("t", decision[1], least=0)

@@ -1,0 +1,89 @@
+"""A lock between processes, beside a database.
+
+SQLite before 3.51.3 can damage a database if two processes write to it and start its write-ahead
+log anew at the same moment. So whoever writes, or closes, holds this lock: of those that do, there
+is one at a time. The system frees it when a process dies. Where there are no such locks (Windows),
+that of SQLite is the only one.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from errno import ENOSPC
+from time import monotonic, sleep
+from weakref import WeakSet
+
+from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull
+
+try:
+    import fcntl
+except ImportError:  # not a Unix
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 10.0
+"""Seconds for which to wait for others before giving up."""
+SHORTEST, LONGEST = 5e-5, 2e-3
+"""Seconds between two attempts, from the first to the last ones."""
+
+
+class FileLock:
+    """An exclusive lock on a file that is made for it. Taking it twice is taking it once."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self._file = path, -1
+        if fcntl is not None:
+            try:
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except OSError as error:
+                if error.errno == ENOSPC:
+                    raise StoreFull(
+                        f"cannot write {path}: the disk is full; free some room"
+                    ) from None
+                raise StoreFault(
+                    f"cannot write {path}: {error.strerror}; make its folder and the file writable"
+                ) from None
+            _OPEN.add(self)
+
+    def acquire(self, store: str) -> None:
+        """Wait for it."""
+        if fcntl is None:
+            return
+        pause, until = SHORTEST, 0.0
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                until = until or monotonic() + PATIENCE
+                if monotonic() > until:
+                    raise StoreBusy(
+                        f"{store} is locked by another process: try again, or end that process"
+                    ) from None
+                sleep(pause)
+                pause = min(1.5 * pause, LONGEST)
+
+    def release(self) -> None:
+        """Let others have it."""
+        if fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file; what is locked is free then, unless another process shares it."""
+        if self._file >= 0:
+            with suppress(OSError):
+                os.close(self._file)
+            self._file = -1
+
+
+_OPEN: WeakSet[FileLock] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked process: a lock that the parent holds must end with the parent."""
+    for lock in list(_OPEN):
+        lock.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

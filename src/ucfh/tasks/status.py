@@ -1,0 +1,81 @@
+"""How a task is doing, in numbers and in a few lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """How a task is doing.
+
+    Attributes:
+        task, store: its name, and where it is.
+        begun, open, over: episodes. decisions: taken so far.
+        waiting: decisions whose outcome is not known; oldest: for how many seconds the oldest was
+            open.
+        outcomes, lost: what was told, and what never will be.
+        late, faults: outcomes that came too late, and all that was kept as a fault.
+        states: found so far.
+        policy: the number of the newest policy, 0 if there is none; age: its age in seconds;
+            made_from: how many episodes it was made from.
+        upper, lower, gap, certified: what was known when it was made; None before.
+        planner: who has the right to plan, None if nobody does. error: what went wrong in planning
+            here.
+
+    """
+
+    task: str
+    store: str
+    begun: int
+    open: int
+    over: int
+    decisions: int
+    waiting: int
+    oldest: float | None
+    outcomes: int
+    lost: int
+    late: int
+    faults: int
+    states: int
+    policy: int
+    age: float | None
+    made_from: int
+    upper: float | None
+    lower: float | None
+    gap: float | None
+    certified: bool
+    planner: str | None
+    error: str | None
+
+    def __str__(self) -> str:
+        wait = "" if self.oldest is None else f", the oldest for {_for(self.oldest)}"
+        lines = [
+            f"{self.task} in {self.store}: {self.begun} episodes, of which {self.open} are open",
+            f"{self.waiting} decisions wait for their outcome{wait}",
+            f"{self.outcomes} outcomes, {self.lost} lost; {self.faults} faults, {self.late} of "
+            f"them outcomes that came too late; {self.states} states",
+        ]
+        if self.policy == 0 or self.age is None:
+            lines.append("nothing was planned yet: the first action is taken in every state")
+        else:
+            lines.append(
+                f"policy {self.policy}, {_for(self.age)} old, from {self.made_from} episodes"
+            )
+        if self.gap is not None:
+            what = "certified" if self.certified else "not certified"
+            lines.append(
+                f"{what}: it earns at least {self.lower:.4g} per episode, no policy more than "
+                f"{self.upper:.4g}, and it is within {self.gap:.4g} of optimal"
+            )
+        if self.error is not None:
+            lines.append(f"planning failed, and is tried again: {self.error}")
+        return "\n".join(lines)
+
+
+def _for(seconds: float) -> str:
+    """A time that has passed, in words."""
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

@@ -1,0 +1,232 @@
+"""The learner of a live task: the same whoever feeds it, and however often it is stored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.overlapping import Delays, FlightCase, InFlight, unpaid
+from helpers.random_events import RandomEvents
+from oracles.open_world import assert_same
+from ucfh import make
+from ucfh.experience import ARRAYS, END, LOST
+from ucfh.tasks.learner import Planned, TaskLearner
+from ucfh.tasks.store import Decided, Told
+
+SEEDS = st.integers(0, 2**32)
+
+
+class Led(RandomEvents):
+    """Events of episodes that follow the plans of a learner most of the time.
+
+    Attributes:
+        plans: by number, after how many events it was made, and the plan.
+
+    """
+
+    def __init__(self, seed: int, events: int = 120) -> None:
+        self.plans: dict[int, tuple[int, Planned]] = {}
+        super().__init__(seed, 0, accuracy=0.6)
+        self.leader, given = self.learner(), 0
+        for _ in range(events):
+            self.go_on()
+            if self.leader.progress + len(self.events) - given > self.next_plan:
+                self.leader.take(self.events[given:])
+                given = len(self.events)
+                made = self.leader.plan()
+                self.policy = made.number
+                self.plans[made.number] = len(self.events), made
+        self.leader.take(self.events[given:])
+
+    @property
+    def next_plan(self) -> int:
+        return 3 * len(self.plans)
+
+    def action(self, episode: int, t: int, state: int) -> int:
+        if self.rng.random() < 0.1:
+            return super().action(episode, t, state)
+        if self.first[episode] in self.plans:
+            actions = self.plans[self.first[episode]][1].actions
+            if state < actions.shape[1]:
+                return int(actions[t, state])
+        return self.have[state][0]
+
+
+def same(one: TaskLearner, other: TaskLearner) -> None:
+    """All that is stored of two learners is the same, but for the order of sums."""
+    a, b = one.state(), other.state()
+    assert a.keys() == b.keys()
+    for name in a:
+        if not name.startswith("audit"):  # it looks at its evidence whenever it is fed
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS)
+def test_portions_and_restarts_change_nothing(seed: int) -> None:
+    """A learner that is fed otherwise, and continued from what was stored with the last plan."""
+    stream = Led(seed)
+    other, taken = stream.learner(), 0
+    stored, at = other.state(), 0
+    for number, (after, plan) in stream.plans.items():
+        while taken < after:
+            size = min(after - taken, int(stream.rng.choice([1, 3, 50])))
+            other.take(stream.events[taken : taken + size])
+            taken += size
+            if at and stream.rng.random() < 0.05:
+                other, taken = TaskLearner(stream.task), at
+                other.restore(stored)
+        made = other.plan()
+        stored, at = other.state(), taken
+        assert (made.number, made.known, made.episodes) == (number, plan.known, plan.episodes)
+        np.testing.assert_array_equal(made.actions, plan.actions)
+        assert made.summary == pytest.approx(plan.summary, rel=1e-9)
+    other.take(stream.events[taken:])
+    same(stream.leader, other)
+    assert_same(other.experience, stream.slow().in_order())
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS)
+def test_it_goes_on_from_any_moment(seed: int) -> None:
+    """Also where states were found since the last plan: no bound is wider than without the stop."""
+    stream = Led(seed, 40)
+    one, at = TaskLearner(stream.task), int(stream.rng.integers(40))
+    for mask in stream.masks[: int(stream.rng.integers(1, stream.S + 1))]:
+        one.find(None if mask.all() else mask)
+    one.plan()
+    for mask in stream.masks[one.experience.states - 1 :]:
+        one.find(None if mask.all() else mask)
+    one.take(stream.events[:at])
+    other = TaskLearner(stream.task)
+    other.restore(one.state())
+    for learner in (one, other):
+        learner.take(stream.events[at:])
+        learner.plan()
+    assert_same(other.experience, stream.slow().in_order())
+    assert other.learner.beliefs.gap <= one.learner.beliefs.gap + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_scores_in_a_task_are_those_of_the_definition(seed: int) -> None:
+    """The whole learner: who is scored is decided when episodes begin."""
+    stream = Led(seed)
+    learner, taken, how_of = stream.learner(), 0, dict[int, Any]()
+    for number, (after, _) in stream.plans.items():
+        learner.take(stream.events[taken:after])
+        taken = after
+        slow = stream.slow(stream.events[:taken])
+        if learner.scores.number:
+            expected = slow.scores(how_of, stream.units.after_end)
+            np.testing.assert_allclose(learner.scores.x, expected, atol=1e-12)
+        learner.plan()
+        if number in learner.scores.watched:
+            how = learner.scores.watched[number]
+            how_of = {k: x for k, x in how_of.items() if x.number == how.number} | {number: how}
+
+
+def test_some_tasks_are_scored() -> None:
+    scored = [stream.leader.scores.x for stream in map(Led, range(60))]
+    assert sum(map(len, scored)) > 50
+
+
+def test_a_snapshot_and_its_tail_equal_a_rebuild() -> None:
+    for seed in range(30):
+        stream = Led(seed)
+        half = int(stream.rng.integers(len(stream.events)))
+        one = stream.learner()
+        one.take(stream.events[:half])
+        other, rebuilt = TaskLearner(stream.task), stream.learner()
+        other.restore(one.state())
+        other.take(stream.events[half:])
+        rebuilt.take(stream.events)
+        assert other.differences(rebuilt) == rebuilt.differences(other) == []
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_planted_fault_is_named(name: str) -> None:
+    for seed in range(200):
+        stream = RandomEvents(seed, 80)
+        learner, rebuilt = stream.learner(), stream.learner()
+        learner.take(stream.events)
+        rebuilt.take(stream.events)
+        array = getattr(learner.experience, name)
+        if len(array) and rebuilt.experience.lost.any():
+            break
+    at = int(stream.rng.integers(array.size))
+    array.flat[at] = not array.flat[at] if array.dtype == bool else array.flat[at] + 1
+    assert [x.split("[")[0] for x in learner.differences(rebuilt)] == [name]
+    rebuilt.find()
+    assert len(learner.differences(rebuilt)) >= 1
+
+
+def test_a_decision_that_was_forgotten_is_seen() -> None:
+    stream = RandomEvents(3, 60)
+    learner, rebuilt = stream.learner(), stream.learner()
+    rebuilt.take(stream.events)
+    last = max(i for i, x in enumerate(stream.events) if isinstance(x, Decided))
+    learner.take([x for i, x in enumerate(stream.events) if i < last])
+    assert learner.differences(rebuilt)
+
+
+def waiting_task() -> tuple[TaskLearner, list[str], list[str]]:
+    """One action, told in two episodes and open in a third, which began first."""
+    stream = RandomEvents(0)
+    while (stream.H, stream.A, stream.S) != (2, 2, 2) or stream.task.stages:
+        stream = RandomEvents(int(stream.rng.integers(2**32)))
+    learner, low = stream.learner(), stream.units.low
+    a = stream.have[1][0]
+    learner.take([Decided(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    learner.take([Told(4, 2, 0, low, END), Told(5, 3, 0, math.nan, LOST)])
+    return learner, ["end", "x", "y"], ["a", "b"]
+
+
+def test_a_certificate_tells_what_is_late_and_lost() -> None:
+    learner, states, actions = waiting_task()
+    learner.plan()
+    found = learner.certificate(states, actions)
+    assert (found.waiting, found.lost, found.episodes) == (3, 0, 3)
+    assert found.gap_if_random is not None
+    assert found.gap_if_random <= found.gap
+    learner.take([Told(6, 1, 0, learner.units.low, END)])
+    found = learner.certificate(states, actions)
+    assert (found.waiting, found.lost) == (0, 1)
+
+
+def test_a_certificate_after_a_state_was_found() -> None:
+    """A state that nobody has been in yet changes nothing."""
+    learner, states, actions = waiting_task()
+    learner.plan()
+    before = learner.certificate(states, actions)
+    learner.find()
+    after = learner.certificate([*states, "z"], actions)
+    assert (after.upper, after.lower, after.gap) == (before.upper, before.lower, before.gap)
+
+
+def test_the_first_places_belong_to_the_first_decisions() -> None:
+    """Whose outcome comes first does not matter for what a pair costs."""
+    stream = RandomEvents(0)
+    while len(stream.have[-1]) == 0 or stream.S < 2 or not stream.have[1]:
+        stream = RandomEvents(int(stream.rng.integers(2**32)))
+    learner, s = stream.learner(), stream.S
+    low = stream.units.low
+    learner.take([Decided(1, 1, 0, s, stream.have[s][0], 0, 0)])
+    learner.take([Decided(2, 2, 0, 1, stream.have[1][0], 0, 0), Told(3, 2, 0, low, END)])
+    places = learner.experience.place.reshape(-1, learner.experience.P)[:, 0]
+    assert (places[s], places[1]) == (1, 2)
+
+
+def test_a_learner_certifies_with_fifty_open() -> None:
+    """Small, but whole: a task of one state is certified, and rightly."""
+    case = FlightCase(make("chain:n=3,horizon=3"), 0.8, 50, Delays(10.0, 0.0, unpaid))
+    run = InFlight(case, 0.1, 0).run(2000, stop=True)
+    assert run.begun is not None
+    assert run.broken == set()
+    assert run.returned is not None
+    assert run.returned <= 0.8
