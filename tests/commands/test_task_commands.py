@@ -17,6 +17,7 @@ import ucfh
 from helpers.command_line import fails, run
 from helpers.paths import DOCS
 from ucfh.commands.task import PARTS
+from ucfh.tasks.planner import TaskPlanner
 
 Capture = pytest.CaptureFixture[str]
 CREATE = ["--actions", "call,mail", "--horizon", "3", "--epsilon", "0.5"]
@@ -162,7 +163,7 @@ def test_states_that_are_no_texts(capsys: Capture, tmp_path: Path) -> None:
     assert told(capsys, "ask", store, '[0, "b"]', "--episode", "e3")["state"] == [0, "b"]
     assert told(capsys, "ask", store, "home", "--episode", "e4")["state"] == "home"
     line = fails(capsys, "ask", store, "4", "--episode", "e5")
-    assert "state 4 is new, and this task has states that are no texts: ask for it in Py" in line
+    assert "state 4 is new, and this task has states that are not texts: ask for it in P" in line
     tell = ["tell", store, "--episode", "e2", "--reward", "0", "--state"]
     assert "state 4 is new" in fails(capsys, *tell, "4")
     assert told(capsys, *tell, "3")["next"]["state"] == 3
@@ -235,7 +236,7 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("tell STORE --episode open --reward 0", "has no next state: give the state that followed"),
         ("tell STORE --episode open --reward 7 --done", "outside the declared range [0, 1]"),
         ("tell STORE --episode open --reward nan --done", "reward = nan is not a number"),
-        ("tell STORE --episode open --step 1 --reward 0 --done", "is at step 0, not 1"),
+        ("tell STORE --episode open --step 1 --reward 0 --done", "no decision at step 1, its"),
         ("tell STORE --episode open --step -1 --reward 0 --done", "t = -1"),
         ("tell STORE --episode over --reward 0 --done", "has no open decision"),
         ("tell STORE --episode over --step 0 --reward 0 --done", "the first stands"),
@@ -294,6 +295,20 @@ def test_a_damaged_store_is_not_all_right(capsys: Capture, store: str) -> None:
     code, out, _ = run(capsys, "task", "check", store)
     assert code == 1
     assert "1 decisions are listed as open, or not, against what the events say\n" in out
+
+
+def test_an_answer_stands_if_planning_fails(
+    capsys: Capture, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(_: TaskPlanner) -> bool:
+        raise ucfh.StoreBusy("calls.db is locked")
+
+    run(capsys, "ask", store, "new", "--episode", "c1")
+    monkeypatch.setattr(TaskPlanner, "step", step)
+    tell = ["tell", store, "--episode", "c1", "--reward", "0", "--state", "new"]
+    code, out, err = run(capsys, *tell)
+    assert (code, out) == (0, "call\n")
+    assert err == "ucfh: planning failed, and is tried again: calls.db is locked\n"
 
 
 def test_the_page_shows_what_its_commands_print(

@@ -20,6 +20,7 @@ from ucfh.agents.certified import GROWTH
 from ucfh.experience import END, LOST
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import Planned, TaskLearner
+from ucfh.tasks.scoring import Scores
 from ucfh.tasks.store import BY_NONE, Decided, Told
 
 Which = Callable[[int, int, int, float], bool]
@@ -74,8 +75,9 @@ def with_silence(mdp: MDP, share: float, which: Which) -> MDP:
     p, r = np.zeros((S + 1, A, S + 1)), np.zeros((1, S + 1, A, S + 1))
     have = np.zeros((S + 1, A), bool)
     have[:S], have[S, 0] = table.available, True
-    successor = np.zeros((1, len(mdp.p))) if mdp.rewards.successor is None else None
-    of_entry = mdp.rewards.successor if successor is None else successor
+    of_entry = mdp.rewards.successor
+    if of_entry is None:
+        of_entry = np.zeros((1, len(mdp.p)))
     assert table.stride == 0
     assert len(mdp.rewards.pair) == len(of_entry) == 1
     for s in range(S):
@@ -305,3 +307,18 @@ class InFlight(Witness):
 def flown(case: FlightCase, delta: float, episodes: int) -> Callable[[int], InFlight]:
     """Runs of a case, by their seeds."""
     return lambda seed: InFlight(case, delta, seed).run(episodes)
+
+
+# -- a rule for scores that is wrong ---------------------------------------------------------------
+
+
+def leaving_whoever_chose(
+    scores: Scores, episode: int, t: int, state: int, action: int, default: int
+) -> None:
+    """A leaving value counts wherever the frozen policy is left."""
+    del default
+    if episode in scores.open:
+        policy, place = scores.open[episode]
+        if action != scores.watched[policy].kept[t, state]:
+            scores.x[place] += float(scores.watched[policy].leaving[t, state])
+            del scores.open[episode]

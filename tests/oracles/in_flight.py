@@ -137,7 +137,7 @@ class SlowFlight:
             if x.action != first:  # nothing that the first policy would have done
                 return earned
             if first != kept:
-                return earned + how.leaving[x.t][x.state]
+                return earned + float(how.leaving[x.t][x.state])
             if x.outcome is None:
                 return earned
             reward, following = x.outcome

@@ -389,7 +389,7 @@ def test_calls_out_of_order_or_of_unknown_episodes(shop: Task) -> None:
     with pytest.raises(ucfh.UnknownEpisode):
         shop.abandon("v1")
     shop.ask("door", "v1")
-    with pytest.raises(ucfh.OutOfOrder, match="is at step 0, not 1"):
+    with pytest.raises(ucfh.OutOfOrder, match="no decision at step 1, its last is at step 0"):
         shop.tell(("v1", 1), reward=0, done=True)
     with pytest.raises(ucfh.Refused, match="has no next state"):
         shop.tell(("v1", 0), reward=0)

@@ -153,7 +153,9 @@ def test_one_store_holds_several_tasks(tmp_path: Path) -> None:
 # labels
 
 scalars = st.one_of(
-    st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1).filter(str.strip),
+    st.text(st.characters(categories=["L", "N", "P", "Zs"]), min_size=1)
+    .filter(str.isprintable)
+    .filter(str.strip),
     st.integers(),
     st.booleans(),
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain, islice, product
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from ucfh._kernels.mixtures import pattern_excess
 from ucfh.auditing.passages import Before, Passages
 from ucfh.confidence.open import OpenBest
 from ucfh.experience import LOST, SHIFT, Experience
+from ucfh.tasks import flight as flight_module
 from ucfh.tasks.flight import Flight
 from ucfh.tasks.store import Decided, Told
 
@@ -82,8 +84,36 @@ def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> N
 
 
 @settings(max_examples=100, deadline=None)
-@given(SEEDS)
-def test_what_is_stored_goes_on_as_before(seed: int) -> None:
+@given(SEEDS, st.integers(1, 12))
+def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
+    """Behind an open decision at most that many wait; what came of it is then not known."""
+    stream = RandomEvents(seed, 80)
+    learner, parts = stream.learner(), list[tuple[Passages, Before]]()
+    learner.audit.add = lambda *given: parts.append(given)  # type: ignore
+    taken = list[Decided | Told]()
+    with mock.patch.object(flight_module, "LONGEST_LINE", longest):
+        for event in stream.events:
+            learner.take([event])
+            taken.append(event)
+            line = stream.slow(taken).taken()
+            passed = line_of(parts)
+            assert len(line) - len(passed) <= longest
+            open_ = [i for i, x in enumerate(line) if x.outcome is None]
+            assert len(passed) >= min(open_, default=len(line))
+            for step, x in zip(passed, line, strict=False):
+                assert step[:3] == (x.t, x.state, x.action)
+                assert step[4] in (LOST, None if x.outcome is None else x.outcome[1])
+            assert_same(learner.experience, stream.slow(taken).in_order())
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, st.sampled_from([3, 10_000]))
+def test_what_is_stored_goes_on_as_before(seed: int, longest: int) -> None:
+    with mock.patch.object(flight_module, "LONGEST_LINE", longest):
+        check_stored(seed)
+
+
+def check_stored(seed: int) -> None:
     stream = RandomEvents(seed, 80)
     one = Flight(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
     feed(one, stream.events[:40])

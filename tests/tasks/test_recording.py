@@ -119,3 +119,12 @@ def test_what_cannot_be_recorded(shop: Task) -> None:
         shop.record("v1", -1, "door", "wait", 0, "till")
     assert shop.status().begun == 1
     assert shop.states.labels[1:] == ["till"]
+
+
+def test_recorded_steps_come_with_an_assumption(shop: Task) -> None:
+    asked = shop.ask("door", episode="v0")
+    shop.tell(asked, reward=0, done=True)
+    sentence = "steps that somebody else chose were recorded in the order"
+    assert not any(x.startswith(sentence) for x in shop.certificate().assumed)
+    shop.record("v1", 0, "door", "wait", 0.5, "till")
+    assert any(x.startswith(sentence) for x in shop.certificate().assumed)

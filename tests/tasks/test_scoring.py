@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.overlapping import leaving_whoever_chose
 from helpers.random_events import RandomEvents
 from oracles.in_flight import wealth
 from ucfh.agents.beliefs import ValueBeliefs
@@ -204,21 +205,10 @@ def played(first: int, coins: tuple[int, int]) -> Scores:
 def chance_of_doubling(play: Callable[[tuple[int, int]], Scores]) -> Fraction:
     """The probability that all bets on the first score, or on both, make 2 of 1, exactly."""
     doubled = 0
-    for coins in product((0, 1), repeat=2):
-        x = play(coins).x
+    for coin, other in product((0, 1), repeat=2):
+        x = play((coin, other)).x
         doubled += max(wealth(x[:m], 0.5) for m in (1, 2)) >= 2
     return Fraction(doubled, 4)
-
-
-def leaving_whoever_chose(scores: Scores, episode: int, t: int, state: int, action: int,
-                          default: int) -> None:  # fmt: skip
-    """A leaving value counts wherever the frozen policy is left: not as `Scores` has it."""
-    del default
-    if episode in scores.open:
-        policy, place = scores.open[episode]
-        if action != scores.watched[policy].kept[t, state]:
-            scores.x[place] += float(scores.watched[policy].leaving[t, state])
-            del scores.open[episode]
 
 
 @pytest.mark.parametrize("first", [GAMBLE, LEAVE])

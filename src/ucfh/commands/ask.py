@@ -15,7 +15,10 @@ from ucfh.commands.task_options import EpisodeName, StoreFile, TaskName, opened,
 def ask(
     store: StoreFile,
     state: Annotated[
-        str, typer.Argument(metavar="STATE", help="where the episode is now", show_default=False)
+        str,
+        typer.Argument(
+            metavar="STATE", help="the state that the episode is in now", show_default=False
+        ),
     ],
     episode: EpisodeName,
     task: TaskName = None,

@@ -1,4 +1,4 @@
-"""``ucfh task``: its commands."""
+"""``ucfh task``: its commands, those that certify and export apart (`task_keeping`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def create(
     actions: Annotated[
         str,
         typer.Option(
-            metavar="A,B,...", help="what can be done, separated by commas", show_default=False
+            metavar="A,B,...", help="the actions, separated by commas", show_default=False
         ),
     ],
     horizon: Annotated[int, typer.Option(help="most steps of an episode", show_default=False)],
@@ -80,15 +80,15 @@ def create(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="how long an outcome is waited for: seconds, or 30m, 12h, 7d; default: for ever",
+            help="how long to wait for an outcome: seconds, or 30m, 12h, 7d; default: for ever",
         ),
     ] = None,
     on_timeout: Annotated[
         str | None,
         typer.Option(
             metavar="lost|STATE,REWARD",
-            help="what it means if it does not come: lost (nothing is known; default), or the "
-            "state in which the episode is over then, and the reward of that step",
+            help="what it means if none comes in that time: lost (nothing is known; default), or "
+            "the state in which the episode is over then, and the reward of that step",
         ),
     ] = None,
     task: Annotated[str, typer.Option("--task", help="name of the new task")] = "task",
@@ -96,8 +96,8 @@ def create(
 ) -> None:
     """Create a live task in a store.
 
-    The store is made if it does not exist. What is declared here stays as it is; run again with the
-    same options, the command changes nothing.
+    The store is created if it does not exist. What is declared here cannot be changed later; run
+    again with the same options, the command changes nothing.
 
     \b
     Examples:
@@ -195,7 +195,8 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
 def status(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
     """Show what is open, told, lost and known.
 
-    What is known is what was known at the last plan; ucfh task certificate looks at everything.
+    The bounds are those of the last plan; ucfh task certificate computes them from everything that
+    was told so far.
 
     \b
     Example:
@@ -232,7 +233,7 @@ def decisions(
     if json:
         print_json({"decisions": found})
         return
-    heads = ("episode", "t", "state", "action", "policy", "asked", "what came of it")
+    heads = ("episode", "t", "state", "action", "policy", "asked", "outcome")
     rows = [
         [
             x["episode"],
@@ -262,9 +263,9 @@ def _came_of(entry: dict[str, Any]) -> str:
 def expire(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
     """Expire the open decisions whose deadline has passed.
 
-    They count as lost, or as what silence was declared to mean. It is only needed to make room and
-    to plan with it: an outcome that comes too late is never counted, whether this was run or not.
-    Run it every hour, say.
+    They count as lost, or as what silence was declared to mean. Until then, they hold back later
+    decisions with the same action in the same state: run this every hour, say. An outcome that
+    comes too late is never counted, whether this was run or not.
 
     \b
     Example:
@@ -282,14 +283,14 @@ def expire(store: StoreFile, task: TaskName = None, json: AsJson = False) -> Non
 def abandon(
     store: StoreFile,
     episode: EpisodeName,
-    reason: Annotated[str, typer.Option(help="why, for those who look later")] = "",
+    reason: Annotated[str, typer.Option(help="why; shown with the decision")] = "",
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
     """Give up an episode whose outcome will never come.
 
-    Its open decision is lost; what was told before stays. An open decision holds back what is known
-    of its state and action until it is told, expires, or is given up.
+    Its open decision is lost; what was told before stays. Until then, that decision holds back
+    later ones with the same action in the same state.
 
     \b
     Example:

@@ -25,11 +25,11 @@ def certificate(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Report what is known of the policy.
+    """Report what the policy earns at least, and how far it may be from optimal.
 
-    From all that was told so far, it prints what the policy earns at least, what any policy earns
-    at most, how far it may be from optimal, what late and lost outcomes cost, and what is assumed.
-    Exit code 3 if the policy is not certified to be within epsilon.
+    From all that was told so far. Also prints what any policy earns at most, what late and lost
+    outcomes cost, and what is assumed. Exit code 3 if the policy is not certified to be within
+    epsilon.
 
     \b
     Examples:
@@ -92,8 +92,8 @@ def export(
 ) -> None:
     """Write the steps of a task as a log.
 
-    The command ucfh certify reads it to the same counts, without options: what was declared is
-    written to a file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log.
+    ucfh certify reads the same counts from it, without options: what was declared is written to a
+    file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log.
 
     \b
     Example:
@@ -119,10 +119,11 @@ def import_log(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Let a task begin with what is known from elsewhere.
+    """Import a log or a model, for a task to begin with.
 
     The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
-    policy is followed at the beginning. What this assumes is listed with the certificate.
+    policy is followed at the beginning. What this assumes is listed with the certificate. Import a
+    log once: if rows were added to it since, its first episodes would be counted twice.
 
     \b
     Example:
@@ -139,7 +140,7 @@ def import_log(
 
 
 def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
-    """Check a store: count everything anew and compare.
+    """Check a store: count everything again and compare.
 
     Prints what is wrong, a line each; exit code 1 if something is.
 
@@ -162,7 +163,7 @@ def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None
 def upgrade(store: StoreFile, json: AsJson = False) -> None:
     """Bring an older store up to date.
 
-    A copy is made before, in a file beside it, STORE.backup-v1 or a later number.
+    First, a copy is made beside it: STORE.backup-v1, or a later number.
 
     \b
     Example:

@@ -47,9 +47,11 @@ def opened(path: str, name: str | None) -> Iterator[Task]:
 
 
 def plan(task: Task) -> None:
-    """Plan if that is due; what was printed leaves first."""
+    """Plan if that is due; what was printed leaves first, and stands if planning fails."""
     sys.stdout.flush()
-    task.planner.step()
+    task.planner.try_step()
+    if task.planner.error is not None:
+        print(f"ucfh: planning failed, and is tried again: {task.planner.error}", file=sys.stderr)
 
 
 def state_called(task: Task, text: str) -> Any:
@@ -64,7 +66,7 @@ def state_called(task: Task, text: str) -> Any:
         return book.labels[number]
     if not _is_text(text) and not all(isinstance(x, str) for x in book.labels[1:]):
         raise InputError(
-            f"state {text} is new, and this task has states that are no texts: ask for it in "
+            f"state {text} is new, and this task has states that are not texts: ask for it in "
             "Python the first time"
         )
     return text

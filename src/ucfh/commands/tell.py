@@ -20,6 +20,7 @@ from ucfh.commands.task_options import (
     state_called,
 )
 from ucfh.errors import InputError
+from ucfh.tasks.faults import LateOutcome
 
 if TYPE_CHECKING:
     from ucfh.tasks.task import Task
@@ -49,7 +50,8 @@ def tell(
     Prints the action, and nothing else; nothing on stdout if the episode is over. What is told is
     on disk before anything is printed. Told again with the same --step, the answer is the same. An
     outcome that comes after its deadline is kept, but not counted: a line on stderr says so, and
-    the exit code is 0. After the answer, the task plans if enough is new.
+    the exit code is 0. After the answer, the task plans if enough is new; the first time, that also
+    compiles, for up to half a minute.
 
     \b
     Examples:
@@ -60,7 +62,7 @@ def tell(
         t = _open_step(live, episode) if step is None else step
         following = None if state is None or done else state_called(live, state)
         with warnings.catch_warnings(record=True) as late:
-            warnings.simplefilter("always")
+            warnings.simplefilter("always", LateOutcome)
             decision = live.tell((episode, t), reward=reward, state=following, done=done)
         if json:
             print_json(

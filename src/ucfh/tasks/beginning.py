@@ -5,7 +5,8 @@ own; they count like any others, if they are of the same task, which is then ass
 the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
 decisions may be anything.
 
-Episodes are named after their source, so that a warm start that was interrupted can be repeated.
+Episodes are named after the content of their source, so that a warm start that was interrupted can
+be repeated. A log that has grown since is another one: its first episodes would count twice.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class GivenStep(NamedTuple):
 
 
 def warm_start(task: Task, source: Any) -> int:
-    """Let a task begin with what is known from elsewhere; how many episodes were added.
+    """Let a task begin with what is known from elsewhere; how many episodes that has.
 
     Args:
         task: the task.
@@ -74,7 +75,7 @@ def warm_start(task: Task, source: Any) -> int:
 
 
 def begin_with_task(task: Task, source: Task) -> int:
-    """Let a task begin with the steps of another one; how many episodes were added."""
+    """Let a task begin with the steps of another one; how many episodes that has."""
     what = f"task {source.name!r} in {source.store.name}"
     return _begin_with_steps(task, what, _of_task(task, source))
 
@@ -113,7 +114,10 @@ def _record(tx: Transaction, serving: Serving, name: str, steps: list[GivenStep]
 def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
     """The episodes of another task; what waits for its outcome there is lost here."""
     if source.declaration.action_names != task.declaration.action_names:
-        raise Refused(f"task {source.name!r} has other actions than {task.name!r}")
+        raise Refused(
+            f"task {source.name!r} has other actions than {task.name!r}: they must be the same, in "
+            "the same order"
+        )
     if source.declaration.horizon != task.declaration.horizon:
         raise Refused(
             f"task {source.name!r} has horizon {source.declaration.horizon}, and {task.name!r} has "
@@ -184,8 +188,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[list[Row
         layout = Layout(roles, settings.bins, settings.decimal)
         if layout.derived and not apart:
             raise InputError(
-                "it does not show what follows the last step: name the column of next_state, or "
-                "declare the last step as a stage of the task"
+                "the log does not show what follows the last step: name its column of next states, "
+                "or declare the last step as a stage of the task"
             )
         rows: list[Row] = []
         before, skipped = None, layout.apart

@@ -88,7 +88,7 @@ class Catalogue:
         if state is None:
             raise Refused(
                 f"step {t} of episode {name!r} has no next state: give the state that followed, or "
-                "done=True"
+                "say that the episode is over: done=True (--done)"
             )
         return self.find_state(tx, state, actions, name, t)
 
@@ -106,7 +106,7 @@ class Catalogue:
         return a
 
     def check_reward(self, reward: Any, name: str, t: int) -> float:
-        """A reward, or an error that is kept."""
+        """A reward in its range; one that is not is refused, and kept as a fault."""
         try:
             return check_reward(reward, self._units)
         except Refused as error:

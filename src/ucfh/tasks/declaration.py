@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from math import isfinite
 from numbers import Real
@@ -290,9 +291,10 @@ def check_reward(reward: Any, units: RewardRange) -> float:
     """A reward in the user's units, moved into its range if it is outside by rounding only."""
     number = type(reward) is float
     if not number and isinstance(reward, Real | np.number) and not isinstance(reward, bool):
-        reward, number = float(reward), True
+        with suppress(OverflowError):
+            reward, number = float(reward), True
     if not number or not isfinite(reward):
-        raise Refused(f"reward = {short(reward)} is not a number: give what the step paid")
+        raise Refused(f"reward = {reward!r:.80} is not a number: give what the step paid")
     slack = ROUNDING * units.span
     if not units.low - slack <= reward <= units.high + slack:
         raise Refused(

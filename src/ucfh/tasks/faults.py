@@ -1,6 +1,6 @@
 """What can go wrong with a live task, as typed exceptions of one line, and what of it is kept.
 
-``status`` is the one that HTTP has for it. A fault that says something about the task or its
+``status`` is the code that HTTP has for it. A fault that says something about the task or its
 clients (an outcome told in two ways, a reward out of range) also carries what is written to the
 store about it, in ``kept``: refusing it rolls back the call that it is about, not the evidence.
 """
@@ -21,13 +21,18 @@ class Evidence(NamedTuple):
     detail: dict[str, Any]
 
 
+def concise(message: str) -> str:
+    """A message, without its middle where a long name makes it long: the remedy is at its end."""
+    return message if len(message) <= 400 else f"{message[:200]} ... {message[-195:]}"
+
+
 class TaskFault(InputError):
     """A call on a live task that was refused: nothing was counted."""
 
     status = 400
 
     def __init__(self, message: str, kept: Evidence | None = None) -> None:
-        super().__init__(message)
+        super().__init__(concise(message))
         self.kept = kept
 
 
@@ -38,7 +43,7 @@ class UnknownTask(TaskFault):
 
 
 class UnknownEpisode(TaskFault):
-    """There is no episode of that name, or no such step in it."""
+    """There is no episode of that name."""
 
     status = 404
 
@@ -56,7 +61,7 @@ class EpisodeOver(TaskFault):
 
 
 class OutOfOrder(TaskFault):
-    """Steps are told in order, from 0 on."""
+    """A step that is not the next one: steps come in order, from 0 on."""
 
     status = 409
 

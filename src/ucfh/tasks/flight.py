@@ -8,7 +8,8 @@ time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
 2. in each row, what is counted ends before the first decision whose outcome is yet to come;
 3. what was told after that, in the same row, is kept `ahead`: bounds on the mean of one function
    may use it, with outcomes yet to come as lost;
-4. the audit takes all decisions in one line, which ends before the first that is open.
+4. the audit takes all decisions in one line, which ends before the first that is open; if the line
+   behind that one gets long, it goes on without knowing what came of it.
 
 An outcome that is lost is known to be so, and counts as such.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,14 +27,17 @@ from ucfh._support.arrays import Ints
 from ucfh.auditing.passages import Before, Passages
 from ucfh.experience import LOST, Experience, Steps
 
-NOT_NEW = (-1, -1, np.nan)
+NOTHING = (-1, -1, np.nan)
 """Action, state and reward before the first step of an episode: there were none."""
+LONGEST_LINE = 10_000
+"""Decisions that the audit lets wait behind one that is open."""
 
 
 class Flying:
     """A decision, and its outcome once it is told.
 
     Attributes:
+        order: its place among all decisions.
         episode, t, state, action: where it was taken, and what.
         before: action, state and reward of the step before in its episode.
         reward, following: what came of it, as in `Steps`.
@@ -41,13 +46,20 @@ class Flying:
     """
 
     __slots__ = (
-        "action", "before", "counted", "episode", "following", "reward", "state", "t", "told",
+        "action", "before", "counted", "episode", "following", "order", "reward", "state", "t",
+        "told",
     )  # fmt: skip
 
     def __init__(
-        self, episode: int, t: int, state: int, action: int, before: tuple[int, int, float]
+        self,
+        order: int,
+        episode: int,
+        t: int,
+        state: int,
+        action: int,
+        before: tuple[int, int, float],
     ) -> None:
-        self.episode, self.t, self.state, self.action = episode, t, state, action
+        self.order, self.episode, self.t, self.state, self.action = order, episode, t, state, action
         self.before = before
         self.reward, self.following = np.nan, LOST
         self.told = self.counted = False
@@ -71,13 +83,18 @@ class Flight:
         self._before: dict[int, tuple[int, int, float]] = {}  # of episodes that go on
         self._counted: list[Flying] = []
         self._passed: list[Flying] = []
+        self._decided = 0
         self.open: dict[int, Flying] = {}
 
     def decide(self, episode: int, t: int, state: int, action: int) -> None:
         """Take a decision, the next one in the order of all."""
-        before = self._before.pop(episode, NOT_NEW)
-        step = self.open[episode] = Flying(episode, t, state, action, before)
+        before = self._before.pop(episode, NOTHING)
+        self._decided += 1
+        step = self.open[episode] = Flying(self._decided, episode, t, state, action, before)
         self._line.append(step)
+        if len(self._line) > LONGEST_LINE:
+            self._passed.append(self._line.popleft())
+            self._pass_on()
         row = self._stage[t], state, action
         if row not in self._rows:
             self._rows[row] = deque()
@@ -96,13 +113,17 @@ class Flight:
             self._counted.append(row.popleft())
         if not row:
             del self._rows[key]
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give the audit what comes before the first open decision of the line."""
         while self._line and self._line[0].told:
             self._passed.append(self._line.popleft())
 
     @property
     def uncounted(self) -> list[Flying]:
         """The decisions that are not counted yet, in their order, open or behind an open one."""
-        return [step for step in self._line if not step.counted]
+        return sorted(chain.from_iterable(self._rows.values()), key=lambda step: step.order)
 
     def counted(self) -> Steps:
         """The steps that have come to count since this was called last, those of a row in order."""
@@ -138,23 +159,28 @@ class Flight:
 
     def state(self) -> dict[str, Any]:
         """All of it as arrays by name, to be stored; nothing may be left to be given out."""
+        first = self._line[0].order if self._line else self._decided + 1
+        kept = [*(x for x in self.uncounted if x.order < first), *self._line]
         before = sorted(self._before.items())
         return {
-            "flight": _table(self._line),
-            "flight_paid": np.array([(x.reward, x.before[2]) for x in self._line]).reshape(-1, 2),
+            "decided": np.array([self._decided, first]),
+            "flight": _table(kept),
+            "flight_paid": np.array([(x.reward, x.before[2]) for x in kept]).reshape(-1, 2),
             "before": np.array([(e, *x[:2]) for e, x in before], np.int64).reshape(-1, 3),
             "before_paid": np.array([x[2] for _, x in before], float),
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
+        self._decided, first = arrays["decided"].tolist()
         paid = arrays["flight_paid"].tolist()
         for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
-            episode, t, state, action, following, told, counted, *last = numbers
-            step = Flying(episode, t, state, action, (last[0], last[1], earlier))
+            order, episode, t, state, action, following, told, counted, *last = numbers
+            step = Flying(order, episode, t, state, action, (last[0], last[1], earlier))
             step.reward, step.following = reward, following
             step.told, step.counted = bool(told), bool(counted)
-            self._line.append(step)
+            if order >= first:
+                self._line.append(step)
             if not counted:
                 self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
             if not told:
@@ -176,9 +202,9 @@ def steps_of(line: Sequence[Flying]) -> Steps:
 
 
 def _table(line: Iterable[Flying]) -> Ints:
-    """(n, 9) the whole numbers of decisions."""
+    """(n, 10) the whole numbers of decisions."""
     rows = [
-        (x.episode, x.t, x.state, x.action, x.following, x.told, x.counted, *x.before[:2])
+        (x.order, x.episode, x.t, x.state, x.action, x.following, x.told, x.counted, *x.before[:2])
         for x in line
     ]
-    return np.array(rows, np.int64).reshape(-1, 9)
+    return np.array(rows, np.int64).reshape(-1, 10)

@@ -33,17 +33,20 @@ def canonical(label: Any, kind: str = "state") -> str:
 real numbers into bins, and give the name of the bin
     """
     label = plain(label)
-    if isinstance(label, str) and (not label.isprintable() or not label.strip()):
-        why = "holds a line break or an invisible letter" if label.strip() else "is blank"
-        raise Refused(f"{kind} {label!r:.80} {why}: give it a name that can be read")
-    if label == () or label == []:
-        raise Refused(f"{kind} {label} is empty: give it a name")
+    name = label.strip() if isinstance(label, str) else label
+    if isinstance(name, str | tuple | list) and not name:
+        raise Refused(f"{kind} {label!r:.80} is blank: give it a name that can be read")
     return _write(_checked(label, label, kind))
 
 
 def _checked(part: Any, label: Any, kind: str) -> Any:
     """A part of a label, in types that JSON has."""
     part = plain(part)
+    if isinstance(part, str) and not part.isprintable():
+        raise Refused(
+            f"{kind} {label!r:.80} holds a line break or an invisible letter: give it a name that "
+            "can be read"
+        )
     if isinstance(part, str | int):
         return part
     if isinstance(part, list | tuple):
@@ -117,13 +120,18 @@ class StateBook:
 
     def add(self, records: Sequence[StateRecord]) -> None:
         """States as the store has them, following those that are known."""
-        for number, text, actions in records:
-            assert number == len(self.texts)
-            self.texts.append(text)
-            self.labels.append(label_of(text))
-            self.actions.append(actions)
-            self.number[text] = number
-            self.named[name_in_log(text)] = number
+        known = len(self)
+        try:
+            for number, text, actions in records:
+                assert number == len(self.texts)
+                self.texts.append(text)
+                self.labels.append(label_of(text))
+                self.actions.append(actions)
+                self.number[text] = number
+                self.named[name_in_log(text)] = number
+        except BaseException:  # Ctrl-C, for one: all or none
+            self.keep(known)
+            raise
 
     def check_new(self, text: str) -> None:
         """Raise if a log could not tell a new label from another one."""
@@ -136,7 +144,8 @@ class StateBook:
     def keep(self, count: int) -> None:
         """Forget all but the first ones: they were not written."""
         for text in self.texts[count:]:
-            del self.number[text], self.named[name_in_log(text)]
+            self.number.pop(text, None)
+            self.named.pop(name_in_log(text), None)
         del self.texts[count:], self.labels[count:], self.actions[count:]
 
     def first_action(self, s: int) -> int:

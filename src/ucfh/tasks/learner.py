@@ -32,7 +32,7 @@ from ucfh.live.certifying import certificate_of_learner
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, steps_of
 from ucfh.tasks.scoring import Scores, Watched
-from ucfh.tasks.store import Decided, Told
+from ucfh.tasks.store import BY_PERSON, Decided, Told
 from ucfh.units import RewardRange
 
 ONE_BY_ONE = (
@@ -40,8 +40,11 @@ ONE_BY_ONE = (
     "later; an outcome may be late or lost because of what it is"
 )
 """What is assumed of episodes that overlap: (F) and (L) of `docs/theory/flight.md`."""
-FORMAT = 1
-"""Of what `TaskLearner.state` returns; another one is not restored."""
+RECORDED = (
+    "steps that somebody else chose were recorded in the order in which they were taken, and none "
+    "was left out for what came of it"
+)
+"""What is assumed of steps that are recorded with their outcome, or read from a log."""
 
 
 class Planned(NamedTuple):
@@ -69,6 +72,7 @@ class TaskLearner:
         flight, scores, audit: of what is under way, of episodes, and of what is assumed.
         seq: the number of the last event that was taken. known: how many outcomes were.
         number: of the policy that was made last, 0 if there is none.
+        recorded: whether somebody else chose some of the actions.
         prior: by state, the actions (H,) to begin with, if somebody knows some.
         assumed: what is assumed besides, a sentence each.
 
@@ -91,6 +95,7 @@ class TaskLearner:
         self.flight, self.scores = Flight(self.experience.stage), Scores()
         self.audit = Audit(True if len(task.stages) == H - 1 else task.stages, losses=False)
         self.seq = self.known = self.number = 0
+        self.recorded = False
         self.prior: dict[int, Ints] = {}
         self.assumed: tuple[str, ...] = ()
         self._planned = 0
@@ -110,7 +115,8 @@ class TaskLearner:
         starts, when, where = [], [], []
         for event in events:
             if isinstance(event, Decided):
-                _, episode, t, state, action, _, first = event
+                _, episode, t, state, action, policy, first = event
+                self.recorded |= policy == BY_PERSON
                 if t == 0:
                     starts.append(state)
                     scores.begin(episode, first)
@@ -215,7 +221,7 @@ class TaskLearner:
             task.epsilon,
             task.max_return,
             state_names[1:],
-            (*self.assumed, ONE_BY_ONE),
+            (*self.assumed, *[RECORDED] * self.recorded, ONE_BY_ONE),
             self.audited(state_names, action_names).findings,
         )
         if not waiting and not lost:
@@ -250,7 +256,7 @@ class TaskLearner:
 
     def state(self) -> dict[str, Any]:
         """All that it holds, as arrays by name."""
-        numbers = [FORMAT, self.seq, self.known, self.number, self._planned]
+        numbers = [self.seq, self.known, self.number, self._planned, self.recorded]
         return {
             **self.learner.state(),
             **self.audit.state(),
@@ -260,14 +266,14 @@ class TaskLearner:
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Continue a new learner from what `state` returned; KeyError if it is of another kind."""
-        if arrays["numbers"][0] != FORMAT:
-            raise KeyError(FORMAT)
+        """Continue a new learner from what `state` returned."""
         self.learner.restore(arrays)
         self.audit.restore(arrays)
         self.flight.restore(arrays)
         self.scores.restore(arrays)
-        self.seq, self.known, self.number, self._planned = arrays["numbers"][1:].tolist()
+        numbers = arrays["numbers"].tolist()
+        self.seq, self.known, self.number, self._planned = numbers[:4]
+        self.recorded = bool(numbers[4])
         have = [self.experience.available(s) for s in range(1, self.experience.states)]
         self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
 

@@ -1,4 +1,4 @@
-"""How a task is opened, or created."""
+"""Opens a task, or creates it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def open_task(
         epsilon: the largest acceptable loss per episode, in the units of the rewards.
         delta: the probability that the certificate may be wrong; 0.1 by default.
         rewards: the least and the largest reward of a step that are possible; (0, 1) by default.
-        max_return: the largest sum of the rewards of an episode, if somebody knows it.
+        max_return: the largest sum of the rewards of an episode, if you know it.
         states: all there are, or a dictionary with the actions of each; left out, they are found
             on the way.
         stages: the steps, counted from 0, from which on rewards or transitions may be others;
             True: they may be others at every step.
-        timeout: the seconds after which an open decision counts as expired; left out: never.
-        on_timeout: what that means: "lost" (nothing is known), or a state, in which the episode is
-            over, and the reward of the step.
+        timeout: the seconds after which an open decision expires; left out: never.
+        on_timeout: what it means that it expires: "lost" (nothing is known; the default), or a
+            state, in which the episode is over, and the reward of the step.
         planning: "background": a thread plans; "inline": calls plan, when it is due; "off":
-            another process does.
+            other processes plan.
 
     >>> import ucfh
     >>> task = ucfh.open_task("shop.db", actions=["greet", "wait"], horizon=2, epsilon=0.5)
@@ -100,5 +100,5 @@ def _missing(store: TaskStore, name: str, missing: Sequence[str]) -> TaskFault:
     known = ", ".join(map(repr, store.tasks())) or "none"
     return UnknownTask(
         f"{store.name} has no task {name!r} (known: {short(known)}): name one of these, or create "
-        f"it with {', '.join(missing)}"
+        f"it with `ucfh task create` or, in Python, with {', '.join(missing)}"
     )

@@ -6,8 +6,8 @@
         if enough is new, and nobody else has the right to: plan; write policy and learner at once
 
 Several processes may serve one store. The right to plan (a lease) is written there: it ends by
-itself if its holder dies, and who writes a policy checks in the same transaction that he still has
-it. All others serve the policies that he writes. Whoever takes over goes on from what was
+itself if its holder dies, and the holder checks that it still has it in the transaction that writes
+a policy. All others serve the policies that it writes. Whoever takes over goes on from what was
 written with the last policy.
 
 Asking never waits for this: it has a connection of its own, and compiled code lets others run.
@@ -33,14 +33,14 @@ from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.faults import TaskFault
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
-from ucfh.tasks.store import LONGEST_LEASE, StoredPolicy, TaskStore
+from ucfh.tasks.store import LONGEST_LEASE, StoredPolicy, TaskStore, Transaction
 
 CHUNK = 1000
 """Events that are taken at a time."""
 LEASE = 10.0
-"""Seconds for which the right to plan is had at least."""
+"""Seconds for which the right to plan lasts at least."""
 PLANS = 4
-"""It is had for that many times as long as the last plan took."""
+"""The right lasts that many times as long as the last plan took, if that is longer."""
 TURN = 0.0002
 """Seconds after which another thread may run."""
 PACKING = 0.05
@@ -79,7 +79,7 @@ class TaskPlanner:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self.lock = Lock()
         self.error: str | None = None
-        self._publish, self._sparing, self._writing = publish, sparing, store.writing(task)
+        self._publish, self._sparing = publish, sparing
         self._learner: TaskLearner | None = None
         self._held_until = self._took = self._pack_from = 0.0
 
@@ -146,11 +146,13 @@ class TaskPlanner:
             number, actions, known, episodes, summary = planned
             policy = StoredPolicy(number, time.time(), known, episodes, actions, summary)
             kept = self._packed(learner)
-            with self._writing as tx:
-                other = tx.renew_lease(self.holder, self._lease)
-                if other is None:
+
+            def write(tx: Transaction) -> str | None:
+                if (other := tx.renew_lease(self.holder, self._lease)) is None:
                     tx.publish(policy, learner.seq, kept)
-            if other is not None:
+                return other
+
+            if self.store.transact(self.task, write) is not None:
                 return False
             self._learner, self._held_until = learner, time.monotonic() + self._lease
             self._publish(policy)
@@ -195,16 +197,14 @@ class TaskPlanner:
         found = self.store.lease(self.task)
         if found is not None and found[0] != self.holder and 0 < found[1] <= LONGEST_LEASE:
             return False
-        with self._writing as tx:
-            other = tx.renew_lease(self.holder, self._lease)
+        other = self.store.transact(self.task, lambda tx: tx.renew_lease(self.holder, self._lease))
         self._held_until = 0.0 if other else time.monotonic() + self._lease
         return other is None
 
     def release(self) -> None:
         """Let others plan."""
         if self._held_until:
-            with self._writing as tx:
-                tx.release_lease(self.holder)
+            self.store.transact(self.task, lambda tx: tx.release_lease(self.holder))
             self._held_until = 0.0
 
 

@@ -22,9 +22,18 @@ from typing import Any, NamedTuple
 
 from ucfh.errors import check_count, wrong_type
 from ucfh.experience import END, LOST
+from ucfh.live.spaces import plain
 from ucfh.tasks.catalogue import Catalogue
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import Conflict, EpisodeOver, Evidence, OutOfOrder, Refused, UnknownEpisode
+from ucfh.tasks.faults import (
+    Conflict,
+    EpisodeOver,
+    Evidence,
+    OutOfOrder,
+    Refused,
+    UnknownEpisode,
+    concise,
+)
 from ucfh.tasks.store import (
     ABANDONED,
     BY_PERSON,
@@ -122,7 +131,8 @@ class Serving:
             raise self._unknown(name)
         if t > last.t:
             raise OutOfOrder(
-                f"episode {name!r} is at step {last.t}, not {t}: tell the steps in order"
+                f"episode {name!r} has no decision at step {t}, its last is at step {last.t}: tell "
+                "the steps in order"
             )
         paid = self.known.check_reward(reward, name, t)
         following = self.known.find_following(tx, name, t, state, done, actions)
@@ -219,7 +229,8 @@ class Serving:
 
     def _unknown(self, name: str) -> UnknownEpisode:
         return UnknownEpisode(
-            f"task {self._task!r} has no episode {name!r}: ask for its first decision"
+            f"task {self._task!r} has no episode {name!r}: check the name, or ask for its first "
+            "decision"
         )
 
     def _check_goes_on(self, last: LastEvent, name: str) -> None:
@@ -296,9 +307,8 @@ class Serving:
         self, tx: Transaction, name: str, t: int, paid: float, following: int, why: str
     ) -> Late:
         tx.keep_fault(Evidence("late", name, t, {"told": self._outcome(paid, following)}))
-        return Late(
-            f"step {t} of episode {name!r} was told too late ({why}): kept as a fault, not counted"
-        )
+        said = f"step {t} of episode {name!r} was told too late ({why})"
+        return Late(concise(f"{said}: kept as a fault, not counted"))
 
     def _outcome(self, reward: float, following: int) -> str:
         """An outcome in words."""
@@ -334,6 +344,7 @@ class Serving:
 
 def check_episode(episode: Any) -> str:
     """The name of an episode."""
+    episode = plain(episode)
     if type(episode) is int:
         return str(episode)
     if not isinstance(episode, str) or not episode.strip() or not episode.isprintable():

@@ -8,17 +8,15 @@ synchronised with the disk.
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from ucfh.tasks.faults import StoreBusy, StoreFault
 from ucfh.tasks.sqlite_lock import FileLock
 from ucfh.tasks.sqlite_reading import SqliteReading
-from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
+from ucfh.tasks.sqlite_schema import check_file, connect, explained, prepare
 from ucfh.tasks.sqlite_transaction import SqliteTransaction
-from ucfh.tasks.store import StateRecord
+from ucfh.tasks.store import StateRecord, T, Transaction
 
 _LEFT: list[object] = []
 """Connections that must not be closed: those of the parent of a forked process, for one."""
@@ -37,7 +35,7 @@ class SqliteStore(SqliteReading):
         check_file(path, create)
         self.name, self._process, self._closed = path, os.getpid(), False
         self.reads, self._writes = Lock(), Lock()
-        where = os.path.realpath(path)  # one lock, by whatever name it is opened
+        where = self._where = os.path.realpath(path)  # one lock, by whatever name it is opened
         self._lock = FileLock(f"{where}-lock")
         try:
             self._lock.acquire(path)
@@ -45,6 +43,8 @@ class SqliteStore(SqliteReading):
                 self.connection, self.reader = connect(where), connect(where)
                 try:
                     prepare(self.connection, path, create)
+                    found = os.stat(where)
+                    self._file = found.st_dev, found.st_ino
                 except BaseException:
                     self.reader.close()
                     self.connection.close()
@@ -65,50 +65,44 @@ class SqliteStore(SqliteReading):
         if self._closed:
             raise StoreFault(f"{self.name} was closed: open the task again")
 
-    def enter(self) -> None:
-        """Begin to write."""
-        self.check_open()
-        self._writes.acquire()
-        try:
-            self._lock.acquire(self.name)
-        except BaseException:
-            self._writes.release()
-            raise
-        try:
-            if self.connection.in_transaction:  # a signal came between two statements
-                self.connection.execute("ROLLBACK")
-            self.connection.execute("BEGIN IMMEDIATE")
-        except BaseException as error:
-            self._lock.release()
-            self._writes.release()
-            if isinstance(error, sqlite3.Error):
-                raise explain(self.name, error) from error
-            raise
+    def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
+        """Make a call in a transaction on a task, which is written at its end, or not at all.
 
-    def leave(self, error: BaseException | None) -> None:
-        """Write all, or nothing if there was an error."""
+        It is one function, so that Ctrl-C at any moment leaves no lock behind.
+        """
+        self.check_open()
         connection = self.connection
-        try:
-            if error is None:
-                connection.execute("COMMIT")
-                return
-        except BaseException as late:
-            error = late
-            raise
-        finally:
+        with explained(self.name), self._writes:
             try:
-                if error is not None and connection.in_transaction:
-                    with suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
+                self._lock.acquire(self.name)
+                self._check_place()
+                connection.execute("BEGIN IMMEDIATE")
+                answer = call(SqliteTransaction(connection, task))
+                connection.execute("COMMIT")
+                return answer
             finally:
-                self._lock.release()
-                self._writes.release()
-                if isinstance(error, sqlite3.Error):
-                    raise explain(self.name, error) from error
+                try:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                finally:
+                    self._lock.release()
+
+    def _check_place(self) -> None:
+        """Raise if the file is no longer where it was opened: what is written would be lost."""
+        try:
+            found = os.stat(self._where)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._file:
+            raise StoreFault(
+                f"{self.name} was removed or replaced since it was opened: put it back, and open "
+                "the task again"
+            )
 
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
         """Write a new task with its declared states, unless it is there; its number."""
-        with self.writing(0) as tx:
+
+        def write(tx: Transaction) -> int:
             run = self.connection.execute
             row = run("SELECT id FROM tasks WHERE name=?", (name,)).fetchone()
             if row is not None:
@@ -117,14 +111,12 @@ class SqliteStore(SqliteReading):
                 "INSERT INTO tasks(name, declaration, created) VALUES (?,?,?)",
                 (name, declaration, tx.now),
             ).lastrowid
-            of_task = SqliteTransaction(self, int(task or 0))
+            of_task = SqliteTransaction(self.connection, int(task or 0))
             for record in states:
                 of_task.add_state(record)
-        return int(task or 0)
+            return int(task or 0)
 
-    def writing(self, task: int) -> SqliteTransaction:
-        """A transaction on a task, to be entered again and again."""
-        return SqliteTransaction(self, task)
+        return self.transact(0, write)
 
     def close(self) -> None:
         """Let go of the file, under the lock, after calls of other threads."""

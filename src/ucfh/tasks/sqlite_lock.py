@@ -9,8 +9,10 @@ that of SQLite is the only one.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from errno import ENOSPC
+from functools import partial
 from time import monotonic, sleep
 from weakref import WeakSet
 
@@ -28,10 +30,16 @@ SHORTEST, LONGEST = 5e-5, 2e-3
 
 
 class FileLock:
-    """An exclusive lock on a file that is made for it. Taking it twice is taking it once."""
+    """An exclusive lock on a file that is made for it. Taking it twice is taking it once.
+
+    Attributes:
+        release: lets others have it.
+
+    """
 
     def __init__(self, path: str) -> None:
         self.path, self._file = path, -1
+        self.release: Callable[[], object] = bool
         if fcntl is not None:
             try:
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -43,6 +51,8 @@ class FileLock:
                 raise StoreFault(
                     f"cannot write {path}: {error.strerror}; make its folder and the file writable"
                 ) from None
+            # a compiled function, as no signal is handled before that has done its work
+            self.release = partial(fcntl.flock, self._file, fcntl.LOCK_UN)
             _OPEN.add(self)
 
     def acquire(self, store: str) -> None:
@@ -62,11 +72,6 @@ class FileLock:
                     ) from None
                 sleep(pause)
                 pause = min(1.5 * pause, LONGEST)
-
-    def release(self) -> None:
-        """Let others have it."""
-        if fcntl is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Let go of the file; what is locked is free then, unless another process shares it."""

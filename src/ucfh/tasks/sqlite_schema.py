@@ -96,12 +96,14 @@ def connect(path: str) -> sqlite3.Connection:
 
 def check_file(path: str, create: bool) -> None:
     """Raise unless it is an SQLite database, or can be made one, before anything is written."""
+    if path == "" or "\0" in path:
+        raise StoreFault(f"{path!r} is not the name of a file: pass one, such as calls.db")
     if not os.path.exists(path):
         folder = os.path.dirname(path) or "."
         if not create:
             raise StoreFault(
-                f"{path} does not exist: pass the store of a task, or actions, horizon and epsilon "
-                "to create one"
+                f"{path} does not exist: check the name, or create a task with `ucfh task create` "
+                "or, in Python, with actions, horizon and epsilon"
             )
         if not os.path.isdir(folder):
             raise StoreFault(f"cannot create {path}: the folder {folder} does not exist")

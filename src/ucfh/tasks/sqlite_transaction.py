@@ -7,8 +7,6 @@ import sqlite3
 import time
 import zlib
 from math import nan
-from types import TracebackType
-from typing import Protocol
 
 import numpy as np
 
@@ -38,44 +36,14 @@ LAST = """SELECT e.id, e.policy, v.seq, v.kind, v.t, v.state, v.action, v.policy
 INSERT_EVENT = "INSERT INTO events VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 
 
-class Writer(Protocol):
-    """Begins and ends what is written by one connection."""
-
-    connection: sqlite3.Connection
-
-    def enter(self) -> None:
-        """Begin to write."""
-
-    def leave(self, error: BaseException | None) -> None:
-        """Write all, or nothing if there was an error."""
-
-
 class SqliteTransaction(Transaction):
     """A transaction of the connection that writes; see `Transaction`."""
 
-    def __init__(self, writer: Writer, task: int) -> None:
-        self._writer, self._task, self._run = writer, task, writer.connection.execute
-        self._seq = 0
-
-    def __enter__(self) -> SqliteTransaction:
-        writer, task = self._writer, self._task
-        writer.enter()
-        try:
-            seq, at, newest, known = self._run(HEAD, (task,)).fetchone()
-        except BaseException as error:
-            writer.leave(error)
-            raise
+    def __init__(self, connection: sqlite3.Connection, task: int) -> None:
+        self._connection, self._task, self._run = connection, task, connection.execute
+        seq, at, newest, known = self._run(HEAD, (task,)).fetchone()
         self._seq, self.newest, self.newest_known = seq or 0, newest or 0, known or 0
         self.now = max(time.time(), at or 0.0)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.leave(error)
 
     def last(self, name: str) -> LastEvent | None:
         """An episode by its name; None if it has not begun."""
@@ -151,7 +119,7 @@ class SqliteTransaction(Transaction):
 
     def states(self, after: int) -> list[StateRecord]:
         """States with numbers above ``after``."""
-        return read_states(self._writer.connection, self._task, after)
+        return read_states(self._connection, self._task, after)
 
     def add_state(self, record: StateRecord) -> None:
         """Write a new state."""
@@ -161,7 +129,7 @@ class SqliteTransaction(Transaction):
 
     def policy(self, number: int) -> StoredPolicy | None:
         """A policy that is still needed."""
-        return read_policy(self._writer.connection, self._task, number)
+        return read_policy(self._connection, self._task, number)
 
     def keep_fault(self, evidence: Evidence) -> None:
         """Write a fault, unless the same one is there."""

@@ -13,13 +13,13 @@ that never came to be known.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from ucfh._support.arrays import Ints
 from ucfh.tasks.faults import Evidence
 
+T = TypeVar("T")
 DECISION, OUTCOME = 0, 1
 """Kinds of events."""
 BY_PERSON, BY_NONE = -1, 0
@@ -154,7 +154,7 @@ class Figures(NamedTuple):
 
 
 class Transaction(ABC):
-    """One transaction on one task, as a context: written at its end, or not at all.
+    """One transaction on one task: what a call on it may read and write.
 
     Attributes:
         now: the time of the store, never earlier than that of its last event.
@@ -166,17 +166,6 @@ class Transaction(ABC):
     now: float
     newest: int
     newest_known: int
-
-    @abstractmethod
-    def __enter__(self) -> Transaction: ...
-
-    @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
 
     @abstractmethod
     def last(self, name: str) -> LastEvent | None:
@@ -280,8 +269,8 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def writing(self, task: int) -> Transaction:
-        """A transaction on a task, to be entered again and again."""
+    def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
+        """Make a call in a transaction on a task, which is written at its end, or not at all."""
 
     @abstractmethod
     def events(self, task: int, after: int, limit: int) -> list[Decided | Told]:

@@ -24,6 +24,7 @@ from weakref import WeakSet, finalize
 from ucfh._support.files import AnyPath
 from ucfh.errors import check_count, check_type, unknown
 from ucfh.experience import END, LOST
+from ucfh.live.spaces import plain
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.faults import EpisodeOver, LateOutcome, TaskFault
 from ucfh.tasks.labels import StateBook
@@ -55,7 +56,7 @@ class Task:
     def __init__(self, store: TaskStore, number: int, declaration: Declaration, planning: str):
         self.store, self.declaration, self.name = store, declaration, declaration.name
         self.number, self._planning = number, planning
-        self._serving, self._writing = Serving(declaration), store.writing(number)
+        self._serving = Serving(declaration)
         self._serving.known.states.add(store.states(number, 0))
         self._calls, self._made = Lock(), Lock()
         self._planner: TaskPlanner | None = None
@@ -78,13 +79,14 @@ class Task:
         t: int | None = None,
         actions: Sequence[Any] | None = None,
     ) -> Decision:
-        """What to do in a state of an episode, which begins if it is not known.
+        """Decide what to do in a state of an episode; one that is not known begins.
 
         Asked again, it gives the same answer.
 
         Args:
             state: a text, a whole number, or a tuple of such.
-            episode: what the caller calls it.
+            episode: the caller's name of it: a text, or a whole number, which is the same as its
+                digits.
             t: the step, counted from 0. With it, a question may also be repeated after others have
                 told what came of it; without it, it is about the step that the episode is at.
             actions: those of this state, if it is seen for the first time and does not have all.
@@ -107,21 +109,21 @@ class Task:
         done: bool = False,
         actions: Sequence[Any] | None = None,
     ) -> Decision | None:
-        """Tell what came of a decision; the next one, or None if the episode is over.
+        """Tell what came of a decision; returns the next one, or None if the episode is over.
 
         Told again, it gives the same answer. An outcome that comes after its deadline is kept but
         not counted: a `LateOutcome` warns of it.
 
         Args:
-            decision: it, or its episode and step.
+            decision: the decision, or its episode and step, (episode, t).
             reward: what the step paid.
-            state: the next one; needed unless the episode is done, also at the last step.
+            state: the next state; needed unless the episode is done, also at the last step.
             done: whether the episode is over.
             actions: those of the next state, if it is new and does not have all.
 
         """
         name, t = check_key(decision)
-        check_type("done", done, bool, "True or False")
+        check_type("done", done := plain(done), bool, "True or False")
         answer = self._serve(
             lambda tx: self._serving.tell(tx, name, t, reward, state, done, actions)
         )
@@ -142,11 +144,11 @@ class Task:
     ) -> None:
         """Record a step in which somebody else chose the action.
 
-        Without a reward, a next state and done, the outcome is not known yet: record it again with
-        its outcome, or tell that.
+        Without a reward, a next state and done, the outcome is not known yet: record the step again
+        with it, or tell it.
         """
         name, t = check_episode(episode), check_count("t", t, least=0)
-        check_type("done", done, bool, "True or False")
+        check_type("done", done := plain(done), bool, "True or False")
         late = self._serve(
             lambda tx: self._serving.record(tx, name, t, state, action, reward, next_state, done)
         )
@@ -160,7 +162,7 @@ class Task:
         self._serve(lambda tx: self._serving.abandon(tx, name, " ".join(reason.split())))
 
     def expire(self) -> int:
-        """Expire the open decisions whose deadline has passed; how many there were."""
+        """Expire the open decisions whose deadline has passed; returns how many there were."""
         return self._serve(self._serving.expire)
 
     def _serve(self, call: Callable[[Transaction], T]) -> T:
@@ -170,13 +172,12 @@ class Task:
             states = self._serving.known.states
             known = len(states)
             try:
-                with self._writing as tx:
-                    answer = call(tx)
+                answer = self.store.transact(self.number, call)
             except BaseException as error:
                 states.keep(known)
-                if isinstance(error, TaskFault) and error.kept is not None:
-                    with suppress(TaskFault), self._writing as tx:
-                        tx.keep_fault(error.kept)
+                if isinstance(error, TaskFault) and (kept := error.kept) is not None:
+                    with suppress(TaskFault):
+                        self.store.transact(self.number, lambda tx: tx.keep_fault(kept))
                 raise
         if self._thread is not None:
             self._thread.nudge()
@@ -228,7 +229,7 @@ class Task:
         return known
 
     def faults(self) -> list[dict[str, Any]]:
-        """What was refused or came too late, in this order."""
+        """What was refused, or came too late, and is kept; the oldest first."""
         return [
             {"at": at, "kind": x.kind, "episode": x.episode, "t": x.t, **x.detail}
             for at, x in self.store.faults(self.number)
@@ -321,7 +322,7 @@ class Task:
         return export(path, self.store, self.number, self.declaration, self.states, force)
 
     def warm_start(self, source: Any) -> int:
-        """Begin with what is known from elsewhere; how many episodes were added.
+        """Begin with what is known from elsewhere; returns how many episodes that has.
 
         Args:
             source: a log that `ucfh.read_log` reads; another `Task`; or a model, an `MDP` or its
@@ -342,7 +343,7 @@ class Task:
         return self._serve(lambda tx: call(tx, self._serving))
 
     def check(self) -> list[str]:
-        """What is wrong with the store, a line each: counts are made anew and compared."""
+        """What is wrong with the store, a line each: everything is counted again and compared."""
         found = self.store.check(self.number)
         with self.planner.lock:
             learner = self.planner.learner()
@@ -351,7 +352,7 @@ class Task:
     # closing
 
     def close(self) -> None:
-        """Let go of the store; what was asked and told is there."""
+        """Let go of the store; all that was asked and told is in it."""
         with suppress(TaskFault):
             self.store.check_open()
             if self._thread is not None:
