@@ -180,7 +180,7 @@ def test_a_task_begins_with_a_log(tmp_path: Path) -> None:
         assert new.warm_start(tmp_path / "log.csv") == 100
         assert of_task(new) == of_task(task)
         events = new.store.last_seq(new.number)
-        assert new.warm_start(tmp_path / "log.csv") == 100  # again: no change
+        assert new.warm_start(tmp_path / "log.csv") == 0  # again: no change
         assert new.store.last_seq(new.number) == events
         assert {x["policy"] for x in new.decisions("all")} == {-1}
         assert any("log.csv is of the same task" in x for x in new.certificate().assumed)
@@ -195,7 +195,13 @@ def test_a_task_begins_with_another_one(tmp_path: Path) -> None:
         assert new.warm_start(task) == 60
         assert of_task(new)[:2] == of_task(task)[:2]
         assert set(new.states.texts) == set(task.states.texts)  # 3 is 3, and not "3"
-        assert new.decisions("all", episode="task-e5") != []
+        assert new.warm_start(task) == 0
+        assert sum(x["episode"].startswith("e5 (") for x in new.decisions("all")) > 0
+        with pytest.raises(ucfh.Refused, match="cannot begin with itself"):
+            new.warm_start(new)
+        with open_shop(tmp_path / "t2.db") as twin:  # of the same name, with the same episodes
+            play(twin, 5, episodes=10)
+            assert new.warm_start(twin) == 10
         with (
             open_shop(tmp_path / "o.db", horizon=5) as other,
             pytest.raises(ucfh.Refused, match="has horizon 4, and 'task' has 5"),
@@ -206,6 +212,21 @@ def test_a_task_begins_with_another_one(tmp_path: Path) -> None:
             pytest.raises(ucfh.Refused, match="has other actions"),
         ):
             other.warm_start(task)
+
+
+def test_a_log_that_has_grown(tmp_path: Path) -> None:
+    """Episodes that are there count once; the last one, if it is cut, counts when it is whole."""
+    path, rows = tmp_path / "log.csv", ["episode,t,state,action,reward,next_state"]
+    for e in range(5):
+        rows += [f"{e},{t},s{t % 2},a,0.5,s{(t + 1) % 2}" for t in range(4)]
+    with open_shop(tmp_path / "t.db") as task:
+        path.write_text("\n".join([*rows[:-2], ""]))
+        assert task.warm_start(path) == 4
+        path.write_text("\n".join([*rows, ""]))
+        assert task.warm_start(path) == 1
+        assert (task.status().begun, task.status().outcomes) == (5, 20)
+        path.write_text("\n".join([rows[0], *rows[9:17], ""]))  # a part of it
+        assert task.warm_start(path) == 0
 
 
 def test_a_log_without_next_states_needs_a_last_stage(tmp_path: Path) -> None:
@@ -237,6 +258,7 @@ def test_a_log_with_faults_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ucfh.InputError, match=r"log\.csv: .*line 3"):
             task.warm_start(path)
         assert task.status().begun == 0
+        assert not any("log.csv" in x for x in task.certificate().assumed)
         with pytest.raises(ucfh.InputError, match="source = 3 must be a log"):
             task.warm_start(3)
         with pytest.raises(ucfh.InputError, match="holds counts and no steps"):
@@ -250,7 +272,7 @@ def test_a_task_begins_with_the_policy_of_a_model(tmp_path: Path) -> None:
     with ucfh.open_task(
         tmp_path / "t.db", actions=names, horizon=mdp.horizon, epsilon=0.5, planning="off"
     ) as task:
-        assert task.warm_start(mdp) == 0
+        assert task.warm_start(mdp) is None
         states = mdp.problem.state_names or ()
         start = str(states[int(np.argmax(mdp.initial))])
         best = names[int(mdp.optimal().policy[0, int(np.argmax(mdp.initial))])]

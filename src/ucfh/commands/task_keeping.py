@@ -122,8 +122,8 @@ def import_log(
     """Import a log or a model, for a task to begin with.
 
     The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
-    policy is followed at the beginning. What this assumes is listed with the certificate. Import a
-    log once: if rows were added to it since, its first episodes would be counted twice.
+    policy is followed at the beginning. What this assumes is listed with the certificate. Episodes
+    that are there already are not counted again.
 
     \b
     Example:
@@ -134,7 +134,7 @@ def import_log(
         if json:
             print_json({"source": log, "episodes": count})
         else:
-            what = f"{count} episodes" if count else "its best policy, to begin with"
+            what = "its best policy, to begin with" if count is None else f"{count} new episodes"
             print_lines({"imported": f"{log}: {what}"})
         plan(live)
 

@@ -5,17 +5,17 @@ own; they count like any others, if they are of the same task, which is then ass
 the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
 decisions may be anything.
 
-Episodes are named after the content of their source, so that a warm start that was interrupted can
-be repeated. A log that has grown since is another one: its first episodes would count twice.
+Each episode is named by its own name and its content, so that one that is there already is known
+again: a warm start may be interrupted, repeated, or made from a log that has grown since.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ucfh._support.files import Labels, labels_of
 from ucfh.errors import InputError, wrong_type
@@ -37,6 +37,7 @@ from ucfh.tasks.store import Beginning, Transaction
 if TYPE_CHECKING:
     from ucfh.tasks.task import Task
 
+T = TypeVar("T")
 TOGETHER = 100
 """Episodes that are written in one transaction: others may ask and tell in between."""
 
@@ -55,8 +56,10 @@ class GivenStep(NamedTuple):
     lost: bool
 
 
-def warm_start(task: Task, source: Any) -> int:
-    """Let a task begin with what is known from elsewhere; how many episodes that has.
+def warm_start(task: Task, source: Any) -> int | None:
+    """Let a task begin with what is known from elsewhere; how many episodes were added.
+
+    None: a model has no episodes.
 
     Args:
         task: the task.
@@ -67,7 +70,8 @@ def warm_start(task: Task, source: Any) -> int:
     if isinstance(source, Log):
         raise InputError("a Log holds counts and no steps: pass the file, or the frame, it is from")
     if isinstance(source, MDP) or (is_file(source) and Path(source).suffix in ENDINGS):
-        return _begin_with_model(task, source)
+        _begin_with_model(task, source)
+        return None
     if not is_source(source):
         what = "a log (a file or a frame), another Task, or a model"
         raise wrong_type("source", source, what)
@@ -75,7 +79,9 @@ def warm_start(task: Task, source: Any) -> int:
 
 
 def begin_with_task(task: Task, source: Task) -> int:
-    """Let a task begin with the steps of another one; how many episodes that has."""
+    """Let a task begin with the steps of another one; how many episodes were added."""
+    if (source.store.name, source.number) == (task.store.name, task.number):
+        raise Refused(f"task {task.name!r} cannot begin with itself: pass another one")
     what = f"task {source.name!r} in {source.store.name}"
     return _begin_with_steps(task, what, _of_task(task, source))
 
@@ -87,19 +93,27 @@ def _name(source: Any) -> str:
 def _begin_with_steps(
     task: Task, what: str, episodes: Iterator[tuple[str, list[GivenStep]]]
 ) -> int:
-    """Record the steps of episodes; before the first, what is assumed of them."""
-    some, added = list(islice(episodes, TOGETHER)), 0
-    task.begin_with(Beginning(f"{what} is of the same task, which has not changed since", {}))
-    while some:
+    """Record the steps of episodes that are new; with the first, what is assumed of them."""
+    beginning = Beginning(f"{what} is of the same task, which has not changed since", {})
+    due, added = beginning not in task.store.beginnings(task.number), 0
+    while some := list(islice(episodes, TOGETHER)):
 
-        def write(tx: Transaction, serving: Serving, some: Any = some) -> None:
-            for name, steps in some:
+        def write(tx: Transaction, serving: Serving, some: Any = some, due: bool = due) -> int:
+            new = [(name, steps) for name, steps in some if tx.last(name) is None]
+            if due and new:
+                tx.add_beginning(beginning)
+            for name, steps in new:
                 _record(tx, serving, name, steps)
+            return len(new)
 
-        task.write(write)
-        added += len(some)
-        some = list(islice(episodes, TOGETHER))
+        added += task.write(write)
+        due = due and not added
     return added
+
+
+def _named(name: str, *content: object) -> str:
+    """A name for an episode from elsewhere that no other one has."""
+    return f"{name} ({blake2b(repr(content).encode(), digest_size=6).hexdigest()})"
 
 
 def _record(tx: Transaction, serving: Serving, name: str, steps: list[GivenStep]) -> None:
@@ -135,7 +149,7 @@ def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
                     labels[x.state], actions[x.action], x.reward or 0.0, after, s == END, lost
                 )
             )
-        yield f"{source.name}-{steps[0].name}", given
+        yield _named(steps[0].name, source.name, steps[0].asked), given
 
 
 def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
@@ -151,9 +165,10 @@ def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
         raise Refused(f"{_name(source)}: {wrong[0]}")
     settings = check_settings(combine(remembered, given))
     names = {name: a for a, name in enumerate(declaration.action_names)}
-    digest = zlib.crc32(Path(source).read_bytes() if is_file(source) else repr(log).encode())
     apart = declaration.horizon - 1 in declaration.stages or declaration.horizon == 1
-    for i, rows in enumerate(_episodes(source, settings, apart)):
+    # a log may end anywhere: before an episode that it does not show to its end, too
+    cut = any(fault.kind == "cut" for fault in log.faults)
+    for name, rows in _without_last(_episodes(source, settings, apart), cut):
         steps = [
             GivenStep(
                 _label(book, state),
@@ -165,7 +180,18 @@ def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
             )
             for state, action, reward, after, done in rows
         ]
-        yield f"log-{digest:08x}-{i + 1}", steps
+        yield _named(name, rows), steps
+
+
+def _without_last(episodes: Iterator[T], cut: bool) -> Iterator[T]:
+    """Episodes but for the last, if that is cut."""
+    held = next(episodes, None)
+    for episode in episodes:
+        assert held is not None
+        yield held
+        held = episode
+    if held is not None and not cut:
+        yield held
 
 
 def _label(book: StateBook, name: str) -> Any:
@@ -177,8 +203,10 @@ def _label(book: StateBook, name: str) -> Any:
 Row = tuple[str, str, float, str, bool]
 
 
-def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[list[Row]]:
-    """The rows of each episode: state, action, reward, next state (or "") and whether it is over.
+def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[str, list[Row]]]:
+    """The name and the rows of each episode.
+
+    A row: state, action, reward, next state (or "") and whether the episode is over.
 
     ``apart``: whether the last step is a stage of its own.
     """
@@ -205,7 +233,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[list[Row
                     continue
                 if values["episode"][j] != before and before is not None:
                     if skipped == 0:
-                        yield _closed(rows, layout.derived, settings.horizon or 0)
+                        closed = _closed(rows, layout.derived, settings.horizon or 0)
+                        yield text_of(before), closed
                     skipped, rows = max(0, skipped - 1), []
                 before = values["episode"][j]
                 state, action = text_of(values["state"][j]), text_of(values["action"][j])
@@ -213,7 +242,7 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[list[Row
                     (state, action, float(reward[j]), text_of(after[j]), bool(done[j] == 1))
                 )
         if rows and skipped == 0:
-            yield _closed(rows, layout.derived, settings.horizon or 0)
+            yield text_of(before), _closed(rows, layout.derived, settings.horizon or 0)
 
 
 def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
@@ -227,7 +256,7 @@ def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
     return out
 
 
-def _begin_with_model(task: Task, source: Any) -> int:
+def _begin_with_model(task: Task, source: Any) -> None:
     """Follow the optimal policy of a model as long as nothing better is known."""
     model = source if isinstance(source, MDP) else read_model(source)
     declaration = task.declaration
@@ -245,7 +274,6 @@ def _begin_with_model(task: Task, source: Any) -> int:
                 number[int(plan[t, s])] for t in range(model.horizon)
             ]
     task.begin_with(Beginning("", prior))
-    return 0
 
 
 def _numbers(actions: Labels, names: list[str]) -> list[int]:

@@ -84,6 +84,11 @@ class Declaration:
         units.scaled_return(max_return, H)
         check_unit("delta", DELTA if delta is None else delta)
         meaning = read_silence(on_timeout, units)
+        if isinstance(meaning, tuple) and timeout is None:
+            raise InputError(
+                "on_timeout says what silence means, but not after how long: give timeout, in "
+                "seconds (--timeout), too"
+            )
         return cls(
             name=check_name(name),
             actions=texts,

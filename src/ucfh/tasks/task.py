@@ -321,8 +321,10 @@ class Task:
 
         return export(path, self.store, self.number, self.declaration, self.states, force)
 
-    def warm_start(self, source: Any) -> int:
-        """Begin with what is known from elsewhere; returns how many episodes that has.
+    def warm_start(self, source: Any) -> int | None:
+        """Begin with what is known from elsewhere; returns how many episodes were added.
+
+        An episode that is there already is not counted again. None: a model has no episodes.
 
         Args:
             source: a log that `ucfh.read_log` reads; another `Task`; or a model, an `MDP` or its
@@ -331,7 +333,9 @@ class Task:
         """
         from ucfh.tasks.beginning import begin_with_task, warm_start
 
-        return (begin_with_task if isinstance(source, Task) else warm_start)(self, source)
+        if isinstance(source, Task):
+            return begin_with_task(self, source)
+        return warm_start(self, source)
 
     def begin_with(self, beginning: Beginning) -> None:
         """Write what the task begins with, unless that is written already."""
