@@ -249,6 +249,29 @@ def decisions(
     print_table([{"header": head} for head in heads], rows)
 
 
+def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
+    """List what was refused, or told too late.
+
+    None of it was counted. It is kept so that somebody can find out why.
+
+    \b
+    Example:
+      ucfh task faults calls.db
+    """
+    with opened(store, task) as live:
+        found = live.faults()
+    if json:
+        print_json({"faults": found})
+        return
+    rows = []
+    for x in found:
+        at = datetime.fromtimestamp(x["at"]).isoformat(" ", "minutes")
+        said = [f"{key} {x[key]}" for key in x if key not in ("at", "kind", "episode", "t")]
+        rows.append([at, x["kind"], x["episode"], str(x["t"]), "; ".join(said)])
+    heads = ("at", "kind", "episode", "t", "what was said")
+    print_table([{"header": head} for head in heads], rows)
+
+
 def _came_of(entry: dict[str, Any]) -> str:
     """The outcome of a decision, in words."""
     note = f" ({entry['note']})" if entry["note"] else ""
@@ -310,6 +333,7 @@ PARTS = {
     "list": list_tasks,
     "status": status,
     "decisions": decisions,
+    "faults": faults,
     "certificate": certificate,
     "expire": expire,
     "abandon": abandon,

@@ -250,10 +250,6 @@ class TaskLearner:
         self.audit.state_names, self.audit.action_names = state_names, action_names
         return report_of(self.audit)
 
-    def policy_actions(self) -> Ints:
-        """(H, S) the actions of the policy that the certificate is about, the end first."""
-        return self.learner.policy
-
     def state(self) -> dict[str, Any]:
         """All that it holds, as arrays by name."""
         numbers = [self.seq, self.known, self.number, self._planned, self.recorded]

@@ -216,7 +216,7 @@ class Serving:
     def expire(self, tx: Transaction) -> int:
         """Expire all open decisions whose deadline has passed; how many."""
         overdue = tx.overdue()
-        for episode, _, t in overdue:
+        for episode, t in overdue:
             self._expire(tx, episode, t)
         return len(overdue)
 

@@ -18,7 +18,6 @@ from ucfh.tasks.store import (
     Beginning,
     Decided,
     LastEvent,
-    OpenDecision,
     StateRecord,
     StoredPolicy,
     Told,
@@ -30,8 +29,8 @@ HEAD = """SELECT
     (SELECT at FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1), p.number, p.known
     FROM (SELECT 1) LEFT JOIN policies p ON p.task=?1
     ORDER BY p.number DESC LIMIT 1"""
-LAST = """SELECT e.id, e.policy, v.seq, v.kind, v.t, v.state, v.action, v.policy, v.reward, v.at,
-    v.note FROM episodes e JOIN events v ON v.task=e.task AND v.episode=e.id
+LAST = """SELECT e.id, v.kind, v.t, v.state, v.action, v.policy, v.at, v.note
+    FROM episodes e JOIN events v ON v.task=e.task AND v.episode=e.id
     WHERE e.task=? AND e.name=? ORDER BY v.t DESC, v.kind DESC LIMIT 1"""
 INSERT_EVENT = "INSERT INTO events VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 
@@ -105,17 +104,12 @@ class SqliteTransaction(Transaction):
             "REPLACE INTO waiting VALUES (?,?,?,1,?,NULL)", (self._task, episode, t, self._seq)
         )
 
-    def overdue(self) -> list[OpenDecision]:
-        """Open decisions whose deadline has passed."""
-        return [
-            OpenDecision(*row)
-            for row in self._run(
-                "SELECT w.episode, e.name, w.t FROM waiting w JOIN episodes e "
-                "ON e.task=w.task AND e.id=w.episode WHERE w.task=? AND w.deadline<=? "
-                "ORDER BY w.seq",
-                (self._task, self.now),
-            )
-        ]
+    def overdue(self) -> list[tuple[int, int]]:
+        """Open decisions whose deadline has passed: the numbers of their episodes, and steps."""
+        return self._run(
+            "SELECT episode, t FROM waiting WHERE task=? AND deadline<=? ORDER BY seq",
+            (self._task, self.now),
+        ).fetchall()
 
     def states(self, after: int) -> list[StateRecord]:
         """States with numbers above ``after``."""

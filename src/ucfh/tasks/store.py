@@ -78,21 +78,18 @@ class LastEvent(NamedTuple):
     """An episode as its last event shows it.
 
     Attributes:
-        episode, first: its number, and its first policy.
-        seq, kind, t, state, action, policy, reward, at, note: the event; ``state`` of an outcome
-            is the next one.
+        episode: its number.
+        kind, t, state, action, policy, at, note: the event; ``state`` of an outcome is the next
+            one.
 
     """
 
     episode: int
-    first: int
-    seq: int
     kind: int
     t: int
     state: int
     action: int
     policy: int
-    reward: float | None
     at: float
     note: str | None
 
@@ -128,14 +125,6 @@ class Beginning(NamedTuple):
 
     sentence: str
     prior: dict[str, list[int]]
-
-
-class OpenDecision(NamedTuple):
-    """An open decision: its episode by number and name, and its step."""
-
-    episode: int
-    name: str
-    t: int
 
 
 class Figures(NamedTuple):
@@ -200,8 +189,8 @@ class Transaction(ABC):
         """Note that an episode goes on after the outcome of step t, and nothing is decided yet."""
 
     @abstractmethod
-    def overdue(self) -> list[OpenDecision]:
-        """Open decisions whose deadline has passed."""
+    def overdue(self) -> list[tuple[int, int]]:
+        """Open decisions whose deadline has passed: the numbers of their episodes, and steps."""
 
     @abstractmethod
     def states(self, after: int) -> list[StateRecord]:

@@ -299,7 +299,7 @@ class Task:
         from ucfh.tasks.exporting import TaskNames
 
         with self.planner.lock:
-            actions = self.planner.learner().policy_actions()
+            actions = self.planner.learner().learner.policy
         return LearnedPolicy(TaskNames(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:
