@@ -1,6 +1,6 @@
 """All benchmarks, one after the other; figures are for one machine, ratios travel better.
 
-Those of the planner, of agents and of starting go to BENCHMARKS.md too.
+Those of the planner, of agents, of starting and of live tasks go to BENCHMARKS.md too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import bench_replanning
 import bench_sampling
 import bench_simulation
 import bench_start
+import bench_tasks
 
 from report import Report, machine
 
@@ -21,7 +22,7 @@ from report import Report, machine
 def main() -> None:
     report = Report()
     report.say("# Benchmarks", "", f"By `make bench` on {machine()}.", "")
-    for module in (bench_planning, bench_replanning, bench_agents, bench_start):
+    for module in (bench_planning, bench_replanning, bench_agents, bench_start, bench_tasks):
         module.main(report)
     report.write(Path(__file__).parents[1] / "BENCHMARKS.md")
     for title, other in (

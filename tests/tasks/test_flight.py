@@ -83,11 +83,11 @@ def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> N
         assert repr(line_of(parts)) == repr(stream.slow(stream.events[:taken]).line())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.integers(1, 12))
 def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
     """Behind an open decision at most that many wait; what came of it is then not known."""
-    stream = RandomEvents(seed, 80)
+    stream = RandomEvents(seed, 50)
     learner, parts = stream.learner(), list[tuple[Passages, Before]]()
     learner.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = list[Decided | Told]()

@@ -47,6 +47,8 @@ PACKING = 0.05
 """The part of its time, at most, for which a planner packs what it has learned."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
 """Seconds between two plans at least; between two looks at the store; after repeated errors."""
+RESTS, LONGEST_REST = 9.0, 2.0
+"""A thread rests that many times as long as its last step took, but not longer than seconds."""
 
 
 class TaskPlanner:
@@ -267,9 +269,11 @@ class PlannerThread(Thread):
             self._news.clear()
             if self._stop_now:
                 return
+            begun = time.monotonic()
             try:
                 self._planner.step()
-                self._planner.error, pause = None, PAUSE
+                took = time.monotonic() - begun
+                self._planner.error, pause = None, max(PAUSE, min(RESTS * took, LONGEST_REST))
             except Exception as error:  # serving goes on, and says so
                 self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -8,13 +8,14 @@ synchronised with the disk.
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from threading import Lock
 
 from ucfh.tasks.faults import StoreBusy, StoreFault
 from ucfh.tasks.sqlite_lock import FileLock
 from ucfh.tasks.sqlite_reading import SqliteReading
-from ucfh.tasks.sqlite_schema import check_file, connect, explained, prepare
+from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
 from ucfh.tasks.sqlite_transaction import SqliteTransaction
 from ucfh.tasks.store import StateRecord, T, Transaction
 
@@ -72,20 +73,23 @@ class SqliteStore(SqliteReading):
         """
         self.check_open()
         connection = self.connection
-        with explained(self.name), self._writes:
+        with self._writes:
             try:
-                self._lock.acquire(self.name)
-                self._check_place()
-                connection.execute("BEGIN IMMEDIATE")
-                answer = call(SqliteTransaction(connection, task))
-                connection.execute("COMMIT")
-                return answer
-            finally:
                 try:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                    self._lock.acquire(self.name)
+                    self._check_place()
+                    connection.execute("BEGIN IMMEDIATE")
+                    answer = call(SqliteTransaction(connection, task))
+                    connection.execute("COMMIT")
+                    return answer
                 finally:
-                    self._lock.release()
+                    try:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+                    finally:
+                        self._lock.release()
+            except sqlite3.Error as error:
+                raise explain(self.name, error) from error
 
     def _check_place(self) -> None:
         """Raise if the file is no longer where it was opened: what is written would be lost."""

@@ -57,6 +57,8 @@ MIGRATIONS = (
 MAGIC = b"SQLite format 3\0"
 CACHE = 32_000
 """Kilobytes of a database that a connection keeps in memory."""
+CHECKPOINT = 4000
+"""Pages of the write-ahead log, 16 MB, after which it is moved to the database."""
 
 
 @contextmanager
@@ -90,6 +92,7 @@ def connect(path: str) -> sqlite3.Connection:
         path, timeout=sqlite_lock.PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
     connection.execute(f"PRAGMA cache_size=-{CACHE}")
     return connection
 
@@ -115,7 +118,9 @@ def check_file(path: str, create: bool) -> None:
             begin = file.read(len(MAGIC))
     except OSError as error:
         raise StoreFault(f"cannot read {path}: {error.strerror}") from None
-    if begin not in (MAGIC, b""):
+    # with a journal, it was being made when the power failed: SQLite takes that back
+    journal = f"{os.path.realpath(path)}-journal"
+    if begin not in (MAGIC, b"") and not os.path.exists(journal):
         raise StoreFault(f"{path} is another file, not a store of tasks: pass another name")
 
 
