@@ -30,7 +30,7 @@ class Recorder(Audit):
         super().__init__(*given)
         self.seen: list[tuple[Any, ...]] = []
 
-    def add(self, steps: Any) -> None:
+    def add(self, steps: Any, earlier: Any = None) -> None:  # noqa: ARG002
         columns = ("new", "t", "state", "action", "following", "reward", "lost", "detail")
         lists = (getattr(steps, name).tolist() for name in columns)
         self.seen += zip(*lists, strict=True)
