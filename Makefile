@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 
-.PHONY: run quick test lint compiled format docs links verify report bench clean
+.PHONY: run quick test lint compiled compiled-told compiled-open format docs links verify report bench clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -40,15 +40,19 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 # most of what tests would compile twice, in two processes at a time
-compiled: $(VENV)/.installed-dev
+compiled: compiled-told compiled-open
+
+compiled-told: $(VENV)/.installed-dev
 	$(BIN)/ucfh learn chain:n=3 --epsilon 0.5 > /dev/null
 	$(BIN)/ucfh learn chain:n=3 --epsilon 0.5 --paper > /dev/null
+
+compiled-open: $(VENV)/.installed-dev
 	$(BIN)/ucfh learn env:FrozenLake-v1,horizon=3 --epsilon 0.9 --max-return 1 > /dev/null
 	$(BIN)/ucfh compare chain:n=3 --episodes 20 --seeds 1 > /dev/null
 
 # tests of one file run in one process: so what they need is compiled once
 test: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs=2 lint compiled
+	$(MAKE) --no-print-directory --jobs=3 lint compiled
 	$(BIN)/pytest -n 2 --dist loadfile
 
 # what a change breaks most often, in less than a minute once code is compiled

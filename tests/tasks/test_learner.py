@@ -68,7 +68,7 @@ def same(one: TaskLearner, other: TaskLearner) -> None:
             np.testing.assert_allclose(a[name], b[name], rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_portions_and_restarts_change_nothing(seed: int) -> None:
     """A learner that is fed otherwise, and continued from what was stored with the last plan."""
@@ -115,7 +115,7 @@ def test_it_goes_on_from_any_moment(seed: int) -> None:
     assert other.learner.beliefs.gap <= one.learner.beliefs.gap + near
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_scores_in_a_task_are_those_of_the_definition(seed: int) -> None:
     """The whole learner: who is scored is decided when episodes begin."""
@@ -135,12 +135,12 @@ def test_scores_in_a_task_are_those_of_the_definition(seed: int) -> None:
 
 
 def test_some_tasks_are_scored() -> None:
-    scored = [stream.leader.scores.x for stream in map(Led, range(60))]
+    scored = [stream.leader.scores.x for stream in map(Led, range(30))]
     assert sum(map(len, scored)) > 50
 
 
 def test_a_snapshot_and_its_tail_equal_a_rebuild() -> None:
-    for seed in range(30):
+    for seed in range(12):
         stream = Led(seed)
         half = int(stream.rng.integers(len(stream.events)))
         one = stream.learner()
