@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh.experience import LOST, Steps
 
 
 @dataclass(eq=False)
@@ -31,6 +34,20 @@ class Passages:
     reward: Floats
     lost: Ints | Bools
     detail: Ints
+
+
+def passages_of(steps: Steps) -> Passages:
+    """Steps of states that are no bins; of those that are lost nothing is assumed."""
+    return Passages(
+        new=steps.t == 0,
+        t=steps.t,
+        state=steps.state,
+        action=steps.action,
+        following=steps.following,
+        reward=steps.reward,
+        lost=steps.following == LOST,
+        detail=np.zeros(len(steps), np.int64),
+    )
 
 
 class Before(NamedTuple):

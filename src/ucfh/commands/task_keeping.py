@@ -76,9 +76,8 @@ def certificate(
 def _labels(task: Task) -> tuple[Labels, Labels]:
     """What states, without the end, and actions are called."""
     from ucfh._support.files import Labels
-    from ucfh.tasks.labels import name_in_log
 
-    names = tuple(name_in_log(text) for text in task.states.texts[1:])
+    names = tuple(task.states.names[1:])
     actions = tuple(task.declaration.action_names)
     return Labels("state", names, len(names)), Labels("action", actions, len(actions))
 

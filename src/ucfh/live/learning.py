@@ -26,7 +26,7 @@ from ucfh._support.interrupts import check, deferring
 from ucfh._support.memory import check_memory
 from ucfh.agents.open import OpenUCFH
 from ucfh.auditing.findings import AuditReport, report_of
-from ucfh.auditing.passages import Passages
+from ucfh.auditing.passages import passages_of
 from ucfh.auditing.process import Audit
 from ucfh.certificate import Certificate
 from ucfh.errors import (
@@ -35,7 +35,6 @@ from ucfh.errors import (
     check_type,
     check_unit,
 )
-from ucfh.experience import Steps
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
 from ucfh.live.opening import check_log, check_world_stages, open_world
@@ -298,7 +297,7 @@ def _run(
             ran.fault = ran.fault or error
         planned = learner.observe(ran.steps)
         if out.audit is not None:
-            out.audit.add(_passages(ran.steps))
+            out.audit.add(passages_of(ran.steps))
         ending = ran.fault is not None or ran.interrupted
         if ending and not planned:
             learner.plan()
@@ -319,18 +318,3 @@ def _run(
         learner.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
     return None
-
-
-def _passages(steps: Steps) -> Passages:
-    """Steps as the audit takes them."""
-    none = np.zeros(len(steps), np.int64)
-    return Passages(
-        new=steps.t == 0,
-        t=steps.t,
-        state=steps.state,
-        action=steps.action,
-        following=steps.following,
-        reward=steps.reward,
-        lost=none.astype(bool),
-        detail=none,
-    )

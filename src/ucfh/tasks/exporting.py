@@ -22,7 +22,7 @@ from ucfh.experience import END, LOST
 from ucfh.logs.batches import COLUMNS
 from ucfh.logs.settings import beside, write_settings
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.labels import END_NAME, StateBook, canonical, name_in_log
+from ucfh.tasks.labels import StateBook, canonical
 from ucfh.tasks.store import StepRecord, TaskStore
 
 ENDINGS = (".csv",)
@@ -62,7 +62,7 @@ class TaskNames:
 
     def name_of(self, s: int) -> str:
         """What a state is called; no two alike."""
-        return END_NAME if s == END else name_in_log(self._states.texts[s])
+        return self._states.names[s]
 
     def action_of(self, a: int) -> Any:
         """An action as users gave it."""
@@ -157,7 +157,7 @@ def _row(name: str, step: StepRecord, names: TaskNames, states: StateBook) -> tu
 
 def settings_of(declaration: Declaration, states: StateBook) -> dict[str, Any]:
     """What `ucfh.read_log` has to be told of a log of a task."""
-    closed = [name_in_log(text) for text in states.texts[1:]]
+    closed = states.names[1:]
     return {
         "states": None if declaration.states is None else closed,
         "actions": declaration.action_names,

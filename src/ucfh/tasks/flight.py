@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._support.arrays import Ints
-from ucfh.auditing.passages import Before, Passages
+from ucfh.auditing.passages import Before, Passages, passages_of
 from ucfh.experience import LOST, Experience, Steps
 
 NOTHING = (-1, -1, np.nan)
@@ -133,20 +133,9 @@ class Flight:
     def passed(self) -> tuple[Passages, Before]:
         """The steps that the audit may take since this was called last, in their order."""
         line, self._passed = self._passed, []
-        steps = steps_of(line)
-        passages = Passages(
-            new=steps.t == 0,
-            t=steps.t,
-            state=steps.state,
-            action=steps.action,
-            following=steps.following,
-            reward=steps.reward,
-            lost=steps.following == LOST,
-            detail=np.zeros(len(line), np.int64),
-        )
         earlier = [[x.before[k] for x in line] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
-        return passages, Before(action, state, np.array(earlier[2], float))
+        return passages_of(steps_of(line)), Before(action, state, np.array(earlier[2], float))
 
     def ahead(self, data: Experience) -> Experience | None:
         """All that was told, with what is yet to come as lost; None if nothing is waiting."""

@@ -102,7 +102,8 @@ class StateBook:
     It follows the store: numbers and labels are never changed there.
 
     Attributes:
-        texts: labels by number, as they are stored. labels: as users gave them.
+        texts: labels by number, as they are stored. labels: as users gave them. names: as a log
+            calls them.
         actions: the numbers of the actions of each state; None: all.
         number: the number of each text. named: of each name in a log.
 
@@ -111,6 +112,7 @@ class StateBook:
     def __init__(self) -> None:
         self.texts: list[str] = [""]
         self.labels: list[Any] = [None]
+        self.names: list[str] = [END_NAME]
         self.actions: list[tuple[int, ...] | None] = [()]
         self.number: dict[str, int] = {}
         self.named: dict[str, int] = {END_NAME: 0}
@@ -127,8 +129,9 @@ class StateBook:
                 self.texts.append(text)
                 self.labels.append(label_of(text))
                 self.actions.append(actions)
+                self.names.append(name_in_log(text))
                 self.number[text] = number
-                self.named[name_in_log(text)] = number
+                self.named[self.names[number]] = number
         except BaseException:  # Ctrl-C, for one: all or none
             self.keep(known)
             raise
@@ -146,7 +149,7 @@ class StateBook:
         for text in self.texts[count:]:
             self.number.pop(text, None)
             self.named.pop(name_in_log(text), None)
-        del self.texts[count:], self.labels[count:], self.actions[count:]
+        del self.texts[count:], self.labels[count:], self.actions[count:], self.names[count:]
 
     def first_action(self, s: int) -> int:
         """The first action of a state."""

@@ -33,7 +33,6 @@ from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, steps_of
 from ucfh.tasks.scoring import Scores, Watched
 from ucfh.tasks.store import BY_PERSON, Decided, Told
-from ucfh.units import RewardRange
 
 ONE_BY_ONE = (
     "episodes do not influence each other, and none is lost because of what another one showed "
@@ -79,7 +78,7 @@ class TaskLearner:
     """
 
     def __init__(self, task: Declaration) -> None:
-        self.task, self.units = task, RewardRange(*task.rewards)
+        self.task, self.units = task, task.units
         H, A = task.horizon, len(task.actions)
         self.learner = OpenUCFH(
             H,
