@@ -144,7 +144,7 @@ class Experience:
                     have[s] = available
             first = np.concatenate([[0], np.cumsum(have.sum(1))])
             number = np.where(have, np.cumsum(have.ravel()).reshape(have.shape) - 1, -1)
-            self._pairs = Pairs(first, np.nonzero(have)[1], number)
+            self._pairs = Pairs(first, np.nonzero(have)[1].copy(), number)
         return self._pairs
 
     def available(self, s: int) -> Bools:

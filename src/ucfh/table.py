@@ -177,7 +177,7 @@ class Table:
                 f"policy[{t}, {s}] = {pi[t, s]}: state {s} has only the actions {have}"
             )
         offsets: Ints = np.arange(horizon)[:, None] * self.stride
-        return np.asarray(rows + offsets, np.int64)
+        return np.ascontiguousarray(rows + offsets, np.int64)
 
     def policy_of(self, rows: Ints) -> NDArray[Any]:
         """(H, S) the actions of the rows (H, S) that a policy takes: the inverse of `rows_of`."""
@@ -258,6 +258,12 @@ class Rewards:
 
     pair: Floats
     successor: Floats | None = None
+
+    def __post_init__(self) -> None:
+        # in one layout: kernels are compiled anew for each kind
+        object.__setattr__(self, "pair", np.ascontiguousarray(self.pair))
+        if self.successor is not None:
+            object.__setattr__(self, "successor", np.ascontiguousarray(self.successor))
 
     def by_entry(self, table: Table) -> Floats:
         """(entries,) the reward of each entry of a table, whose rows have stages if r_t does."""

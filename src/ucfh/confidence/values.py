@@ -197,7 +197,7 @@ class Best(ValueBounds):
             indptr = np.searchsorted(where, table.indptr)
         else:
             weight = c.astype(float)
-            self.bonus = None if told.successor is None else told.successor[:, where]
+            self.bonus = None if told.successor is None else np.take(told.successor, where, axis=1)
             outcomes = Ball(weight, n, self.eta_all)
         self.rows = Rows(
             first=table.first,

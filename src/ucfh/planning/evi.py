@@ -203,13 +203,14 @@ def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
     """Rewards (1 or H, S, A) or (1 or H, S, A, S) over the rows or their entries."""
     S, A = rows.states, rows.actions
     if r.ndim == 3:
-        flat = np.ascontiguousarray(r.reshape(len(r), S * A))
+        flat = r.reshape(len(r), S * A)
     else:
         by_row = np.broadcast_to(r, (max(rows.stages, len(r)), S, A, S)).reshape(-1, S * A, S)
         if rows.stages > 1:
             by_row = by_row.reshape(1, -1, S)
         row, following = _row_of_entry(rows)
         flat = by_row[:, row, following]
+    flat = np.require(flat, requirements=("C", "W"))  # kernels are compiled anew for each kind
     if not bounds.all_between(flat, 0.0, 1.0):
         validation.check_range(flat, lambda line, i: _place(line, i, r.ndim, rows))
     return (flat, NO_BONUS) if r.ndim == 3 else (np.zeros((1, S * A)), flat)
