@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import signal
 
 import pytest
 from hypothesis import settings
@@ -14,17 +14,19 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("wander", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("fixed")
 
+# a background job of a script (`make test &`) ignores Ctrl-C, which some tests press
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # the code of the site needs Sphinx, which tests do not
 collect_ignore_glob = ["docs/conf.py", "docs/_ext/*", "docs/_build/*"]
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _own_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example writes goes there; what a document imports may be beside it."""
     path = request.node.path
     if path.suffix == ".md" or "src" in path.relative_to(request.config.rootpath).parts:
-        monkeypatch.chdir(tmp_path)
+        monkeypatch.chdir(request.getfixturevalue("tmp_path"))
     if path.suffix == ".md":
         monkeypatch.syspath_prepend(path.parent)

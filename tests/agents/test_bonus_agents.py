@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from helpers.lengths import many
 from oracles import slow_agents as slow
 from ucfh._support.arrays import Floats
 from ucfh.agents.bpi_ucbvi import BPIUCBVI
@@ -173,7 +174,7 @@ def short_chain() -> MDP:
     return MDP([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]], [[0.05, 0.0], [1, 1]], 2)
 
 
-RUNS, EPISODES, DELTA = 20, 30_000, 0.1
+RUNS, EPISODES, DELTA = many(10, 20), 30_000, 0.1
 OPTIMISTS = (UCBVI, UCBVIBernstein, MBIE, MBIEBonus, UBEV, ORLC, EULER, BPIUCBVI)
 CHAIN = short_chain()
 BEST = CHAIN.optimal()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from helpers.lengths import many
 from oracles import slow_agents as slow
 from oracles.certified import l1_reach
 from oracles.certified_cases import Case, draw_case
@@ -37,7 +38,7 @@ simulation = importlib.import_module("ucfh.simulation.simulate")
 ALL: tuple[type[Online], ...] = (
     UCBVI, UCBVIBernstein, MBIE, MBIEBonus, BEB, UBEV, ORLC, EULER, BPIUCBVI, Fiechter,
 )  # fmt: skip
-SOME = settings(max_examples=60, deadline=None)
+SOME = settings(max_examples=many(30, 60), deadline=None)
 HIDDEN = st.sets(st.sampled_from(("successors", "initial"))).map(lambda x: tuple(sorted(x)))
 RULES = st.builds(
     Rule,
@@ -169,7 +170,7 @@ def fits(cls: type[Online], case: Case) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=many(8, 20), deadline=None)
 @given(case=ODD_CASES, seed=st.integers(0, 2**32 - 1))
 def test_learners_against_their_papers(cls: type[Online], case: Case, seed: int) -> None:
     """V and L after any counts, from the formulas as printed."""
@@ -216,7 +217,7 @@ def same(one: Online, other: Online) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=many(6, 12), deadline=None)
 @given(
     case=ODD_CASES,
     seed=st.integers(0, 2**32 - 1),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from helpers.lengths import many
 from helpers.phase_cases import bonus, over, random_mdp, small, told, visits, width
 from ucfh import MDP, Problem, make, simulate
 from ucfh.agents.delayed_q import DelayedQ
@@ -164,10 +165,10 @@ def optimistic_runs(cls: type[Phased], scale: float, runs: int, short: float) ->
 @over(*ALL)
 def test_optimism(cls: type[Phased]) -> None:
     """Not to be told from a share of 1 - delta; and to be told from it where it does not hold."""
-    short, too_small = TIGHT[cls]
+    (short, too_small), runs = TIGHT[cls], many(18, 24)
     for scale, holds in ((1.0, True), (too_small, False)):
-        good = optimistic_runs(cls, scale, 24, 0.2 * short)
-        assert (binomtest(good, 24, 0.9, "less").pvalue > 0.01) == holds, (scale, good)
+        good = optimistic_runs(cls, scale, runs, 0.2 * short)
+        assert (binomtest(good, runs, 0.9, "less").pvalue > 0.01) == holds, (scale, good)
 
 
 @over(*ALL)
@@ -244,7 +245,7 @@ def rounded(run: Run) -> list[str]:
 @pytest.mark.parametrize("stages", [False, True])
 @over(*ALL)
 def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], stages: bool) -> None:
-    for seed in range(2):
+    for seed in range(many(1, 2)):
         mdp = random_mdp(seed, stages=stages)
         runs = [
             simulate(mdp, small(cls, mdp, kind), 1500, seed, "step")

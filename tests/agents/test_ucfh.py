@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from helpers.lengths import many
 from oracles import reference as ref
 from ucfh.agents.ucfh import UCFH
 from ucfh.confidence.intervals import SETS
@@ -149,8 +150,8 @@ def test_algorithm_1(name: str) -> None:
     """Same seed: same phases, episodes, pairs, counts; same values; policies up to ties."""
     mdp, m = WORLDS[name]
     turn = list(WORLDS).index(name)
-    for kind in (KINDS[turn % 4], KINDS[(turn + 1) % 4]):
-        fast = compare(mdp, m, kind, phases=25)
+    for k in range(turn, turn + many(1, 2)):
+        fast = compare(mdp, m, KINDS[k % 4], phases=25)
         assert len(fast) == 25 or fast[-1].pair == -1
 
 
@@ -320,7 +321,8 @@ def test_optimism(
 ) -> None:
     """Whenever the truth is in the sets, V~ >= V*; and it is, in at least 1 - delta of all runs."""
     captured = 0
-    for seed in range(5):
+    runs = many(3, 5)
+    for seed in range(runs):
         mdp = random_mdp(20 + seed, 3, 2, 3, staged, spread=True, noise=noise, sparse=True)
         kind = KINDS[seed % 4]
         agent = UCFH(
@@ -332,7 +334,7 @@ def test_optimism(
         assert len(run.phases) > 20
         captured += bool(true.all())
     # each run fails with probability at most .1, in truth far less
-    assert captured >= 4
+    assert captured >= runs - 1
 
 
 @pytest.mark.slow

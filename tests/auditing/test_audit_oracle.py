@@ -32,6 +32,7 @@ from helpers.broken_audits import (
     WholeBlock,
 )
 from helpers.fairness import Chosen, Game, fairness, hiding
+from helpers.lengths import many
 from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
 from ucfh.auditing.passages import Passages
 
@@ -70,7 +71,7 @@ def logs(draw: st.DrawFn) -> Passages:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=many(100, 300))
 @given(
     log=logs(),
     data=st.data(),
@@ -170,7 +171,7 @@ class Coded(Game):
 
 def test_rewards_in_intervals_of_the_first_ones() -> None:
     """What an interval means is settled before it is bet on."""
-    game = Coded("action", 5, [("row", 0), ("row", 1)], {"row": (0.4, 0.1, 0.2, 0.3)})
+    game = Coded("action", many(4, 5), [("row", 0), ("row", 1)], {"row": (0.4, 0.1, 0.2, 0.3)})
     assert fairness(Rules(), game).fair
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.lengths import many
 from helpers.planted import CLEAN, clean_worlds, pieces, planted_worlds
 from oracles.audited import KINDS, ROUNDED, TESTS, SlowAudit, assert_same, evidence_now, part
 from ucfh._kernels import audits as kernels
@@ -23,7 +24,8 @@ STAGES: tuple[Any, ...] = ((), (2,), (1, 3), True)
 def test_logs_of_worlds(kind: str, stages: Any) -> None:
     """Of 60 states in one case, so that all tables grow."""
     rng = np.random.default_rng(CLEAN.index(kind))
-    log = clean_worlds(kind, 1, rng).logs(1500, rng)[0]
+    episodes = 1500 if kind == "large" else many(400, 1500)
+    log = clean_worlds(kind, 1, rng).logs(episodes, rng)[0]
     assert_same(log, [7, 7, 400], stages=stages, details=True)
 
 

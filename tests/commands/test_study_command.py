@@ -19,6 +19,7 @@ from helpers import study_measures as measures
 from helpers.command_line import fails, run
 from helpers.dask_cluster import cluster
 from helpers.interruptions import OWN, finish, kill_often, of_session, results, start
+from helpers.lengths import LONG, many
 from helpers.paths import TESTS
 from ucfh import __version__
 from ucfh.experiments import runner
@@ -173,7 +174,7 @@ def test_many_failures_are_counted(capsys: Capture) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", "2"] if LONG else ["2"])
 def test_a_job_that_kills_its_process_is_named(capsys: Capture, workers: str) -> None:
     name = spec(grid("deadly", "number = [0, 1, 2, 3, 4]"), grid("good", "replicates = 3"))
     code, out, err = run(capsys, "study", name, "--workers", workers, "--json")
@@ -298,7 +299,9 @@ def test_ctrl_c_keeps_what_was_done(mine: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "wanted"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "wanted"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)][: many(1, 2)]
+)
 @pytest.mark.usefixtures("mine")
 def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
     name = spec(grid("interrupting", f"number = [0, {int(number)}]"))
@@ -323,7 +326,7 @@ def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     code, _, err = finish(start([name, "--workers", "2", "--out", "whole"]))
     assert (code, err) == (0, "")
     gate.unlink()
-    kills = kill_often([name, "--workers", "2"], mine / "killed", kills=3, jobs=60, seed=1)
+    kills = kill_often([name, "--workers", "2"], mine / "killed", kills=many(1, 3), jobs=60, seed=1)
     assert kills.kept == sorted(kills.kept)
     assert 0 < kills.kept[-1] <= 50
     gate.touch()
@@ -335,13 +338,14 @@ def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
 
 @pytest.mark.slow
 def test_two_at_once(mine: Path) -> None:
-    name = spec(grid("good", "replicates = 40"))
+    jobs = many(20, 40)
+    name = spec(grid("good", f"replicates = {jobs}"))
     both = [start([name, "--workers", "1", "--json"]) for _ in range(2)]
     for process in both:
         code, out, err = finish(process)
         assert (code, err) == (0, "")
-        assert json.loads(out)["done"] == 40
-    assert len(results(mine / "results")) == 40
+        assert json.loads(out)["done"] == jobs
+    assert len(results(mine / "results")) == jobs
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from helpers.lengths import many
 from ucfh._support.arrays import Floats
 from ucfh.confidence import behaviour
 from ucfh.confidence.behaviour import behaviour_of
@@ -120,17 +121,18 @@ def misses(law: Law, delta: float, logs: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [coin, contrary])
 def test_it_holds_at_all_times(law: Law) -> None:
-    logs, delta = 400, 0.2
+    logs, delta = many(100, 400), 0.2
     assert stats.binomtest(misses(law, delta, logs), logs, delta, "less").pvalue < 1e-3
 
 
 @pytest.mark.slow
 def test_bets_that_are_not_paid_for_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    logs, delta = 1000, 0.2
+    logs, delta = many(600, 1000), 0.2
     monkeypatch.setattr(behaviour, "PRICE", np.zeros(20))
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
     monkeypatch.undo()
     monkeypatch.setattr(behaviour, "GROWTH", behaviour.GROWTH / 4)
+    logs //= 4  # so few show it
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from helpers.lengths import many
 from oracles import certified as oracle
 from oracles.certified_cases import Case, Given, Told, cases, random_budgets, told
 from ucfh._kernels import balls
@@ -121,7 +122,7 @@ def test_blame_is_the_derivative_of_the_difference(overlap: bool, noise: str) ->
     """
     compared = 0
     ways: set[int] = set()
-    for seed in range(150):
+    for seed in range(many(90, 0), 150):  # of the first ninety, few can be compared
         case = two_ways(seed, noise)
         best = random_budgets(case, seed, () if overlap else ("overlap",))
         best.given.up *= 3

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from helpers.lengths import many
 from oracles import reference as ref
 from ucfh import make
 from ucfh._kernels.kl import kl_reach
@@ -160,7 +161,7 @@ def test_without_a_condition_by_hand() -> None:
 @pytest.mark.parametrize("delta_1", [1.0, 0.1, 1e-4, 1e-12])
 def test_kl_set_reference(delta_1: float) -> None:
     p, n = cases(seed=8, extra=1)
-    for i in np.random.default_rng(9).permutation(len(p))[:150].tolist():
+    for i in np.random.default_rng(9).permutation(len(p))[: many(50, 150)].tolist():
         lo, hi = kl_set(p[i], n[i], delta_1)
         want_lo, want_hi = ref.kl_hull_by_bisection(float(p[i]), int(n[i]), delta_1)
         slack = 4 * 2.0**-52 + 1e-11 * (want_hi - want_lo)
@@ -244,7 +245,7 @@ def test_coverage(interval: Set, n: int) -> None:
     delta_1=st.floats(1e-300, 1),
     more=st.integers(1, 10**18),
 )
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=many(100, 300), deadline=None, derandomize=True)
 def test_properties(interval: Set, n: int, part: float, delta_1: float, more: int) -> None:
     """Ordered, within [0,1], around p^; mirror symmetric; narrower with n, wider with 1/delta."""
     lo, hi = interval(part, n, delta_1)

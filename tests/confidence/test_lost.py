@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ucfh.confidence.open as open_bounds
+from helpers.lengths import many
 from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
 from oracles.open_world import SlowExperience, Step, steps_of
 from ucfh._kernels import balls
@@ -81,7 +82,7 @@ def least_margin(further: int) -> float:
     ``further``: by how many labels more than were seen the sum begins if something is lost.
     """
     rng, most, least = np.random.default_rng(0), 12, math.inf
-    for n in (2, 3, 4):
+    for n in range(2, many(4, 5)):
         for draws, seen in product(product(range(3), repeat=n), product(FLAGS, repeat=n)):
             counts = Counter(x for x, kept in zip(draws, seen, strict=True) if kept)
             lost = n - sum(seen)

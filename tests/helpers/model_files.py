@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from helpers.lengths import many
 from helpers.paths import DOCS
 from ucfh import MDP, InputError, Problem
 from ucfh.interval_mdp import IntervalMDP
@@ -25,7 +26,7 @@ FORMATS = DOCS / "howto" / "formats.md"
 GO = "(state 'home', action 'go')"  # a pair of the example, as messages call it
 FUZZ = settings(
     deadline=None,
-    max_examples=100,
+    max_examples=many(50, 100),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -20,8 +20,8 @@ from ucfh.agents.certified import GROWTH
 from ucfh.experience import END, LOST
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import Planned, TaskLearner
+from ucfh.tasks.records import BY_NONE, Decided, Told
 from ucfh.tasks.scoring import Scores
-from ucfh.tasks.store import BY_NONE, Decided, Told
 
 Which = Callable[[int, int, int, float], bool]
 """Whether it is true of an outcome: of state, action, next state and reward."""

@@ -11,7 +11,7 @@ from oracles.in_flight import SlowFlight
 from ucfh.experience import END, LOST
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import TaskLearner
-from ucfh.tasks.store import Decided, Told
+from ucfh.tasks.records import Decided, Told
 
 
 class RandomEvents:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from helpers.lengths import many
 from ucfh import InputError, Log, Problem, read_log
 
 HEAD = "episode,t,state,action,reward,next_state,done\n"
@@ -37,7 +38,7 @@ def refusal(action: Callable[..., object], *args: Any, **options: Any) -> str:
 
 FUZZ = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=many(60, 150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from helpers.lengths import many
 from oracles import certified as oracle
 from oracles.certified_cases import Case, cases, random_budgets
 from oracles.mixtures import DIGITS
@@ -118,7 +119,7 @@ def test_reach_of_special_rows() -> None:
 def test_the_oracle_is_certain_of_itself() -> None:
     """Its point lies in the ball, and a dual bound says that none in the ball is better."""
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(many(12, 40)):
         C = int(rng.integers(2, 6))
         counts = [int(c) for c in rng.multinomial(10 ** rng.integers(0, 18), np.ones(C) / C)]
         counts[0] *= int(rng.integers(2))

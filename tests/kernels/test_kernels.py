@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from helpers.lengths import many
 from oracles.vectorised import instance, sorted_fill
 from ucfh._kernels import evi
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
@@ -86,7 +87,7 @@ EIGHTHS = st.integers(0, 8)
     st.booleans(),
     st.floats(-1e-15, 1e-15),
 )
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=many(200, 500), deadline=None, derandomize=True)
 def test_where_a_search_begins_does_not_matter(
     cells: list[tuple[int, int, int]], dense: bool, off: float
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.lengths import many
 from oracles import mixtures as oracle
 from ucfh._kernels.mixtures import pattern_excess
 
@@ -125,7 +126,7 @@ count = st.one_of(st.integers(1, 3), st.integers(1, 100), st.integers(1, 10**18)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(20, 60), deadline=None)
 @given(st.lists(count, min_size=1, max_size=5))
 def test_excess_of_a_pattern(counts: list[int]) -> None:
     """Never smaller; hardly larger, as terms are left out or made smaller.

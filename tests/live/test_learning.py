@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -206,27 +207,29 @@ def test_a_state_without_the_first_action() -> None:
 # units
 
 
+@cache
+def learned_in_units(a: float, b: float, most: float | None) -> ucfh.Learned:
+    """A small world where a reward of r is paid as a*r + b."""
+    table: dict[Any, Any] = {
+        s: {x: [(p, a * r + b, s1) for p, r, s1 in y] for x, y in actions.items()}
+        for s, actions in {
+            0: {0: [(0.5, 0.5, 1), (0.5, 0.0, 0)], 1: [(1.0, 0.125, 0)]},
+            1: {0: [(0.25, 1.0, 0), (0.75, 0.0, 1)], 1: [(1.0, 0.25, 0)]},
+        }.items()
+    }
+    G = None if most is None else a * most + 2 * b
+    return ucfh.learn(
+        Listed(table), 0.5 * a, horizon=2, rewards=(b, a + b), max_return=G, seed=2, episodes=150
+    )
+
+
 @pytest.mark.parametrize("most", [None, 1.5])
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 4), (0, 0.25), (-2, 0), (-1, 1), (-96, 32), (-0.5, 0)]
 )
 def test_other_units_are_another_scale(low: float, high: float, most: float | None) -> None:
-    def learn(a: float, b: float) -> ucfh.Learned:
-        table: dict[Any, Any] = {
-            s: {x: [(p, a * r + b, s1) for p, r, s1 in y] for x, y in actions.items()}
-            for s, actions in {
-                0: {0: [(0.5, 0.5, 1), (0.5, 0.0, 0)], 1: [(1.0, 0.125, 0)]},
-                1: {0: [(0.25, 1.0, 0), (0.75, 0.0, 1)], 1: [(1.0, 0.25, 0)]},
-            }.items()
-        }
-        G = None if most is None else a * most + 2 * b
-        return ucfh.learn(
-            Listed(table), 0.5 * a, horizon=2, rewards=(b, a + b), max_return=G, seed=2,
-            episodes=150,
-        )  # fmt: skip
-
     span = high - low
-    one, other = learn(1.0, 0.0), learn(span, low)
+    one, other = learned_in_units(1.0, 0.0, most), learned_in_units(span, low, most)
     assert other.episodes == one.episodes
     assert other.states == one.states
     assert other.policy.actions.tolist() == one.policy.actions.tolist()

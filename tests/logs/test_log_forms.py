@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from helpers.lengths import many
 from helpers.log_forms import CONTAINERS, as_lines, as_rows, columns_of, episodes, write_as
 from helpers.small_logs import FUZZ
 from oracles.open_world import assert_same
@@ -18,7 +19,7 @@ from ucfh import Log, read_log
 from ucfh.auditing.process import Audit
 from ucfh.logs import batches, bins, csv_rows, tally
 
-SOME = settings(FUZZ, max_examples=60)
+SOME = settings(FUZZ, max_examples=many(25, 60))
 SPLIT = 3
 """How many numbers of an outer bin are met before it is split, here."""
 
@@ -77,10 +78,9 @@ NAMES = st.sampled_from([("level",), ("level", "mood"), ("mood", "level")])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("container", CONTAINERS)
 @SOME
 @given(data=st.data())
-def test_a_row_for_each_step(container: str, data: st.DataObject, tmp_path: Path) -> None:
+def test_a_row_for_each_step(data: st.DataObject, tmp_path: Path) -> None:
     longest = data.draw(st.integers(1, 3))
     form = Form(
         data.draw(NAMES),
@@ -91,25 +91,27 @@ def test_a_row_for_each_step(container: str, data: st.DataObject, tmp_path: Path
     )
     log = data.draw(episodes(form, longest))
     times = data.draw(st.sampled_from(["0", "1", "dates", "clock", "none"]))
-    source, options = write_as(container, as_rows(log, form, times), tmp_path)
-    found = read(
-        source,
-        columns=columns_of(form, times),
-        horizon=form.horizon,
-        dropouts=form.dropouts,
-        bins={name: list(edges) for name, edges in form.cuts.items()},
-        **options,
-    )
-    check(found, SlowLog(log, form, SPLIT))
-    assert found.first == (times == "1")
-    assert {fault.kind for fault in found.faults} <= {"short", "cut"}
+    rows, slow = as_rows(log, form, times), SlowLog(log, form, SPLIT)
+    for container in CONTAINERS:
+        note(container)
+        source, options = write_as(container, rows, tmp_path)
+        found = read(
+            source,
+            columns=columns_of(form, times),
+            horizon=form.horizon,
+            dropouts=form.dropouts,
+            bins={name: list(edges) for name, edges in form.cuts.items()},
+            **options,
+        )
+        check(found, slow)
+        assert found.first == (times == "1")
+        assert {fault.kind for fault in found.faults} <= {"short", "cut"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("container", CONTAINERS)
 @SOME
 @given(data=st.data())
-def test_a_row_for_each_episode(container: str, data: st.DataObject, tmp_path: Path) -> None:
+def test_a_row_for_each_episode(data: st.DataObject, tmp_path: Path) -> None:
     H, first = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0, 1, 7]))
     form = Form(
         data.draw(NAMES),
@@ -122,17 +124,20 @@ def test_a_row_for_each_episode(container: str, data: st.DataObject, tmp_path: P
     # with the state after the last step, a reward may be blank only if that is declared
     blanks = form.dropouts in ("outcome", "lost") or not form.shows_next
     log = data.draw(episodes(form, H, blanks))
-    source, options = write_as(container, as_lines(log, form, first, H), tmp_path)
-    found = read(
-        source,
-        columns=columns_of(form, "0"),
-        dropouts=form.dropouts,
-        bins={f"{name}_{{t}}": list(edges) for name, edges in form.cuts.items()},
-        **options,
-    )
-    check(found, SlowLog(log, form, SPLIT))
-    assert found.first == first
-    assert {fault.kind for fault in found.faults} <= {"short"}
+    lines, slow = as_lines(log, form, first, H), SlowLog(log, form, SPLIT)
+    for container in CONTAINERS:
+        note(container)
+        source, options = write_as(container, lines, tmp_path)
+        found = read(
+            source,
+            columns=columns_of(form, "0"),
+            dropouts=form.dropouts,
+            bins={f"{name}_{{t}}": list(edges) for name, edges in form.cuts.items()},
+            **options,
+        )
+        check(found, slow)
+        assert found.first == first
+        assert {fault.kind for fault in found.faults} <= {"short"}
 
 
 @pytest.mark.slow

@@ -63,7 +63,6 @@ def fields(log: Log) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 @FUZZ
 @given(
     content=logs(),
@@ -73,7 +72,6 @@ def fields(log: Log) -> tuple[Any, ...]:
     chunk=st.sampled_from([8, 64, 2**16]),
 )
 def test_finds_what_the_slow_reader_finds(
-    ending: str,
     content: list[dict[str, Any]],
     problem: Problem | None,
     options: dict[str, Any],
@@ -81,23 +79,24 @@ def test_finds_what_the_slow_reader_finds(
     chunk: int,
     tmp_path: Path,
 ) -> None:
-    path = write(content, tmp_path / f"log.{ending}", quote)
     options = {} if problem is not None else options
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_rows, "CHUNK", chunk)
-        patch.setattr(batches, "BATCH", chunk // 8)
-        patch.setattr(labels, "MOST_KEPT", chunk)
-        log = attempt(path, problem, **options)
-        careful = attempt(path, problem, **options, accept_losses=False)
-    slow = slow_read(path, problem, **options)
-    if isinstance(log, Log):
-        assert_same(log, slow)
-        assert isinstance(careful, str) == slow.has_lost_its_point
-        if isinstance(careful, str) and slow.lost and "contradicts" not in careful:
-            assert f"{slow.lost} of {slow.rows} rows are lost" in careful
-    else:
-        assert "no row of it can be counted" in log
-        assert not (slow.states and slow.actions and slow.horizon)
+    for ending in ("csv", "jsonl", "parquet"):
+        path = write(content, tmp_path / f"log.{ending}", quote)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csv_rows, "CHUNK", chunk)
+            patch.setattr(batches, "BATCH", chunk // 8)
+            patch.setattr(labels, "MOST_KEPT", chunk)
+            log = attempt(path, problem, **options)
+            careful = attempt(path, problem, **options, accept_losses=False)
+        slow = slow_read(path, problem, **options)
+        if isinstance(log, Log):
+            assert_same(log, slow)
+            assert isinstance(careful, str) == slow.has_lost_its_point
+            if isinstance(careful, str) and slow.lost and "contradicts" not in careful:
+                assert f"{slow.lost} of {slow.rows} rows are lost" in careful
+        else:
+            assert "no row of it can be counted" in log
+            assert not (slow.states and slow.actions and slow.horizon)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 import ucfh
+from helpers.lengths import many
 from helpers.small_logs import HEAD, read, refusal
 from helpers.toy_environments import named_counts
 from oracles.open_world import SlowExperience
@@ -63,17 +64,18 @@ def test_a_jackpot_that_was_never_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_jackpots_at_delta(tmp_path: Path) -> None:
-    """Of 200 logs, bounds are wrong in no more than delta; with the wrong states in more."""
+    """Of many logs, bounds are wrong in no more than delta; with the wrong states in more."""
     rng, best, wrong = np.random.default_rng(1), 0.05 * 29, {"open": 0, "declared": 0}
-    for _ in range(200):
+    logs = many(60, 200)
+    for _ in range(logs):
         rows = doors(rng, 40, 30)
         path = write(tmp_path / "log.csv", rows)
         shown = sorted({row[2] for row in rows})
         for name, states in (("open", None), ("declared", shown)):
             log = ucfh.read_log(path, states=states)
             wrong[name] += ucfh.certify(log, delta=0.05).upper < best
-    assert binomtest(wrong["open"], 200, 0.05, "greater").pvalue > 1e-3
-    assert binomtest(wrong["declared"], 200, 0.05, "greater").pvalue < 1e-3
+    assert binomtest(wrong["open"], logs, 0.05, "greater").pvalue > 1e-3
+    assert binomtest(wrong["declared"], logs, 0.05, "greater").pvalue < 1e-3
 
 
 def test_what_is_declared_makes_bounds_narrower(tmp_path: Path) -> None:
@@ -258,19 +260,19 @@ def test_counts_are_those_of_a_slow_reader(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_states_fit(tmp_path: Path) -> None:
+def test_very_many_states_fit(tmp_path: Path) -> None:
     """Memory grows with what is shown, not with the square of it."""
     check_memory("this test", 2**30)
-    rows, k = [], 0
-    for e in range(50_000):
+    rows, k, episodes = [], 0, many(15_000, 50_000)
+    for e in range(episodes):
         k += 2
         rows.append((e, 0, "root", f"a{e % 2}", 0, f"s{k}", 0))
         rows.append((e, 1, f"s{k}", "a0", e % 2, f"s{k + 1}", 0))
     log = ucfh.read_log(write(tmp_path / "log.csv", rows))
-    assert (log.states.count, log.counted) == (100_001, 100_000)
+    assert (log.states.count, log.counted) == (2 * episodes + 1, 2 * episodes)
     assert log.shown is not None
-    assert len(log.shown.experience.key) == 100_000
+    assert len(log.shown.experience.key) == 2 * episodes
     known = ucfh.certify(log, delta=0.1)
-    assert known.policy.shape == (2, 100_001)
+    assert known.policy.shape == (2, 2 * episodes + 1)
     assert known.lower <= 0.5 <= known.upper
     assert "too many for a table" in refusal(lambda: log.problem)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from oracles.open_world import SlowExperience
 from ucfh.experience import END, LOST
-from ucfh.tasks.store import Decided, Told
+from ucfh.tasks.records import Decided, Told
 
 Events = Sequence[Decided | Told]
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from helpers.lengths import many
 from oracles import reference as ref
 from oracles.reference import Floats, Ints
 
@@ -96,7 +97,7 @@ def counts(rng: np.random.Generator) -> tuple[int, int, float]:
 def test_hull_closed_form_is_the_set_and_one_interval() -> None:
     """The closed form, and that there are never two intervals."""
     rng = np.random.default_rng(1)
-    for _ in range(800):
+    for _ in range(many(250, 800)):
         k, n, delta_1 = counts(rng)
         tried = ref.grid(k / n, 1001)
         member = np.flatnonzero(ref.in_confidence_set(tried, k / n, n, delta_1))
@@ -194,7 +195,7 @@ def random_mdp(seed: int) -> tuple[Floats, Floats, Floats, Ints]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(many(8, 24)))
 def test_plan_paths_and_evi_agree(seed: int) -> None:
     """With lo = hi = p all planners agree, and the path sum has the value of the best policy."""
     p, rewards, p0, policy = random_mdp(seed)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from helpers.lengths import many
 from ucfh import UCFH, simulate
 from ucfh.planning import PhasePlanner, extended_value_iteration
 from ucfh.problem import MDP
@@ -44,7 +45,7 @@ def change_row(
 
 @pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(0, 59), st.booleans())
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=many(100, 250), deadline=None, derandomize=True)
 def test_one_row_after_another(seed: int, kind: int, optimistic: bool) -> None:
     rng = np.random.default_rng(seed)
     mdp = problem(rng, kind)

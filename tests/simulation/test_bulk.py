@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ucfh
+from helpers.lengths import many
 from oracles.laws import CASES, p_values, rare, sample
 from ucfh import MDP, UCFH, InputError, Run, make, simulate
 from ucfh.counts import NEVER, Counts, Limits
@@ -15,7 +16,7 @@ from ucfh.simulation import bulk
 from ucfh.simulation.bulk import BulkPhase, make_graph
 from ucfh.simulation.world import Stretch, World
 
-RUNS = 120
+RUNS = many(40, 120)
 # one family of tests: it fails by chance once in a thousand (Bonferroni)
 LEVEL = 1e-3 / (4 * 13)
 
@@ -26,7 +27,7 @@ LEVEL = 1e-3 / (4 * 13)
     [("hard", 300, 3.0), ("corrected", 0, 3.0), ("stages", 0, -3.0), ("random", 0, 3.0)],
 )
 def test_bulk_agrees_with_walking_in_law(name: str, walk_steps: int, margin: float) -> None:
-    """A short form of verify/test_bulk_law.py."""
+    """A short form of slow/test_bulk_law.py."""
     walked = sample(CASES[name], "step", RUNS, 0, 0, 0.0)
     jumped = sample(CASES[name], "bulk", RUNS, 1000, walk_steps, margin)
     found = p_values(walked, jumped)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle, StepPatch
 
+from helpers.lengths import many
 from ucfh.instruments import knownness
 from ucfh.report.section import WIDTH
 from ucfh.studies.knownness.tables import COLUMNS, knownness_figure
@@ -115,7 +116,7 @@ def test_svg_is_reproducible() -> None:
 
 @pytest.mark.slow
 @given(tables=st.lists(CELLS, min_size=1, max_size=6), first=st.integers(1, 10**30))
-@settings(max_examples=12)
+@settings(max_examples=many(5, 12))
 def test_every_pair_is_shown(tables: list[dict[tuple[int, int], int]], first: int) -> None:
     """All pairs are counted, and cells are hatched if and only if the phase is unbalanced."""
     balanced = [all(size <= k for (k, i), size in table.items() if i > 0) for table in tables]
