@@ -28,6 +28,7 @@ LAYERS = [
     ["simulation", "instruments"],
     ["live"],
     ["tasks"],
+    ["service"],
     ["comparison", "verification"],
     ["experiments"],
     ["report"],

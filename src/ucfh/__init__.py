@@ -54,6 +54,8 @@ _HOME = {
     "LearningFault": "live.learning",
     "open_task": "tasks.opening",
     "Task": "tasks.task",
+    "connect": "service.client",
+    "RemoteTask": "service.client",
     "Decision": "tasks.serving",
     "TaskStatus": "tasks.status",
     "LateOutcome": "tasks.faults",
@@ -118,6 +120,8 @@ if TYPE_CHECKING:
     from ucfh.problem import MDP as MDP
     from ucfh.problem import Problem as Problem
     from ucfh.problems import make as make
+    from ucfh.service.client import RemoteTask as RemoteTask
+    from ucfh.service.client import connect as connect
     from ucfh.simulation.check import AgentError as AgentError
     from ucfh.simulation.check import check_agent as check_agent
     from ucfh.simulation.run import Run as Run

@@ -13,8 +13,8 @@ from ucfh._support.interrupts import listening
 from ucfh.errors import InputError, unknown
 
 COMMANDS = (
-    "learn", "certify", "audit", "act", "task", "ask", "tell", "compare", "plan", "evaluate",
-    "bounds", "problems", "agents", "verify", "study", "report",
+    "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
+    "plan", "evaluate", "bounds", "problems", "agents", "verify", "study", "report",
 )  # fmt: skip
 """Modules of `ucfh.commands`, each with a function of the same name: its options and its body.
 

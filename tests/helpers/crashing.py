@@ -14,26 +14,37 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import closing
 from math import inf
 from pathlib import Path
+from queue import Queue
 from random import Random
+from threading import Thread
 from types import TracebackType
 from typing import Any
 
 import ucfh
 from ucfh.tasks.faults import Conflict, EpisodeOver
+from ucfh.tasks.opening import open_store
+from ucfh.tasks.postgres import PostgresStore
+from ucfh.tasks.sql_reading import SqlReading
+from ucfh.tasks.sql_transaction import SqlTransaction
+from ucfh.tasks.sqlite import SqliteStore
+from ucfh.tasks.store import TaskStore, Transaction
+from ucfh.tasks.task import Task
 
 HORIZON, OPEN = 5, 20
 DECLARED: dict[str, Any] = {
     "actions": ["wait", "call", "mail"], "horizon": HORIZON, "epsilon": 0.2, "rewards": (-1.0, 1.0)
 }  # fmt: skip
 LEASE = 0.5
+TASK = 1
+"""The number of the task."""
 
 
 def start_of(episode: str) -> str:
@@ -63,7 +74,7 @@ class Client:
         for line in read_ledger(ledger):
             self.learn(line)
         self.file = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.task = ucfh.open_task(store, **DECLARED)
+        self.task = open_patiently(store)
         self.note({"kind": "opened"})
 
     def learn(self, line: dict[str, Any]) -> None:
@@ -149,6 +160,18 @@ class Client:
             self.note({"kind": "decided", **vars(decision)})
 
 
+def open_patiently(store: str, seconds: float = 20.0) -> Task:
+    """Open the task, again if its database is just started anew."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return ucfh.open_task(store, **DECLARED)
+        except ucfh.StoreBusy:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 def read_ledger(path: str | Path) -> list[dict[str, Any]]:
     """All whole lines; what follows the last line break was never noted."""
     if not Path(path).exists():
@@ -158,40 +181,31 @@ def read_ledger(path: str | Path) -> list[dict[str, Any]]:
 
 def acknowledge_early() -> None:
     """A broken store: what is acknowledged is written a little later."""
-    from threading import Thread
 
-    from ucfh.tasks.sqlite import SqliteStore
-    from ucfh.tasks.sqlite_transaction import SqliteTransaction
+    def transact(store: TaskStore, task: int, call: Any) -> Any:
+        answers: Queue[Any] = Queue()
 
-    def commit(store: SqliteStore) -> None:
-        time.sleep(0.005)
-        store.connection.execute("COMMIT")
-        store._lock.release()
-        store._writes.release()
+        def answered(tx: Transaction) -> None:
+            answers.put(call(tx))
+            time.sleep(0.005)
 
-    def transact(store: SqliteStore, task: int, call: Any) -> Any:
-        store._writes.acquire()
-        store._lock.acquire(store.name)
-        store.connection.execute("BEGIN IMMEDIATE")
-        try:
-            return call(SqliteTransaction(store.connection, task))
-        finally:
-            Thread(target=commit, args=(store,)).start()
+        Thread(target=rightly[type(store)], args=(store, task, answered)).start()
+        return answers.get()
 
-    SqliteStore.transact = transact  # type: ignore[assignment, method-assign]
+    rightly: dict[type, Any] = {kind: kind.transact for kind in (SqliteStore, PostgresStore)}
+    for kind in (SqliteStore, PostgresStore):
+        kind.transact = transact  # type: ignore[assignment, method-assign]
 
 
 def answer_anew() -> None:
     """A broken server: asked again, it does not look up what it said before."""
-    from ucfh.tasks.sqlite_transaction import SqliteTransaction
+    look_up = SqlTransaction.last
 
-    look_up = SqliteTransaction.last
-
-    def last(tx: SqliteTransaction, name: str) -> Any:
+    def last(tx: SqlTransaction, name: str) -> Any:
         found = look_up(tx, name)
         return None if found is None else found._replace(action=0)
 
-    SqliteTransaction.last = last  # type: ignore[assignment, method-assign]
+    SqlTransaction.last = last  # type: ignore[assignment, method-assign]
 
 
 BROKEN = {"early": acknowledge_early, "anew": answer_anew}
@@ -252,8 +266,8 @@ class Clients:
 
     """
 
-    def __init__(self, folder: Path, workers: int = 4, how: str = "right") -> None:
-        self.store, self.how = folder / "store.db", how
+    def __init__(self, folder: Path, store: str, workers: int = 4, how: str = "right") -> None:
+        self.store, self.how = store, how
         self.ledgers = [folder / f"worker{i}.jsonl" for i in range(workers)]
         self.pids: list[int] = []
         self._parent = subprocess.Popen(
@@ -280,7 +294,7 @@ class Clients:
 
     def start(self, worker: int) -> int:
         """A process for a worker."""
-        return int(self._say("start", str(self.store), str(self.ledgers[worker]), worker, self.how))
+        return int(self._say("start", self.store, str(self.ledgers[worker]), worker, self.how))
 
     def kill(self, worker: int) -> None:
         """End it at once, and wait until it is gone; it must not have ended by itself."""
@@ -297,11 +311,9 @@ class Clients:
 
     def progress(self) -> tuple[list[int], int, str]:
         """How much each worker has noted, the number of the newest policy, and who may plan."""
-        with sqlite3.connect(f"file:{self.store}?mode=ro", uri=True, timeout=10) as connection:
-            number = connection.execute("SELECT max(number) FROM policies").fetchone()[0] or 0
-            holder = connection.execute("SELECT holder FROM leases").fetchone() or ("",)
-        connection.close()
-        return [path.stat().st_size for path in self.ledgers], number, holder[0]
+        with closing(open_store(self.store)) as store:
+            number, lease = store.newest_number(TASK), store.lease(TASK)
+        return [path.stat().st_size for path in self.ledgers], number, lease[0] if lease else ""
 
     def wait_for_progress(self, seconds: float) -> None:
         """Wait until all workers have gone on, and one that is alive has planned."""
@@ -334,15 +346,17 @@ class Clients:
 EVENTS = """SELECT e.name, v.kind, v.t, s.label, v.state, v.action, v.policy, v.reward
     FROM events v LEFT JOIN episodes e ON e.task=v.task AND e.id=v.episode
     LEFT JOIN states s ON s.task=v.task AND s.number=v.state
-    WHERE v.task=1 ORDER BY v.seq"""
+    WHERE v.task=?1 ORDER BY v.seq"""
 
 
-def events_of(store: Path) -> list[dict[str, Any]]:
+def events_of(store: str) -> list[dict[str, Any]]:
     """All events as the tables have them, in the words of a ledger."""
-    connection = sqlite3.connect(store, timeout=10)
-    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with closing(open_store(store)) as opened:
+        assert isinstance(opened, SqlReading)
+        assert opened.damage() == []
+        rows = opened.query(EVENTS, (TASK,))
     out = []
-    for name, kind, t, label, state, action, policy, reward in connection.execute(EVENTS):
+    for name, kind, t, label, state, action, policy, reward in rows:
         key = {"episode": name, "t": t}
         where = None if label is None else json.loads(label)
         if kind == 0:
@@ -353,11 +367,10 @@ def events_of(store: Path) -> list[dict[str, Any]]:
         else:
             ended = {"reward": reward, "state": where, "done": state == 0}
             out.append({"kind": "told", **key, **ended})
-    connection.close()
     return out
 
 
-def faults_of(store: Path, ledgers: list[Path]) -> list[str]:
+def faults_of(store: str, ledgers: list[Path]) -> list[str]:
     """What is in the ledgers and not in the store, or doubled there, or there for no reason.
 
     Clients may be at work meanwhile.

@@ -16,7 +16,7 @@ MANY = 100
 
 def test_300_kills(tmp_path: Path) -> None:
     draw, sizes, holders = Random(1), [], set()
-    with Clients(tmp_path) as clients:
+    with Clients(tmp_path, str(tmp_path / "store.db")) as clients:
         for _ in range(LOOKS):
             clients.kill_often(KILLS // LOOKS, draw, PAUSE)
             assert faults_of(clients.store, clients.ledgers) == []
@@ -41,7 +41,7 @@ def test_300_kills(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", BROKEN)
 def test_broken_versions_are_found(how: str, tmp_path: Path) -> None:
     draw, kills, found = Random(2), 0, ""
-    with Clients(tmp_path, how=how) as clients:
+    with Clients(tmp_path, str(tmp_path / "store.db"), how=how) as clients:
         while kills < MANY and not found:
             kills += 1
             try:

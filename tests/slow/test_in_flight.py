@@ -37,8 +37,8 @@ from ucfh.confidence.open import OpenBest
 from ucfh.experience import END, Experience
 from ucfh.tasks.flight import Flight, steps_of
 from ucfh.tasks.learner import TaskLearner
+from ucfh.tasks.records import Decided, Told
 from ucfh.tasks.scoring import Scores, Watched
-from ucfh.tasks.store import Decided, Told
 
 RUNS, EPISODES = 130, 200
 

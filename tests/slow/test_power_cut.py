@@ -70,7 +70,7 @@ def cut_often(
             declared = {} if ledger.exists() and ledger.stat().st_size else DECLARED
             with ucfh.open_task(store, planning="off", **declared) as task:
                 found = task.check() if check and cuts % CHECKED == 0 else []
-            found += faults_of(store, [ledger])
+            found += faults_of(str(store), [ledger])
         except (ucfh.InputError, AssertionError, sqlite3.DatabaseError) as error:
             found = [str(error)]
         wrong += [f"cut {moment}: {what}" for what in found[:1]]

@@ -6,46 +6,33 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ucfh
-from ucfh.tasks.store import StoredPolicy
+from helpers.stores import Clock, Stores
+from ucfh.tasks.records import StoredPolicy
 from ucfh.tasks.task import Task
 
 SHOP: dict[str, Any] = {"actions": ["greet", "wait"], "horizon": 3, "epsilon": 0.5}
 
 
-def open_shop(path: Path, **more: Any) -> Task:
-    return ucfh.open_task(path / "shop.db", "shop", **SHOP, **{"planning": "off", **more})
+def open_shop(stores: Stores, **more: Any) -> Task:
+    return ucfh.open_task(stores("shop"), "shop", **SHOP, **{"planning": "off", **more})
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Any:
-    with open_shop(tmp_path) as task:
+def shop(stores: Stores) -> Any:
+    with open_shop(stores) as task:
         yield task
-
-
-class Clock:
-    """A time that is set by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr("ucfh.tasks.sqlite_transaction.time.time", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
 
 
 def publish(task: Task, number: int, known: int, action: int, states: int = 9) -> None:
     """A policy that takes one action everywhere."""
     actions = np.full((task.declaration.horizon, states), action)
-    policy = StoredPolicy(number, 0.0, known, 1, actions, {})
+    policy = StoredPolicy(number, 0.0, known, 1, actions, actions, actions, {})
     task.write(lambda tx, _: tx.publish(policy, 0, None))
 
 
@@ -75,18 +62,18 @@ def test_done_ends_an_episode_whatever_state_is_given(shop: Task) -> None:
 # LIVE, section 5: one test a row
 
 
-def test_crash_between_ask_and_tell(tmp_path: Path) -> None:
+def test_crash_between_ask_and_tell(stores: Stores) -> None:
     """The decision was committed before the answer left."""
     code = (
         "import os, ucfh\n"
-        f"task = ucfh.open_task({str(tmp_path / 'shop.db')!r}, 'shop', actions=['greet', 'wait'],"
+        f"task = ucfh.open_task({stores('shop')!r}, 'shop', actions=['greet', 'wait'],"
         " horizon=3, epsilon=0.5, planning='off')\n"
         "task.ask('door', 'v1'); print(task.tell(('v1', 0), reward=0.5, state='till').action)\n"
         "import sys; sys.stdout.flush(); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (9, "greet\n")
-    with open_shop(tmp_path) as task:
+    with open_shop(stores) as task:
         publish(task, 1, 100, action=1)  # a newer policy would act otherwise
         again = task.ask("till", "v1")
         assert again == ucfh.Decision("v1", 1, "till", "greet", 0)
@@ -134,8 +121,8 @@ def test_the_last_tell_twice(shop: Task) -> None:
         shop.tell(first, reward=0, done=True)
 
 
-def test_a_tell_before_its_deadline_counts(tmp_path: Path, clock: Clock) -> None:
-    with open_shop(tmp_path, timeout=60) as task:
+def test_a_tell_before_its_deadline_counts(stores: Stores, clock: Clock) -> None:
+    with open_shop(stores, timeout=60) as task:
         first = task.ask("door", "v1")
         clock.now += 59
         assert task.expire() == 0
@@ -147,9 +134,9 @@ def test_a_tell_before_its_deadline_counts(tmp_path: Path, clock: Clock) -> None
 
 @pytest.mark.parametrize("expired", [False, True])
 def test_a_tell_after_its_deadline_is_kept_and_not_counted(
-    tmp_path: Path, clock: Clock, expired: bool
+    stores: Stores, clock: Clock, expired: bool
 ) -> None:
-    with open_shop(tmp_path, timeout=60) as task:
+    with open_shop(stores, timeout=60) as task:
         first = task.ask("door", "v1")
         clock.now += 60
         if expired:
@@ -170,8 +157,8 @@ def test_a_tell_after_its_deadline_is_kept_and_not_counted(
         assert task.check() == []
 
 
-def test_asking_after_the_deadline_finds_the_decision_expired(tmp_path: Path, clock: Clock) -> None:
-    with open_shop(tmp_path, timeout=60) as task:
+def test_asking_after_the_deadline_finds_the_decision_expired(stores: Stores, clock: Clock) -> None:
+    with open_shop(stores, timeout=60) as task:
         task.ask("door", "v1")
         clock.now += 61
         with pytest.raises(ucfh.EpisodeOver, match="expired"):
@@ -179,8 +166,8 @@ def test_asking_after_the_deadline_finds_the_decision_expired(tmp_path: Path, cl
         assert task.status().lost == 1
 
 
-def test_what_silence_means_can_be_declared(tmp_path: Path, clock: Clock) -> None:
-    with open_shop(tmp_path, timeout=60, on_timeout=("left", 0.25)) as task:
+def test_what_silence_means_can_be_declared(stores: Stores, clock: Clock) -> None:
+    with open_shop(stores, timeout=60, on_timeout=("left", 0.25)) as task:
         task.ask("door", "v1")
         clock.now += 61
         assert task.expire() == 1
@@ -214,8 +201,8 @@ def test_an_unknown_state_is_registered_where_the_set_is_open(shop: Task) -> Non
     assert shop.states.labels[1:] == ["door", ("till", 3)]
 
 
-def test_an_unknown_state_is_refused_where_the_set_is_declared(tmp_path: Path) -> None:
-    with open_shop(tmp_path, states=["door", "till"]) as task:
+def test_an_unknown_state_is_refused_where_the_set_is_declared(stores: Stores) -> None:
+    with open_shop(stores, states=["door", "till"]) as task:
         first = task.ask("door", "v1")
         for _ in range(2):
             with pytest.raises(ucfh.Refused, match='state "yard" was not declared') as refused:
@@ -232,10 +219,10 @@ def test_an_unknown_state_is_refused_where_the_set_is_declared(tmp_path: Path) -
         assert task.tell(first, reward=0, state="till") is not None
 
 
-def test_two_workers_ask_and_tell_the_same_at_once(tmp_path: Path) -> None:
+def test_two_workers_ask_and_tell_the_same_at_once(stores: Stores) -> None:
     """One transaction a call: whoever comes second gets the first one's answer."""
     answers: list[list[Any]] = [[] for _ in range(4)]
-    tasks = [open_shop(tmp_path) for _ in answers]
+    tasks = [open_shop(stores) for _ in answers]
 
     def work(task: Task, mine: list[Any]) -> None:
         for e in range(20):
@@ -258,8 +245,8 @@ def test_two_workers_ask_and_tell_the_same_at_once(tmp_path: Path) -> None:
         task.close()
 
 
-def test_workers_see_states_that_others_found(tmp_path: Path) -> None:
-    with open_shop(tmp_path) as one, open_shop(tmp_path) as two:
+def test_workers_see_states_that_others_found(stores: Stores) -> None:
+    with open_shop(stores) as one, open_shop(stores) as two:
         first = one.ask("door", "v1")
         assert two.tell(first, reward=0, state="till") == one.ask("till", "v1")
         one.ask("yard", "v2")
@@ -268,35 +255,14 @@ def test_workers_see_states_that_others_found(tmp_path: Path) -> None:
         assert two.ask("yard", "v2").t == 0
 
 
-def test_time_is_that_of_the_store_and_never_goes_back(tmp_path: Path, clock: Clock) -> None:
-    with open_shop(tmp_path, timeout=60) as task:
+def test_time_is_that_of_the_store_and_never_goes_back(stores: Stores, clock: Clock) -> None:
+    with open_shop(stores, timeout=60) as task:
         first = task.ask("door", "v1")
         clock.now -= 500  # the clock is set back: the deadline counts from the last event
         second = task.tell(first, reward=0, state="till")
         asked = [x["asked"] for x in task.decisions("all")]
         assert second is not None
         assert asked == [1000.0, 1000.0]
-
-
-def test_the_same_key_again_is_harmless_after_a_busy_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A restart or a lock of the database: the call fails as a whole, and can be repeated."""
-    import sqlite3
-
-    monkeypatch.setattr("ucfh.tasks.sqlite_lock.PATIENCE", 0.05)
-    with open_shop(tmp_path) as task:
-        first = task.ask("door", "v1")
-        other = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ucfh.StoreBusy, match="locked by another process") as busy:
-            task.tell(first, reward=0, state="till")
-        assert busy.value.status == 503
-        assert task.status().outcomes == 0  # reading goes on
-        other.execute("COMMIT")
-        other.close()
-        second = task.tell(first, reward=0, state="till")
-        assert second == task.tell(first, reward=0, state="till")
 
 
 def test_asking_for_a_step_again_after_others_have_told_it(shop: Task) -> None:
@@ -332,8 +298,8 @@ def test_an_episode_keeps_its_policy_until_twice_as_much_is_known(shop: Task) ->
     assert (third.action, third.policy) == ("greet", 3)
 
 
-def test_a_new_state_gets_its_first_action(tmp_path: Path) -> None:
-    with open_shop(tmp_path) as task:
+def test_a_new_state_gets_its_first_action(stores: Stores) -> None:
+    with open_shop(stores) as task:
         publish(task, 1, 10, action=1, states=2)  # knows the end and one state
         assert task.ask("door", "v1").action == "wait"
         assert task.ask("till", "v2").action == "greet"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ucfh
+from helpers.stores import Stores
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.labels import canonical, label_of, name_in_log
 
@@ -84,10 +85,10 @@ def test_the_state_of_silence_may_be_among_the_declared_ones() -> None:
         ({"on_timeout": "lost"}, r'has on_timeout \["left", 0\.0\], not lost'),
     ],
 )
-def test_a_difference_is_named(tmp_path: Path, change: dict[str, Any], why: str) -> None:
-    path = tmp_path / "calls.db"
+def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str) -> None:
+    path = stores("calls")
     ucfh.open_task(path, "calls", **FULL, planning="off").close()
-    with pytest.raises(ucfh.Conflict, match=rf"task 'calls' in .*calls\.db {why}"):
+    with pytest.raises(ucfh.Conflict, match=rf"task 'calls' in .* {why}"):
         ucfh.open_task(path, "calls", **change, planning="off")
     ucfh.open_task(path, "calls", planning="off").close()
 
@@ -129,15 +130,15 @@ def test_bad_declarations_make_no_store(tmp_path: Path, change: dict[str, Any], 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_task_names_those_that_are_there(tmp_path: Path) -> None:
-    ucfh.open_task(tmp_path / "t.db", "calls", **FULL, planning="off").close()
+def test_an_unknown_task_names_those_that_are_there(stores: Stores) -> None:
+    ucfh.open_task(stores("t"), "calls", **FULL, planning="off").close()
     with pytest.raises(ucfh.UnknownTask, match=r"no task 'cals' \(known: 'calls'\).* horizon") as e:
-        ucfh.open_task(tmp_path / "t.db", "cals", actions=["a"], planning="off")
+        ucfh.open_task(stores("t"), "cals", actions=["a"], planning="off")
     assert e.value.status == 404
 
 
-def test_one_store_holds_several_tasks(tmp_path: Path) -> None:
-    path = tmp_path / "t.db"
+def test_one_store_holds_several_tasks(stores: Stores) -> None:
+    path = stores("t")
     with (
         ucfh.open_task(path, "one", actions=["a"], horizon=2, epsilon=0.5, planning="off") as one,
         ucfh.open_task(path, "two", actions=["b"], horizon=2, epsilon=0.5, planning="off") as two,
@@ -191,10 +192,8 @@ def test_what_is_no_label(label: Any) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_labels_that_a_log_cannot_tell_apart(tmp_path: Path) -> None:
-    with ucfh.open_task(
-        tmp_path / "t.db", actions=["a"], horizon=2, epsilon=0.5, planning="off"
-    ) as task:
+def test_labels_that_a_log_cannot_tell_apart(stores: Stores) -> None:
+    with ucfh.open_task(stores("t"), actions=["a"], horizon=2, epsilon=0.5, planning="off") as task:
         first = task.ask(1, "e1")
         for label, why in (
             ("1", '"1" cannot be told from 1 in a log'),
@@ -206,3 +205,14 @@ def test_labels_that_a_log_cannot_tell_apart(tmp_path: Path) -> None:
                 task.tell(first, reward=0, state=label)
         assert task.tell(first, reward=0, state=True) is not None
         assert task.states.labels[1:] == [1, True]
+
+
+def test_a_typing_error_does_not_fill_the_memory_of_whoever_plans() -> None:
+    with pytest.raises(ucfh.InputError, match="horizon = 100,000 is more than can be planned for"):
+        Declaration.make("t", ["a"], 100_000, 0.5)
+    with pytest.raises(ucfh.InputError, match="actions = 1,001 is more than"):
+        Declaration.make("t", list(range(1001)), 5, 0.5)
+    assert Declaration.make("t", ["a"], 10_000, 0.5).horizon == 10_000
+    for name in (".", " ..", "x" * 501):
+        with pytest.raises(ucfh.InputError, match="name"):
+            ucfh.open_task("never.db", name, **FULL)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import ucfh
-from ucfh.experience import SHIFT, Experience
+from helpers.counted import Counts, by_name, of_log, of_task
+from helpers.stores import Stores
 from ucfh.tasks.task import Task
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 4, "epsilon": 0.5, "planning": "off"}
-Counts = dict[tuple[str, str, int, str], tuple[int, float]]
 
 
-def open_shop(path: Path, **more: Any) -> Task:
+def open_shop(path: str, **more: Any) -> Task:
     return ucfh.open_task(path, **{**SHOP, **more})
 
 
@@ -39,48 +39,13 @@ def play(task: Task, seed: int, episodes: int, keep_open: float = 0.0, lose: flo
             going.append(more)
 
 
-def by_name(data: Experience, states: list[str], actions: list[str]) -> Counts:
-    """How often each next state followed, and what was paid, under names."""
-    out: Counts = {}
-    for key, c, paid in zip(data.key.tolist(), data.c.tolist(), data.paid.tolist(), strict=True):
-        stage, s, a = data.pair_of(key >> SHIFT)
-        name = states[key & (2**SHIFT - 1)]
-        out[states[s + 1], actions[a], stage, name] = c, round(paid, 9)
-    return out
-
-
-def lost_by_name(data: Experience, states: list[str], actions: list[str]) -> dict[Any, int]:
-    data.make_room()
-    out = {}
-    for row in np.flatnonzero(data.lost).tolist():
-        stage, s, a = data.pair_of(row)
-        out[states[s + 1], actions[a], stage] = int(data.lost[row])
-    return out
-
-
-def of_task(task: Task) -> tuple[Counts, dict[Any, int], list[int]]:
-    learner = task.planner.rebuilt(task.planner.learner())
-    data, names = learner.experience, ["(end)", *map(str, task.states.labels[1:])]
-    actions = task.declaration.action_names
-    starts = [int(data.started[s]) for s in np.argsort(names)]
-    return by_name(data, names, actions), lost_by_name(data, names, actions), starts
-
-
-def of_log(path: Path) -> tuple[Counts, dict[Any, int], list[int], ucfh.Log]:
-    log = ucfh.read_log(path, strict=True)
-    assert log.shown is not None
-    data = log.shown.experience
-    found = [str(log.states.label(s)) for s in range(log.states.count)]
-    names, actions = ["", *found], [str(log.actions.label(a)) for a in range(log.actions.count)]
-    starts = [int(data.started[s]) for s in np.argsort(names)]
-    return by_name(data, names, actions), lost_by_name(data, names, actions), starts[1:], log
-
-
 @pytest.mark.parametrize("stages", [(), [3], True])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_log_of_a_task_reads_to_the_same_counts(tmp_path: Path, seed: int, stages: Any) -> None:
+def test_a_log_of_a_task_reads_to_the_same_counts(
+    stores: Stores, tmp_path: Path, seed: int, stages: Any
+) -> None:
     """Also with losses, in the middle and at the last step; once nothing is open."""
-    with open_shop(tmp_path / "t.db", stages=stages) as task:
+    with open_shop(stores("t"), stages=stages) as task:
         play(task, seed, episodes=150)
         done = task.export(tmp_path / "log.csv")
         status = task.status()
@@ -97,8 +62,8 @@ def test_a_log_of_a_task_reads_to_the_same_counts(tmp_path: Path, seed: int, sta
         assert mine.lower <= logged.upper
 
 
-def test_what_is_open_is_lost_in_a_log(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "t.db") as task:
+def test_what_is_open_is_lost_in_a_log(stores: Stores, tmp_path: Path) -> None:
+    with open_shop(stores("t")) as task:
         play(task, 1, episodes=100, keep_open=0.1)
         done = task.export(tmp_path / "log.csv")
         waiting = task.status().waiting
@@ -112,10 +77,12 @@ def test_what_is_open_is_lost_in_a_log(tmp_path: Path) -> None:
         assert log.counted == task.status().outcomes
 
 
-def test_a_log_shows_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_shows_one_moment(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is told while it is written is not in it."""
     monkeypatch.setattr("ucfh.tasks.exporting.PAGE", 2)
-    with open_shop(tmp_path / "t.db") as task:
+    with open_shop(stores("t")) as task:
         for i in range(6):
             task.ask("x", f"e{i}")
         store, read = task.store, task.store.episodes
@@ -132,9 +99,9 @@ def test_a_log_shows_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert (done.steps, done.waiting) == (6, 6)
 
 
-def test_declared_states_and_ends_of_several_kinds(tmp_path: Path) -> None:
+def test_declared_states_and_ends_of_several_kinds(stores: Stores, tmp_path: Path) -> None:
     states = {"x": None, "y": ["b"], "left": []}
-    with open_shop(tmp_path / "t.db", states=states, rewards=(-2, 3), max_return=5) as task:
+    with open_shop(stores("t"), states=states, rewards=(-2, 3), max_return=5) as task:
         task.tell(task.ask("x", "7"), reward=-1.5, state="left")
         task.tell(task.ask("y", "07"), reward=3, done=True)  # not to be told from 7 as a number
         task.tell(task.ask("y", "e"), reward=0.1, state="x")
@@ -158,8 +125,8 @@ def test_declared_states_and_ends_of_several_kinds(tmp_path: Path) -> None:
         assert log.states.names == ("x", "y", "left", "(end)")
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "t.db") as task:
+def test_nothing_is_overwritten_unasked(stores: Stores, tmp_path: Path) -> None:
+    with open_shop(stores("t")) as task:
         task.tell(task.ask("x", "e"), reward=0, done=True)
         (tmp_path / "log.csv.toml").write_text("mine")
         with pytest.raises(ucfh.InputError, match=r"log\.csv\.toml exists: pass --force"):
@@ -173,8 +140,8 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
 # what a task can begin with
 
 
-def test_a_task_begins_with_a_log(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "t.db") as task, open_shop(tmp_path / "new.db") as new:
+def test_a_task_begins_with_a_log(stores: Stores, tmp_path: Path) -> None:
+    with open_shop(stores("t")) as task, open_shop(stores("new")) as new:
         play(task, 3, episodes=100)
         task.export(tmp_path / "log.csv")
         assert new.warm_start(tmp_path / "log.csv") == 100
@@ -184,13 +151,13 @@ def test_a_task_begins_with_a_log(tmp_path: Path) -> None:
         assert new.store.last_seq(new.number) == events
         assert {x["policy"] for x in new.decisions("all")} == {-1}
         assert any("log.csv is of the same task" in x for x in new.certificate().assumed)
-        with open_shop(tmp_path / "new.db") as other:  # so says every process
+        with open_shop(stores("new")) as other:  # so says every process
             assert any("log.csv is of the same task" in x for x in other.certificate().assumed)
         assert new.check() == []
 
 
-def test_a_task_begins_with_another_one(tmp_path: Path) -> None:
-    with open_shop(tmp_path / "t.db") as task, open_shop(tmp_path / "new.db", name="new") as new:
+def test_a_task_begins_with_another_one(stores: Stores) -> None:
+    with open_shop(stores("t")) as task, open_shop(stores("new"), name="new") as new:
         play(task, 4, episodes=60)
         assert new.warm_start(task) == 60
         assert of_task(new)[:2] == of_task(task)[:2]
@@ -199,27 +166,27 @@ def test_a_task_begins_with_another_one(tmp_path: Path) -> None:
         assert sum(x["episode"].startswith("e5 (") for x in new.decisions("all")) > 0
         with pytest.raises(ucfh.Refused, match="cannot begin with itself"):
             new.warm_start(new)
-        with open_shop(tmp_path / "t2.db") as twin:  # of the same name, with the same episodes
+        with open_shop(stores("t2")) as twin:  # of the same name, with the same episodes
             play(twin, 5, episodes=10)
             assert new.warm_start(twin) == 10
         with (
-            open_shop(tmp_path / "o.db", horizon=5) as other,
+            open_shop(stores("o"), horizon=5) as other,
             pytest.raises(ucfh.Refused, match="has horizon 4, and 'task' has 5"),
         ):
             other.warm_start(task)
         with (
-            open_shop(tmp_path / "p.db", actions=["b", "a"]) as other,
+            open_shop(stores("p"), actions=["b", "a"]) as other,
             pytest.raises(ucfh.Refused, match="has other actions"),
         ):
             other.warm_start(task)
 
 
-def test_a_log_that_has_grown(tmp_path: Path) -> None:
+def test_a_log_that_has_grown(stores: Stores, tmp_path: Path) -> None:
     """Episodes that are there count once; the last one, if it is cut, counts when it is whole."""
     path, rows = tmp_path / "log.csv", ["episode,t,state,action,reward,next_state"]
     for e in range(5):
         rows += [f"{e},{t},s{t % 2},a,0.5,s{(t + 1) % 2}" for t in range(4)]
-    with open_shop(tmp_path / "t.db") as task:
+    with open_shop(stores("t")) as task:
         path.write_text("\n".join([*rows[:-2], ""]))
         assert task.warm_start(path) == 4
         path.write_text("\n".join([*rows, ""]))
@@ -229,16 +196,16 @@ def test_a_log_that_has_grown(tmp_path: Path) -> None:
         assert task.warm_start(path) == 0
 
 
-def test_a_log_without_next_states_needs_a_last_stage(tmp_path: Path) -> None:
+def test_a_log_without_next_states_needs_a_last_stage(stores: Stores, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     rows = [f"{e},{t},s{(e + t) % 3},a,0.5" for e in range(9) for t in range(4)]
     path.write_text("\n".join(["episode,t,state,action,reward", *rows, ""]))
     with (
-        open_shop(tmp_path / "t.db") as task,
+        open_shop(stores("t")) as task,
         pytest.raises(ucfh.InputError, match="does not show what follows the last step"),
     ):
         task.warm_start(path)
-    with open_shop(tmp_path / "u.db", stages=[3]) as task:
+    with open_shop(stores("u"), stages=[3]) as task:
         assert task.warm_start(path) == 9
         counts, _, _, _ = of_log_with(path, stages=[3])
         assert counts == of_task(task)[0]
@@ -251,10 +218,10 @@ def of_log_with(path: Path, **more: Any) -> tuple[Counts, dict[Any, int], list[i
     return by_name(log.shown.experience, names, ["a"]), {}, [], log
 
 
-def test_a_log_with_faults_is_refused(tmp_path: Path) -> None:
+def test_a_log_with_faults_is_refused(stores: Stores, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("episode,t,state,action,reward,next_state\n1,0,s,a,0,s\n1,2,s,a,0,s\n")
-    with open_shop(tmp_path / "t.db") as task:
+    with open_shop(stores("t")) as task:
         with pytest.raises(ucfh.InputError, match=r"log\.csv: .*line 3"):
             task.warm_start(path)
         assert task.status().begun == 0
@@ -265,12 +232,12 @@ def test_a_log_with_faults_is_refused(tmp_path: Path) -> None:
             task.warm_start(ucfh.read_log(path, accept_losses=True))
 
 
-def test_a_task_begins_with_the_policy_of_a_model(tmp_path: Path) -> None:
+def test_a_task_begins_with_the_policy_of_a_model(stores: Stores) -> None:
     """It is followed as long as nothing is known, and nothing is assumed of it."""
     mdp = ucfh.make("calls")
     names = list(mdp.problem.action_names or ())
     with ucfh.open_task(
-        tmp_path / "t.db", actions=names, horizon=mdp.horizon, epsilon=0.5, planning="off"
+        stores("t"), actions=names, horizon=mdp.horizon, epsilon=0.5, planning="off"
     ) as task:
         assert task.warm_start(mdp) is None
         states = mdp.problem.state_names or ()
@@ -282,12 +249,12 @@ def test_a_task_begins_with_the_policy_of_a_model(tmp_path: Path) -> None:
         assert names[planned.actions[0, 1]] == best
         assert learner.assumed == ()
         with (
-            open_shop(tmp_path / "u.db") as other,
+            open_shop(stores("u")) as other,
             pytest.raises(ucfh.Refused, match="the model has horizon"),
         ):
             other.warm_start(mdp)
         with (
-            open_shop(tmp_path / "v.db", horizon=mdp.horizon) as other,
+            open_shop(stores("v"), horizon=mdp.horizon) as other,
             pytest.raises(ucfh.Refused, match="the model has an action"),
         ):
             other.warm_start(mdp)

@@ -24,7 +24,7 @@ from ucfh.confidence.open import OpenBest
 from ucfh.experience import LOST, SHIFT, Experience
 from ucfh.tasks import flight as flight_module
 from ucfh.tasks.flight import Flight
-from ucfh.tasks.store import Decided, Told
+from ucfh.tasks.records import Decided, Told
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 SEEDS = st.integers(0, 2**32)

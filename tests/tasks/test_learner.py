@@ -17,7 +17,7 @@ from ucfh import make
 from ucfh._kernels import balls
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.tasks.learner import Planned, TaskLearner
-from ucfh.tasks.store import Decided, Told
+from ucfh.tasks.records import Decided, Told
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 SEEDS = st.integers(0, 2**32)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import ucfh
+from helpers.stores import Clock, Stores
 from ucfh.tasks import planner as planning
 from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
@@ -20,8 +21,8 @@ from ucfh.tasks.task import Task
 TASK: dict[str, Any] = {"actions": ["a", "b"], "horizon": 2, "epsilon": 0.3, "max_return": 1}
 
 
-def open_one(path: Path, planning: str = "off") -> Task:
-    return ucfh.open_task(path / "t.db", **TASK, planning=planning)
+def open_one(stores: Stores, planning: str = "off", name: str = "t") -> Task:
+    return ucfh.open_task(stores(name), **TASK, planning=planning)
 
 
 def play(task: Task, first: int, last: int, seed: int = 0) -> None:
@@ -41,8 +42,8 @@ def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def test_inline_planning_learns_what_to_do(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as task:
+def test_inline_planning_learns_what_to_do(stores: Stores, tmp_path: Path) -> None:
+    with open_one(stores, "inline") as task:
         play(task, 0, 400)
         status = task.status()
         assert status.policy > 10
@@ -60,35 +61,34 @@ def test_inline_planning_learns_what_to_do(tmp_path: Path) -> None:
         assert task.check() == []
 
 
-def test_inline_planning_is_the_same_every_time(tmp_path: Path) -> None:
+def test_inline_planning_is_the_same_every_time(stores: Stores) -> None:
     seen = []
     for k in range(2):
-        (tmp_path / str(k)).mkdir()
-        with open_one(tmp_path / str(k), "inline") as task:
+        with open_one(stores, "inline", f"t{k}") as task:
             play(task, 0, 60)
             steps = task.decisions("all")
             seen.append([(x["state"], x["action"], x["policy"], x["reward"]) for x in steps])
     assert seen[0] == seen[1]
 
 
-def test_a_task_goes_on_where_it_was_left(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as task:
+def test_a_task_goes_on_where_it_was_left(stores: Stores) -> None:
+    with open_one(stores, "inline") as task:
         play(task, 0, 50)
         number, gap = task.status().policy, task.certificate().gap
-    with open_one(tmp_path) as task:
+    with open_one(stores) as task:
         assert task.certificate().gap == gap
         assert task.ask("s", "new").policy == number
-    with open_one(tmp_path, "inline") as task:
+    with open_one(stores, "inline") as task:
         play(task, 50, 60)
         assert task.status().policy > number
         assert task.check() == []
 
 
-def test_without_what_was_learned_it_is_made_again_from_events(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as task:
+def test_without_what_was_learned_it_is_made_again_from_events(stores: Stores) -> None:
+    with open_one(stores, "inline") as task:
         play(task, 0, 50)
         number = task.status().policy
-        task.write(lambda tx, _: tx._run("DELETE FROM snapshots"))  # type: ignore[attr-defined]
+        task.write(lambda tx, _: tx._write("DELETE FROM snapshots", ()))  # type: ignore[attr-defined]
         task.planner._learner = None
         play(task, 50, 55)
         assert task.status().policy > number
@@ -97,33 +97,33 @@ def test_without_what_was_learned_it_is_made_again_from_events(tmp_path: Path) -
 
 @pytest.mark.parametrize("how", ["damaged", "of another version"])
 def test_what_cannot_be_unpacked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    with open_one(tmp_path, "inline") as task:
+    with open_one(stores, "inline") as task:
         play(task, 0, 50)
         status = task.status()
         if how == "damaged":
             write = "UPDATE snapshots SET blob = substr(blob, 1, 1000)"
-            task.write(lambda tx, _: tx._run(write))  # type: ignore[attr-defined]
+            task.write(lambda tx, _: tx._write(write, ()))  # type: ignore[attr-defined]
         else:
             monkeypatch.setattr(planning, "__version__", "0.0.1")
-    with open_one(tmp_path, "inline") as task:
+    with open_one(stores, "inline") as task:
         assert task.certificate().episodes == 50
         play(task, 50, 55)
         assert task.status().policy > status.policy
         assert task.check() == []
 
 
-def test_a_snapshot_is_compared_with_events(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as task:
+def test_a_snapshot_is_compared_with_events(stores: Stores) -> None:
+    with open_one(stores, "inline") as task:
         play(task, 0, 30)
         assert task.check() == []
         task.planner.learner().experience.c[0] += 1  # as if it was counted twice
         assert any(line.startswith("c[0]: ") for line in task.check())
 
 
-def test_a_learner_is_packed_and_unpacked(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as task:
+def test_a_learner_is_packed_and_unpacked(stores: Stores) -> None:
+    with open_one(stores, "inline") as task:
         play(task, 0, 40)
         learner = task.planner.learner()
         other, arrays = TaskLearner(task.declaration), unpacked(packed(learner))
@@ -137,8 +137,8 @@ def test_a_learner_is_packed_and_unpacked(tmp_path: Path) -> None:
         )
 
 
-def test_a_thread_plans_while_others_ask(tmp_path: Path) -> None:
-    with open_one(tmp_path, "background") as task:
+def test_a_thread_plans_while_others_ask(stores: Stores) -> None:
+    with open_one(stores, "background") as task:
         threads = [
             threading.Thread(target=play, args=(task, 100 * k, 100 * k + 50, k)) for k in range(3)
         ]
@@ -152,8 +152,8 @@ def test_a_thread_plans_while_others_ask(tmp_path: Path) -> None:
         assert task.ask("s", "last").policy > 0
 
 
-def test_one_plans_and_the_others_serve_what_it_makes(tmp_path: Path) -> None:
-    with open_one(tmp_path, "inline") as one, open_one(tmp_path, "inline") as two:
+def test_one_plans_and_the_others_serve_what_it_makes(stores: Stores) -> None:
+    with open_one(stores, "inline") as one, open_one(stores, "inline") as two:
         play(one, 0, 30)
         number = one.status().policy
         assert number > 0
@@ -169,22 +169,21 @@ def test_one_plans_and_the_others_serve_what_it_makes(tmp_path: Path) -> None:
         assert two.check() == []
 
 
-def test_a_lease_ends_with_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_one(tmp_path, "inline") as one, open_one(tmp_path) as two:
+def test_a_lease_ends_with_its_time(stores: Stores, clock: Clock) -> None:
+    with open_one(stores, "inline") as one, open_one(stores) as two:
         play(one, 0, 10)
         number = one.status().policy
         play(two, 10, 20)
         assert not two.planner.step()
-        later = time.time() + planning.LEASE + 1
-        monkeypatch.setattr("ucfh.tasks.sqlite_transaction.time.time", lambda: later)
+        clock.now += one.planner._lease + 1
         assert two.planner.step()
         assert two.status().policy == number + 1
 
 
 def test_a_plan_of_somebody_who_was_overtaken_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_one(tmp_path) as one, open_one(tmp_path) as two:
+    with open_one(stores) as one, open_one(stores) as two:
         play(one, 0, 20)
         slow, plan = one.planner, TaskLearner.plan
 
@@ -206,7 +205,7 @@ def test_a_plan_of_somebody_who_was_overtaken_is_not_written(
 
 
 def test_planning_that_fails_does_not_stop_serving(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step, broken = TaskPlanner.step, threading.Event()
     broken.set()
@@ -217,7 +216,7 @@ def test_planning_that_fails_does_not_stop_serving(
         return step(self)
 
     monkeypatch.setattr(TaskPlanner, "step", fails)
-    with open_one(tmp_path, "background") as task:
+    with open_one(stores, "background") as task:
         play(task, 0, 5)
         wait_until(lambda: task.status().error is not None)
         assert task.status().error == "ZeroDivisionError: a bug in two lines"
@@ -225,18 +224,18 @@ def test_planning_that_fails_does_not_stop_serving(
         play(task, 5, 10)
         broken.clear()
         wait_until(lambda: task.status().policy > 0)
-        assert task.status().error is None
+        wait_until(lambda: task.status().error is None)
 
 
 def test_a_call_that_is_written_does_not_fail_with_the_plan_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
         raise ucfh.StoreFull("the disk is full")
 
-    with open_one(tmp_path, "inline") as task:
+    with open_one(stores, "inline") as task:
         with monkeypatch.context() as patch:
-            patch.setattr("ucfh.tasks.sqlite_transaction.SqliteTransaction.publish", full)
+            patch.setattr("ucfh.tasks.sql_transaction.SqlTransaction.publish", full)
             play(task, 0, 3)
             status = task.status()
             assert (status.begun, status.policy, status.error) == (3, 0, "the disk is full")
@@ -246,7 +245,7 @@ def test_a_call_that_is_written_does_not_fail_with_the_plan_after_it(
 
 
 def test_a_plan_that_cannot_be_written_is_made_again(tmp_path: Path) -> None:
-    with open_one(tmp_path) as task:
+    with ucfh.open_task(tmp_path / "t.db", **TASK, planning="off") as task:
         play(task, 0, 10)
         run = task.store.connection.execute  # type: ignore[attr-defined]
         task.planner.step()
@@ -272,7 +271,7 @@ def test_a_plan_that_cannot_be_written_is_made_again(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_to_pack_is_packed_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packs = []
 
@@ -282,7 +281,7 @@ def test_what_takes_long_to_pack_is_packed_less_often(
         return packed(learner)
 
     monkeypatch.setattr(planning, "packed", slowly)
-    with open_one(tmp_path, "inline") as task:
+    with open_one(stores, "inline") as task:
         task.planner._sparing = True
         play(task, 0, 20)
         assert task.status().policy > 5
@@ -290,6 +289,6 @@ def test_what_takes_long_to_pack_is_packed_less_often(
         found = task.store.snapshot(task.number)
         assert found is not None
         assert found[0] < task.store.last_seq(task.number)
-    with open_one(tmp_path) as task:
+    with open_one(stores) as task:
         assert task.certificate().episodes == 20
         assert task.check() == []

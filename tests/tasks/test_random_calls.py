@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 
 import ucfh
+from helpers.stores import Clock, Stores
 from oracles.asking import Answer, ObviousTask, answer_of
-from ucfh.tasks.store import StoredPolicy
+from ucfh.tasks.records import StoredPolicy
 from ucfh.tasks.task import Task
 
 STATES = ["x", "y", 3]
@@ -35,7 +35,7 @@ def outcome_of(call: Callable[..., Any], *given: Any, **more: Any) -> Answer:
 
 def publish(task: Task, number: int, known: int, action: str) -> None:
     actions = np.full((3, 9), task.declaration.action_labels.index(action))
-    policy = StoredPolicy(number, 0.0, known, 1, actions, {})
+    policy = StoredPolicy(number, 0.0, known, 1, actions, actions, actions, {})
     task.write(lambda tx, _: tx.publish(policy, 0, None))
 
 
@@ -49,20 +49,22 @@ def step_of(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_calls_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_any_calls_in_any_order(stores: Stores, clock: Clock, seed: int) -> None:
     """Two workers on one store, chosen at random, and the clock goes on."""
     random, known = Random(seed), ObviousTask(["a", "b"], horizon=3, timeout=5.0)
-    monkeypatch.setattr("ucfh.tasks.sqlite_transaction.time.time", lambda: known.now)
+    clock.now = known.now
     workers = [
         ucfh.open_task(
-            tmp_path / "t.db", actions=["a", "b"], horizon=3, epsilon=0.5, timeout=5, planning="off"
+            stores("t"), actions=["a", "b"], horizon=3, epsilon=0.5, timeout=5, planning="off"
         )
         for _ in range(2)
     ]
     answers = set()
     for _ in range(200):
         task = random.choice(workers)
-        known.now += random.choice([0, 0, 0.5, 1])
+        if later := random.choice([0, 0, 0.5, 1]):
+            known.now += later
+            clock.now = known.now
         episode = f"{random.choice(EPISODES)}-{int(known.now) // 20}"
         state, t = random.choice(STATES), random.randrange(3)
         steps = known.episodes.get(episode)

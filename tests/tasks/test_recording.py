@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ucfh
+from helpers.stores import Clock, Stores
 from ucfh.tasks.task import Task
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Any:
+def shop(stores: Stores) -> Any:
     with ucfh.open_task(
-        tmp_path / "shop.db", actions=["greet", "wait"], horizon=3, epsilon=0.5, planning="off"
+        stores("shop"), actions=["greet", "wait"], horizon=3, epsilon=0.5, planning="off"
     ) as task:
         yield task
 
@@ -89,16 +89,12 @@ def test_a_person_takes_over_from_the_task(shop: Task) -> None:
     assert shop.check() == []
 
 
-def test_a_late_record_is_kept_and_not_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [1000.0]
-    monkeypatch.setattr("ucfh.tasks.sqlite_transaction.time.time", lambda: now[0])
+def test_a_late_record_is_kept_and_not_counted(stores: Stores, clock: Clock) -> None:
     with ucfh.open_task(
-        tmp_path / "t.db", actions=["a"], horizon=2, epsilon=0.5, timeout=60, planning="off"
+        stores("shop"), actions=["a"], horizon=2, epsilon=0.5, timeout=60, planning="off"
     ) as task:
         task.record("v1", 0, "s", "a")
-        now[0] += 61
+        clock.now += 61
         with pytest.warns(ucfh.LateOutcome):
             task.record("v1", 0, "s", "a", 1, "s")
         assert task.status().lost == 1

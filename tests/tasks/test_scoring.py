@@ -18,8 +18,8 @@ from oracles.in_flight import wealth
 from ucfh.agents.beliefs import ValueBeliefs
 from ucfh.confidence.open import OpenBest
 from ucfh.experience import END, Experience
+from ucfh.tasks.records import Decided
 from ucfh.tasks.scoring import Scores, Watched
-from ucfh.tasks.store import Decided
 
 SEEDS = st.integers(0, 2**32)
 

@@ -18,10 +18,15 @@ from typing import Any
 import pytest
 
 import ucfh
-from ucfh.tasks import sqlite_lock, sqlite_schema
+from helpers.paths import TESTS
+from ucfh.tasks import sql_schema, sqlite_lock
+from ucfh.tasks.records import Beginning
+from ucfh.tasks.sql_schema import MIGRATIONS
 from ucfh.tasks.sqlite import SqliteStore
-from ucfh.tasks.sqlite_schema import APPLICATION, MIGRATIONS, upgrade
+from ucfh.tasks.sqlite_schema import APPLICATION, upgrade
 from ucfh.tasks.task import Task
+
+DATA = TESTS / "data"
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5, "planning": "off"}
 
@@ -113,6 +118,40 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
             call(path)
 
 
+def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """What 0.9.0 wrote: nothing is lost, and plans go on."""
+    path = tmp_path / "calls.db"
+    connection = sqlite3.connect(path)
+    connection.executescript((DATA / "store-0.9.0.sql").read_text())
+    before = {x: connection.execute(f"SELECT * FROM {x}").fetchall() for x in ("events", "faults")}
+    connection.close()
+    with pytest.raises(ucfh.StoreFault, match=r"schema 1, now \d+\): run `ucfh task upgrade"):
+        ucfh.open_task(path, "calls", planning="off")
+    assert upgrade(str(path)) == f"{path}.backup-v1"
+    with ucfh.open_task(path, "calls", planning="inline") as task:
+        assert isinstance(task.store, SqliteStore)
+        for table, rows in before.items():
+            assert task.store.query(f"SELECT * FROM {table}") == rows
+        assert task.store.beginnings(1) == [
+            Beginning("calls go on as they did last year", {"new": [1, 1, 0]})
+        ]
+        assert [x.number for x in task.store.plans(1, 0)][-1] == 92
+        old = task.store.newest_policy(1)
+        assert old is not None
+        assert (old.actions.shape, old.best.shape, old.changed.shape) == ((3, 4), (3, 0), (3, 0))
+        known = task.certificate()
+        assert (known.episodes, round(known.gap, 4)) == (30, 2.8148)
+        assert task.status().waiting == 3
+        assert len(task.decisions("lost")) == 2
+        for k in range(10):
+            task.tell(task.ask("new", f"later-{k}"), reward=0.5, done=True)
+        new = task.store.newest_policy(1)
+        assert new is not None
+        assert new.number > 92
+        assert (new.changed > 92).all()
+        assert task.check() == []
+
+
 NEW = "CREATE TABLE extras (task INTEGER)"
 
 
@@ -122,7 +161,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "shop.db"
     with open_shop(path) as task:
         task.ask("s", "e")
-    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, NEW))
+    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, NEW))
     return path
 
 
@@ -152,7 +191,7 @@ def test_the_copy_of_an_upgrade_is_never_overwritten(old: Path) -> None:
 
 
 def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", (*MIGRATIONS, f"{NEW}; CREATE TABLE tasks(x)"))
+    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, f"{NEW}; CREATE TABLE tasks(x)"))
     with pytest.raises(ucfh.StoreFault, match="already exists"):
         upgrade(str(old))
     monkeypatch.undo()
@@ -178,6 +217,25 @@ def test_a_lock_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.M
         assert task.status().begun == 0
         other.close()
         assert task.ask("s", "e").t == 0
+
+
+def test_the_same_key_again_is_harmless_after_a_busy_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart or a lock of the database: the call fails as a whole, and can be repeated."""
+    monkeypatch.setattr(sqlite_lock, "PATIENCE", 0.05)
+    with open_shop(tmp_path / "shop.db") as task:
+        first = task.ask("s", "v1")
+        other = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ucfh.StoreBusy, match="locked by another process") as busy:
+            task.tell(first, reward=0, state="t")
+        assert busy.value.status == 503
+        assert task.status().outcomes == 0  # reading goes on
+        other.execute("COMMIT")
+        other.close()
+        second = task.tell(first, reward=0, state="t")
+        assert second == task.tell(first, reward=0, state="t")
 
 
 def test_closing_waits_for_the_lock_or_leaves_the_file_alone(
@@ -401,27 +459,3 @@ def test_two_that_create_a_store_at_once(tmp_path: Path) -> None:
         assert task.store.tasks() == ["task"]
         assert task.status().begun == 3
         assert task.check() == []
-
-
-# caches
-
-
-@pytest.mark.parametrize(
-    ("damage", "found"),
-    [
-        ("DELETE FROM waiting WHERE episode=1", "1 decisions are listed as open, or not"),
-        ("UPDATE waiting SET t=2", "listed with events that are not there"),
-        ("DELETE FROM events WHERE seq=2", "their numbers have gaps"),
-        ("DELETE FROM episodes WHERE id=2", "of episodes that never began"),
-        ("DELETE FROM states WHERE number=2", "3 events are in unknown states"),
-        ("DELETE FROM events WHERE kind=0 AND t=0", "2 outcomes have no decision"),
-    ],
-)
-def test_a_check_finds_what_is_wrong(tmp_path: Path, damage: str, found: str) -> None:
-    with open_shop(tmp_path / "shop.db") as task:
-        task.tell(task.ask("s", "e1"), reward=0, state="s2")
-        task.tell(task.ask("s2", "e2"), reward=0, done=True)
-        assert isinstance(task.store, SqliteStore)
-        assert task.store.check(task.number) == []
-        task.store.connection.execute(damage)
-        assert any(found in line for line in task.store.check(task.number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,6 +122,11 @@ class AuditReport:
     steps: int
     episodes: int
     stopped: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, in numbers and texts."""
+        findings = [vars(x) for x in self.findings]
+        return {**vars(self), "findings": findings, "tested": [x._asdict() for x in self.tested]}
 
     def __repr__(self) -> str:
         found = ", ".join(x.name for x in self.findings) or "nothing found"

@@ -54,17 +54,8 @@ def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
     """What was tested and found, for programs."""
     from ucfh import __version__
 
-    return {
-        "log": path,
-        "episodes": found.episodes,
-        "steps": report.steps,
-        "alpha": report.alpha,
-        "findings": [vars(x) for x in report.findings],
-        "tested": [x._asdict() for x in report.tested],
-        "e_values": report.e_values,
-        "stopped": report.stopped,
-        "version": __version__,
-    }
+    tested = {**report.as_dict(), "episodes": found.episodes}
+    return {"log": path, **tested, "version": __version__}
 
 
 def print_report(path: str, found: Log, report: AuditReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,6 +107,7 @@ def create(
           --rewards 0,100 --max-return 100 --timeout 10d --on-timeout left,0
     """
     from ucfh.tasks.opening import open_task
+    from ucfh.tasks.view import declared
 
     with open_task(
         store,
@@ -124,39 +126,17 @@ def create(
     ) as live:
         told = live.declaration
         if json:
-            print_json(declared(live))
+            print_json({"store": live.store.name, "task": live.name, **declared(told)})
             return
         most = "" if told.max_return is None else f", at most {told.max_return:g} an episode"
         option = "" if live.store.tasks() == [task] else f" --task {shlex.quote(task)}"
         print_lines(
             {
-                "task": f"{task} in {store}: {len(told.actions)} actions, {told.horizon} steps; "
-                f"rewards in {told.units}{most}",
-                "next": f"ucfh ask {shlex.quote(store)} STATE --episode NAME{option}",
+                "task": f"{task} in {live.store.name}: {len(told.actions)} actions, "
+                f"{told.horizon} steps; rewards in {told.units}{most}",
+                "next": f"ucfh ask {shlex.quote(live.store.name)} STATE --episode NAME{option}",
             }
         )
-
-
-def declared(task: Task) -> dict[str, Any]:
-    """What was declared of a task, for programs."""
-    from ucfh.tasks.labels import label_of
-
-    told = task.declaration
-    silence = told.on_timeout
-    return {
-        "store": task.store.name,
-        "task": task.name,
-        "actions": told.action_labels,
-        "horizon": told.horizon,
-        "epsilon": told.epsilon,
-        "delta": told.delta,
-        "rewards": told.rewards,
-        "max_return": told.max_return,
-        "states": None if told.states is None else [label_of(text) for text, _ in told.states],
-        "stages": told.stages,
-        "timeout": told.timeout,
-        "on_timeout": silence if isinstance(silence, str) else [label_of(silence[0]), silence[1]],
-    }
 
 
 def list_tasks(store: StoreFile, json: AsJson = False) -> None:
@@ -166,17 +146,15 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
     Example:
       ucfh task list calls.db
     """
-    from ucfh.tasks.opening import open_store
+    from ucfh.tasks.opening import open_store, open_task
 
-    opened_store = open_store(store)
-    names = opened_store.tasks()
-    opened_store.close()
     found = []
-    for name in names:
-        with opened(store, name) as live:
-            found.append(live.status())
+    with closing(open_store(store)) as kept:
+        for name in kept.tasks():
+            with open_task(kept, name, planning="off") as live:
+                found.append(live.status())
     if json:
-        print_json({"store": store, "tasks": [asdict(x) for x in found]})
+        print_json({"store": kept.name, "tasks": [asdict(x) for x in found]})
         return
     heads = ("task", "episodes", "open", "outcomes", "lost", "loss at most")
     print_table(

@@ -46,7 +46,7 @@ def certificate(
         if json:
             print_json(
                 {
-                    "store": store,
+                    "store": live.store.name,
                     "task": live.name,
                     **known.as_dict(),
                     "certified": known.certified,
@@ -59,8 +59,9 @@ def certificate(
             staged = {live.declaration.horizon: "step", 1: ""}.get(count, "stage")
             print_lines(
                 {
-                    "task": f"{live.name} in {store}: {known.episodes} episodes; {known.waiting} "
-                    f"decisions are not counted yet, {known.lost} outcomes are lost",
+                    "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
+                    f"{known.waiting} decisions are not counted yet, "
+                    f"{known.lost} outcomes are lost",
                     **certificate_lines(known, states, actions, staged, first=0),
                     "assumed": f"\n{'':>14}".join(known.assumed),
                 }
@@ -148,11 +149,11 @@ def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None
       ucfh task check calls.db
     """
     with opened(store, task) as live:
-        name, found = live.name, live.check()
+        name, where, found = live.name, live.store.name, live.check()
     if json:
-        print_json({"store": store, "task": name, "problems": found})
+        print_json({"store": where, "task": name, "problems": found})
     else:
-        print_lines({"task": f"{name} in {store}"})
+        print_lines({"task": f"{name} in {where}"})
         for line in found or ["nothing is wrong"]:
             print_lines({"check": line})
     if found:
@@ -162,18 +163,19 @@ def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None
 def upgrade(store: StoreFile, json: AsJson = False) -> None:
     """Bring an older store up to date.
 
-    First, a copy is made beside it: STORE.backup-v1, or a later number.
+    First, a copy of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
+    database, make one with pg_dump before.
 
     \b
     Example:
       ucfh task upgrade calls.db
     """
-    from ucfh.tasks.sqlite_schema import upgrade as upgrade_store
+    from ucfh.tasks.opening import upgrade_store
 
-    copy = upgrade_store(store)
+    done = upgrade_store(store)
     if json:
-        print_json({"store": store, "copy": copy})
-    elif copy is None:
-        print_lines({"store": f"{store} is up to date"})
-    else:
-        print_lines({"store": f"{store} is up to date now", "copy": copy})
+        print_json({"store": done.store, "copy": done.copy})
+        return
+    print_lines({"store": f"{done.store} is up to date{' now' if done.was_old else ''}"})
+    if done.copy is not None:
+        print_lines({"copy": done.copy})

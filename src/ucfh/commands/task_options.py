@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,13 +37,12 @@ def opened(path: str, name: str | None) -> Iterator[Task]:
     """The task of that name in a store; without a name, the only one there is."""
     from ucfh.tasks.opening import open_store, open_task
 
-    store = open_store(path)
-    names = [] if name is not None else store.tasks()
-    if len(names) > 1:
-        store.close()
-        raise InputError(f"{path} has the tasks {', '.join(names)}: name one with --task")
-    with open_task(store, name or (names or ["task"])[0], planning="off") as task:
-        yield task
+    with closing(open_store(path)) as store:
+        names = [] if name is not None else store.tasks()
+        if len(names) > 1:
+            raise InputError(f"{store.name} has the tasks {', '.join(names)}: name one with --task")
+        with open_task(store, name or (names or ["task"])[0], planning="off") as task:
+            yield task
 
 
 def plan(task: Task) -> None:

@@ -31,8 +31,9 @@ from ucfh.problem import MDP
 from ucfh.tasks.exporting import episodes_of, settings_of
 from ucfh.tasks.faults import Refused
 from ucfh.tasks.labels import StateBook
+from ucfh.tasks.records import Beginning
 from ucfh.tasks.serving import Serving
-from ucfh.tasks.store import Beginning, Transaction
+from ucfh.tasks.store import Transaction
 
 if TYPE_CHECKING:
     from ucfh.tasks.task import Task

@@ -13,7 +13,8 @@ from ucfh.live.spaces import short
 from ucfh.tasks.declaration import Declaration, check_reward, read_subset
 from ucfh.tasks.faults import Conflict, Evidence, Refused
 from ucfh.tasks.labels import StateBook, canonical
-from ucfh.tasks.store import BY_NONE, BY_PERSON, StateRecord, StoredPolicy, Transaction
+from ucfh.tasks.records import BY_NONE, BY_PERSON, StateRecord, StoredPolicy
+from ucfh.tasks.store import Transaction
 
 SWITCH = 2
 """An episode changes its policy for one that was made from that many times as many outcomes."""
@@ -70,7 +71,7 @@ class Catalogue:
             raise Refused(
                 f"state {text} was not declared: nothing was counted; give one that was, or "
                 "declare it in a new task",
-                Evidence("state", name, t, {"state": text}),
+                Evidence("state", name, t, {"state": short(text)}),
             )
         self.states.check_new(text)
         have = read_subset(actions, self.declaration.actions, text)

@@ -18,11 +18,15 @@ from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_t
 from ucfh.live.spaces import short
 from ucfh.tasks.faults import Conflict, Refused
 from ucfh.tasks.labels import END_NAME, canonical, check_names, label_of, name_in_log
-from ucfh.tasks.store import StateRecord
+from ucfh.tasks.records import StateRecord
 from ucfh.units import ROUNDING, RewardRange, check_stages
 
 NEEDED = ("actions", "horizon", "epsilon")
 LOST_ON_TIMEOUT = "lost"
+LONGEST, MOST_ACTIONS = 10_000, 1000
+"""Steps and actions of a task; a typing error must not fill the memory of whoever plans."""
+LONGEST_NAME = 500
+"""Letters of the name of a task or of an episode."""
 StateActions = tuple[str, tuple[int, ...] | None]
 """A declared state as it is stored, and the numbers of its actions; None: all."""
 
@@ -80,6 +84,11 @@ class Declaration:
             RewardRange.check((0.0, 1.0) if rewards is None else rewards),
         )
         texts = read_actions(actions)
+        for what, count, most in (("horizon", H, LONGEST), ("actions", len(texts), MOST_ACTIONS)):
+            if count > most:
+                raise InputError(
+                    f"{what} = {count:,} is more than can be planned for: {most:,} at most"
+                )
         units.scaled_accuracy(epsilon, H)
         units.scaled_return(max_return, H)
         check_unit("delta", DELTA if delta is None else delta)
@@ -205,9 +214,16 @@ def _shown(value: Any) -> str:
 
 
 def check_name(name: Any) -> str:
-    """The name of a task."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+    """The name of a task; "." and ".." would be lost from an address."""
+    if not isinstance(name, str) or name.strip() in ("", ".", "..") or not name.isprintable():
         raise wrong_type("name", name, "a text that can be read, such as 'calls'")
+    return check_length("name", name)
+
+
+def check_length(what: str, name: str) -> str:
+    """A name that is not too long."""
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"{what} {short(name)} has more than {LONGEST_NAME} letters: shorten it")
     return name
 
 

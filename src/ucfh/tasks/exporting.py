@@ -23,7 +23,8 @@ from ucfh.logs.batches import COLUMNS
 from ucfh.logs.settings import beside, write_settings
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.labels import StateBook, canonical
-from ucfh.tasks.store import StepRecord, TaskStore
+from ucfh.tasks.records import StepRecord
+from ucfh.tasks.store import TaskStore
 
 ENDINGS = (".csv",)
 PAGE = 500
@@ -94,37 +95,44 @@ def export(
     """Write a task to a .csv file, and how it is to be read to a file beside it."""
     check_ending(path, ENDINGS)
     refuse_existing(beside(path), force)
-    names = TaskNames(declaration, states)
     counts = {"episodes": 0, "steps": 0, "lost": 0, "waiting": 0}
-    ids = _ids(store, task)
-    held: list[StepRecord] | None = None
-
-    def write(steps: list[StepRecord]) -> None:
-        counts["episodes"] += 1
-        counts["steps"] += len(steps)
-        counts["lost"] += steps[-1].following == LOST
-        counts["waiting"] += steps[-1].following is None
-        name = steps[0].name if ids is None else ids[steps[0].name]
-        writer.writerows(_row(name, step, names, states) for step in steps)
-
     with (
         replacing(path, force) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for steps in episodes_of(store, task):
-            # a log that ends within an episode seems to be cut there: a whole one has to be last
-            if not _is_whole(steps[-1], declaration, states):
-                write(steps)
-                continue
-            if held is not None:
-                write(held)
-            held = steps
-        if held is not None:
-            write(held)
+        for steps, rows in log_rows(store, task, declaration, states):
+            counts["episodes"] += 1
+            counts["steps"] += len(steps)
+            counts["lost"] += steps[-1].following == LOST
+            counts["waiting"] += steps[-1].following is None
+            writer.writerows(rows)
     settings = write_settings(path, settings_of(declaration, states), force)
     return Exported(Path(path), settings, **counts)
+
+
+def log_rows(
+    store: TaskStore, task: int, declaration: Declaration, states: StateBook
+) -> Iterator[tuple[list[StepRecord], list[tuple[Any, ...]]]]:
+    """The steps of each episode, and the rows of a log that they make."""
+    names, ids = TaskNames(declaration, states), _ids(store, task)
+    held: list[StepRecord] | None = None
+
+    def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
+        name = steps[0].name if ids is None else ids[steps[0].name]
+        return steps, [_row(name, step, names, states) for step in steps]
+
+    for steps in episodes_of(store, task):
+        # a log that ends within an episode seems to be cut there: a whole one has to be last
+        if not _is_whole(steps[-1], declaration, states):
+            yield made(steps)
+            continue
+        if held is not None:
+            yield made(held)
+        held = steps
+    if held is not None:
+        yield made(held)
 
 
 def _is_whole(step: StepRecord, declaration: Declaration, states: StateBook) -> bool:

@@ -15,10 +15,12 @@ from typing import Any
 from ucfh.live.spaces import plain, short
 from ucfh.logs.labels import text_of
 from ucfh.tasks.faults import Refused
-from ucfh.tasks.store import StateRecord
+from ucfh.tasks.records import StateRecord
 
 END_NAME = "(end)"
 """What a log calls the end of an episode that is done."""
+LONGEST, DEEPEST, MOST_BITS = 2000, 20, 1000
+"""Bytes of a label; how many tuples it may hold, one in the other; bits of a number in it."""
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -36,10 +38,15 @@ real numbers into bins, and give the name of the bin
     name = label.strip() if isinstance(label, str) else label
     if isinstance(name, str | tuple | list) and not name:
         raise Refused(f"{kind} {label!r:.80} is blank: give it a name that can be read")
-    return _write(_checked(label, label, kind))
+    text = _write(_checked(label, label, kind, DEEPEST))
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
+        raise Refused(
+            f"{kind} {short(text)} has more than {LONGEST:,} bytes: give it a shorter name"
+        )
+    return text
 
 
-def _checked(part: Any, label: Any, kind: str) -> Any:
+def _checked(part: Any, label: Any, kind: str, deeper: int) -> Any:
     """A part of a label, in types that JSON has."""
     part = plain(part)
     if isinstance(part, str) and not part.isprintable():
@@ -47,10 +54,14 @@ def _checked(part: Any, label: Any, kind: str) -> Any:
             f"{kind} {label!r:.80} holds a line break or an invisible letter: give it a name that "
             "can be read"
         )
-    if isinstance(part, str | int):
+    if isinstance(part, str) or (isinstance(part, int) and part.bit_length() < MOST_BITS):
         return part
+    if isinstance(part, int):
+        raise Refused(f"{kind} {short(hex(part))} is too large a number: give it a name")
     if isinstance(part, list | tuple):
-        return [_checked(x, label, kind) for x in part]
+        if deeper == 0:
+            raise Refused(f"{kind} of tuples in tuples, {DEEPEST} deep and more: give it a name")
+        return [_checked(x, label, kind, deeper - 1) for x in part]
     remedy = "give it a name"
     if isinstance(part, float):
         remedy = "cut real numbers into bins, and give the name of the bin"
@@ -61,11 +72,12 @@ def _checked(part: Any, label: Any, kind: str) -> Any:
 
 def label_of(text: str) -> Any:
     """The label that is stored as a text; lists and tuples are one, and come back as tuples."""
-    return _as_tuples(json.loads(text))
+    return as_tuples(json.loads(text))
 
 
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+def as_tuples(value: Any) -> Any:
+    """A label from JSON: lists are tuples."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def name_in_log(text: str) -> str:

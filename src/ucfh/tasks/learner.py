@@ -31,8 +31,8 @@ from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, steps_of
+from ucfh.tasks.records import BY_PERSON, Decided, Told
 from ucfh.tasks.scoring import Scores, Watched
-from ucfh.tasks.store import BY_PERSON, Decided, Told
 
 ONE_BY_ONE = (
     "episodes do not influence each other, and none is lost because of what another one showed "
@@ -49,12 +49,13 @@ RECORDED = (
 class Planned(NamedTuple):
     """A policy to follow: its number, and the actions (H, S) by number of the state, the end first.
 
-    known, episodes: the outcomes and episodes that it was made from. summary: what is known of the
-    policy to be certified, in the user's units.
+    best: (H, S) the policy to be certified. known, episodes: the outcomes and episodes that it was
+    made from. summary: what is known of it, in the user's units.
     """
 
     number: int
     actions: Ints
+    best: Ints
     known: int
     episodes: int
     summary: dict[str, Any]
@@ -173,7 +174,8 @@ class TaskLearner:
             kept = learner.best.actions_of(beliefs.watch.rows)
             watch = Watched(beliefs.number, kept, actions, beliefs.watch.leaving)
         self.scores.watch(self.number, watch)
-        return Planned(self.number, actions, self.known, self.experience.episodes, self._summary())
+        episodes = self.experience.episodes
+        return Planned(self.number, actions, learner.policy, self.known, episodes, self._summary())
 
     def _with_prior(self, actions: Ints) -> Ints:
         """(H, S) actions; every second time those of the prior, as long as nothing is known."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ucfh._support.files import AnyPath, check_path
 from ucfh.errors import unknown
 from ucfh.live.spaces import short
 from ucfh.tasks.declaration import NEEDED, Declaration, check_name
 from ucfh.tasks.faults import TaskFault, UnknownTask
+from ucfh.tasks.postgres_schema import is_address, masked
 from ucfh.tasks.sqlite import SqliteStore
+from ucfh.tasks.sqlite_schema import upgrade
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
@@ -18,8 +20,32 @@ PLANNING = ("background", "inline", "off")
 
 
 def open_store(store: AnyPath | TaskStore, create: bool = False) -> TaskStore:
-    """The database at a path; one that is open already is itself."""
-    return store if isinstance(store, TaskStore) else SqliteStore(check_path(store), create)
+    """The database at a path or at an address; one that is open already is itself."""
+    if isinstance(store, TaskStore):
+        return store
+    if is_address(store):
+        from ucfh.tasks.postgres import PostgresStore
+
+        return PostgresStore(str(store), create)
+    return SqliteStore(check_path(store), create)
+
+
+class Upgrade(NamedTuple):
+    """What became of an upgrade: of which store, whether it was old, and where its copy is."""
+
+    store: str
+    was_old: bool
+    copy: str | None
+
+
+def upgrade_store(store: str) -> Upgrade:
+    """Bring an older store up to date; a file is copied before."""
+    if is_address(store):
+        from ucfh.tasks.postgres import upgrade_database
+
+        return Upgrade(masked(store), upgrade_database(store), None)
+    copy = upgrade(store)
+    return Upgrade(store, copy is not None, copy)
 
 
 def open_task(
@@ -44,7 +70,8 @@ def open_task(
     is given has to agree with what was declared then.
 
     Args:
-        store: a file, which is an SQLite database.
+        store: a file, which is an SQLite database; or the address of a PostgreSQL database, such as
+            postgresql://user@host/name. One that is open already stays open with the task closed.
         name: of the task; a store may hold several.
         actions: what can be done: texts, whole numbers, or tuples of such.
         horizon: H, the most steps of an episode.
@@ -89,9 +116,10 @@ def open_task(
             raise _missing(opened, name, missing)
         declaration = Declaration.of_json(found[1])
         declaration.check_same(given, opened.name)
-        return Task(opened, found[0], declaration, planning)
+        return Task(opened, found[0], declaration, planning, owns_store=opened is not store)
     except BaseException:
-        opened.close()
+        if opened is not store:
+            opened.close()
         raise
 
 

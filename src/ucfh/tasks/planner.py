@@ -4,6 +4,7 @@
         wait until something was told, or a second
         take the events that are new
         if enough is new, and nobody else has the right to: plan; write policy and learner at once
+        write a report of what is known, for those who watch, unless that takes much of the time
 
 Several processes may serve one store. The right to plan (a lease) is written there: it ends by
 itself if its holder dies, and the holder checks that it still has it in the transaction that writes
@@ -29,11 +30,13 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ucfh import __version__
+from ucfh._support.arrays import Ints
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.faults import TaskFault
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
-from ucfh.tasks.store import LONGEST_LEASE, StoredPolicy, TaskStore, Transaction
+from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
+from ucfh.tasks.store import TaskStore, Transaction
 
 CHUNK = 1000
 """Events that are taken at a time."""
@@ -45,6 +48,8 @@ TURN = 0.0002
 """Seconds after which another thread may run."""
 PACKING = 0.05
 """The part of its time, at most, for which a planner packs what it has learned."""
+REPORTING = 0.1
+"""The part of its time, at most, for which a planner makes reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
 """Seconds between two plans at least; between two looks at the store; after repeated errors."""
 RESTS, LONGEST_REST = 9.0, 2.0
@@ -58,6 +63,7 @@ class TaskPlanner:
         store, task: the database, and the number of the task there.
         declaration: what the task is.
         publish: called with each policy that is written.
+        names: what the first so many states, the end among them, and all actions are called.
         sparing: whether to write what was learned less often than policies, if it takes long. The
             events are there in any case; a learner that goes on from them has seen the same, and
             remembers less of its earlier bounds.
@@ -75,15 +81,17 @@ class TaskPlanner:
         task: int,
         declaration: Declaration,
         publish: Callable[[StoredPolicy], None],
+        names: Callable[[int], tuple[list[str], list[str]]],
         sparing: bool = False,
     ) -> None:
         self.store, self.task, self.declaration = store, task, declaration
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         self.lock = Lock()
         self.error: str | None = None
-        self._publish, self._sparing = publish, sparing
+        self._publish, self._names, self._sparing = publish, names, sparing
         self._learner: TaskLearner | None = None
-        self._held_until = self._took = self._pack_from = 0.0
+        self._held_until = self._took = self._pack_from = self._report_from = 0.0
+        self._reported = 0
 
     def learner(self) -> TaskLearner:
         """The learner with all that was told so far; call it with the lock."""
@@ -145,8 +153,11 @@ class TaskPlanner:
             begun = time.monotonic()
             planned = learner.plan()
             self._took = time.monotonic() - begun
-            number, actions, known, episodes, summary = planned
-            policy = StoredPolicy(number, time.time(), known, episodes, actions, summary)
+            number, actions, best, known, episodes, summary = planned
+            changed = changes(self.store.newest_policy(self.task), best, number)
+            policy = StoredPolicy(
+                number, time.time(), known, episodes, actions, best, changed, summary
+            )
             kept = self._packed(learner)
 
             def write(tx: Transaction) -> str | None:
@@ -159,6 +170,33 @@ class TaskPlanner:
             self._learner, self._held_until = learner, time.monotonic() + self._lease
             self._publish(policy)
             return True
+
+    def report(self) -> None:
+        """Write what is known of the newest policy, if that was not done, and its time has come."""
+        with self.lock:
+            newest = self.store.newest_number(self.task)
+            if newest == self._reported or time.monotonic() < self._report_from:
+                return
+            kept = self.store.report(self.task)
+            if kept is not None and kept.number == newest:
+                self._reported = newest
+                return
+            if not self._may_plan():
+                return
+            begun = time.monotonic()
+            learner = self.learner()
+            names = self._names(learner.experience.states)
+            known, audit = learner.certificate(*names), learner.audited(*names)
+            content = {"certificate": known.as_dict(), "audit": audit.as_dict()}
+            report = Report(newest, learner.seq, time.time(), content)
+
+            def write(tx: Transaction) -> None:
+                if tx.renew_lease(self.holder, self._lease) is None:
+                    tx.keep_report(report)
+
+            self.store.transact(self.task, write)
+            done = time.monotonic()
+            self._reported, self._report_from = newest, done + (done - begun) / REPORTING
 
     def _is_due(self) -> bool:
         """Whether enough is new, by what the store says; a learner is not needed for that."""
@@ -204,7 +242,8 @@ class TaskPlanner:
         return other is None
 
     def release(self) -> None:
-        """Let others plan."""
+        """Let others plan, and let go of the learner: it is made again when it is needed."""
+        self._learner = None
         if self._held_until:
             self.store.transact(self.task, lambda tx: tx.release_lease(self.holder))
             self._held_until = 0.0
@@ -216,6 +255,16 @@ def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
         for _, _, actions in store.states(task, learner.experience.states - 1):
             learner.find(learner.task.available(actions))  # those of these events, at least
         learner.take(events)
+
+
+def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
+    """(H, S) the number of the plan that last changed each action of a policy, of plan number."""
+    changed = np.full(best.shape, number)
+    if before is not None:
+        known = min(best.shape[1], before.best.shape[1])
+        same = best[:, :known] == before.best[:, :known]
+        changed[:, :known][same] = before.changed[:, :known][same]
+    return changed
 
 
 def packed(learner: TaskLearner) -> bytes:
@@ -272,8 +321,10 @@ class PlannerThread(Thread):
             begun = time.monotonic()
             try:
                 self._planner.step()
+                self._planner.error = None
+                self._planner.report()
                 took = time.monotonic() - begun
-                self._planner.error, pause = None, max(PAUSE, min(RESTS * took, LONGEST_REST))
+                pause = max(PAUSE, min(RESTS * took, LONGEST_REST))
             except Exception as error:  # serving goes on, and says so
                 self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 from ucfh.errors import check_count, wrong_type
 from ucfh.experience import END, LOST
-from ucfh.live.spaces import plain
+from ucfh.live.spaces import plain, short
 from ucfh.tasks.catalogue import Catalogue
-from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.declaration import Declaration, check_length
 from ucfh.tasks.faults import (
     Conflict,
     EpisodeOver,
@@ -34,15 +34,15 @@ from ucfh.tasks.faults import (
     UnknownEpisode,
     concise,
 )
-from ucfh.tasks.store import (
+from ucfh.tasks.records import (
     ABANDONED,
     BY_PERSON,
     DECISION,
     EXPIRED,
     OUTCOME,
     LastEvent,
-    Transaction,
 )
+from ucfh.tasks.store import Transaction
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ class Serving:
 
     def ask(
         self, tx: Transaction, name: str, state: Any, actions: Any = None, t: int | None = None
-    ) -> Decision | None:
+    ) -> Decision | EpisodeOver:
         """The decision of an episode at step t; without one, the open one, the next or the first.
 
-        None: its decision had expired, which is written now.
+        A fault that is returned, not raised: its decision had expired, which is written now.
         """
         last = self._last(tx, name)
         due = 0 if last is None else last.t + last.kind
@@ -112,7 +112,9 @@ class Serving:
             return self._decide(tx, name, last.episode, due, s, tx.newest)
         if self._is_overdue(tx, last):
             self._expire(tx, last.episode, due)
-            return None
+            return EpisodeOver(
+                f"episode {name!r} is over: its last decision expired; name another episode"
+            )
         return self._decision(name, due, s, last.action, last.policy)
 
     def tell(
@@ -247,7 +249,7 @@ class Serving:
             raise Conflict(
                 f"episode {name!r} is in state {texts[there]} at step {t}, not {texts[s]}: "
                 "give that state, or name another episode",
-                Evidence("state", name, t, {"state": texts[s]}),
+                Evidence("state", name, t, {"state": short(texts[s])}),
             )
 
     def _check_taken(
@@ -259,11 +261,12 @@ class Serving:
         self.known.catch_up(tx, decided.state)
         if (decided.state, decided.action) != (s, a):
             texts, actions = self.known.states.texts, self.known.declaration.actions
+            said = {"state": short(texts[s]), "action": short(actions[a])}
             raise Conflict(
                 f"at step {t} of episode {name!r} the action {actions[decided.action]} was given "
                 f"out in state {texts[decided.state]}, and counts: tell what came of it, or "
                 "abandon it",
-                Evidence("action", name, t, {"state": texts[s], "action": actions[a]}),
+                Evidence("action", name, t, said),
             )
         return told is None
 
@@ -312,7 +315,9 @@ class Serving:
 
     def _outcome(self, reward: float, following: int) -> str:
         """An outcome in words."""
-        then = "done" if following == END else f"state {self.known.states.texts[following]}"
+        then = "done"
+        if following != END:
+            then = f"state {short(self.known.states.texts[following])}"
         return f"reward {reward!r}, {then}"
 
     def _deadline(self, tx: Transaction) -> float | None:
@@ -349,7 +354,7 @@ def check_episode(episode: Any) -> str:
         return str(episode)
     if not isinstance(episode, str) or not episode.strip() or not episode.isprintable():
         raise wrong_type("episode", episode, "a name, such as 'student-17'")
-    return episode
+    return check_length("episode", episode)
 
 
 def check_key(decision: Any) -> tuple[str, int]:

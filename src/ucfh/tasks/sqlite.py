@@ -11,19 +11,20 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Any
 
 from ucfh.tasks.faults import StoreBusy, StoreFault
+from ucfh.tasks.sql_reading import SqlReading, SqlRow
+from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.sqlite_lock import FileLock
-from ucfh.tasks.sqlite_reading import SqliteReading
 from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
-from ucfh.tasks.sqlite_transaction import SqliteTransaction
-from ucfh.tasks.store import StateRecord, T, Transaction
+from ucfh.tasks.store import T, Transaction
 
 _LEFT: list[object] = []
 """Connections that must not be closed: those of the parent of a forked process, for one."""
 
 
-class SqliteStore(SqliteReading):
+class SqliteStore(SqlReading):
     """A store in a file; see `TaskStore`.
 
     Args:
@@ -79,7 +80,10 @@ class SqliteStore(SqliteReading):
                     self._lock.acquire(self.name)
                     self._check_place()
                     connection.execute("BEGIN IMMEDIATE")
-                    answer = call(SqliteTransaction(connection, task))
+                    head = connection.execute(HEAD, (task,)).fetchall()
+                    tx = SqlTransaction(connection.execute, task, lambda: head)
+                    answer = call(tx)
+                    tx.flush()
                     connection.execute("COMMIT")
                     return answer
                 finally:
@@ -103,24 +107,15 @@ class SqliteStore(SqliteReading):
                 "the task again"
             )
 
-    def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
-        """Write a new task with its declared states, unless it is there; its number."""
+    def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
+        """Read all rows that a query finds."""
+        self.check_open()
+        with self.reads, explained(self.name):
+            return self.reader.execute(query, given).fetchall()
 
-        def write(tx: Transaction) -> int:
-            run = self.connection.execute
-            row = run("SELECT id FROM tasks WHERE name=?", (name,)).fetchone()
-            if row is not None:
-                return int(row[0])
-            task = run(
-                "INSERT INTO tasks(name, declaration, created) VALUES (?,?,?)",
-                (name, declaration, tx.now),
-            ).lastrowid
-            of_task = SqliteTransaction(self.connection, int(task or 0))
-            for record in states:
-                of_task.add_state(record)
-            return int(task or 0)
-
-        return self.transact(0, write)
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file, a line each."""
+        return [text for (text,) in self.query("PRAGMA integrity_check") if text != "ok"]
 
     def close(self) -> None:
         """Let go of the file, under the lock, after calls of other threads."""

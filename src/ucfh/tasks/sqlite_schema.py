@@ -1,59 +1,24 @@
-"""The tables of a store in SQLite, their versions, and what a file must be to be one.
+"""What a file must be to be a store in SQLite, and what version it has.
 
-A new store is made by the same numbered migrations that bring an old one up to date, so there is
-one way to the present schema. `upgrade` makes a copy of the file before.
+`upgrade` brings an older one up to date, and makes a copy of the file before.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from operator import methodcaller
 
-from ucfh.tasks import sqlite_lock
+from ucfh.tasks import sql_schema, sqlite_lock
 from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault
+from ucfh.tasks.sql_schema import check_version, migrate
 from ucfh.tasks.sqlite_lock import FileLock
 
 APPLICATION = 0x55434648  # "UCFH"
-MIGRATIONS = (
-    """
-    CREATE TABLE tasks (
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, declaration TEXT NOT NULL,
-        created REAL NOT NULL);
-    CREATE TABLE states (
-        task INTEGER NOT NULL, number INTEGER NOT NULL, label TEXT NOT NULL, actions TEXT,
-        PRIMARY KEY (task, number), UNIQUE (task, label)) WITHOUT ROWID;
-    CREATE TABLE episodes (
-        task INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT NOT NULL, policy INTEGER NOT NULL,
-        began REAL NOT NULL,
-        PRIMARY KEY (task, id), UNIQUE (task, name)) WITHOUT ROWID;
-    CREATE TABLE events (
-        task INTEGER NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL,
-        episode INTEGER NOT NULL, t INTEGER NOT NULL, state INTEGER NOT NULL, action INTEGER,
-        policy INTEGER, reward REAL, at REAL NOT NULL, note TEXT,
-        PRIMARY KEY (task, seq), UNIQUE (task, episode, t, kind)) WITHOUT ROWID;
-    CREATE INDEX lost ON events (task) WHERE kind = 1 AND state = -1;
-    CREATE TABLE waiting (
-        task INTEGER NOT NULL, episode INTEGER NOT NULL, t INTEGER NOT NULL, kind INTEGER NOT NULL,
-        seq INTEGER NOT NULL, deadline REAL,
-        PRIMARY KEY (task, episode)) WITHOUT ROWID;
-    CREATE TABLE policies (
-        task INTEGER NOT NULL, number INTEGER NOT NULL, made REAL NOT NULL, known INTEGER NOT NULL,
-        episodes INTEGER NOT NULL, actions BLOB NOT NULL, width INTEGER NOT NULL,
-        summary TEXT NOT NULL,
-        PRIMARY KEY (task, number));
-    CREATE TABLE snapshots (task INTEGER PRIMARY KEY, seq INTEGER NOT NULL, blob BLOB NOT NULL);
-    CREATE TABLE beginnings (
-        id INTEGER PRIMARY KEY, task INTEGER NOT NULL, sentence TEXT NOT NULL, prior TEXT NOT NULL);
-    CREATE TABLE leases (task INTEGER PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL);
-    CREATE TABLE faults (
-        task INTEGER NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, episode TEXT NOT NULL,
-        t INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL,
-        PRIMARY KEY (task, number), UNIQUE (task, episode, t, kind, detail)) WITHOUT ROWID;
-    """,
-)
-"""What makes each version of the schema of the one before; the first is made of nothing."""
 MAGIC = b"SQLite format 3\0"
 CACHE = 32_000
 """Kilobytes of a database that a connection keeps in memory."""
@@ -94,6 +59,8 @@ def connect(path: str) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
     connection.execute(f"PRAGMA cache_size=-{CACHE}")
+    # compiled, so that no signal is handled in it
+    connection.create_function("clock", 0, partial(methodcaller("time"), time))
     return connection
 
 
@@ -130,12 +97,9 @@ def prepare(connection: sqlite3.Connection, path: str, create: bool) -> None:
     if version == 0:
         if not create:
             raise StoreFault(f"{path} is empty: pass the store of a task")
-        migrate(connection, 0)
-    elif version < len(MIGRATIONS):
-        raise StoreFault(
-            f"{path} was made by an older ucfh (schema {version}, now {len(MIGRATIONS)}): run "
-            f"`ucfh task upgrade {path}`, which keeps a copy of it"
-        )
+        _migrate(connection, 0)
+    else:
+        check_version(path, version)
     if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
         raise StoreFault(f"{path} cannot have a write-ahead log: put it on a local disk")
 
@@ -154,24 +118,16 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
         return 0
     if application != APPLICATION:
         raise StoreFault(f"{path} is a database of another program: pass another name")
-    if version > len(MIGRATIONS):
-        raise StoreFault(
-            f"{path} was made by a newer ucfh (schema {version}, here {len(MIGRATIONS)}): install "
-            "that version"
-        )
     return int(version)
 
 
-def migrate(connection: sqlite3.Connection, version: int) -> None:
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
     """Bring a schema up to date, all or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for migration in MIGRATIONS[version:]:
-            for statement in migration.split(";"):
-                if statement.strip():
-                    connection.execute(statement)
+        migrate(version, connection.execute)
         connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute(f"PRAGMA user_version={len(sql_schema.MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -194,11 +150,12 @@ def upgrade(path: str) -> str | None:
                 version = read_version(connection, path)
                 if version == 0:
                     raise StoreFault(f"{path} is empty: pass the store of a task")
-                if version == len(MIGRATIONS):
+                if version >= len(sql_schema.MIGRATIONS):
+                    check_version(path, version)
                     return None
                 copy = f"{path}.backup-v{version}"
                 _back_up(connection, copy)
-                migrate(connection, version)
+                _migrate(connection, version)
                 return copy
             finally:
                 connection.close()

@@ -20,6 +20,7 @@ class TaskStatus:
         policy: the number of the newest policy, 0 if there is none; age: its age in seconds;
             made_from: how many episodes it was made from.
         upper, lower, gap, certified: what was known when it was made; None before.
+        refuted: whether the outcomes contradicted what is assumed by then.
         planner: who has the right to plan, None if nobody does. error: what went wrong in planning
             here.
 
@@ -45,6 +46,7 @@ class TaskStatus:
     lower: float | None
     gap: float | None
     certified: bool
+    refuted: bool
     planner: str | None
     error: str | None
 
@@ -62,7 +64,9 @@ class TaskStatus:
             lines.append(
                 f"policy {self.policy}, {_for(self.age)} old, from {self.made_from} episodes"
             )
-        if self.gap is not None:
+        if self.refuted:
+            lines.append("not certified: the outcomes contradict what is assumed")
+        elif self.gap is not None:
             what = "certified" if self.certified else "not certified"
             lines.append(
                 f"{what}: it earns at least {self.lower:.4g} per episode, no policy more than "

@@ -1,160 +1,65 @@
-"""What a database must do for live tasks: records, and one transaction a call.
+"""What a database must do for live tasks: keep records, and one transaction a call.
 
 The truth is a sequence of events, numbered 1, 2, ... by the database: a decision (in this state, at
 this step, this action was taken), and its outcome (what was paid, and which state followed).
 A decision is written before its action leaves, an outcome before it is acknowledged, and neither
 is ever changed. States get numbers and episodes names in the same transactions. All else - which
 decisions are open, the policies, the learner's counts - can be made again from these.
-
-State 0 is the end (`ucfh.experience.END`), and -1 (`ucfh.experience.LOST`) stands for an outcome
-that never came to be known.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
-from ucfh._support.arrays import Ints
-from ucfh.tasks.faults import Evidence
+from ucfh.tasks.faults import Evidence, TaskFault
+from ucfh.tasks.records import (
+    NO_TASK,
+    Beginning,
+    Decided,
+    Figures,
+    LastEvent,
+    PlanRecord,
+    Report,
+    StateRecord,
+    StepRecord,
+    StoredPolicy,
+    TaskHead,
+    Told,
+)
 
 T = TypeVar("T")
-DECISION, OUTCOME = 0, 1
-"""Kinds of events."""
-BY_PERSON, BY_NONE = -1, 0
-"""Policies that are none: somebody else chose; nothing was planned yet."""
-LONGEST_LEASE = 3600.0
-"""Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
-EXPIRED, ABANDONED = "expired", "abandoned"
-"""How notes begin of outcomes that nobody told."""
-
-
-class Decided(NamedTuple):
-    """A decision: state and action by number, by which policy.
-
-    ``first`` is the first policy of its episode; it is only meaningful at t = 0.
-    """
-
-    seq: int
-    episode: int
-    t: int
-    state: int
-    action: int
-    policy: int
-    first: int
-
-
-class Told(NamedTuple):
-    """An outcome: the reward in the user's units (nan if lost) and the number of the next state."""
-
-    seq: int
-    episode: int
-    t: int
-    reward: float
-    following: int
-
-
-class StateRecord(NamedTuple):
-    """A state: its number, its label as it is stored, and its actions; None: all."""
-
-    number: int
-    label: str
-    actions: tuple[int, ...] | None
-
-
-class StoredPolicy(NamedTuple):
-    """A policy: actions (H, S) by number, made from how many outcomes and episodes, and when."""
-
-    number: int
-    made: float
-    known: int
-    episodes: int
-    actions: Ints
-    summary: dict[str, Any]
-
-
-class LastEvent(NamedTuple):
-    """An episode as its last event shows it.
-
-    Attributes:
-        episode: its number.
-        kind, t, state, action, policy, at, note: the event; ``state`` of an outcome is the next
-            one.
-
-    """
-
-    episode: int
-    kind: int
-    t: int
-    state: int
-    action: int
-    policy: int
-    at: float
-    note: str | None
-
-
-class StepRecord(NamedTuple):
-    """A step of an episode: its decision, and its outcome if there is one (following None: open).
-
-    Attributes:
-        reward: in the user's units; None if it is not known.
-        asked, told: when, in seconds since 1970; deadline: of an open one, if there is one.
-
-    """
-
-    name: str
-    seq: int
-    t: int
-    state: int
-    action: int
-    policy: int
-    asked: float
-    following: int | None
-    reward: float | None
-    told: float | None
-    note: str | None
-    deadline: float | None
-
-
-class Beginning(NamedTuple):
-    """What a task was told to begin with: a sentence on what that assumes, if it assumes anything.
-
-    ``prior``: by the name of a state in a log, the numbers (H,) of the actions to begin with.
-    """
-
-    sentence: str
-    prior: dict[str, list[int]]
-
-
-class Figures(NamedTuple):
-    """How much a store holds of a task; ``oldest``: when the oldest open decision was taken."""
-
-    begun: int
-    open: int
-    waiting: int
-    oldest: float | None
-    decisions: int
-    outcomes: int
-    lost: int
-    states: int
-    faults: int
-    late: int
 
 
 class Transaction(ABC):
-    """One transaction on one task: what a call on it may read and write.
+    """One transaction on one task: what a call on it may read and write."""
 
-    Attributes:
-        now: the time of the store, never earlier than that of its last event.
-        newest: the number of the newest policy, 0 if there is none.
-        newest_known: how many outcomes it was made from.
+    @property
+    @abstractmethod
+    def now(self) -> float:
+        """The time of the store, never earlier than that of its last event."""
 
-    """
+    @property
+    @abstractmethod
+    def newest(self) -> int:
+        """The number of the newest policy, 0 if there is none."""
 
-    now: float
-    newest: int
-    newest_known: int
+    @property
+    @abstractmethod
+    def newest_known(self) -> int:
+        """How many outcomes it was made from."""
+
+    @abstractmethod
+    def attempt(self, call: Callable[[], T]) -> T | TaskFault:
+        """Make a call whose writes stand or fall together, whatever becomes of others.
+
+        A `TaskFault` that it raises takes back what it wrote, and is the answer.
+        """
+
+    @abstractmethod
+    def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
+        """Write a new task, in a transaction on none, unless one of that name is there."""
 
     @abstractmethod
     def last(self, name: str) -> LastEvent | None:
@@ -218,14 +123,19 @@ class Transaction(ABC):
 
     @abstractmethod
     def add_beginning(self, beginning: Beginning) -> None:
-        """Write what the task begins with."""
+        """Write what the task begins with, unless that is there."""
 
     @abstractmethod
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a policy, and perhaps the learner as it was after event ``seq``.
+        """Write a plan with its policy, and perhaps the learner as it was after event ``seq``.
 
-        Older policies that no open decision uses are removed.
+        Written again, it stays as it is. Older policies that no open decision uses are removed;
+        plans are kept.
         """
+
+    @abstractmethod
+    def keep_report(self, report: Report) -> None:
+        """Write a report, in place of the last one."""
 
 
 class TaskStore(ABC):
@@ -242,6 +152,19 @@ class TaskStore(ABC):
     def check_open(self) -> None:
         """Raise if it was closed, or opened before this process was forked."""
 
+    def check_ready(self) -> None:
+        """Raise if nothing can be written now: something is, that changes nothing."""
+
+        def write(tx: Transaction) -> None:
+            tx.renew_lease("nobody", 0.0)
+            tx.release_lease("nobody")
+
+        self.transact(NO_TASK, write)
+
+    @abstractmethod
+    def heads(self) -> list[TaskHead]:
+        """Where each task stands, in the order of creation."""
+
     @abstractmethod
     def tasks(self) -> list[str]:
         """The names of all tasks, in the order of creation."""
@@ -250,16 +173,20 @@ class TaskStore(ABC):
     def find(self, name: str) -> tuple[int, str] | None:
         """The number and the declaration of a task, or None."""
 
-    @abstractmethod
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
         """Write a new task with its declared states, unless one of that name is there; its number.
 
         Two that create the same task at once get the same number.
         """
+        return self.transact(NO_TASK, lambda tx: tx.create(name, declaration, states))
 
     @abstractmethod
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
-        """Make a call in a transaction on a task, which is written at its end, or not at all."""
+        """Make a call in a transaction on a task, which is written at its end, or not at all.
+
+        A call may be made again, if a connection was lost on the way and nobody knows whether it
+        was written: it finds what it did.
+        """
 
     @abstractmethod
     def events(self, task: int, after: int, limit: int) -> list[Decided | Told]:
@@ -290,8 +217,18 @@ class TaskStore(ABC):
         """The policy that was made last."""
 
     @abstractmethod
-    def steps(self, task: int, status: str, episode: str | None) -> list[StepRecord]:
-        """Steps in the order of their decisions: all, or those of one episode.
+    def plans(self, task: int, after: int) -> list[PlanRecord]:
+        """Plans with numbers above ``after``, in their order."""
+
+    @abstractmethod
+    def report(self, task: int) -> Report | None:
+        """The last report."""
+
+    @abstractmethod
+    def steps(
+        self, task: int, status: str, episode: str | None, limit: int | None = None
+    ) -> list[StepRecord]:
+        """Steps in the order of their decisions: all, or those of one episode; the first few.
 
         ``status``: "open", "told", "lost" or "all".
         """

@@ -12,25 +12,24 @@ call may be repeated: (episode, t) is the key of a decision, and the answer is t
 from __future__ import annotations
 
 import atexit
-import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, finalize
 
 from ucfh._support.files import AnyPath
-from ucfh.errors import check_count, check_type, unknown
+from ucfh.errors import check_count, unknown
 from ucfh.experience import END, LOST
-from ucfh.live.spaces import plain
+from ucfh.tasks.calls import TaskCalls
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import EpisodeOver, LateOutcome, TaskFault
+from ucfh.tasks.faults import TaskFault
 from ucfh.tasks.labels import StateBook
-from ucfh.tasks.serving import Decision, Late, Serving, check_episode, check_key
+from ucfh.tasks.records import Beginning, StepRecord, StoredPolicy
+from ucfh.tasks.serving import check_episode
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.store import Beginning, StepRecord, StoredPolicy, TaskStore, Transaction
+from ucfh.tasks.store import TaskStore
 
 if TYPE_CHECKING:
     from ucfh.auditing.findings import AuditReport
@@ -40,25 +39,22 @@ if TYPE_CHECKING:
     from ucfh.tasks.planner import PlannerThread, TaskPlanner
 
 STATUSES = ("open", "told", "lost", "all")
-T = TypeVar("T")
 _OPEN: WeakSet[Task] = WeakSet()
 
 
-class Task:
-    """A task that is open; `open_task` makes it. It may be used by several threads at once.
+class Task(TaskCalls):
+    """A task that is open; `open_task` makes it. It may be used by several threads at once."""
 
-    Attributes:
-        name: of the task. declaration: what it is.
-        store, number: where it is kept, and its number there.
-
-    """
-
-    def __init__(self, store: TaskStore, number: int, declaration: Declaration, planning: str):
-        self.store, self.declaration, self.name = store, declaration, declaration.name
-        self.number, self._planning = number, planning
-        self._serving = Serving(declaration)
-        self._serving.known.states.add(store.states(number, 0))
-        self._calls, self._made = Lock(), Lock()
+    def __init__(
+        self,
+        store: TaskStore,
+        number: int,
+        declaration: Declaration,
+        planning: str,
+        owns_store: bool,
+    ) -> None:
+        super().__init__(store, number, declaration)
+        self._planning, self._owns_store, self._made = planning, owns_store, Lock()
         self._planner: TaskPlanner | None = None
         self._thread: PlannerThread | None = None
         if planning == "background":
@@ -67,138 +63,33 @@ class Task:
             self._thread = PlannerThread(self.planner)
             self._thread.start()
         _OPEN.add(self)
-        finalize(self, store.close).atexit = False
+        if owns_store:
+            finalize(self, store.close).atexit = False
 
-    # asking and telling
-
-    def ask(
-        self,
-        state: Any,
-        episode: Any,
-        *,
-        t: int | None = None,
-        actions: Sequence[Any] | None = None,
-    ) -> Decision:
-        """Decide what to do in a state of an episode; one that is not known begins.
-
-        Asked again, it gives the same answer.
-
-        Args:
-            state: a text, a whole number, or a tuple of such.
-            episode: the caller's name of it: a text, or a whole number, which is the same as its
-                digits.
-            t: the step, counted from 0. With it, a question may also be repeated after others have
-                told what came of it; without it, it is about the step that the episode is at.
-            actions: those of this state, if it is seen for the first time and does not have all.
-
-        """
-        name, step = check_episode(episode), None if t is None else check_count("t", t, least=0)
-        decision = self._serve(lambda tx: self._serving.ask(tx, name, state, actions, step))
-        if decision is None:
-            raise EpisodeOver(
-                f"episode {name!r} is over: its last decision expired; name another episode"
-            )
-        return decision
-
-    def tell(
-        self,
-        decision: Decision | tuple[Any, int],
-        *,
-        reward: float,
-        state: Any = None,
-        done: bool = False,
-        actions: Sequence[Any] | None = None,
-    ) -> Decision | None:
-        """Tell what came of a decision; returns the next one, or None if the episode is over.
-
-        Told again, it gives the same answer. An outcome that comes after its deadline is kept but
-        not counted: a `LateOutcome` warns of it.
-
-        Args:
-            decision: the decision, or its episode and step, (episode, t).
-            reward: what the step paid.
-            state: the next state; needed unless the episode is done, also at the last step.
-            done: whether the episode is over.
-            actions: those of the next state, if it is new and does not have all.
-
-        """
-        name, t = check_key(decision)
-        check_type("done", done := plain(done), bool, "True or False")
-        answer = self._serve(
-            lambda tx: self._serving.tell(tx, name, t, reward, state, done, actions)
-        )
-        if isinstance(answer, Late):
-            warnings.warn(answer.message, LateOutcome, stacklevel=2)
-            return None
-        return answer
-
-    def record(
-        self,
-        episode: Any,
-        t: int,
-        state: Any,
-        action: Any,
-        reward: float | None = None,
-        next_state: Any = None,
-        done: bool = False,
-    ) -> None:
-        """Record a step in which somebody else chose the action.
-
-        Without a reward, a next state and done, the outcome is not known yet: record the step again
-        with it, or tell it.
-        """
-        name, t = check_episode(episode), check_count("t", t, least=0)
-        check_type("done", done := plain(done), bool, "True or False")
-        late = self._serve(
-            lambda tx: self._serving.record(tx, name, t, state, action, reward, next_state, done)
-        )
-        if late is not None:
-            warnings.warn(late.message, LateOutcome, stacklevel=2)
-
-    def abandon(self, episode: Any, reason: str = "") -> None:
-        """Give up an episode: what came of its open decision will never be known."""
-        name = check_episode(episode)
-        check_type("reason", reason, str, "a text")
-        self._serve(lambda tx: self._serving.abandon(tx, name, " ".join(reason.split())))
-
-    def expire(self) -> int:
-        """Expire the open decisions whose deadline has passed; returns how many there were."""
-        return self._serve(self._serving.expire)
-
-    def _serve(self, call: Callable[[Transaction], T]) -> T:
-        """Make a call in a transaction of its own; keep the fault if it is refused."""
-        self.store.check_open()
-        with self._calls:
-            states = self._serving.known.states
-            known = len(states)
-            try:
-                answer = self.store.transact(self.number, call)
-            except BaseException as error:
-                states.keep(known)
-                if isinstance(error, TaskFault) and (kept := error.kept) is not None:
-                    with suppress(TaskFault):
-                        self.store.transact(self.number, lambda tx: tx.keep_fault(kept))
-                raise
+    def _plan_later(self) -> None:
         if self._thread is not None:
             self._thread.nudge()
         elif self._planning == "inline":
             self.planner.try_step()
-        return answer
 
     # looking
 
-    def decisions(self, status: str = "open", episode: Any = None) -> list[dict[str, Any]]:
+    def decisions(
+        self, status: str = "open", episode: Any = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
         """Decisions and what came of them, in the order in which they were taken.
 
         Args:
             status: "open", "told", "lost" or "all".
             episode: only those of one.
+            limit: only the first ones, at most that many.
 
         """
         if status not in STATUSES:
             raise unknown("status", status, STATUSES)
         name = None if episode is None else check_episode(episode)
-        found = self.store.steps(self.number, status, name)
+        most = None if limit is None else check_count("limit", limit)
+        found = self.store.steps(self.number, status, name, most)
         labels = self.states.labels  # all that were found by then
         return [self._entry(step, labels) for step in found]
 
@@ -237,33 +128,26 @@ class Task:
 
     def status(self) -> TaskStatus:
         """How the task is doing."""
-        n, newest = self.store.figures(self.number), self.store.newest_policy(self.number)
-        lease, now = self.store.lease(self.number), time.time()
-        known = {} if newest is None else newest.summary
-        return TaskStatus(
-            task=self.name,
-            store=self.store.name,
-            begun=n.begun,
-            open=n.open,
-            over=n.begun - n.open,
-            decisions=n.decisions,
-            waiting=n.waiting,
-            oldest=None if n.oldest is None else max(0.0, now - n.oldest),
-            outcomes=n.outcomes,
-            lost=n.lost,
-            late=n.late,
-            faults=n.faults,
-            states=n.states,
-            policy=0 if newest is None else newest.number,
-            age=None if newest is None else max(0.0, now - newest.made),
-            made_from=0 if newest is None else newest.episodes,
-            upper=known.get("upper"),
-            lower=known.get("lower"),
-            gap=known.get("gap"),
-            certified=bool(known.get("certified", False)),
-            planner=None if lease is None or lease[1] < 0 else lease[0],
-            error=None if self._planner is None else self._planner.error,
-        )
+        from ucfh.tasks.view import status_of
+
+        return status_of(self)
+
+    def view(self, after: int = 0) -> dict[str, Any]:
+        """How the task is doing, as a page shows it; see `ucfh.tasks.view`.
+
+        Args:
+            after: the number of a plan: of the plans, those that came later are listed.
+
+        """
+        from ucfh.tasks.view import view_of
+
+        return view_of(self, after)
+
+    def policy_table(self) -> dict[str, Any]:
+        """The policy of the newest plan, as a page shows it; see `ucfh.tasks.view`."""
+        from ucfh.tasks.view import policy_table
+
+        return policy_table(self)
 
     # what was learned
 
@@ -280,9 +164,15 @@ class Task:
                     self.number,
                     self.declaration,
                     self._take_policy,
-                    sparing=self._planning == "background",
+                    self._names,
+                    sparing=self._planning != "inline",
                 )
             return self._planner
+
+    @property
+    def planning_error(self) -> str | None:
+        """What went wrong when it was planned here last, None if nothing did."""
+        return None if self._planner is None else self._planner.error
 
     def _take_policy(self, policy: StoredPolicy) -> None:
         self._serving.known.policies[policy.number] = policy
@@ -342,10 +232,6 @@ class Task:
         if beginning not in self.store.beginnings(self.number):
             self.write(lambda tx, _: tx.add_beginning(beginning))
 
-    def write(self, call: Callable[[Transaction, Serving], T]) -> T:
-        """Make several calls in one transaction."""
-        return self._serve(lambda tx: call(tx, self._serving))
-
     def check(self) -> list[str]:
         """What is wrong with the store, a line each: everything is counted again and compared."""
         found = self.store.check(self.number)
@@ -364,7 +250,8 @@ class Task:
                 self._thread = None
             if self._planner is not None:
                 self._planner.release()
-        self.store.close()
+        if self._owns_store:
+            self.store.close()
         _OPEN.discard(self)
 
     def __enter__(self) -> Task:

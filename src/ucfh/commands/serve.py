@@ -1,0 +1,60 @@
+"""``ucfh serve``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ucfh.commands.task_options import StoreFile
+from ucfh.errors import not_installed
+
+
+def serve(
+    store: StoreFile,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="port to listen at; 0: any that is free")
+    ] = 8765,
+    host: Annotated[
+        str, typer.Option(help="address to listen at; another than this machine needs tokens")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="let only those in who have a token of this file (see: ucfh token create)",
+            show_default=False,
+        ),
+    ] = None,
+    no_planning: Annotated[
+        bool, typer.Option("--no-planning", help="leave planning to other processes")
+    ] = False,
+) -> None:
+    """Serve live tasks over HTTP, with a page to watch them.
+
+    Prints the address, where the page is; then, on stderr, a line of JSON for each request. The
+    store is created if it does not exist; tasks are created over HTTP, or with ucfh task create.
+    Ctrl-C ends it: what was answered is on disk.
+
+    \\b
+    Examples:
+      ucfh serve calls.db
+      ucfh serve calls.db --host 0.0.0.0 --token-file tokens.json
+      curl -X PUT http://127.0.0.1:8765/v1/tasks/task/episodes/customer-17/steps/0 \\\\
+          -H "Content-Type: application/json" -d '{"state": "new"}'
+    """
+    try:
+        from ucfh.service import server
+    except ModuleNotFoundError:
+        raise not_installed("ucfh serve", '"ucfh[serve]"') from None
+    from ucfh.service.tokens import TokenFile
+    from ucfh.tasks.opening import open_store
+
+    tokens = None if token_file is None else TokenFile(token_file)
+    server.check_host(host, tokens)
+    with server.listen(host, port) as bound:
+        opened = open_store(store, create=True)
+        try:
+            server.serve(opened, bound, tokens, planning=not no_planning)
+        finally:
+            opened.close()

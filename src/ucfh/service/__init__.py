@@ -1,0 +1,1 @@
+"""A service: tasks over HTTP, with a page to watch them."""

@@ -1,0 +1,348 @@
+"""A task behind a service, with the methods of a task: what is asked and told goes over HTTP.
+
+    task = ucfh.connect("http://127.0.0.1:8765", task="calls")
+    decision = task.ask("new", episode="customer-17")
+    decision = task.tell(decision, reward=0.2, state="interested")
+
+The service has written what a call changes before it answers. A call whose answer is lost on its
+way is made again, and has the same answer, as (episode, t) is the key of a decision.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import numpy as np
+
+from ucfh._support.files import AnyPath, check_ending, refuse_existing, replacing
+from ucfh.errors import InputError, check_count, check_type, unknown
+from ucfh.live.spaces import plain
+from ucfh.service.client_http import Caller
+from ucfh.service.client_json import (
+    RemoteNames,
+    answer_of,
+    call_of,
+    names_of,
+    sent,
+    sent_actions,
+    sent_reward,
+    with_labels,
+)
+from ucfh.tasks.declaration import LOST_ON_TIMEOUT, check_name
+from ucfh.tasks.faults import LateOutcome
+from ucfh.tasks.labels import as_tuples, canonical
+from ucfh.tasks.serving import Decision, Late, check_episode, check_key
+from ucfh.tasks.status import TaskStatus
+from ucfh.tasks.task import STATUSES
+
+if TYPE_CHECKING:
+    from ucfh.auditing.findings import AuditReport
+    from ucfh.certificate import Certificate
+    from ucfh.live.policy import LearnedPolicy
+
+ENDINGS = (".jsonl",)
+MOST_CALLS = 1000
+"""Calls of one request; more are sent in several."""
+
+
+def connect(url: str, token: str | None = None, task: str = "task") -> RemoteTask:
+    """Connect to a task of a service, which `ucfh serve` runs.
+
+    Args:
+        url: its address, such as "http://127.0.0.1:8765".
+        token: what `ucfh token create` printed; left out, the environment variable UCFH_TOKEN.
+            On this machine a service may run without.
+        task: the name of the task.
+
+    """
+    remote = RemoteTask(Caller(url, token), check_name(task))
+    try:
+        remote._get(wait=False)
+    except BaseException:
+        remote.close()
+        raise
+    return remote
+
+
+class RemoteTask:
+    """A task of a service; `connect` makes it. It may be used by several threads at once.
+
+    Its methods are those of `Task`, with the same errors. If the service does not answer, a call is
+    repeated for some seconds; then it raises `StoreBusy`, and may be made again.
+
+    Attributes:
+        name: of the task. url: the address of the service.
+
+    """
+
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller, self.name, self.url = caller, name, caller.url
+        self._path = f"/v1/tasks/{quote(name, safe='')}"
+
+    # asking and telling
+
+    def ask(
+        self,
+        state: Any,
+        episode: Any,
+        *,
+        t: int | None = None,
+        actions: Sequence[Any] | None = None,
+    ) -> Decision:
+        """Decide what to do in a state of an episode; as `Task.ask`."""
+        found: Decision = self._serve(self.asking(state, episode, t=t, actions=actions))
+        return found
+
+    def asking(
+        self,
+        state: Any,
+        episode: Any,
+        *,
+        t: int | None = None,
+        actions: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        """The call that `ask` makes, for `serve`."""
+        step = None if t is None else check_count("t", t, least=0)
+        return call_of(
+            "ask",
+            episode=check_episode(episode),
+            t=step,
+            state=sent(state),
+            actions=sent_actions(actions),
+        )
+
+    def tell(
+        self,
+        decision: Decision | tuple[Any, int],
+        *,
+        reward: float,
+        state: Any = None,
+        done: bool = False,
+        actions: Sequence[Any] | None = None,
+    ) -> Decision | None:
+        """Tell what came of a decision; returns the next one, or None; as `Task.tell`."""
+        answer = self._serve(
+            self.telling(decision, reward=reward, state=state, done=done, actions=actions)
+        )
+        if isinstance(answer, Late):
+            warnings.warn(answer.message, LateOutcome, stacklevel=2)
+            return None
+        found: Decision | None = answer
+        return found
+
+    def telling(
+        self,
+        decision: Decision | tuple[Any, int],
+        *,
+        reward: float,
+        state: Any = None,
+        done: bool = False,
+        actions: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        """The call that `tell` makes, for `serve`."""
+        name, t = check_key(decision)
+        check_type("done", done := plain(done), bool, "True or False")
+        return call_of(
+            "tell",
+            episode=name,
+            t=t,
+            reward=sent_reward(reward),
+            state=None if state is None else sent(state),
+            done=done or None,
+            actions=sent_actions(actions),
+        )
+
+    def record(
+        self,
+        episode: Any,
+        t: int,
+        state: Any,
+        action: Any,
+        reward: float | None = None,
+        next_state: Any = None,
+        done: bool = False,
+    ) -> None:
+        """Record a step in which somebody else chose the action; as `Task.record`."""
+        late = self._serve(self.recording(episode, t, state, action, reward, next_state, done))
+        if late is not None:
+            warnings.warn(late.message, LateOutcome, stacklevel=2)
+
+    def recording(
+        self,
+        episode: Any,
+        t: int,
+        state: Any,
+        action: Any,
+        reward: float | None = None,
+        next_state: Any = None,
+        done: bool = False,
+    ) -> dict[str, Any]:
+        """The call that `record` makes, for `serve`."""
+        check_type("done", done := plain(done), bool, "True or False")
+        return call_of(
+            "record",
+            episode=check_episode(episode),
+            t=check_count("t", t, least=0),
+            state=sent(state),
+            action=sent(action, "action"),
+            reward=None if reward is None else sent_reward(reward),
+            next_state=None if next_state is None else sent(next_state),
+            done=done or None,
+        )
+
+    def abandon(self, episode: Any, reason: str = "") -> None:
+        """Give up an episode: what came of its open decision will never be known."""
+        self._serve(self.abandoning(episode, reason))
+
+    def abandoning(self, episode: Any, reason: str = "") -> dict[str, Any]:
+        """The call that `abandon` makes, for `serve`."""
+        check_type("reason", reason, str, "a text")
+        return call_of("abandon", episode=check_episode(episode), reason=" ".join(reason.split()))
+
+    def expire(self) -> int:
+        """Expire the open decisions whose deadline has passed; returns how many there were."""
+        return int(self._caller.call("POST", f"{self._path}/expire", {})["expired"])
+
+    def serve(self, calls: Sequence[dict[str, Any]]) -> list[Any]:
+        """Make several calls in one request, as `Task.serve`.
+
+        Each stands or falls by itself: its answer is there, in its place, or the fault with which
+        it is refused, which is not raised.
+        """
+        answers: list[Any] = []
+        for k in range(0, len(calls), MOST_CALLS):
+            wanted = {"calls": list(calls[k : k + MOST_CALLS])}
+            found = self._caller.call("POST", f"{self._path}/batch", wanted)["answers"]
+            answers.extend(map(answer_of, wanted["calls"], found))
+        return answers
+
+    def _serve(self, call: dict[str, Any]) -> Any:
+        """Make one call; a fault is raised."""
+        (answer,) = self.serve([call])
+        if isinstance(answer, InputError):
+            raise answer
+        return answer
+
+    # looking
+
+    def decisions(
+        self, status: str = "open", episode: Any = None, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Decisions and what came of them, in the order in which they were taken.
+
+        Args:
+            status: "open", "told", "lost" or "all".
+            episode: only those of one.
+            limit: only the first ones, at most that many.
+
+        """
+        if status not in STATUSES:
+            raise unknown("status", status, STATUSES)
+        wanted = {"status": status}
+        if episode is not None:
+            wanted["episode"] = check_episode(episode)
+        most = None if limit is None else check_count("limit", limit)
+        found: list[dict[str, Any]] = []
+        more = True
+        while more and (most is None or len(found) < most):
+            page = self._get(f"decisions?{urlencode({**wanted, 'after': len(found)})}")
+            found.extend(map(with_labels, page["decisions"]))
+            more = page["more"]
+        return found[:most]
+
+    def faults(self) -> list[dict[str, Any]]:
+        """What was refused, or came too late, and is kept; the oldest first."""
+        return list(self._get("faults")["faults"])
+
+    def status(self) -> TaskStatus:
+        """How the task is doing."""
+        return TaskStatus(**{**self._get()["status"], "store": self.url})
+
+    # what was learned
+
+    def certificate(self) -> Certificate:
+        """What is known of the policy, from all that was told so far."""
+        from ucfh.certificate import Certificate
+
+        found = self._get("certificate")
+        return Certificate.of_dict(found, np.array(found["policy"], dtype=np.int64, ndmin=2))
+
+    def policy(self) -> LearnedPolicy:
+        """The newest policy that was planned."""
+        from ucfh.live.policy import LearnedPolicy
+
+        found = self._get("policy")
+        states = [canonical(as_tuples(x)) for x in found["states"]]
+        actions = [canonical(as_tuples(x), "action") for x in found["actions"]]
+        numbers = np.zeros((found["horizon"], len(states) + 1), dtype=np.int64)  # 0: the end
+        numbers[:, 1:] = np.reshape(found["table"], (found["horizon"], len(states)))
+        return LearnedPolicy(RemoteNames(states, actions), numbers)
+
+    def audit(self) -> AuditReport:
+        """What was tested of all that is assumed, and found."""
+        from ucfh.auditing.findings import AuditReport, Finding, Tested
+
+        found = self._get("audit")
+        return AuditReport(
+            **{
+                **found,
+                "findings": tuple(Finding(**x) for x in found["findings"]),
+                "tested": tuple(Tested(**x) for x in found["tested"]),
+            }
+        )
+
+    def export(self, path: AnyPath, force: bool = False) -> Path:
+        """Write a log (.jsonl) that `ucfh.read_log` reads to the same counts; returns its path.
+
+        What is yet to come is lost in the log. A file beside it says how it is to be read.
+        """
+        from ucfh.logs.settings import beside, write_settings
+
+        check_ending(path, ENDINGS)
+        refuse_existing(beside(path), force)
+        declared = self._get()["declaration"]
+        states, silence = declared["states"], declared["on_timeout"]
+        if states is not None and silence != LOST_ON_TIMEOUT and silence[0] not in states:
+            states = [*states, silence[0]]
+        with replacing(path, force) as temporary, temporary.open("wb") as file:
+            for piece in self._caller.stream(f"{self._path}/log.jsonl"):
+                file.write(piece)
+        settings = {
+            "states": None if states is None else names_of(states),
+            "actions": names_of(declared["actions"]),
+            "horizon": declared["horizon"],
+            "stages": declared["stages"] or None,
+            "rewards": declared["rewards"],
+            "max_return": declared["max_return"],
+            "dropouts": "lost",
+        }
+        write_settings(path, settings, force)
+        return Path(path)
+
+    def _get(self, *what: str, wait: bool = True) -> Any:
+        return self._caller.call("GET", "/".join([self._path, *what]), wait=wait)
+
+    # closing
+
+    def close(self) -> None:
+        """Let go of the connections; the service goes on."""
+        self._caller.close()
+
+    def __enter__(self) -> RemoteTask:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RemoteTask({self.name!r} at {self.url})"

@@ -1,0 +1,92 @@
+"""Calls on a task and their answers, as they are sent: JSON there, labels and decisions here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from ucfh.live.spaces import plain
+from ucfh.service.client_http import fault_of
+from ucfh.tasks.faults import LateOutcome, Refused
+from ucfh.tasks.labels import as_tuples, canonical, label_of, name_in_log
+from ucfh.tasks.serving import Decision, Late
+
+LABELS = ("state", "action", "next_state")
+
+
+class RemoteNames:
+    """What the states and actions of a task are called; both as they are stored.
+
+    Attributes:
+        action_names: (A,) what actions are called in a log.
+
+    """
+
+    def __init__(self, states: Sequence[str], actions: Sequence[str]) -> None:
+        self._states, self._actions = ["", *states], actions
+        self._number = {text: s + 1 for s, text in enumerate(states)}
+        self.action_names: Sequence[str] = [name_in_log(text) for text in actions]
+
+    def number_of(self, state: Any) -> int:
+        """The number of a state as users give it, -1 if it was never seen."""
+        return self._number.get(canonical(state), -1)
+
+    def name_of(self, s: int) -> str:
+        """What a state is called; no two alike."""
+        return name_in_log(self._states[s])
+
+    def action_of(self, a: int) -> Any:
+        """An action as users gave it."""
+        return label_of(self._actions[a])
+
+
+def call_of(kind: str, **given: Any) -> dict[str, Any]:
+    """A call as it is sent: what was not given is left out."""
+    return {"call": kind, **{key: value for key, value in given.items() if value is not None}}
+
+
+def sent(label: Any, kind: str = "state") -> Any:
+    """A label in types that JSON has."""
+    return json.loads(canonical(label, kind))
+
+
+def sent_actions(actions: Sequence[Any] | None) -> list[Any] | None:
+    """Labels of actions, or None."""
+    return None if actions is None else [sent(x, "action") for x in actions]
+
+
+def sent_reward(reward: Any) -> float:
+    """A reward that JSON can carry; whether it is in its range, the service knows."""
+    number = plain(reward)
+    with suppress(OverflowError):
+        if isinstance(number, Real) and not isinstance(number, bool) and isfinite(number):
+            return float(number)
+    raise Refused(f"reward = {reward!r:.80} is not a number: give what the step paid")
+
+
+def names_of(labels: Sequence[Any]) -> list[str]:
+    """What labels are called in a log."""
+    return [name_in_log(canonical(as_tuples(x))) for x in labels]
+
+
+def answer_of(call: dict[str, Any], found: dict[str, Any]) -> Any:
+    """What the service answers to a call, as a task would."""
+    if found["status"] == LateOutcome.status:
+        return Late(found["problem"]["detail"])
+    if found["status"] != 200:
+        return fault_of(found["problem"])
+    answer = found["answer"]
+    if call["call"] == "tell":
+        answer = answer["next"]
+    elif call["call"] != "ask":
+        return None
+    return None if answer is None else Decision(**with_labels(answer))
+
+
+def with_labels(entry: dict[str, Any]) -> dict[str, Any]:
+    """A decision with its labels: arrays are tuples."""
+    return {**entry, **{key: as_tuples(entry[key]) for key in LABELS if key in entry}}

@@ -1,0 +1,397 @@
+"""What is answered to each request, and the table of all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from ucfh.errors import InputError
+from ucfh.logs.batches import COLUMNS
+from ucfh.service.guarding import COOKIE
+from ucfh.service.lines import Desk
+from ucfh.service.messages import (
+    MOST_CALLS,
+    MOST_SHOWN,
+    Abandon,
+    Ask,
+    CallAnswer,
+    CallList,
+    Expired,
+    NewTask,
+    NextStep,
+    Nothing,
+    Record,
+    Refusal,
+    SignIn,
+    Tell,
+    answer_of,
+    plain_number,
+)
+from ucfh.service.metrics import MOST_TASKS
+from ucfh.service.openapi import document
+from ucfh.service.routes import ALL, HTML, JSON, LOG, STREAM, TEXT, Endpoint, Visit
+from ucfh.service.tokens import SESSION, WRITE
+from ucfh.tasks.exporting import log_rows
+from ucfh.tasks.faults import UnknownTask
+from ucfh.tasks.serving import Decision
+from ucfh.tasks.status import TaskStatus
+from ucfh.tasks.task import STATUSES, Task
+
+_encode = msgspec.json.Encoder(enc_hook=plain_number).encode
+NO_STORE = {"Cache-Control": "no-store"}
+EMPTY: dict[str, Any] = {}
+TASKS_SHOWN = 100
+"""Tasks that are listed unless more are wanted."""
+LINES = 1000
+"""Lines of a log that are sent at a time."""
+
+
+def given(content: Any, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(_encode(content), status, NO_STORE, JSON)
+
+
+# tasks
+
+
+async def create(visit: Visit) -> Response:
+    """Create a task, or find that it is there."""
+    declared = msgspec.structs.asdict(visit.body)
+    name, desk = declared.pop("task"), visit.service.desk
+
+    def made() -> tuple[bool, TaskStatus]:
+        new = desk.store.find(name) is None
+        return new, desk.open(name, **declared).task.status()
+
+    new, status = await desk.run(made)
+    return given(_shown(status), 201 if new else 200)
+
+
+async def list_tasks(visit: Visit) -> Response:
+    """How tasks are doing."""
+    desk, query = visit.service.desk, visit.query
+    limit, after = query.count("limit", TASKS_SHOWN, 1, MOST_SHOWN), query.text("after", None)
+
+    def found() -> tuple[list[TaskStatus], bool]:
+        names = desk.store.tasks()
+        if after is not None and after not in names:
+            raise UnknownTask(f"there is no task {after!r}: leave ?after= out, or name one")
+        left = names if after is None else names[names.index(after) + 1 :]
+        return statuses(desk, left[:limit]), len(left) > limit
+
+    listed, more = await desk.run(found)
+    return given({"tasks": [_shown(x) for x in listed], "more": more})
+
+
+def statuses(desk: Desk, names: list[str]) -> list[TaskStatus]:
+    """How tasks are doing, by name."""
+    return [desk.open(name).task.status() for name in names]
+
+
+def _shown(status: TaskStatus) -> dict[str, Any]:
+    """How a task is doing; where its store is, is nobody's business."""
+    return {key: value for key, value in vars(status).items() if key != "store"}
+
+
+async def _task(visit: Visit) -> Task:
+    return await visit.service.desk.task(visit.names["task"])
+
+
+async def _of_task(visit: Visit, what: str, *more: Any) -> Any:
+    """What a method of the task returns, which a thread calls."""
+    return await visit.service.desk.run(getattr(await _task(visit), what), *more)
+
+
+async def view(visit: Visit) -> Response:
+    """How a task is doing, as the page shows it."""
+    return given(await _of_task(visit, "view"))
+
+
+# calls
+
+
+async def _call(visit: Visit) -> Any:
+    """Make the call that the body and the path describe."""
+    line = await visit.service.desk.line(visit.names["task"])
+    names = visit.names
+    call = visit.body.made(line.task, names["episode"], names.get("t"))
+    return answer_of((await line.serve([call]))[0])
+
+
+async def ask(visit: Visit) -> Response:
+    """Decide what to do in a step."""
+    return given(await _call(visit))
+
+
+async def tell(visit: Visit) -> Response:
+    """Take what came of a decision; the next one."""
+    return given(NextStep(await _call(visit)))
+
+
+async def write_only(visit: Visit) -> Response:
+    """Make a call that answers nothing."""
+    await _call(visit)
+    return given(EMPTY)
+
+
+async def expire(visit: Visit) -> Response:
+    """Expire what is overdue."""
+    line = await visit.service.desk.line(visit.names["task"])
+    return given(Expired(answer_of((await line.serve([line.task.expiring()]))[0])))
+
+
+async def batch(visit: Visit) -> Response:
+    """Make many calls at once."""
+    line = await visit.service.desk.line(visit.names["task"])
+    answers: list[Any] = []
+    calls = []
+    for body in visit.body.calls:
+        try:
+            calls.append(body.made(line.task, body.episode, body.t))
+            answers.append(None)
+        except InputError as error:
+            answers.append(error)
+    made = iter(await line.serve(calls) if calls else ())
+    return given(
+        {
+            "answers": [
+                _answer(body, next(made) if failed is None else failed)
+                for body, failed in zip(visit.body.calls, answers, strict=True)
+            ]
+        }
+    )
+
+
+def _answer(body: Any, made: Any) -> CallAnswer:
+    try:
+        answer = answer_of(made)
+    except Refusal as refusal:
+        return CallAnswer(refusal.problem.status, problem=refusal.problem)
+    except Exception as error:
+        broken = Refusal(500, f"an error in the service: {type(error).__name__}")
+        return CallAnswer(500, problem=broken.problem)
+    if isinstance(body, Tell):
+        answer = NextStep(answer)
+    return CallAnswer(200, EMPTY if answer is None else answer)
+
+
+# looking
+
+
+async def certificate(visit: Visit) -> Response:
+    """What is known of the policy."""
+    found = await _learned(visit, "certificate")
+    more = {"policy": found.policy, "certified": found.certified}
+    return given({**found.as_dict(), **more})
+
+
+async def policy(visit: Visit) -> Response:
+    """The newest policy, as a table."""
+    return given(await _of_task(visit, "policy_table"))
+
+
+async def decisions(visit: Visit) -> Response:
+    """Decisions and what came of them."""
+    query = visit.query
+    status, episode = query.text("status", "open"), query.text("episode", None)
+    limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
+    found = await _of_task(visit, "decisions", status, episode, after + limit + 1)
+    shown = found[after : after + limit]
+    return given({"decisions": shown, "more": len(found) > after + limit})
+
+
+async def faults(visit: Visit) -> Response:
+    """What was refused, or came too late, and is kept."""
+    return given({"faults": await _of_task(visit, "faults")})
+
+
+async def audit(visit: Visit) -> Response:
+    """What was tested of all that is assumed, and found."""
+    return given((await _learned(visit, "audit")).as_dict())
+
+
+async def _learned(visit: Visit, what: str) -> Any:
+    return await visit.service.desk.learned(await _task(visit), what)
+
+
+async def log(visit: Visit) -> Response:
+    """All steps, as `ucfh certify` reads them."""
+    pieces, run = _pieces(await _task(visit)), visit.service.desk.run
+
+    async def streamed() -> AsyncIterator[bytes]:
+        while piece := await run(next, pieces, b""):
+            yield piece
+
+    return StreamingResponse(streamed(), 200, NO_STORE, LOG)
+
+
+def _pieces(task: Task) -> Iterator[bytes]:
+    """The lines of a log, many at a time."""
+    lines: list[bytes] = []
+    for _, rows in log_rows(task.store, task.number, task.declaration, task.states):
+        for row in rows:
+            told = (None if x == "" else x for x in row)
+            lines.append(_encode(dict(zip(COLUMNS, told, strict=True))))
+        if len(lines) >= LINES:
+            yield b"\n".join([*lines, b""])
+            lines = []
+    if lines:
+        yield b"\n".join([*lines, b""])
+
+
+async def events(visit: Visit) -> Response:
+    """The view, again and again when it changes."""
+    return await visit.service.watches.watch(await _task(visit), visit.counts)
+
+
+# the page, and who may see it
+
+
+async def page(visit: Visit) -> Response:
+    """The page, or a file of it."""
+    name = visit.names.get("file", "index.html")
+    if "/" in name or "\\" in name or "\0" in name:
+        raise Refusal(404, "there is no such file")
+    from starlette.exceptions import HTTPException
+
+    try:
+        found = await visit.service.page.get_response(name, visit.request.scope)
+    except HTTPException:
+        raise Refusal(404, "there is no such file") from None
+    found.headers["Cache-Control"] = "no-cache"
+    return found
+
+
+def _session(visit: Visit) -> dict[str, Any]:
+    needed = visit.service.tokens is not None
+    role = WRITE if not needed else visit.token and visit.token.role
+    return {"role": role, "needed": needed, "until": visit.until}
+
+
+async def session(visit: Visit) -> Response:
+    """Who one is."""
+    return given(_session(visit))
+
+
+async def sign_in(visit: Visit) -> Response:
+    """Begin a session with a token."""
+    tokens = visit.service.tokens
+    if tokens is None:
+        return given(_session(visit))
+    visit.token = tokens.find(visit.body.token)
+    if visit.token is None:
+        raise Refusal(401, "this token is not known", **{"WWW-Authenticate": "Bearer"})
+    visit.until = time.time() + SESSION
+    response = given(_session(visit))
+    _set_cookie(visit, response, tokens.cookie(visit.token, visit.until), int(SESSION))
+    return response
+
+
+async def sign_out(visit: Visit) -> Response:
+    """End a session."""
+    visit.token = visit.until = None
+    response = given(_session(visit))
+    _set_cookie(visit, response, "", 0)
+    return response
+
+
+def _set_cookie(visit: Visit, response: Response, text: str, seconds: int) -> None:
+    headers = visit.request.headers
+    secure = headers.get("x-forwarded-proto", visit.request.url.scheme) == "https"
+    response.set_cookie(
+        COOKIE, text, max_age=seconds, secure=secure, httponly=True, samesite="strict"
+    )
+
+
+# how the service itself is doing
+
+
+async def healthy(visit: Visit) -> Response:  # noqa: ARG001
+    """It runs."""
+    return Response("ok\n", 200, NO_STORE, TEXT)
+
+
+async def ready(visit: Visit) -> Response:
+    """Whether it can serve."""
+    why = await visit.service.not_ready()
+    if why:
+        raise Refusal(503, f"not ready: {why}", **{"Retry-After": "1"})
+    return Response("ready\n", 200, NO_STORE, TEXT)
+
+
+async def metrics(visit: Visit) -> Response:
+    """Figures for Prometheus."""
+    service, desk = visit.service, visit.service.desk
+    listed = await desk.run(lambda: statuses(desk, desk.store.tasks()[:MOST_TASKS]))
+    found = service.metrics.text(listed, service.watches.viewers)
+    return Response(found, 200, NO_STORE, f"{TEXT}; version=0.0.4")
+
+
+async def openapi(visit: Visit) -> Response:  # noqa: ARG001
+    """This table, as OpenAPI."""
+    return given(_documented())
+
+
+@cache
+def _documented() -> dict[str, Any]:
+    return document(ENDPOINTS)
+
+
+TASK = "/v1/tasks/{task}"
+EPISODE = TASK + "/episodes/{episode}"
+STEP = EPISODE + "/steps/{t}"
+QUERY_TASKS: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_SHOWN, "default": TASKS_SHOWN},
+    "after": {"type": "string", "description": "list those created after the one of this name"},
+}
+QUERY_DECISIONS: dict[str, dict[str, Any]] = {
+    "status": {"type": "string", "enum": list(STATUSES), "default": "open"},
+    "episode": {"type": "string", "description": "list those of one episode"},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_SHOWN, "default": MOST_SHOWN},
+    "after": {"type": "integer", "minimum": 0, "default": 0, "description": "how many to skip"},
+}
+
+ENDPOINTS = [
+    Endpoint("PUT", STEP, ask, "Decide what to do in a step of an episode.",
+             WRITE, Ask, {200: Decision}, refuses=(409,)),
+    Endpoint("PUT", STEP + "/outcome", tell, "Tell what came of a decision; gives the next one.",
+             WRITE, Tell, {200: NextStep}, refuses=(409, 410)),
+    Endpoint("PUT", STEP + "/record", write_only, "Record a step that somebody else decided.",
+             WRITE, Record, refuses=(409, 410)),
+    Endpoint("POST", EPISODE + "/abandon", write_only, "Give up an episode.",
+             WRITE, Abandon, refuses=(409,)),
+    Endpoint("POST", TASK + "/batch", batch, f"Make up to {MOST_CALLS:,} calls at once.",
+             WRITE, CallList, {200: dict[str, list[CallAnswer]]}),
+    Endpoint("POST", TASK + "/expire", expire, "Expire decisions whose deadline has passed.",
+             WRITE, Nothing, {200: Expired}),
+    Endpoint("POST", "/v1/tasks", create, "Create a task.",
+             WRITE, NewTask, {200: dict[str, Any], 201: dict[str, Any]}, refuses=(409,)),
+    Endpoint("GET", "/v1/tasks", list_tasks, "List tasks, and how they are doing.",
+             query=QUERY_TASKS, refuses=(404, 422)),
+    Endpoint("GET", TASK, view, "Show how a task is doing."),
+    Endpoint("GET", TASK + "/certificate", certificate, "Say how good the policy is known to be."),
+    Endpoint("GET", TASK + "/policy", policy, "Show the newest policy."),
+    Endpoint("GET", TASK + "/decisions", decisions, "List decisions and what came of them.",
+             query=QUERY_DECISIONS, refuses=(422,)),
+    Endpoint("GET", TASK + "/faults", faults, "List what was refused, or came too late."),
+    Endpoint("GET", TASK + "/audit", audit, "Say what the data tell of the assumptions."),
+    Endpoint("GET", TASK + "/log.jsonl", log, "Stream all steps as a log.", media=LOG),
+    Endpoint("GET", TASK + "/events", events, "Stream the view when it changes.", media=STREAM),
+    Endpoint("GET", "/", page, "Show the page.", ALL, media=HTML),
+    Endpoint("GET", "/tasks/{name}", page, "Show the page of a task.", ALL, media=HTML),
+    Endpoint("GET", "/page/{file}", page, "Give a file of the page.", ALL, media="*/*"),
+    Endpoint("GET", "/session", session, "Say who is signed in.", ALL),
+    Endpoint("POST", "/session", sign_in, "Sign in with a token.", ALL, SignIn, refuses=(401,)),
+    Endpoint("DELETE", "/session", sign_out, "Sign out.", ALL),
+    Endpoint("GET", "/healthz", healthy, "Say that the service runs.", ALL, media=TEXT),
+    Endpoint("GET", "/readyz", ready, "Say whether the service can be used.", ALL, media=TEXT,
+             refuses=(503,)),
+    Endpoint("GET", "/metrics", metrics, "Give figures for Prometheus.", media=TEXT),
+    Endpoint("GET", "/openapi.json", openapi, "Give this document.", ALL),
+]  # fmt: skip
+"""All requests that are answered."""

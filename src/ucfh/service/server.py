@@ -1,0 +1,244 @@
+"""Runs the service: sockets, signals, and how it ends.
+
+    bind the socket                 what is wrong there is one line
+    serve, and plan
+    Ctrl-C or SIGTERM               accept nothing new, answer what is under way, let those go who
+                                    watch, give the right to plan back
+
+The head of a request, its first line and headers, has to come within seconds, and is not long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ucfh import __version__
+from ucfh.errors import InputError
+from ucfh.service.application import Service
+from ucfh.service.logbook import Logbook
+from ucfh.service.tokens import TokenFile
+from ucfh.tasks.store import TaskStore
+
+LONGEST_HEAD = 32_768
+"""Bytes of the head of a request."""
+SLOWEST_HEAD = 15.0
+"""Seconds that it may take."""
+MOST_CONNECTIONS = 5000
+IDLE = 75
+"""Seconds after which a connection without requests is closed."""
+GRACE = 10
+"""Seconds in which what is under way may end."""
+
+
+class JoiningTransport:
+    """Sends what is written at one moment at once: the head of an answer and its body."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._held = transport, loop, list[bytes]()
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send something at the end of this moment."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(data)
+
+    def _send(self) -> None:
+        if self._held:
+            self._transport.write(b"".join(self._held))
+            self._held = []
+
+    def close(self) -> None:
+        """Send what was written, and close the connection."""
+        self._send()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class Connection(HttpToolsProtocol):
+    """A connection, with limits to the head of a request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request, unless there are too many connections."""
+        super().connection_made(transport)
+        self.transport = cast(asyncio.Transport, JoiningTransport(transport, self.loop))
+        self._head, self._since = 0, self.loop.time()
+        self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let it go."""
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what comes, and count it as long as it is the head of a request."""
+        super().data_received(data)
+        if self._since:
+            self._head += len(data)
+            if self._head > LONGEST_HEAD and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        """Note that a request begins."""
+        self._head, self._since = 0, self.loop.time()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that the head is there; one that is too long counts as broken."""
+        size = len(self.url)
+        for name, value in self.headers:
+            size += len(name) + len(value)
+        if size > LONGEST_HEAD:
+            raise ValueError("too long")
+        self._since = 0.0
+        self.scope["abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
+        super().on_headers_complete()
+
+    def _check_time(self) -> None:
+        """Close the connection if the head of a request takes too long."""
+        if self._since and self.loop.time() - self._since >= SLOWEST_HEAD:
+            self.transport.close()
+        else:
+            self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+
+
+class _Server(uvicorn.Server):
+    """Says when it accepts requests, and ends without an error when it is told to."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, begun: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service, self._begun = service, begun
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._service.begin()
+        self._begun()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.stop()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = [(number, signal.signal(number, self.handle_exit)) for number in numbers]
+        try:
+            yield
+        finally:
+            for number, handler in before:
+                signal.signal(number, handler)
+
+
+class _Warnings(logging.Handler):
+    """Takes what the server below warns of to the log."""
+
+    def __init__(self, logbook: Logbook) -> None:
+        super().__init__(logging.WARNING)
+        self._logbook = logbook
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._logbook.event("warning", said=record.getMessage())
+
+
+def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, planning: bool) -> None:
+    """Serve a store until a signal comes; prints the address once requests are accepted."""
+    allow_files()
+    service = Service(store, tokens, planning, _write_line)
+    host, port = bound.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(
+        service,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        loop="auto",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=IDLE,
+        timeout_graceful_shutdown=GRACE,
+    )
+    warnings = logging.getLogger("uvicorn.error")
+    warnings.handlers, warnings.propagate = [_Warnings(service.logbook)], False
+
+    def begun() -> None:
+        address = f"http://{name}:{port}/"
+        service.logbook.event("started", version=__version__, address=address)
+        print(address, flush=True)
+
+    try:
+        _Server(config, service, begun).run([bound])
+    finally:
+        finished = service.close(GRACE)
+    if not finished:  # a plan takes long; all that was asked and told is in the store
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _write_line(text: bytes) -> None:
+    sys.stderr.buffer.write(text)
+    sys.stderr.buffer.flush()
+
+
+def check_host(host: str, tokens: TokenFile | None) -> None:
+    """Raise unless a host is this machine alone, or tokens are needed."""
+    try:
+        near = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        near = False
+    if tokens is None and not near:
+        raise InputError(
+            f"--host {host} lets other machines in: give --token-file, made with ucfh token create"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at an address."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--host {host} cannot be used: {_reason(error)}") from None
+    try:
+        if os.name == "posix":  # else a port could be taken twice
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(place)
+    except (OSError, OverflowError) as error:
+        bound.close()
+        raise InputError(
+            f"port {port} of {host} cannot be used: {_reason(error)}; give another with --port"
+        ) from None
+    return bound
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def allow_files() -> None:
+    """Let this process have as many connections as the system allows."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

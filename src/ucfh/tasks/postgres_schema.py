@@ -1,0 +1,231 @@
+"""What a database must be to be a store in PostgreSQL: connections, versions, errors in one line.
+
+The tables live in the first schema of the user's search path, beside one of their own version,
+``ucfh_schema``. Where that is not there, nothing of these names may be.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from ucfh.tasks import sql_schema
+from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault
+from ucfh.tasks.sql_schema import check_version, migrate
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+SCHEMES = ("postgresql://", "postgres://")
+IN_HOST = re.compile(r"(://[^:@/?]*:)(.*)(?=@)", re.DOTALL)
+IN_QUERY = re.compile(r"([?&]\w*password=)(.*?)(?=&\w+=|$)", re.DOTALL)
+"""Where an address has passwords."""
+PATIENCE = 10.0
+"""Seconds for which to wait for others, or for a database that is started again."""
+CONNECTING = 5
+"""Seconds for which to wait for one connection."""
+WORDS = (
+    (r"\?(\d+)", r"$\1"),
+    (r"\bclock\(\)", "extract(epoch FROM clock_timestamp())::float8"),
+    (r" INDEXED BY \w+", ""),
+    (r" WITHOUT ROWID", ""),
+    (r"\bINTEGER\b", "BIGINT"),
+    (r"\bREAL\b", "DOUBLE PRECISION"),
+    (r"\bBLOB\b", "BYTEA"),
+)
+"""What PostgreSQL writes otherwise than SQLite."""
+NAMES = sorted(set(re.findall(r"CREATE (?:TABLE|INDEX) (\w+)", "".join(sql_schema.MIGRATIONS))))
+FIND = """SELECT coalesce(k.nspname, current_schema()), k.nspname IS NOT NULL, array(
+    SELECT c.relname::text FROM unnest($1::text[]) x JOIN pg_class c ON c.oid=to_regclass(x)
+    JOIN pg_namespace n ON n.oid=c.relnamespace
+    WHERE (n.nspname=coalesce(k.nspname, current_schema())) != (k.nspname IS NOT NULL))
+    FROM (SELECT 1) one
+    LEFT JOIN (pg_class m JOIN pg_namespace k ON k.oid=m.relnamespace)
+    ON m.oid=to_regclass('ucfh_schema')"""
+"""The schema of our tables, whether they are there, and tables of others that are in their way."""
+HOME = """SELECT
+    set_config('search_path', quote_ident($1) || ',' || current_setting('search_path'), true)"""
+"""Lets new tables go where the others are, until the transaction ends."""
+WITH_TASKS = """SELECT table_name FROM information_schema.columns
+    WHERE table_schema=current_schema() AND column_name='task' AND table_name=ANY($1)"""
+"""Tables with rows of many tasks. From what it knows of older tasks, PostgreSQL would conclude that
+a new one has no rows, and look through all of them for one: so it must not know anything."""
+AGAIN = {"40001", "40P01", "57P01", "57P02", "57P03", "25P03", "53300"}
+"""Codes of what passes: a restart, a deadlock, too many connections."""
+BUSY = {"55P03", "57014"}
+"""Codes of having waited too long."""
+
+
+def is_address(store: object) -> bool:
+    """Whether a store is the address of a PostgreSQL database."""
+    return isinstance(store, str) and store.startswith(SCHEMES)
+
+
+@lru_cache(maxsize=256)
+def translated(query: str) -> str:
+    """A statement of ours as PostgreSQL reads it."""
+    for ours, theirs in WORDS:
+        query = re.sub(ours, theirs, query)
+    return query
+
+
+def masked(address: str) -> str:
+    """An address without its password."""
+    return IN_QUERY.sub(r"\1***", IN_HOST.sub(r"\1***", address))
+
+
+def secrets(address: str) -> list[str]:
+    """What of an address must not be shown: its passwords, and what may be taken for a part."""
+    found = [match[2] for where in (IN_HOST, IN_QUERY) for match in where.finditer(address)]
+    parts = {part for text in found for part in (text, *re.split("[@/:?&=#]", text))}
+    forms = {form for x in parts for form in (x, unquote(x), repr(x)[1:-1], repr(unquote(x))[1:-1])}
+    return sorted(forms - {""}, key=len, reverse=True)
+
+
+def connect(address: str) -> Connection:
+    """A connection whose transactions are begun and ended by hand."""
+    try:
+        import psycopg
+    except ImportError:
+        raise StoreFault(
+            f'{masked(address)} needs a driver of PostgreSQL: pip install "ucfh[postgres]"'
+        ) from None
+    logging.getLogger("psycopg").addFilter(_is_news)
+    known = {"connect_timeout": CONNECTING, "application_name": "ucfh", "client_encoding": "UTF8"}
+    return psycopg.connect(
+        address,
+        autocommit=True,
+        prepare_threshold=None,  # a pooler may give each transaction another session
+        cursor_factory=psycopg.RawCursor,
+        **{name: value for name, value in known.items() if f"{name}=" not in address},  # type: ignore[arg-type]
+    )
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the driver's log is not about a connection whose loss is dealt with."""
+    return not str(record.msg).startswith("error ignored terminating")
+
+
+@contextmanager
+def explained(address: str) -> Iterator[None]:
+    """Turn errors of PostgreSQL into ours, in one line."""
+    try:
+        yield
+    except TaskFault:
+        raise
+    except Exception as error:
+        import psycopg
+
+        if not isinstance(error, psycopg.Error):
+            raise
+        raise explain(address, error) from error
+
+
+def explain(address: str, error: psycopg.Error) -> TaskFault:
+    """What an error of PostgreSQL means for a store."""
+    store, code = masked(address), error.sqlstate or ""
+    said = " ".join((error.diag.message_primary or str(error)).split())
+    for secret in secrets(address):
+        said = said.replace(secret, "***")
+    if code == "53100":
+        return StoreFull(
+            f"{store}: the disk is full, and nothing was written: free some room and call again"
+        )
+    if code in BUSY:
+        return StoreBusy(f"{store} is locked by others: try again, or end them ({said})")
+    if is_lost(error):
+        return StoreBusy(
+            f"{store} cannot be reached ({said}): check the address, start the database, and call "
+            "again"
+        )
+    if code in ("25006", "42501"):
+        return StoreFault(f"{store} cannot be written ({said}): use a role and a server that may")
+    if code in ("42P01", "42703"):
+        return StoreFault(f"{store} is not as it was ({said}): open the task again")
+    return StoreFault(f"{store} cannot be used ({said}): check the address and the database")
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether a connection was lost, or something else happened that passes by itself."""
+    import psycopg
+
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate in AGAIN or error.sqlstate.startswith("08")
+
+
+def prepare(connection: Connection, store: str, create: bool) -> int:
+    """Make the tables where there are none, or check those that are there; the key of their locks.
+
+    Locks belong to a database. So that stores in several schemas do not wait for each other, a
+    schema has its own.
+    """
+    version, schema = read_version(connection, store)
+    if version == 0 and not create:
+        raise StoreFault(
+            f"{store} has no tables of tasks: check the address, or create a task with "
+            "`ucfh task create` or, in Python, with actions, horizon and epsilon"
+        )
+    if version == 0:
+        _migrate(connection, store)
+    else:
+        check_version(store, version)
+    return _key(schema)
+
+
+def read_version(connection: Connection, store: str) -> tuple[int, str]:
+    """The version of the tables, 0 if there are none, and the schema that they are, or will be in.
+
+    Raises if tables of others are in their way.
+    """
+    ((schema, found, others),) = connection.execute(FIND, (NAMES,)).fetchall()
+    if others:
+        raise StoreFault(
+            f"{store} has tables of another program ({', '.join(others)}): use another database, "
+            "or a schema of its own"
+        )
+    if schema is None:
+        raise StoreFault(f"{store} has no schema in its search_path: create one")
+    rows = connection.execute("SELECT version FROM ucfh_schema").fetchall() if found else []
+    return (int(rows[0][0]) if rows else 0), str(schema)
+
+
+def _key(schema: str) -> int:
+    return zlib.crc32(schema.encode()) - 2**31
+
+
+def _migrate(connection: Connection, store: str) -> None:
+    """Bring the tables up to date, all or nothing, unless another process does."""
+    with connection.transaction():
+        _, schema = read_version(connection, store)
+        connection.execute(HOME, (schema,))
+        connection.execute("SELECT pg_advisory_xact_lock($1::int4, -1)", (_key(schema),))
+        version, _ = read_version(connection, store)
+        if version == 0:
+            connection.execute("CREATE TABLE ucfh_schema (version BIGINT NOT NULL)")
+            connection.execute("INSERT INTO ucfh_schema VALUES (0)")
+        migrate(version, lambda statement: connection.execute(translated(statement)))
+        for (table,) in connection.execute(WITH_TASKS, (NAMES,)).fetchall():
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN task SET STATISTICS 0")
+        now = len(sql_schema.MIGRATIONS)
+        connection.execute("UPDATE ucfh_schema SET version=$1 WHERE version<$1", (now,))
+
+
+def upgrade(connection: Connection, store: str) -> bool:
+    """Bring old tables up to date, all or nothing; whether they were old."""
+    version, _ = read_version(connection, store)
+    if version == 0:
+        raise StoreFault(f"{store} has no tables of tasks: check the address")
+    if version >= len(sql_schema.MIGRATIONS):
+        check_version(store, version)
+        return False
+    _migrate(connection, store)
+    return True

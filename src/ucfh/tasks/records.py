@@ -1,0 +1,181 @@
+"""What a store keeps of a task, as records; what the store is, `ucfh.tasks.store` says.
+
+State 0 is the end (`ucfh.experience.END`), and -1 (`ucfh.experience.LOST`) stands for an outcome
+that never came to be known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ucfh._support.arrays import Ints
+
+DECISION, OUTCOME = 0, 1
+"""Kinds of events."""
+BY_PERSON, BY_NONE = -1, 0
+"""Policies that are none: somebody else chose; nothing was planned yet."""
+NO_TASK = 0
+"""The number of what belongs to no task."""
+LONGEST_LEASE = 3600.0
+"""Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
+EXPIRED, ABANDONED = "expired", "abandoned"
+"""How notes begin of outcomes that nobody told."""
+
+
+class Decided(NamedTuple):
+    """A decision: state and action by number, by which policy.
+
+    ``first`` is the first policy of its episode; it is only meaningful at t = 0.
+    """
+
+    seq: int
+    episode: int
+    t: int
+    state: int
+    action: int
+    policy: int
+    first: int
+
+
+class Told(NamedTuple):
+    """An outcome: the reward in the user's units (nan if lost) and the number of the next state."""
+
+    seq: int
+    episode: int
+    t: int
+    reward: float
+    following: int
+
+
+class StateRecord(NamedTuple):
+    """A state: its number, its label as it is stored, and its actions; None: all."""
+
+    number: int
+    label: str
+    actions: tuple[int, ...] | None
+
+
+class StoredPolicy(NamedTuple):
+    """What a plan has found, after how many outcomes and episodes, and when.
+
+    Attributes:
+        actions: (H, S) what to do next, which is to learn from it, by number.
+        best: (H, S) the policy that the bounds are about; S is 0 if an older ucfh made the plan.
+        changed: (H, S) the number of the plan that last changed an action of it; S as above.
+        summary: the bounds.
+
+    """
+
+    number: int
+    made: float
+    known: int
+    episodes: int
+    actions: Ints
+    best: Ints
+    changed: Ints
+    summary: dict[str, Any]
+
+
+class PlanRecord(NamedTuple):
+    """What is kept of a plan for good: when it was made, from how much, and its bounds."""
+
+    number: int
+    made: float
+    known: int
+    episodes: int
+    summary: dict[str, Any]
+
+
+class Report(NamedTuple):
+    """What a planner reports beside a plan: after which event, and when it was made."""
+
+    number: int
+    seq: int
+    made: float
+    content: dict[str, Any]
+
+
+class TaskHead(NamedTuple):
+    """Where a task stands.
+
+    Attributes:
+        task, name: its number, and its name.
+        seq: the number of its last event, 0 if there is none.
+        policy: the number of its newest policy, 0 if there is none.
+        deadline: the earliest of its open decisions, if one has a deadline.
+
+    """
+
+    task: int
+    name: str
+    seq: int
+    policy: int
+    deadline: float | None
+
+
+class LastEvent(NamedTuple):
+    """An episode as its last event shows it.
+
+    Attributes:
+        episode: its number.
+        kind, t, state, action, policy, at, note: the event; ``state`` of an outcome is the next
+            one.
+
+    """
+
+    episode: int
+    kind: int
+    t: int
+    state: int
+    action: int
+    policy: int
+    at: float
+    note: str | None
+
+
+class StepRecord(NamedTuple):
+    """A step of an episode: its decision, and its outcome if there is one (following None: open).
+
+    Attributes:
+        reward: in the user's units; None if it is not known.
+        asked, told: when, in seconds since 1970; deadline: of an open one, if there is one.
+
+    """
+
+    name: str
+    seq: int
+    t: int
+    state: int
+    action: int
+    policy: int
+    asked: float
+    following: int | None
+    reward: float | None
+    told: float | None
+    note: str | None
+    deadline: float | None
+
+
+class Beginning(NamedTuple):
+    """What a task was told to begin with: a sentence on what that assumes, if it assumes anything.
+
+    ``prior``: by the name of a state in a log, the numbers (H,) of the actions to begin with.
+    """
+
+    sentence: str
+    prior: dict[str, list[int]]
+
+
+class Figures(NamedTuple):
+    """How much a store holds of a task; ``oldest``: when the oldest open decision was taken."""
+
+    begun: int
+    open: int
+    waiting: int
+    oldest: float | None
+    decisions: int
+    outcomes: int
+    lost: int
+    states: int
+    faults: int
+    late: int

@@ -1,0 +1,293 @@
+"""One transaction of a store: what is written, and what has to be read for that.
+
+The statements are those that SQLite and PostgreSQL both understand; see `ucfh.tasks.sql_reading`.
+What is written waits until something is read, or all is committed: so a call that is refused has
+mostly nothing to take back, and a database that is far away gets many statements at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from math import nan
+from typing import Any, NamedTuple
+
+from ucfh.tasks.faults import Evidence, TaskFault
+from ucfh.tasks.records import (
+    DECISION,
+    LONGEST_LEASE,
+    Beginning,
+    Decided,
+    LastEvent,
+    Report,
+    StateRecord,
+    StoredPolicy,
+    Told,
+)
+from ucfh.tasks.sql_reading import (
+    BEGINNINGS,
+    LEASE,
+    PLANS,
+    POLICY,
+    STATES,
+    TASK,
+    SqlRow,
+    pack_table,
+    policy_of,
+    states_of,
+)
+from ucfh.tasks.store import T, Transaction
+
+HEAD = """SELECT clock(),
+    (SELECT at FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1),
+    (SELECT seq FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1),
+    (SELECT id FROM episodes WHERE task=?1 ORDER BY id DESC LIMIT 1),
+    (SELECT number FROM plans WHERE task=?1 ORDER BY number DESC LIMIT 1),
+    (SELECT known FROM plans WHERE task=?1 ORDER BY number DESC LIMIT 1)"""
+LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
+    WHERE task=?1 AND episode=(SELECT id FROM episodes WHERE task=?1 AND name=?2)
+    ORDER BY t DESC, kind DESC LIMIT 1"""
+STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
+    WHERE task=?1 AND episode=?2 AND t=?3"""
+OVERDUE = "SELECT episode, t FROM waiting WHERE task=?1 AND deadline<=?2 ORDER BY seq"
+NEXT_TASK = "SELECT coalesce(max(id), 0) + 1 FROM tasks"
+ADD_TASK = "INSERT INTO tasks VALUES (?1, ?2, ?3, ?4)"
+BEGIN = "INSERT INTO episodes VALUES (?1, ?2, ?3, ?4, ?5)"
+EVENT = "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+WAIT = """INSERT INTO waiting VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (task, episode) DO UPDATE
+    SET t=excluded.t, kind=excluded.kind, seq=excluded.seq, deadline=excluded.deadline"""
+END_WAIT = "DELETE FROM waiting WHERE task=?1 AND episode=?2"
+ADD_STATE = "INSERT INTO states VALUES (?1, ?2, ?3, ?4)"
+KEEP_FAULT = """INSERT INTO faults
+    SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM faults WHERE task=?1
+    ON CONFLICT DO NOTHING"""
+RENEW = """INSERT INTO leases VALUES (?1, ?2, ?3 + clock()) ON CONFLICT (task) DO UPDATE
+    SET holder=excluded.holder, until=excluded.until"""
+RELEASE = "DELETE FROM leases WHERE task=?1 AND holder=?2"
+ADD_BEGINNING = """INSERT INTO beginnings
+    SELECT ?1, coalesce(max(id), 0) + 1, ?2, ?3 FROM beginnings WHERE task=?1"""
+ADD_PLAN = "INSERT INTO plans VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+ADD_POLICY = """INSERT INTO policies (task, number, width, actions, best, changed)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)"""
+FORGET_POLICIES = """DELETE FROM policies WHERE task=?1 AND number<?2 AND number NOT IN
+    (SELECT v.policy FROM waiting w JOIN events v ON v.task=w.task AND v.seq=w.seq
+    WHERE w.task=?1 AND w.kind=0)"""
+KEEP_SNAPSHOT = """INSERT INTO snapshots VALUES (?1, ?2, ?3) ON CONFLICT (task) DO UPDATE
+    SET seq=excluded.seq, blob=excluded.blob"""
+KEEP_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
+    SET number=excluded.number, seq=excluded.seq, made=excluded.made, content=excluded.content"""
+
+Sending = Callable[[str, Sequence[Any]], Any]
+
+
+class Moment(NamedTuple):
+    """A task when a transaction on it begins: the time, and the last numbers of everything."""
+
+    now: float
+    seq: int
+    episode: int
+    plan: int
+    known: int
+
+
+class SqlTransaction(Transaction):
+    """A transaction that is open; see `Transaction`.
+
+    Args:
+        run: sends a statement with its parameters; what it returns has ``fetchall``.
+        task: the number of the task.
+        head: gives what `HEAD` has found, at the latest when it is needed.
+
+    """
+
+    def __init__(self, run: Sending, task: int, head: Callable[[], list[SqlRow]]) -> None:
+        self._run, self._task, self._head = run, task, head
+        self._known: Moment | None = None
+        self._events = self._episodes = 0
+        self._queue: list[tuple[str, Sequence[Any]]] = []
+        self._trying = self._saved = False
+
+    @property
+    def _moment(self) -> Moment:
+        if self._known is None:
+            clock, at, *numbers = self._head()[0]
+            self._known = Moment(max(clock, at or 0.0), *(number or 0 for number in numbers))
+        return self._known
+
+    @property
+    def now(self) -> float:
+        """The time of the store, never earlier than that of its last event."""
+        return self._moment.now
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest policy, 0 if there is none."""
+        return self._moment.plan
+
+    @property
+    def newest_known(self) -> int:
+        """How many outcomes it was made from."""
+        return self._moment.known
+
+    def _read(self, query: str, given: Sequence[Any]) -> list[SqlRow]:
+        self.flush()
+        rows: list[SqlRow] = self._run(query, given).fetchall()
+        return rows
+
+    def _write(self, query: str, given: Sequence[Any]) -> None:
+        self._queue.append((query, given))
+
+    def flush(self) -> None:
+        """Send what was written so far."""
+        if self._queue:
+            if self._trying and not self._saved:
+                self._run("SAVEPOINT attempt", ())
+                self._saved = True
+            for query, given in self._queue:
+                self._run(query, given)
+            self._queue.clear()
+
+    def attempt(self, call: Callable[[], T]) -> T | TaskFault:
+        """Make a call whose writes stand or fall together, whatever becomes of others."""
+        self.flush()
+        before = self._events, self._episodes
+        self._trying, self._saved = True, False
+        try:
+            answer: T | TaskFault = call()
+        except TaskFault as fault:
+            answer = fault
+            self._queue.clear()
+            self._events, self._episodes = before
+            if self._saved:
+                self._run("ROLLBACK TO SAVEPOINT attempt", ())
+        if self._saved:
+            self._write("RELEASE SAVEPOINT attempt", ())
+        self._trying = False
+        return answer
+
+    def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
+        """Write a new task, unless one of that name is there; its number."""
+        if rows := self._read(TASK, (name,)):
+            return int(rows[0][0])
+        ((task,),) = self._read(NEXT_TASK, ())
+        self._write(ADD_TASK, (task, name, declaration, self.now))
+        for number, label, have in states:
+            self._write(ADD_STATE, (task, number, label, _dumped(have)))
+        return int(task)
+
+    def last(self, name: str) -> LastEvent | None:
+        """An episode by its name; None if it has not begun."""
+        rows = self._read(LAST, (self._task, name))
+        return LastEvent(*rows[0]) if rows else None
+
+    def step(self, episode: int, t: int) -> tuple[Decided | None, Told | None, str | None]:
+        """The decision and the outcome of a step, and the outcome's note."""
+        decided, told, note = None, None, None
+        for seq, kind, state, action, policy, reward, about in self._read(
+            STEP, (self._task, episode, t)
+        ):
+            if kind == DECISION:
+                decided = Decided(seq, episode, t, state, action, policy, policy)
+            else:
+                told = Told(seq, episode, t, nan if reward is None else reward, state)
+                note = about
+        return decided, told, note
+
+    def begin(self, name: str, policy: int) -> int:
+        """Begin an episode with a first policy; its number."""
+        self._episodes += 1
+        number = self._moment.episode + self._episodes
+        self._write(BEGIN, (self._task, number, name, policy, self.now))
+        return number
+
+    def decide(
+        self, episode: int, t: int, state: int, action: int, policy: int, deadline: float | None
+    ) -> None:
+        """Write a decision, which is open from now on."""
+        self._events += 1
+        task, seq = self._task, self._moment.seq + self._events
+        self._write(EVENT, (task, seq, 0, episode, t, state, action, policy, None, self.now, None))
+        self._write(WAIT, (task, episode, t, 0, seq, deadline))
+
+    def tell(
+        self, episode: int, t: int, following: int, reward: float | None, note: str | None
+    ) -> None:
+        """Write the outcome of an open decision."""
+        self._events += 1
+        seq = self._moment.seq + self._events
+        self._write(
+            EVENT,
+            (self._task, seq, 1, episode, t, following, None, None, reward, self.now, note),
+        )
+
+    def end(self, episode: int) -> None:
+        """Note that an episode is over."""
+        self._write(END_WAIT, (self._task, episode))
+
+    def pause(self, episode: int, t: int) -> None:
+        """Note that an episode goes on, and nothing is decided yet."""
+        self._write(WAIT, (self._task, episode, t, 1, self._moment.seq + self._events, None))
+
+    def overdue(self) -> list[tuple[int, int]]:
+        """Open decisions whose deadline has passed: the numbers of their episodes, and steps."""
+        return [(episode, t) for episode, t in self._read(OVERDUE, (self._task, self.now))]
+
+    def states(self, after: int) -> list[StateRecord]:
+        """States with numbers above ``after``."""
+        return states_of(self._read(STATES, (self._task, after)))
+
+    def add_state(self, record: StateRecord) -> None:
+        """Write a new state."""
+        number, label, have = record
+        self._write(ADD_STATE, (self._task, number, label, _dumped(have)))
+
+    def policy(self, number: int) -> StoredPolicy | None:
+        """A policy that is still needed."""
+        return policy_of(self._read(POLICY, (self._task, number)))
+
+    def keep_fault(self, evidence: Evidence) -> None:
+        """Write a fault, unless the same one is there."""
+        kind, episode, t, said = evidence
+        detail = json.dumps(said, sort_keys=True, default=str, ensure_ascii=False)
+        self._write(KEEP_FAULT, (self._task, self.now, episode, t, kind, detail))
+
+    def renew_lease(self, holder: str, seconds: float) -> str | None:
+        """Take or renew the right to plan; who else has it, or None if it is had now."""
+        for other, left in self._read(LEASE, (self._task,)):
+            if other != holder and 0 < left <= LONGEST_LEASE:
+                return str(other)
+        self._write(RENEW, (self._task, holder, seconds))
+        return None
+
+    def release_lease(self, holder: str) -> None:
+        """Give the right to plan back."""
+        self._write(RELEASE, (self._task, holder))
+
+    def add_beginning(self, beginning: Beginning) -> None:
+        """Write what the task begins with, unless that is there."""
+        given = beginning.sentence, json.dumps(beginning.prior, ensure_ascii=False)
+        if given not in self._read(BEGINNINGS, (self._task,)):
+            self._write(ADD_BEGINNING, (self._task, *given))
+
+    def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
+        """Write a plan with its policy, and a learner; remove old policies that are not needed."""
+        task, (number, made, known, episodes, actions, best, changed, summary) = self._task, policy
+        if number == self.newest:
+            (found,) = self._read(PLANS, (task, number - 1))
+            if found[:4] == (number, made, known, episodes):
+                return  # the transaction is made again
+        self._write(ADD_PLAN, (task, number, made, known, episodes, json.dumps(summary)))
+        tables = map(pack_table, (actions, best, changed))
+        self._write(ADD_POLICY, (task, number, actions.shape[1], *tables))
+        self._write(FORGET_POLICIES, (task, number))
+        if snapshot is not None:
+            self._write(KEEP_SNAPSHOT, (task, seq, snapshot))
+
+    def keep_report(self, report: Report) -> None:
+        """Write a report, in place of the last one."""
+        number, seq, made, content = report
+        self._write(KEEP_REPORT, (self._task, number, seq, made, json.dumps(content)))
+
+
+def _dumped(actions: tuple[int, ...] | None) -> str | None:
+    return None if actions is None else json.dumps(actions)
