@@ -1,6 +1,8 @@
 # make run    install into .venv, learn the tutoring problem to a certificate and as printed, save figures
+# make serve  install into .venv, then serve invented students over HTTP: watch on a page at the address it prints
 # make test   install into .venv, then lint, types, doctests and tests
 # make quick  the same without the tests that take long or compile much: under a minute
+# make browser  the page of the service in the system's Chromium
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
 # make verify long statistical checks (about half an hour)
@@ -12,7 +14,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 
-.PHONY: run quick test lint compiled compiled-told compiled-open format docs links verify report bench clean
+.PHONY: run serve quick test browser lint compiled compiled-told compiled-open format docs links verify report bench clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -22,10 +24,15 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
+# with what the service needs
+$(VENV)/.installed-serve: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[serve]"
+	touch $@ $(VENV)/.installed
+
 # with what tests and documents need
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	touch $@ $(VENV)/.installed
+	touch $@ $(VENV)/.installed $(VENV)/.installed-serve
 
 run: $(VENV)/.installed
 	mkdir -p out
@@ -33,6 +40,10 @@ run: $(VENV)/.installed
 	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot out/certified.png --force
 	@echo "== the algorithm as printed"
 	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --paper --plot out/tutoring.png --force
+
+# Ctrl-C ends it
+serve: $(VENV)/.installed-serve
+	$(BIN)/python docs/tutorials/online.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -54,6 +65,11 @@ compiled-open: $(VENV)/.installed-dev
 test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs=3 lint compiled
 	$(BIN)/pytest -n 2 --dist loadfile
+	@echo "not run here: make browser (needs Chromium), make verify (half an hour)"
+
+# needs the system's Chromium
+browser: $(VENV)/.installed-dev
+	$(BIN)/pytest -n 2 tests/browser
 
 # what a change breaks most often, in less than a minute once code is compiled
 quick: lint

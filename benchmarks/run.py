@@ -12,6 +12,7 @@ import bench_commands
 import bench_planning
 import bench_replanning
 import bench_sampling
+import bench_service
 import bench_simulation
 import bench_start
 import bench_tasks
@@ -22,7 +23,9 @@ from report import Report, machine
 def main() -> None:
     report = Report()
     report.say("# Benchmarks", "", f"By `make bench` on {machine()}.", "")
-    for module in (bench_planning, bench_replanning, bench_agents, bench_start, bench_tasks):
+    for module in (
+        bench_planning, bench_replanning, bench_agents, bench_start, bench_tasks, bench_service
+    ):  # fmt: skip
         module.main(report)
     report.write(Path(__file__).parents[1] / "BENCHMARKS.md")
     for title, other in (

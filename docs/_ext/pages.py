@@ -1,7 +1,8 @@
 """Parts of pages that are made from the package itself, so that they cannot go stale.
 
 ``{names}`` lists the public names, ``{commands}`` the help of every command, ``{sources}`` where
-learners come from, ``{learners}`` and ``{problems}`` what they say of themselves.
+learners come from, ``{learners}`` and ``{problems}`` what they say of themselves, ``{requests}``
+what a service answers.
 """
 
 from __future__ import annotations
@@ -118,7 +119,19 @@ def _parameters(found: re.Match[str]) -> str:
     return re.sub(r"^    ([\w, ]+):", r"- **\1**:", joined, flags=re.MULTILINE)
 
 
-MADE = (names, commands, sources, learners, problems)
+def requests() -> Iterator[str]:
+    """Every request that a service answers."""
+    from ucfh.service.endpoints import ENDPOINTS
+
+    who = {"all": "all", "read": "any token", "write": "a token that may write"}
+    rows = [
+        [f"`{x.method}`", f"`{x.path}`", _cell(x.says), who[x.role]]
+        for x in sorted(ENDPOINTS, key=lambda x: x.path)
+    ]
+    yield _table(["method", "address", "what it does", "who may"], rows)
+
+
+MADE = (names, commands, sources, learners, problems, requests)
 
 
 class Generated(SphinxDirective):

@@ -1,0 +1,310 @@
+"""Every request, what it answers, and how it is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucfh
+from helpers.asgi import DECLARED, Local, local_service
+from ucfh.service.endpoints import ENDPOINTS
+from ucfh.tasks.records import StoredPolicy
+
+STEPS = "/v1/tasks/t/episodes/{}/steps/{}"
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    with local_service(tmp_path, tasks=["t"]) as found:
+        yield found
+
+
+def ask(local: Local, episode: str, t: int, state: Any) -> Any:
+    return local.send("PUT", STEPS.format(episode, t), {"state": state})
+
+
+def tell(local: Local, episode: str, t: int, **told: Any) -> Any:
+    return local.send("PUT", STEPS.format(episode, t) + "/outcome", told)
+
+
+def problem_of(reply: Any) -> tuple[int, str | None]:
+    """The status and the fault of a problem, which is as RFC 9457 has it."""
+    assert reply.headers["content-type"] == "application/problem+json"
+    said = reply.json
+    assert said.keys() >= {"type", "title", "status", "detail"}
+    assert said["status"] == reply.status
+    assert "\n" not in said["detail"]
+    return reply.status, said.get("fault")
+
+
+def test_an_episode_from_its_first_question_to_its_end(local: Local) -> None:
+    first = ask(local, "e", 0, "x")
+    assert (first.status, first.json) == (
+        200,
+        {"episode": "e", "t": 0, "state": "x", "action": "a", "policy": 0},
+    )
+    following = tell(local, "e", 0, reward=0.5, state=["y", 1])
+    assert following.json["next"] == {
+        "episode": "e", "t": 1, "state": ["y", 1], "action": "a", "policy": 0,
+    }  # fmt: skip
+    over = tell(local, "e", 1, reward=1, done=True)
+    assert over.json == {"next": None}
+    assert tell(local, "e", 1, reward=1, done=True).json == {"next": None}  # again
+    assert local.send("GET", "/v1/tasks/t").json["status"]["outcomes"] == 2
+
+
+def test_names_may_hold_anything_that_can_be_read(local: Local) -> None:
+    for sent, name in (("a%2Fb", "a/b"), ("%C3%A4%20%3F", "ä ?"), ("%25", "%"), ("..", "..")):
+        assert ask(local, sent, 0, "x").json["episode"] == name
+    known = {x["episode"] for x in local.send("GET", "/v1/tasks/t/decisions").json["decisions"]}
+    assert known == {"a/b", "ä ?", "%", ".."}
+
+
+def test_steps_that_somebody_else_decided(local: Local) -> None:
+    path = STEPS.format("r", 0) + "/record"
+    done = local.send("PUT", path, {"state": "x", "action": "b", "reward": 0.5, "next_state": "y"})
+    assert (done.status, done.json) == (200, {})
+    assert problem_of(local.send("PUT", path, {"state": "x", "action": "a"})) == (409, "Conflict")
+
+
+def test_abandoned_and_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("ucfh.tasks.sqlite_schema.time.time", lambda: now)
+    with local_service(tmp_path) as local:
+        local.send("POST", "/v1/tasks", {"task": "t", **DECLARED, "timeout": 10})
+        for name in ("one", "two", "three"):
+            ask(local, name, 0, "x")
+        gone = local.send("POST", "/v1/tasks/t/episodes/one/abandon", {"reason": "gone"})
+        assert (gone.status, gone.json) == (200, {})
+        now = 2000.0
+        assert problem_of(tell(local, "two", 0, reward=0, done=True)) == (410, "LateOutcome")
+        assert local.send("POST", "/v1/tasks/t/expire", {}).json == {"expired": 1}
+        assert ask(local, "three", 0, "x").json["t"] == 0  # what was answered stays the answer
+        assert problem_of(ask(local, "three", 1, "y")) == (409, "EpisodeOver")
+        lost = local.send("GET", "/v1/tasks/t/decisions?status=lost").json["decisions"]
+        assert [x["note"] for x in lost] == ["abandoned: gone", "expired", "expired"]
+        kept = local.send("GET", "/v1/tasks/t/faults").json["faults"]
+        assert [(x["kind"], x["episode"]) for x in kept] == [("late", "two")]
+
+
+def test_tasks_are_created_once(local: Local) -> None:
+    body = {"task": "new", **DECLARED, "rewards": [0, 2], "states": {"x": ["a"], "y": None}}
+    created = local.send("POST", "/v1/tasks", body)
+    assert (created.status, created.json["task"]) == (201, "new")
+    assert local.send("POST", "/v1/tasks", body).status == 200
+    other = local.send("POST", "/v1/tasks", {**body, "horizon": 4})
+    assert problem_of(other) == (409, "Conflict")
+    wrong = local.send("POST", "/v1/tasks", {**body, "task": "x", "epsilon": -1})
+    assert problem_of(wrong) == (422, "InputError")
+    declared = local.send("GET", "/v1/tasks/new").json["declaration"]
+    assert (declared["rewards"], declared["states"]) == ([0, 2], ["x", "y"])
+    listed = local.send("GET", "/v1/tasks").json
+    assert ([x["task"] for x in listed["tasks"]], listed["more"]) == (["t", "new"], False)
+    assert "store" not in listed["tasks"][0]
+    listed = local.send("GET", "/v1/tasks?limit=1").json
+    assert ([x["task"] for x in listed["tasks"]], listed["more"]) == (["t"], True)
+    assert [x["task"] for x in local.send("GET", "/v1/tasks?after=t").json["tasks"]] == ["new"]
+    assert problem_of(local.send("GET", "/v1/tasks?after=nix")) == (404, "UnknownTask")
+
+
+def test_decisions_in_pages(local: Local) -> None:
+    for k in range(5):
+        ask(local, f"e{k}", 0, "x")
+
+    def page(query: str) -> tuple[list[str], bool]:
+        found = local.send("GET", f"/v1/tasks/t/decisions{query}").json
+        return [x["episode"] for x in found["decisions"]], found["more"]
+
+    assert page("?limit=2") == (["e0", "e1"], True)
+    assert page("?limit=2&after=3") == (["e3", "e4"], False)
+    assert page("?episode=e2&status=all") == (["e2"], False)
+    assert page("?status=told") == ([], False)
+    for wrong in ("limit=0", "limit=1001", "limit=x", "after=-1", "status=nix", "nix=1"):
+        assert problem_of(local.send("GET", f"/v1/tasks/t/decisions?{wrong}"))[0] == 422
+
+
+def test_what_was_learned(local: Local, tmp_path: Path) -> None:
+    for k in range(3):
+        ask(local, f"e{k}", 0, "x")
+        tell(local, f"e{k}", 0, reward=0.5, state="y")
+    task = local.service.desk.open("t").task
+    task.planner.step()
+    known = local.send("GET", "/v1/tasks/t/certificate").json
+    own = task.certificate()
+    assert (known["upper"], known["certified"]) == (own.upper, own.certified)
+    assert np.array_equal(known["policy"], own.policy)
+    assert local.send("GET", "/v1/tasks/t/audit").json == json.loads(
+        json.dumps(task.audit().as_dict())
+    )
+    table = local.send("GET", "/v1/tasks/t/policy").json
+    assert table == json.loads(json.dumps(task.policy_table()))
+    log = local.send("GET", "/v1/tasks/t/log.jsonl")
+    (tmp_path / "log.jsonl").write_bytes(log.body)
+    task.export(tmp_path / "log.csv")
+    (tmp_path / "log.csv.toml").rename(tmp_path / "log.jsonl.toml")
+    assert ucfh.read_log(tmp_path / "log.jsonl").episodes == 3
+
+
+def test_an_answer_is_kept_until_something_is_new(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = local.service.desk.open("t").task
+    made, real = list[int](), task.certificate
+
+    def certificate() -> Any:
+        made.append(1)
+        return real()
+
+    monkeypatch.setattr(task, "certificate", certificate)
+    for _ in range(3):
+        assert local.send("GET", "/v1/tasks/t/certificate").json["episodes"] == 0
+    ask(local, "e", 0, "x")
+    assert local.send("GET", "/v1/tasks/t/certificate").json["episodes"] == 1
+    assert len(made) == 2
+
+
+def test_what_fails_is_not_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = local.service.desk.open("t").task
+    with monkeypatch.context() as broken:
+        broken.setattr(task, "audit", lambda: 1 / 0)
+        assert problem_of(local.send("GET", "/v1/tasks/t/audit")) == (500, None)
+    assert local.send("GET", "/v1/tasks/t/audit").status == 200
+
+
+def test_the_policy_is_followed(local: Local) -> None:
+    actions = np.ones((3, 9), int)
+    policy = StoredPolicy(1, 0.0, 0, 1, actions, actions, actions, {"gap": 1.0, "refuted": False})
+    task = local.service.desk.open("t").task
+    task.write(lambda tx, _: tx.publish(policy, 0, None))
+    assert ask(local, "e", 0, "x").json["action"] == "b"
+
+
+def test_every_task_may_be_missing(local: Local) -> None:
+    bodies: dict[str, Any] = {
+        "": {"state": "x"}, "/outcome": {"reward": 0, "done": True}, "/batch": {"calls": []},
+        "/record": {"state": "x", "action": "a"},
+    }  # fmt: skip
+    for endpoint in ENDPOINTS:
+        if "{task}" in endpoint.path:
+            path = endpoint.path.format(task="nix", episode="e", t=0)
+            body: Any = next((x for end, x in bodies.items() if end and path.endswith(end)), {})
+            body = bodies[""] if path.endswith("/0") else body
+            sent = body if endpoint.body is not None else None
+            assert problem_of(local.send(endpoint.method, path, sent)) == (404, "UnknownTask"), path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nix", 404),
+        ("GET", "//", 404),
+        ("GET", "/v1/tasks/t/nix", 404),
+        ("GET", "/v1/tasks/t/episodes", 404),
+        ("PUT", STEPS.format("e", "x"), 404),
+        ("PUT", STEPS.format("e", "-1"), 404),
+        ("PUT", STEPS.format("e", "1" * 5000), 404),
+        ("PUT", STEPS.format("", 0), 404),
+        ("PUT", STEPS.format("%FF", 0), 404),
+        ("PUT", STEPS.format("x" * 501, 0), 404),
+        ("GET", "/a" * 1000, 404),
+        ("DELETE", "/v1/tasks/t", 405),
+        ("GET", STEPS.format("e", 0), 405),
+        ("HEAD", "/v1/tasks/t/events", 405),
+        ("OPTIONS", "/v1/tasks", 405),
+        ("GET", "/page/nix.js", 404),
+        ("GET", "/page/..%2F..%2Fserver.py", 404),
+        ("GET", "/page/%00", 404),
+    ],
+)
+def test_addresses_that_lead_nowhere(local: Local, method: str, path: str, status: int) -> None:
+    reply = local.send(method, path, {"state": "x"} if method == "PUT" else None)
+    assert problem_of(reply)[0] == status
+    assert (status == 405) == ("allow" in reply.headers)
+
+
+@pytest.mark.parametrize(
+    ("what", "fault"),
+    [
+        ({"t": 1, "body": {"state": "x"}}, (409, "OutOfOrder")),
+        ({"t": 0, "body": {"state": "other"}}, (409, "Conflict")),
+        ({"t": 0, "body": {"state": ""}}, (422, "Refused")),
+        ({"t": 0, "body": {"state": "a\nb"}}, (422, "Refused")),
+        ({"t": 0, "end": "/outcome", "body": {"reward": 7, "done": True}}, (422, "Refused")),
+        ({"t": 0, "end": "/outcome", "body": {"reward": 0}}, (422, "Refused")),
+        ({"t": 3, "end": "/outcome", "body": {"reward": 0, "done": True}}, (409, "OutOfOrder")),
+        ({"t": 0, "end": "/record", "body": {"state": "x", "action": "c"}}, (422, "Refused")),
+    ],
+)
+def test_calls_that_a_task_refuses(
+    local: Local, what: dict[str, Any], fault: tuple[int, str]
+) -> None:
+    ask(local, "e", 0, "x")
+    path = STEPS.format("e", what["t"]) + what.get("end", "")
+    before = local.send("GET", "/v1/tasks/t/decisions?status=all").json
+    assert problem_of(local.send("PUT", path, what["body"])) == fault
+    assert local.send("GET", "/v1/tasks/t/decisions?status=all").json == before
+
+
+def test_an_episode_that_is_not_known(local: Local) -> None:
+    assert problem_of(tell(local, "nix", 0, reward=0, done=True)) == (404, "UnknownEpisode")
+    gone = local.send("POST", "/v1/tasks/t/episodes/nix/abandon", {})
+    assert problem_of(gone) == (404, "UnknownEpisode")
+
+
+def test_how_the_service_is_doing(local: Local) -> None:
+    ask(local, "e", 0, "x")
+    assert local.send("GET", "/healthz").body == b"ok\n"
+    assert local.send("GET", "/readyz").body == b"ready\n"
+    text = local.send("GET", "/metrics").body.decode()
+    place = "/v1/tasks/{task}/episodes/{episode}/steps/{t}"
+    assert f'ucfh_requests_total{{method="PUT",route="{place}",status="200"}} 1.0' in text
+    assert 'ucfh_task_decisions_total{task="t"} 1.0' in text
+    assert "ucfh_group_calls_sum 1.0" in text
+
+
+def test_a_store_that_cannot_be_written_is_not_ready(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ucfh.tasks.faults import StoreFull
+
+    def full(*_: Any) -> None:
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(local.service.store, "check_ready", full)
+    monkeypatch.setattr(local.service.store, "transact", full)
+    assert problem_of(local.send("GET", "/readyz")) == (503, None)
+    assert problem_of(ask(local, "e", 0, "x")) == (507, "StoreFull")
+    assert local.send("GET", "/v1/tasks/t").status == 200  # reading goes on
+
+
+def test_errors_that_nobody_foresaw(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = local.service.desk.open("t").task
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("secret label")
+
+    monkeypatch.setattr(task, "view", broken)
+    reply = local.send("GET", "/v1/tasks/t")
+    assert problem_of(reply) == (500, None)
+    assert b"secret" not in reply.body
+    local.service.logbook.close()
+    assert b'"fault":"RuntimeError at ' in b"".join(local.lines)
+    assert b"secret" not in b"".join(local.lines)
+
+
+def test_the_page_and_its_files(local: Local) -> None:
+    for path in ("/", "/tasks/t"):
+        page = local.send("GET", path)
+        assert page.status == 200
+        assert page.headers["content-type"].startswith("text/html")
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+    script = local.send("GET", "/page/page.js")
+    assert script.headers["cache-control"] == "no-cache"
+    again = local.send("GET", "/page/page.js", If_None_Match=script.headers["etag"])
+    assert again.status == 304
+    assert local.send("HEAD", "/page/page.js").status == 200

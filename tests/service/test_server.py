@@ -1,0 +1,258 @@
+"""The service as a process: how it starts, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from itertools import repeat
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import ucfh
+from helpers.asgi import DECLARED
+from helpers.command_line import fails
+from helpers.near_service import near_service
+from ucfh.service import application, endpoints, server
+from ucfh.service.tokens import WRITE, TokenFile
+
+
+class Process:
+    """``ucfh serve`` on a new store, with a token."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.log = folder / "new.db", folder / "log"
+        tokens = TokenFile(str(folder / "tokens.json"), create=True)
+        _, self.token = tokens.add(WRITE, "shop")
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "ucfh", "serve", str(self.store), "--port", "0"),
+                    *("--no-planning", "--token-file", tokens.path),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+        self.port = int(self.url.rpartition(":")[2].rstrip("/"))
+        self.connection = self.connected()
+
+    def connected(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def send(self, method: str, path: str, body: Any, to: HTTPConnection | None = None) -> int:
+        head = {"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"}
+        over = to or self.connection
+        over.request(method, path, json.dumps(body), head)
+        reply = over.getresponse()
+        reply.read()
+        return reply.status
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    made = Process(tmp_path)
+    try:
+        yield made
+    finally:
+        made.connection.close()
+        made.process.kill()
+        made.process.wait()
+        assert made.process.stdout is not None
+        made.process.stdout.close()
+
+
+def ask(process: Process, episode: str, to: HTTPConnection) -> int:
+    path = f"/v1/tasks/t/episodes/{episode}/steps/0"
+    return process.send("PUT", path, {"state": "secret"}, to)
+
+
+def test_nothing_acknowledged_is_lost_when_it_stops(process: Process) -> None:
+    """A signal under load: what was answered is there, what was not may be; no error."""
+    assert process.url == f"http://127.0.0.1:{process.port}/"
+    assert process.send("POST", "/v1/tasks", {"task": "t", **DECLARED}) == 201
+    answered: list[list[str]] = [[] for _ in range(8)]
+    failed: list[int] = []
+
+    def work(number: int) -> None:
+        connection = process.connected()
+        try:
+            for k in range(100_000):
+                status = ask(process, f"{number}-{k}", connection)
+                if status != 200:
+                    failed.append(status)
+                    return
+                answered[number].append(f"{number}-{k}")
+        except (OSError, HTTPException):  # it has gone
+            return
+        finally:
+            connection.close()
+
+    threads = [Thread(target=work, args=(k,)) for k in range(8)]
+    watching = socket.create_connection(("127.0.0.1", process.port))
+    watching.sendall(
+        f"GET /v1/tasks/t/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {process.token}"
+        "\r\n\r\n".encode()
+    )
+    for thread in threads:
+        thread.start()
+    while sum(map(len, answered)) < 200:
+        time.sleep(0.01)
+    assert process.end(signal.SIGTERM) == 0
+    for thread in threads:
+        thread.join()
+    watching.close()
+    assert set(failed) <= {503}
+    with ucfh.open_task(process.store, "t", planning="off") as task:
+        there = {x["episode"] for x in task.decisions("all")}
+        assert there >= {name for names in answered for name in names}
+        assert task.check() == []
+    log = process.log.read_text()
+    assert "secret" not in log
+    assert process.token not in log
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [x["event"] for x in lines if "event" in x] == ["started", "stopping"]
+    assert {(x["method"], x["token"]) for x in lines if "token" in x} == {
+        ("POST", "shop"), ("PUT", "shop"), ("GET", "shop"),
+    }  # fmt: skip
+
+
+def test_control_c(process: Process) -> None:
+    assert process.end(signal.SIGINT) == 0
+
+
+def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(tmp_path / "t.db")
+    tokens = tmp_path / "tokens.json"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "port" in fails(capsys, "serve", store, "--port", port)
+    assert "--token-file" in fails(capsys, "serve", store, "--host", "0.0.0.0")
+    assert "--token-file" in fails(capsys, "serve", store, "--host", "::")
+    assert "--host" in fails(capsys, "serve", store, "--host", "localhost.invalid", "--token-file",
+                             _tokens(tmp_path))  # fmt: skip
+    assert "--port" in fails(capsys, "serve", store, "--port", "65536")
+    assert not Path(store).exists()
+    missing = fails(capsys, "serve", store, "--token-file", str(tokens))
+    assert "ucfh token create" in missing
+    _tokens(tmp_path)
+    os.chmod(tmp_path / "some.json", 0o644)
+    readable = fails(capsys, "serve", store, "--token-file", str(tmp_path / "some.json"))
+    assert "chmod 600" in readable
+    (tmp_path / "text.db").write_text("not a store")
+    assert "text.db" in fails(capsys, "serve", str(tmp_path / "text.db"), "--port", "0")
+    assert "nix" in fails(capsys, "serve", str(tmp_path / "nix" / "t.db"), "--port", "0")
+
+
+def _tokens(folder: Path) -> str:
+    path = str(folder / "some.json")
+    if not Path(path).exists():
+        TokenFile(path, create=True).add(WRITE, None)
+    return path
+
+
+def test_without_the_extra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "ucfh.service.server", raising=False)
+    monkeypatch.setattr("ucfh.service.server", None, raising=False)
+    monkeypatch.delattr("ucfh.service.server")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert 'pip install "ucfh[serve]"' in fails(capsys, "serve", str(tmp_path / "t.db"))
+    assert not (tmp_path / "t.db").exists()
+
+
+# connections
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    found = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            found += piece
+    return found
+
+
+def test_a_head_that_does_not_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SLOWEST_HEAD", 0.1)
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        for begun in (b"", b"GET /healthz HTTP/1.1\r\nX:"):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as slow:
+                slow.sendall(begun)
+                assert received(slow) == b""
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as used:
+            used.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /")
+            found = received(used)  # the first is answered, the second never comes
+            assert found.count(b"HTTP/1.1 200 OK") == 1
+
+
+def test_a_head_that_is_too_long(tmp_path: Path) -> None:
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        for head in (b"X: " + b"y" * 100_000, b"X: y\r\n" * 20_000, b"X: " + b"y" * 40_000):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                with suppress(ConnectionError):  # it would not hear the rest
+                    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + head)
+                    connection.sendall(b"\r\n\r\n")
+                assert received(connection)[:12] in (b"HTTP/1.1 400", b"")
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            body = b'{"task": "' + b"x" * 100_000 + b'"}'
+            connection.sendall(
+                b"POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
+            assert b"HTTP/1.1 422" in received(connection)  # a long body is not a long head
+
+
+def test_too_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        held = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(4)]
+        assert received(held[-1]) == b""
+        for connection in held:
+            connection.close()
+
+
+def test_requests_in_one_piece(tmp_path: Path) -> None:
+    """Pipelined: answered in order."""
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            one = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
+            connection.sendall(one % (b"healthz", b"") + one % (b"nix", b"Connection: close\r\n"))
+            found = received(connection)
+    assert [found.find(b" 200 OK") >= 0, found.find(b" 404 ") > found.find(b" 200 OK")] == [
+        True
+    ] * 2
+
+
+def test_a_download_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is let go, however much is left."""
+    monkeypatch.setattr(application, "STUCK", 0.2)
+    monkeypatch.setattr(endpoints, "_pieces", lambda _: repeat(b"x" * 100_000))
+    ucfh.open_task(tmp_path / "t.db", "t", **DECLARED, planning="off").close()
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as stuck:
+            stuck.sendall(b"GET /v1/tasks/t/log.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(1.0)
+            assert b"\r\n0\r\n\r\n" not in received(stuck)[-20:]  # broken off
