@@ -152,6 +152,7 @@ def test_a_tell_after_its_deadline_is_kept_and_not_counted(
         assert (fault["kind"], fault["told"]) == ("late", 'reward 1.0, state "till"')
         status = task.status()
         assert (status.lost, status.late, status.outcomes, status.waiting) == (1, 1, 0, 0)
+        assert task.states.labels[1:] == ["door"]  # what is not counted finds no state
         with pytest.raises(ucfh.EpisodeOver, match="expired"):
             task.ask("door", "v1")
         assert task.check() == []
@@ -161,8 +162,9 @@ def test_asking_after_the_deadline_finds_the_decision_expired(stores: Stores, cl
     with open_shop(stores, timeout=60) as task:
         task.ask("door", "v1")
         clock.now += 61
-        with pytest.raises(ucfh.EpisodeOver, match="expired"):
-            task.ask("door", "v1")
+        for t in (0, None, 0):  # the same answer each time, by whoever it was expired
+            with pytest.raises(ucfh.EpisodeOver, match="expired"):
+                task.ask("door", "v1", t=t)
         assert task.status().lost == 1
 
 
@@ -277,7 +279,9 @@ def test_asking_for_a_step_again_after_others_have_told_it(shop: Task) -> None:
     with pytest.raises(ucfh.OutOfOrder, match="is at step 0, not 1"):
         shop.ask("till", "v2", t=1)
     shop.abandon("v1")
-    assert shop.ask("till", "v1", t=1) == second
+    assert shop.ask("door", "v1", t=0) == first  # this one was told
+    with pytest.raises(ucfh.EpisodeOver, match="step 1 was abandoned"):
+        shop.ask("till", "v1", t=1)
 
 
 # policies

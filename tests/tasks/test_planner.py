@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
+from helpers.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
 from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
@@ -42,8 +42,8 @@ def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def test_inline_planning_learns_what_to_do(stores: Stores, tmp_path: Path) -> None:
-    with open_one(stores, "inline") as task:
+def test_inline_planning_learns_what_to_do(tmp_path: Path) -> None:
+    with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 400)
         status = task.status()
         assert status.policy > 10
@@ -61,10 +61,10 @@ def test_inline_planning_learns_what_to_do(stores: Stores, tmp_path: Path) -> No
         assert task.check() == []
 
 
-def test_inline_planning_is_the_same_every_time(stores: Stores) -> None:
+def test_inline_planning_is_the_same_every_time(tmp_path: Path) -> None:
     seen = []
     for k in range(2):
-        with open_one(stores, "inline", f"t{k}") as task:
+        with open_one(files(tmp_path), "inline", f"t{k}") as task:
             play(task, 0, 60)
             steps = task.decisions("all")
             seen.append([(x["state"], x["action"], x["policy"], x["reward"]) for x in steps])
@@ -114,16 +114,16 @@ def test_what_cannot_be_unpacked_is_made_again(
         assert task.check() == []
 
 
-def test_a_snapshot_is_compared_with_events(stores: Stores) -> None:
-    with open_one(stores, "inline") as task:
+def test_a_snapshot_is_compared_with_events(tmp_path: Path) -> None:
+    with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 30)
         assert task.check() == []
         task.planner.learner().experience.c[0] += 1  # as if it was counted twice
         assert any(line.startswith("c[0]: ") for line in task.check())
 
 
-def test_a_learner_is_packed_and_unpacked(stores: Stores) -> None:
-    with open_one(stores, "inline") as task:
+def test_a_learner_is_packed_and_unpacked(tmp_path: Path) -> None:
+    with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 40)
         learner = task.planner.learner()
         other, arrays = TaskLearner(task.declaration), unpacked(packed(learner))
@@ -271,7 +271,7 @@ def test_a_plan_that_cannot_be_written_is_made_again(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_to_pack_is_packed_less_often(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packs = []
 
@@ -281,7 +281,7 @@ def test_what_takes_long_to_pack_is_packed_less_often(
         return packed(learner)
 
     monkeypatch.setattr(planning, "packed", slowly)
-    with open_one(stores, "inline") as task:
+    with open_one(files(tmp_path), "inline") as task:
         task.planner._sparing = True
         play(task, 0, 20)
         assert task.status().policy > 5
@@ -289,6 +289,6 @@ def test_what_takes_long_to_pack_is_packed_less_often(
         found = task.store.snapshot(task.number)
         assert found is not None
         assert found[0] < task.store.last_seq(task.number)
-    with open_one(stores) as task:
+    with open_one(files(tmp_path)) as task:
         assert task.certificate().episodes == 20
         assert task.check() == []

@@ -45,9 +45,9 @@ def test_a_new_task(stores: Stores) -> None:
     assert (table["policy"], table["states"], table["table"], table["changed"]) == (0, [], [], [])
 
 
-def test_from_learning_to_certified(stores: Stores) -> None:
+def test_from_learning_to_certified(tmp_path: Path) -> None:
     """Who opens the store later, and plans nothing, sees the same."""
-    with open_calls(stores("calls")) as task:
+    with open_calls(tmp_path / "calls.db") as task:
         simulate(task, 0, 25)
         task.planner.report()
         learning, number = task.view(), task.status().policy
@@ -75,7 +75,7 @@ def test_from_learning_to_certified(stores: Stores) -> None:
     assert sum(x["share"] for x in report["missing"]) == pytest.approx(1.0)
     assert report["assumed"] == list(known.assumed)
     assert [x["refuted"] for x in report["tested"]] == [False] * len(report["tested"])
-    with open_calls(stores("calls"), planning="off") as other:
+    with open_calls(tmp_path / "calls.db", planning="off") as other:
         seen, table = other.view(number), other.policy_table()
     for view in (seen, certified):
         for key in ("age", "oldest", "planner"):

@@ -86,12 +86,11 @@ class Catalogue:
         """The number of the state that followed a step."""
         if done:
             return END
-        if state is None:
-            raise Refused(
-                f"step {t} of episode {name!r} has no next state: give the state that followed, or "
-                "say that the episode is over: done=True (--done)"
-            )
-        return self.find_state(tx, state, actions, name, t)
+        return self.find_state(tx, _given(state, name, t), actions, name, t)
+
+    def text_of(self, state: Any, name: str, t: int) -> str:
+        """The state that followed a step, as it would be stored; it need not be known."""
+        return canonical(_given(state, name, t))
 
     def find_action(self, action: Any, s: int) -> int:
         """The number of an action that a state has."""
@@ -139,3 +138,13 @@ class Catalogue:
             for old in sorted(self.policies)[:-KEPT]:
                 del self.policies[old]
         return found
+
+
+def _given(state: Any, name: str, t: int) -> Any:
+    """The state that followed a step, if there is one."""
+    if state is None:
+        raise Refused(
+            f"step {t} of episode {name!r} has no next state: give the state that followed, or say "
+            "that the episode is over: done=True (--done)"
+        )
+    return state

@@ -99,11 +99,13 @@ class Serving:
                 )
             return self._decide(tx, name, tx.begin(name, tx.newest), 0, s, tx.newest)
         if t is not None and t < due:
-            decided, _, _ = tx.step(last.episode, t)
+            decided, _, note = tx.step(last.episode, t)
             assert decided is not None
             self.known.catch_up(tx, decided.state)
             s = self.known.find_state(tx, state, actions, name, t)
             self._check_is_in(decided.state, s, name, t)
+            if note is not None:  # nobody told what came of it, and nobody can now
+                raise self._is_gone(name, t, note)
             return self._decision(name, t, s, decided.action, decided.policy)
         self._check_goes_on(last, name)
         s = self.known.find_state(tx, state, actions, name, due)
@@ -112,9 +114,7 @@ class Serving:
             return self._decide(tx, name, last.episode, due, s, tx.newest)
         if self._is_overdue(tx, last):
             self._expire(tx, last.episode, due)
-            return EpisodeOver(
-                f"episode {name!r} is over: its last decision expired; name another episode"
-            )
+            return self._is_gone(name, due, EXPIRED)
         return self._decision(name, due, s, last.action, last.policy)
 
     def tell(
@@ -137,11 +137,11 @@ class Serving:
                 "the steps in order"
             )
         paid = self.known.check_reward(reward, name, t)
+        if (why := self._too_late(tx, last, t)) is not None:
+            return self._late(tx, name, t, paid, state, done, why)
         following = self.known.find_following(tx, name, t, state, done, actions)
         if last.kind == OUTCOME or last.t > t:
             return self._told_before(tx, last.episode, name, t, paid, following)
-        if self._is_overdue(tx, last):
-            return self._tell_late(tx, last.episode, name, t, paid, following)
         tx.tell(last.episode, t, following, paid, None)
         if self.known.is_over(t, following):
             tx.end(last.episode)
@@ -170,10 +170,7 @@ class Serving:
         s = self.known.find_state(tx, state, None, name, t)
         a = self.known.find_action(action, s)
         known = reward is not None or next_state is not None or done
-        paid, following = 0.0, END
-        if known:
-            paid = self.known.check_reward(reward, name, t)
-            following = self.known.find_following(tx, name, t, next_state, done, None)
+        paid = self.known.check_reward(reward, name, t) if known else 0.0
         if last is None:
             episode = tx.begin(name, BY_PERSON)
             tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
@@ -185,11 +182,14 @@ class Serving:
         else:
             episode = last.episode
             is_open = self._check_taken(tx, episode, name, t, s, a)
+            if known and (why := self._too_late(tx, last, t)) is not None:
+                return self._late(tx, name, t, paid, next_state, done, why)
             if known and not is_open:
-                return self._recorded_before(tx, episode, name, t, paid, following)
-            if known and self._is_overdue(tx, last):
-                return self._tell_late(tx, episode, name, t, paid, following)
+                following = self.known.find_following(tx, name, t, next_state, done, None)
+                self._check_told(tx, episode, name, t, paid, following)
+                return None
         if known:
+            following = self.known.find_following(tx, name, t, next_state, done, None)
             tx.tell(episode, t, following, paid, None)
             if self.known.is_over(t, following):
                 tx.end(episode)
@@ -270,27 +270,28 @@ class Serving:
             )
         return told is None
 
+    def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
+        return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
+
     def _told_before(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
-    ) -> Decision | Late | None:
+    ) -> Decision | None:
         """The answer to an outcome that is there already."""
-        late = self._recorded_before(tx, episode, name, t, paid, following)
-        if late is not None or self.known.is_over(t, following):
-            return late
+        self._check_told(tx, episode, name, t, paid, following)
+        if self.known.is_over(t, following):
+            return None
         decided, _, _ = tx.step(episode, t + 1)
         if decided is None:  # it was recorded
             return self._decide(tx, name, episode, t + 1, following, tx.newest)
         return self._decision(name, t + 1, decided.state, decided.action, decided.policy)
 
-    def _recorded_before(
+    def _check_told(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
-    ) -> Late | None:
+    ) -> None:
         """Raise if an outcome that is there already is another one."""
-        _, told, note = tx.step(episode, t)
+        _, told, _ = tx.step(episode, t)
         assert told is not None
         self.known.catch_up(tx, told.following)
-        if note is not None:  # nobody told it
-            return self._late(tx, name, t, paid, following, f"it was {note}")
         if (told.reward, told.following) != (paid, following):
             before = self._outcome(told.reward, told.following)
             raise Conflict(
@@ -298,18 +299,23 @@ class Serving:
                 "stands",
                 Evidence("outcome", name, t, {"told": self._outcome(paid, following)}),
             )
-        return None
 
-    def _tell_late(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
-    ) -> Late:
-        self._expire(tx, episode, t)
-        return self._late(tx, name, t, paid, following, "its deadline had passed")
+    def _too_late(self, tx: Transaction, last: LastEvent, t: int) -> str | None:
+        """Why an outcome comes too late, None if it does not; what has expired is written."""
+        if last.kind == DECISION and last.t == t:
+            if not self._is_overdue(tx, last):
+                return None
+            self._expire(tx, last.episode, t)
+            return "its deadline had passed"
+        _, _, note = tx.step(last.episode, t)
+        return None if note is None else f"it was {note}"
 
     def _late(
-        self, tx: Transaction, name: str, t: int, paid: float, following: int, why: str
+        self, tx: Transaction, name: str, t: int, paid: float, state: Any, done: bool, why: str
     ) -> Late:
-        tx.keep_fault(Evidence("late", name, t, {"told": self._outcome(paid, following)}))
+        """Keep an outcome that is not counted: its state is not found by that."""
+        then = "done" if done else f"state {short(self.known.text_of(state, name, t))}"
+        tx.keep_fault(Evidence("late", name, t, {"told": f"reward {paid!r}, {then}"}))
         said = f"step {t} of episode {name!r} was told too late ({why})"
         return Late(concise(f"{said}: kept as a fault, not counted"))
 
