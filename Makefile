@@ -90,6 +90,7 @@ links: $(VENV)/.installed-dev
 
 verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP tests/slow
+	UCFH_LONG_TESTS=1 $(BIN)/pytest -n 2 --dist loadfile tests
 
 report: $(VENV)/.installed
 	$(BIN)/ucfh study all --out results

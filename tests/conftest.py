@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from helpers.postgres import QUICK, Schemas, Server
-from helpers.stores import Clock, Stores
+from helpers.stores import Clock, Stores, files
 
 USED = pytest.StashKey[list[str]]()
 """Servers that tests have used."""
@@ -55,7 +55,7 @@ def schemas(postgres: Server) -> Iterator[Schemas]:
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
     """Where stores are: a file, or the address of a database; by any name, an empty one."""
     if request.param == "sqlite":
-        return lambda name: str(tmp_path / f"{name}.db")
+        return files(tmp_path)
     schemas: Schemas = request.getfixturevalue("schemas")
     schemas.begin()
     return schemas.address

@@ -99,7 +99,6 @@ def scope_of(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
         "raw_path": where.path.encode(),
         "query_string": where.query.encode(),
         "scheme": "http",
-        "abort": lambda: None,
         "headers": [(k.lower().replace("_", "-").encode(), v.encode()) for k, v in named.items()],
     }
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 Stores = Callable[[str], str]
 """By any name, an empty store: a file, or the address of a database."""
+
+
+def files(folder: Path) -> Stores:
+    """Files in a folder: for tests of what no database changes, and which take long."""
+    return lambda name: str(folder / f"{name}.db")
 
 
 class Clock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,7 @@ def test_abandoned_and_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         now = 2000.0
         assert problem_of(tell(local, "two", 0, reward=0, done=True)) == (410, "LateOutcome")
         assert local.send("POST", "/v1/tasks/t/expire", {}).json == {"expired": 1}
-        assert ask(local, "three", 0, "x").json["t"] == 0  # what was answered stays the answer
-        assert problem_of(ask(local, "three", 1, "y")) == (409, "EpisodeOver")
+        assert problem_of(ask(local, "three", 0, "x")) == (409, "EpisodeOver")
         lost = local.send("GET", "/v1/tasks/t/decisions?status=lost").json["decisions"]
         assert [x["note"] for x in lost] == ["abandoned: gone", "expired", "expired"]
         kept = local.send("GET", "/v1/tasks/t/faults").json["faults"]
@@ -273,13 +273,36 @@ def test_a_store_that_cannot_be_written_is_not_ready(
     from ucfh.tasks.faults import StoreFull
 
     def full(*_: Any) -> None:
-        raise StoreFull("the disk is full")
+        raise StoreFull(f"cannot write {local.service.store.name}: the disk is full")
 
     monkeypatch.setattr(local.service.store, "check_ready", full)
     monkeypatch.setattr(local.service.store, "transact", full)
     assert problem_of(local.send("GET", "/readyz")) == (503, None)
-    assert problem_of(ask(local, "e", 0, "x")) == (507, "StoreFull")
+    refused = ask(local, "e", 0, "x")
+    assert problem_of(refused) == (507, "StoreFull")
+    assert refused.json["detail"] == "cannot write the store: the disk is full"
     assert local.send("GET", "/v1/tasks/t").status == 200  # reading goes on
+
+
+def test_a_store_that_does_not_answer_is_not_ready(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks knows soon, and asking again does not keep more threads busy."""
+    answers, asked = Event(), list[int]()
+
+    def check() -> None:
+        asked.append(1)
+        answers.wait(30)
+
+    monkeypatch.setattr("ucfh.service.application.PATIENCE", 0.01)
+    monkeypatch.setattr(local.service.store, "check_ready", check)
+    for _ in range(3):
+        reply = local.send("GET", "/readyz")
+        assert reply.json["detail"] == "not ready: the store does not answer"
+    answers.set()
+    assert asked == [1]
+    monkeypatch.setattr("ucfh.service.application.PATIENCE", 30.0)
+    assert local.send("GET", "/readyz").status == 200
 
 
 def test_errors_that_nobody_foresaw(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:

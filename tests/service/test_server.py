@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException
 from itertools import repeat
 from pathlib import Path
@@ -247,7 +247,7 @@ def test_requests_in_one_piece(tmp_path: Path) -> None:
 
 def test_a_download_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is let go, however much is left."""
-    monkeypatch.setattr(application, "STUCK", 0.2)
+    monkeypatch.setattr(server, "STUCK", 0.2)
     monkeypatch.setattr(endpoints, "_pieces", lambda _: repeat(b"x" * 100_000))
     ucfh.open_task(tmp_path / "t.db", "t", **DECLARED, planning="off").close()
     with near_service(tmp_path / "t.db") as url:
@@ -256,3 +256,51 @@ def test_a_download_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.Monkey
             stuck.sendall(b"GET /v1/tasks/t/log.jsonl HTTP/1.1\r\nHost: localhost\r\n\r\n")
             time.sleep(1.0)
             assert b"\r\n0\r\n\r\n" not in received(stuck)[-20:]  # broken off
+
+
+def test_answers_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "STUCK", 0.2)
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as stuck:
+            monkeypatch.setattr(endpoints, "_documented", lambda: b"x" * 1_000_000)
+            stuck.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 15)
+            time.sleep(1.0)
+            assert received(stuck).count(b"HTTP/1.1 200 OK") < 15
+
+
+def test_too_many_requests_ahead(tmp_path: Path) -> None:
+    with near_service(tmp_path / "t.db") as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        for count, refused in ((16, 0), (1000, 1)):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                connection.sendall(one * count)
+                connection.sendall(one.replace(b"Host", b"Connection: close\r\nHost"))
+                found = received(connection)
+                assert found.count(b"HTTP/1.1 400") == refused
+                assert refused or found.count(b"HTTP/1.1 200 OK") == count + 1
+
+
+def test_bodies_that_never_come_keep_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "MOST_AT_ONCE", 2)
+    tokens = TokenFile(str(tmp_path / "tokens.json"), create=True)
+    _, text = tokens.add(WRITE, None)
+    with near_service(tmp_path / "t.db", tokens) as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        held = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(9)]
+        for slow in held:
+            slow.sendall(
+                b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
+                b"Content-Type: application/json\r\n\r\n"
+            )
+        with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            for path in ("/healthz", "/v1/tasks"):
+                connection.request("GET", path, headers={"Authorization": f"Bearer {text}"})
+                reply = connection.getresponse()
+                reply.read()
+                assert reply.status == 200
+        for slow in held:
+            slow.close()

@@ -128,6 +128,34 @@ def test_a_revoked_token_ends_and_a_new_one_begins(local: Local, known: Known) -
     assert local.send("GET", "/v1/tasks/t", **by(text)).status == 401
 
 
+def test_two_who_change_the_file_at_once(tmp_path: Path) -> None:
+    """Each opened it before the others wrote: nothing is lost, and what was revoked stays so."""
+    path = str(tmp_path / "tokens.json")
+    TokenFile(path, create=True).add(WRITE, "old")
+    files = [TokenFile(path) for _ in range(6)]
+    texts = [files[k].add(WRITE, f"new {k}")[1] for k in range(5)]
+    files[5].revoke("old")
+    _, last = files[0].add(READ, None)
+    found = TokenFile(path)
+    assert all(found.find(text) for text in (*texts, last))
+    assert "old" not in {x.name for x in found.tokens}
+
+
+def test_strangers_send_little(local: Local, known: Known) -> None:
+    sent = {"token": "x" * 20_000}
+    assert local.send("POST", "/session", sent).status == 413
+    assert local.send("POST", "/session", sent, **by(known.read)).status == 401
+
+
+def test_a_file_that_cannot_be_read_is_not_ready(local: Local, known: Known) -> None:
+    assert local.send("GET", "/readyz").status == 200
+    os.chmod(known.file.path, 0o644)
+    assert local.send("GET", "/readyz").status == 503
+    assert local.send("GET", "/v1/tasks/t", **by(known.read)).status == 401
+    os.chmod(known.file.path, 0o600)
+    assert local.send("GET", "/readyz").status == 200
+
+
 def test_other_sites_change_nothing(local: Local, known: Known) -> None:
     session = cookie_of(local.send("POST", "/session", {"token": known.write}))
     for origin in ("http://evil.com", "null", "http://localhost:99", "http://localhost.evil.com"):

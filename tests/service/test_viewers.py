@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from helpers.asgi import Local, local_service, scope_of
-from ucfh.service import application, viewers
 from ucfh.service import tokens as tokens_module
+from ucfh.service import viewers
 from ucfh.service.tokens import READ, TokenFile
 from ucfh.tasks.records import StoredPolicy
 from ucfh.tasks.task import Task
@@ -129,27 +129,6 @@ def test_a_slow_reader_gets_the_newest_view_and_every_plan(local: Local) -> None
     first, second = local.run(slow())[:2]
     assert first["plans"] == []
     assert [x["number"] for x in second["plans"]] == list(range(1, 21))
-
-
-def test_whoever_does_not_read_is_let_go(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "STUCK", 0.05)
-    aborted = asyncio.Event()
-
-    async def stuck() -> None:
-        async def receive() -> Any:
-            await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.body":
-                await aborted.wait()
-
-        scope = {**scope_of("GET", EVENTS, {}), "abort": aborted.set}
-        async with asyncio.timeout(10):
-            await local.service(scope, receive, send)
-
-    local.run(stuck())
-    assert aborted.is_set()
-    assert local.service.watches.viewers == 0
 
 
 def test_a_limit_of_viewers(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:

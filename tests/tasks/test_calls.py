@@ -110,6 +110,22 @@ def test_expired_is_an_answer_that_is_written(clock: Clock, shop: Task) -> None:
     assert [x["note"] for x in shop.decisions("lost")] == ["expired", "expired"]
 
 
+def test_pages_of_decisions_are_the_whole_list(shop: Task) -> None:
+    shop.serve([shop.asking("door", f"v{k}") for k in range(20)])
+    shop.serve([shop.telling((f"v{k}", 0), reward=0, state="till") for k in range(0, 20, 3)])
+    shop.serve([shop.abandoning(f"v{k}") for k in range(0, 20, 4)])
+    for status in ("open", "told", "lost", "all"):
+        for episode in (None, "v3"):
+            pages: list[Any] = []
+            while page := shop.decisions(
+                status, episode, limit=3, after=pages[-1]["number"] if pages else 0
+            ):
+                assert len(page) <= 3
+                pages += page
+            assert pages == shop.decisions(status, episode)
+    assert len(shop.decisions("all")) == 27
+
+
 def random_call(task: Task, random: Random) -> Any:
     """A call that may be right or wrong."""
     episode, t = random.choice(["e1", "e2", "e3"]), random.randrange(3)

@@ -104,6 +104,7 @@ def test_refuted(tmp_path: Path) -> None:
         view = task.view()
     assert view["state"] == "refuted"
     assert view["headline"].startswith("Not certified: the outcomes contradict what is assumed: ")
+    assert view["remaining"] is None
     finding = view["report"]["findings"][0]
     assert finding["assumption"] in view["headline"]
     assert any(x["refuted"] for x in view["report"]["tested"])

@@ -27,6 +27,7 @@ from ucfh.service.lines import Desk
 from ucfh.service.logbook import Logbook, place_of
 from ucfh.service.messages import Refusal, refusal_of
 from ucfh.service.metrics import Metrics
+from ucfh.service.openapi import PROBLEM
 from ucfh.service.planners import PlannerPool
 from ucfh.service.routes import ALL, JSON, Endpoint, Query, Router, Visit
 from ucfh.service.tokens import TokenFile
@@ -37,16 +38,16 @@ from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
 Message = MutableMapping[str, Any]
-LARGEST = 1_000_000
-"""Bytes of a body."""
+LARGEST, LARGEST_OF_STRANGERS = 1_000_000, 10_000
+"""Bytes of a body; of one that comes without a token, though tokens are needed."""
 SLOWEST = 10.0
 """Seconds that a body may take."""
 MOST_AT_ONCE = 1000
-"""Requests that are under way at once, those who watch apart."""
-STUCK = 60.0
-"""Seconds after which somebody who does not read what is streamed is let go."""
+"""Requests that are being answered at once."""
 RESTING = 1.0
 """Seconds for which the answer counts whether the store can be written."""
+PATIENCE = 2.0
+"""Seconds for which to wait for that answer."""
 HEADERS = (
     (b"content-security-policy", (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -90,7 +91,9 @@ class Service:
         self.watches = Watches(self.desk)
         self.page = StaticFiles(directory=str(files("ucfh.service") / "page"), check_dir=False)
         self._guard, self._router = Guard(tokens), Router(ENDPOINTS)
-        self._under_way, self._ready = 0, (0.0, "")
+        self._under_way = 0
+        self._checking: asyncio.Future[str] | None = None
+        self._check_from = 0.0
 
     def _served(self, task: Task, count: int) -> None:
         self.metrics.groups.observe(count)
@@ -124,15 +127,25 @@ class Service:
             return "it is stopping"
         if self.planners is not None and not self.planners.warm:
             return "it is warming up: the first plan compiles code"
-        until, why = self._ready
-        if time.monotonic() > until:
-            try:
-                await self.desk.run(self.store.check_ready)
-                why = ""
-            except TaskFault as error:
-                why = str(error)
-            self._ready = time.monotonic() + RESTING, why
-        return why
+        if self.tokens is not None and self.tokens.broken():
+            return "the file of tokens cannot be read"
+        if self._checking is None or (
+            self._checking.done() and time.monotonic() > self._check_from
+        ):
+            self._checking = asyncio.ensure_future(self._check_store())
+        done, _ = await asyncio.wait([self._checking], timeout=PATIENCE)
+        return self._checking.result() if done else "the store does not answer"
+
+    async def _check_store(self) -> str:
+        """Why the store cannot be used; what strangers need not know goes to the log."""
+        try:
+            await self.desk.run(self.store.check_ready)
+            return ""
+        except TaskFault as error:
+            self.logbook.event("not ready", said=str(error))
+            return "the store cannot be written"
+        finally:
+            self._check_from = time.monotonic() + RESTING
 
     # requests
 
@@ -147,22 +160,13 @@ class Service:
             return
         begun, method = time.perf_counter(), scope["method"]
         visit, place, status, fault = Visit(self, Request(scope, receive)), "", GONE, None
-        self._under_way += 1
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *HEADERS]
-            if not message.get("more_body"):
-                await send(message)
-                return
-            try:
-                async with asyncio.timeout(STUCK):
-                    await send(message)
-            except TimeoutError:
-                scope["abort"]()
-                raise ClientDisconnect from None
+            await send(message)
 
         try:
             try:
@@ -170,50 +174,64 @@ class Service:
                 place = endpoint.path
                 response = await self._answer(endpoint, visit)
             except InputError as error:
-                response = problem(refusal_of(error))
-                fault = type(error).__name__
+                response, fault = self._problem(refusal_of(error)), type(error).__name__
             except Refusal as refusal:
-                response, fault = problem(refusal), refusal.problem.fault
+                response, fault = self._problem(refusal), refusal.problem.fault
             await response(scope, receive, sent)
         except (ClientDisconnect, asyncio.CancelledError):
             pass
         except Exception as error:
             fault = place_of(error)
             if status == GONE:
-                response = problem(Refusal(500, "an error in the service: its log says where"))
-                await response(scope, receive, sent)
+                broken = Refusal(500, "an error in the service: its log says where")
+                await self._problem(broken)(scope, receive, sent)
         finally:
-            self._under_way -= 1
             took = time.perf_counter() - begun
             self.metrics.count(place, method, status, took)
             who = None if visit.token is None else visit.token.name
             self.logbook.request(method, scope["raw_path"], status, took, who, fault)
 
+    def _problem(self, refusal: Refusal) -> Response:
+        """What is answered to a request that is refused; where the store is, is not said."""
+        said = refusal.problem
+        said.detail = said.detail.replace(self.store.name, "the store")
+        headers = {"Cache-Control": "no-store", **refusal.headers}
+        return Response(msgspec.json.encode(said), said.status, headers, PROBLEM)
+
     async def _answer(self, endpoint: Endpoint, visit: Visit) -> Response:
         self._guard.let_in(visit, endpoint.role)
-        if self.stopping or self._under_way - self.watches.viewers > MOST_AT_ONCE:
-            raise Refusal(503, "the service is busy: try again", **{"Retry-After": "1"})
         if endpoint.role != ALL and visit.request.scope["query_string"]:
             visit.query = Query(dict(visit.request.query_params), endpoint.query)
         if endpoint.body is not None:
-            visit.body = await read_body(visit.request, endpoint.decoder)
-        return await endpoint.answer(visit)
+            most = (
+                LARGEST if visit.token is not None or self.tokens is None else LARGEST_OF_STRANGERS
+            )
+            visit.body = await read_body(visit.request, endpoint.decoder, most)
+        if endpoint.role == ALL:
+            return await endpoint.answer(visit)
+        if self.stopping or self._under_way >= MOST_AT_ONCE:
+            raise Refusal(503, "the service is busy: try again", **{"Retry-After": "1"})
+        self._under_way += 1
+        try:
+            return await endpoint.answer(visit)
+        finally:
+            self._under_way -= 1
 
 
-async def read_body(request: Request, decoder: msgspec.json.Decoder[Any]) -> Any:
+async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: int) -> Any:
     """What was sent, as its type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Refusal(415, f"the body must be {JSON}: say so in Content-Type")
-    if int(request.headers.get("content-length", "0")) > LARGEST:
-        raise too_large()
+    if int(request.headers.get("content-length", "0")) > most:
+        raise too_large(most)
     pieces, size = list[bytes](), 0
     try:
         async with asyncio.timeout(SLOWEST):
             async for piece in request.stream():
                 pieces.append(piece)
-                if (size := size + len(piece)) > LARGEST:
-                    raise too_large()
+                if (size := size + len(piece)) > most:
+                    raise too_large(most)
     except TimeoutError:
         raise Refusal(
             408, f"the body did not come within {SLOWEST:g} seconds", Connection="close"
@@ -226,13 +244,6 @@ async def read_body(request: Request, decoder: msgspec.json.Decoder[Any]) -> Any
         raise Refusal(400, f"the body cannot be read: {error}") from None
 
 
-def too_large() -> Refusal:
+def too_large(most: int) -> Refusal:
     """What is said about a body that is too large."""
-    return Refusal(413, f"the body has more than {LARGEST:,} bytes", Connection="close")
-
-
-def problem(refusal: Refusal) -> Response:
-    """What is answered to a request that is refused."""
-    content = msgspec.json.encode(refusal.problem)
-    headers = {"Cache-Control": "no-store", **refusal.headers}
-    return Response(content, refusal.problem.status, headers, "application/problem+json")
+    return Refusal(413, f"the body has more than {most:,} bytes", Connection="close")

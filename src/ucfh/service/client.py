@@ -231,7 +231,11 @@ class RemoteTask:
     # looking
 
     def decisions(
-        self, status: str = "open", episode: Any = None, limit: int | None = None
+        self,
+        status: str = "open",
+        episode: Any = None,
+        limit: int | None = None,
+        after: int = 0,
     ) -> list[dict[str, Any]]:
         """Decisions and what came of them, in the order in which they were taken.
 
@@ -239,6 +243,7 @@ class RemoteTask:
             status: "open", "told", "lost" or "all".
             episode: only those of one.
             limit: only the first ones, at most that many.
+            after: the number of a decision: only later ones.
 
         """
         if status not in STATUSES:
@@ -247,17 +252,22 @@ class RemoteTask:
         if episode is not None:
             wanted["episode"] = check_episode(episode)
         most = None if limit is None else check_count("limit", limit)
-        found: list[dict[str, Any]] = []
-        more = True
+        last, found, more = check_count("after", after, least=0), list[dict[str, Any]](), True
         while more and (most is None or len(found) < most):
-            page = self._get(f"decisions?{urlencode({**wanted, 'after': len(found)})}")
+            page = self._get(f"decisions?{urlencode({**wanted, 'after': last})}")
             found.extend(map(with_labels, page["decisions"]))
-            more = page["more"]
+            last, more = found[-1]["number"] if found else last, page["more"]
         return found[:most]
 
-    def faults(self) -> list[dict[str, Any]]:
-        """What was refused, or came too late, and is kept; the oldest first."""
-        return list(self._get("faults")["faults"])
+    def faults(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What was refused, or came too late, and is kept; the oldest first.
+
+        Args:
+            limit: only the last ones, at most that many; a service shows 1,000 at most.
+
+        """
+        most = "" if limit is None else f"?limit={check_count('limit', limit)}"
+        return list(self._get(f"faults{most}")["faults"])
 
     def status(self) -> TaskStatus:
         """How the task is doing."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any
@@ -12,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ucfh.errors import InputError
 from ucfh.logs.batches import COLUMNS
-from ucfh.service.guarding import COOKIE
+from ucfh.service.front import page, session, sign_in, sign_out
 from ucfh.service.lines import Desk
 from ucfh.service.messages import (
     MOST_CALLS,
@@ -30,30 +29,35 @@ from ucfh.service.messages import (
     SignIn,
     Tell,
     answer_of,
-    plain_number,
 )
 from ucfh.service.metrics import MOST_TASKS
 from ucfh.service.openapi import document
-from ucfh.service.routes import ALL, HTML, JSON, LOG, STREAM, TEXT, Endpoint, Visit
-from ucfh.service.tokens import SESSION, WRITE
+from ucfh.service.routes import (
+    ALL,
+    HTML,
+    JSON,
+    LOG,
+    MOST_DIGITS,
+    NO_STORE,
+    STREAM,
+    TEXT,
+    Endpoint,
+    Visit,
+    encode,
+    given,
+)
+from ucfh.service.tokens import WRITE
 from ucfh.tasks.exporting import log_rows
 from ucfh.tasks.faults import UnknownTask
 from ucfh.tasks.serving import Decision
 from ucfh.tasks.status import TaskStatus
 from ucfh.tasks.task import STATUSES, Task
 
-_encode = msgspec.json.Encoder(enc_hook=plain_number).encode
-NO_STORE = {"Cache-Control": "no-store"}
 EMPTY: dict[str, Any] = {}
 TASKS_SHOWN = 100
 """Tasks that are listed unless more are wanted."""
 LINES = 1000
 """Lines of a log that are sent at a time."""
-
-
-def given(content: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
-    return Response(_encode(content), status, NO_STORE, JSON)
 
 
 # tasks
@@ -200,14 +204,15 @@ async def decisions(visit: Visit) -> Response:
     query = visit.query
     status, episode = query.text("status", "open"), query.text("episode", None)
     limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
-    found = await _of_task(visit, "decisions", status, episode, after + limit + 1)
-    shown = found[after : after + limit]
-    return given({"decisions": shown, "more": len(found) > after + limit})
+    found = await _of_task(visit, "decisions", status, episode, limit + 1, after)
+    return given({"decisions": found[:limit], "more": len(found) > limit})
 
 
 async def faults(visit: Visit) -> Response:
     """What was refused, or came too late, and is kept."""
-    return given({"faults": await _of_task(visit, "faults")})
+    limit = visit.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
+    found = await _of_task(visit, "faults", limit + 1)
+    return given({"faults": found[-limit:], "more": len(found) > limit})
 
 
 async def audit(visit: Visit) -> Response:
@@ -236,7 +241,7 @@ def _pieces(task: Task) -> Iterator[bytes]:
     for _, rows in log_rows(task.store, task.number, task.declaration, task.states):
         for row in rows:
             told = (None if x == "" else x for x in row)
-            lines.append(_encode(dict(zip(COLUMNS, told, strict=True))))
+            lines.append(encode(dict(zip(COLUMNS, told, strict=True))))
         if len(lines) >= LINES:
             yield b"\n".join([*lines, b""])
             lines = []
@@ -247,65 +252,6 @@ def _pieces(task: Task) -> Iterator[bytes]:
 async def events(visit: Visit) -> Response:
     """The view, again and again when it changes."""
     return await visit.service.watches.watch(await _task(visit), visit.counts)
-
-
-# the page, and who may see it
-
-
-async def page(visit: Visit) -> Response:
-    """The page, or a file of it."""
-    name = visit.names.get("file", "index.html")
-    if "/" in name or "\\" in name or "\0" in name:
-        raise Refusal(404, "there is no such file")
-    from starlette.exceptions import HTTPException
-
-    try:
-        found = await visit.service.page.get_response(name, visit.request.scope)
-    except HTTPException:
-        raise Refusal(404, "there is no such file") from None
-    found.headers["Cache-Control"] = "no-cache"
-    return found
-
-
-def _session(visit: Visit) -> dict[str, Any]:
-    needed = visit.service.tokens is not None
-    role = WRITE if not needed else visit.token and visit.token.role
-    return {"role": role, "needed": needed, "until": visit.until}
-
-
-async def session(visit: Visit) -> Response:
-    """Who one is."""
-    return given(_session(visit))
-
-
-async def sign_in(visit: Visit) -> Response:
-    """Begin a session with a token."""
-    tokens = visit.service.tokens
-    if tokens is None:
-        return given(_session(visit))
-    visit.token = tokens.find(visit.body.token)
-    if visit.token is None:
-        raise Refusal(401, "this token is not known", **{"WWW-Authenticate": "Bearer"})
-    visit.until = time.time() + SESSION
-    response = given(_session(visit))
-    _set_cookie(visit, response, tokens.cookie(visit.token, visit.until), int(SESSION))
-    return response
-
-
-async def sign_out(visit: Visit) -> Response:
-    """End a session."""
-    visit.token = visit.until = None
-    response = given(_session(visit))
-    _set_cookie(visit, response, "", 0)
-    return response
-
-
-def _set_cookie(visit: Visit, response: Response, text: str, seconds: int) -> None:
-    headers = visit.request.headers
-    secure = headers.get("x-forwarded-proto", visit.request.url.scheme) == "https"
-    response.set_cookie(
-        COOKIE, text, max_age=seconds, secure=secure, httponly=True, samesite="strict"
-    )
 
 
 # how the service itself is doing
@@ -334,12 +280,12 @@ async def metrics(visit: Visit) -> Response:
 
 async def openapi(visit: Visit) -> Response:  # noqa: ARG001
     """This table, as OpenAPI."""
-    return given(_documented())
+    return Response(_documented(), 200, NO_STORE, JSON)
 
 
 @cache
-def _documented() -> dict[str, Any]:
-    return document(ENDPOINTS)
+def _documented() -> bytes:
+    return encode(document(ENDPOINTS))
 
 
 TASK = "/v1/tasks/{task}"
@@ -353,7 +299,13 @@ QUERY_DECISIONS: dict[str, dict[str, Any]] = {
     "status": {"type": "string", "enum": list(STATUSES), "default": "open"},
     "episode": {"type": "string", "description": "list those of one episode"},
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_SHOWN, "default": MOST_SHOWN},
-    "after": {"type": "integer", "minimum": 0, "default": 0, "description": "how many to skip"},
+    "after": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 10**MOST_DIGITS - 1,
+        "default": 0,
+        "description": "list those with larger numbers",
+    },
 }
 
 ENDPOINTS = [
@@ -378,7 +330,8 @@ ENDPOINTS = [
     Endpoint("GET", TASK + "/policy", policy, "Show the newest policy."),
     Endpoint("GET", TASK + "/decisions", decisions, "List decisions and what came of them.",
              query=QUERY_DECISIONS, refuses=(422,)),
-    Endpoint("GET", TASK + "/faults", faults, "List what was refused, or came too late."),
+    Endpoint("GET", TASK + "/faults", faults, "List what was last refused, or came too late.",
+             query={"limit": QUERY_DECISIONS["limit"]}),
     Endpoint("GET", TASK + "/audit", audit, "Say what the data tell of the assumptions."),
     Endpoint("GET", TASK + "/log.jsonl", log, "Stream all steps as a log.", media=LOG),
     Endpoint("GET", TASK + "/events", events, "Stream the view when it changes.", media=STREAM),

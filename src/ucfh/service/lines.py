@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ucfh.errors import InputError
 from ucfh.service.messages import Making
+from ucfh.tasks.faults import UnknownTask
 from ucfh.tasks.opening import open_task
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
@@ -183,7 +184,12 @@ class Desk:
         with self._opening:
             line = self._lines.get(name)
             if line is None or declared:
-                task = open_task(self.store, name, **declared, planning="off")
+                try:
+                    task = open_task(self.store, name, **declared, planning="off")
+                except UnknownTask:
+                    raise UnknownTask(
+                        f"there is no task {name!r}: create it with POST /v1/tasks"
+                    ) from None
                 line = self._lines.setdefault(name, TaskLine(task, self._writers, self._served))
             self._lines.move_to_end(name)
             if len(self._lines) > MOST_OPEN:

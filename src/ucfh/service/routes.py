@@ -17,7 +17,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ucfh.service.messages import Refusal
+from ucfh.service.messages import Refusal, plain_number
 from ucfh.service.tokens import READ, Token
 from ucfh.tasks.declaration import LONGEST_NAME
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ALL = "all"
 """Who may, if no token is needed; the others are the roles of tokens."""
+encode = msgspec.json.Encoder(enc_hook=plain_number).encode
+NO_STORE = {"Cache-Control": "no-store"}
 JSON, LOG = "application/json", "application/jsonl"
 HTML, TEXT, STREAM = "text/html", "text/plain", "text/event-stream"
 MOST_PARTS = 12
 """Parts of a path; no request has more."""
-MOST_DIGITS = 9
+MOST_DIGITS = 15
 """Of the number of a step."""
 
 
@@ -48,7 +50,7 @@ class Query:
         """A text."""
         return self._given.get(key, default)
 
-    def count(self, key: str, default: int, least: int, most: int = 10**MOST_DIGITS) -> int:
+    def count(self, key: str, default: int, least: int, most: int = 10**MOST_DIGITS - 1) -> int:
         """A whole number."""
         text = self._given.get(key, str(default))
         if not is_count(text) or not least <= int(text) <= most:
@@ -176,3 +178,8 @@ def read_name(key: str, part: bytes) -> Any:
     if not 0 < len(text) <= LONGEST_NAME:
         raise Refusal(404, f"{key} in the path must have 1 to {LONGEST_NAME} letters")
     return text
+
+
+def given(content: Any, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(encode(content), status, NO_STORE, JSON)

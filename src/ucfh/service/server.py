@@ -6,6 +6,7 @@
                                     watch, give the right to plan back
 
 The head of a request, its first line and headers, has to come within seconds, and is not long.
+Whoever does not read what is sent is let go after a minute.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ LONGEST_HEAD = 32_768
 """Bytes of the head of a request."""
 SLOWEST_HEAD = 15.0
 """Seconds that it may take."""
+MOST_AHEAD = 16
+"""Requests that may be sent on a connection before the first of them is answered."""
+STUCK = 60.0
+"""Seconds after which somebody who reads nothing is let go."""
 MOST_CONNECTIONS = 5000
 IDLE = 75
 """Seconds after which a connection without requests is closed."""
@@ -56,9 +61,9 @@ class JoiningTransport:
         self._held.append(data)
 
     def _send(self) -> None:
-        if self._held:
-            self._transport.write(b"".join(self._held))
-            self._held = []
+        held, self._held = self._held, []
+        if held and not self._transport.is_closing():
+            self._transport.write(b"".join(held))
 
     def close(self) -> None:
         """Send what was written, and close the connection."""
@@ -78,12 +83,14 @@ class Connection(HttpToolsProtocol):
         self.transport = cast(asyncio.Transport, JoiningTransport(transport, self.loop))
         self._head, self._since = 0, self.loop.time()
         self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+        self._stuck = self._timer
         if len(self.connections) > MOST_CONNECTIONS:
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let it go."""
         self._timer.cancel()
+        self._stuck.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -100,14 +107,13 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that the head is there; one that is too long counts as broken."""
+        """Note that the head is there; one that is too long, or too early, counts as broken."""
         size = len(self.url)
         for name, value in self.headers:
             size += len(name) + len(value)
-        if size > LONGEST_HEAD:
-            raise ValueError("too long")
+        if size > LONGEST_HEAD or len(self.pipeline) >= MOST_AHEAD:
+            raise ValueError("more than is served")
         self._since = 0.0
-        self.scope["abort"] = self.transport.abort  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def _check_time(self) -> None:
@@ -116,6 +122,24 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         else:
             self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+
+    def pause_writing(self) -> None:
+        """Note that the other side does not read what waits for it."""
+        super().pause_writing()
+        self._check_read(self.transport.get_write_buffer_size() + 1)
+
+    def resume_writing(self) -> None:
+        """Note that the other side has read."""
+        self._stuck.cancel()
+        super().resume_writing()
+
+    def _check_read(self, before: int) -> None:
+        """End the connection if nothing of what waits was read for some time."""
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._stuck = self.loop.call_later(STUCK, self._check_read, left)
+        else:
+            self.transport.abort()
 
 
 class _Server(uvicorn.Server):

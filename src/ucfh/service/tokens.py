@@ -4,7 +4,8 @@ A token is 256 random bits, shown once, when it is made. The file keeps its name
 SHA-256; only its owner may read it. A role is "write", or "read", which changes nothing.
 
 A page does not keep a token: it gets a cookie that says which token was shown and until when that
-counts, signed with a key in the file. It ends with the token, or after hours.
+counts, signed with a key in the file. It ends with the token, or after hours; signing out removes
+it from the browser.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
 from ucfh._support.files import check_keys, naming, parse_json, read_text, replacing
 from ucfh.errors import InputError
+from ucfh.tasks.sqlite_lock import FileLock
 
 READ, WRITE = "read", "write"
 SESSION = 12 * 3600.0
@@ -86,7 +89,7 @@ class TokenFile:
                     "it is not a file of tokens: make a new one with ucfh token create"
                 )
         self.tokens, self._key = tokens, key
-        self._seen = found.st_mtime_ns, found.st_ino, found.st_size
+        self._seen = found.st_ctime_ns, found.st_ino, found.st_size
 
     def refresh(self) -> None:
         """Read the file again if it has changed; one that cannot be read lets nobody in."""
@@ -96,10 +99,28 @@ class TokenFile:
         self._next = now + CHECK_EVERY
         try:
             found = os.stat(self.path)
-            if (found.st_mtime_ns, found.st_ino, found.st_size) != self._seen:
+            if (found.st_ctime_ns, found.st_ino, found.st_size) != self._seen:
                 self._read()
         except (OSError, InputError):
             self.tokens, self._seen = [], (0, 0, 0)
+
+    def broken(self) -> bool:
+        """Whether the file cannot be read now."""
+        self.refresh()
+        return self._seen == (0, 0, 0)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Change what the file holds, one process at a time."""
+        lock = FileLock(f"{self.path}-lock")
+        try:
+            lock.acquire(self.path)
+            if os.path.exists(self.path):
+                self._read()
+            yield
+            self._write()
+        finally:
+            lock.close()
 
     def _write(self) -> None:
         kept = {"key": self._key.hex(), "tokens": [x._asdict() for x in self.tokens]}
@@ -112,27 +133,28 @@ class TokenFile:
 
     def add(self, role: str, name: str | None) -> tuple[Token, str]:
         """Make a token: as it is kept, and as it is shown once."""
-        taken = {x.name for x in self.tokens}
-        if name is None:
-            name = next(x for x in _numbered("token") if x not in taken)
-        if not name.strip() or not name.isprintable():
+        if name is not None and (not name.strip() or not name.isprintable()):
             raise InputError(f"--name {name!r} is blank or cannot be read: give a name")
-        if name in taken:
-            raise InputError(f"{self.path} has a token {name!r}: give another name, or revoke it")
         text = secrets.token_urlsafe(BITS // 8)
-        token = Token(name, role, _hashed(text), time.time())
-        self.tokens.append(token)
-        self._write()
+        with self._changing():
+            taken = {x.name for x in self.tokens}
+            if name in taken:
+                raise InputError(
+                    f"{self.path} has a token {name!r}: give another name, or revoke it"
+                )
+            name = name or next(x for x in _numbered("token") if x not in taken)
+            token = Token(name, role, _hashed(text), time.time())
+            self.tokens.append(token)
         return token, text
 
     def revoke(self, name: str) -> None:
         """End a token, and the sessions that were begun with it."""
-        left = [x for x in self.tokens if x.name != name]
-        if len(left) == len(self.tokens):
-            known = ", ".join(x.name for x in self.tokens) or "none"
-            raise InputError(f"{self.path} has no token {name!r} (known: {known})")
-        self.tokens = left
-        self._write()
+        with self._changing():
+            left = [x for x in self.tokens if x.name != name]
+            if len(left) == len(self.tokens):
+                known = ", ".join(x.name for x in self.tokens) or "none"
+                raise InputError(f"{self.path} has no token {name!r} (known: {known})")
+            self.tokens = left
 
     def find(self, text: str) -> Token | None:
         """The token that was shown; how long it takes says nothing about what is kept."""

@@ -30,8 +30,16 @@ IN_QUERY = re.compile(r"([?&]\w*password=)(.*?)(?=&\w+=|$)", re.DOTALL)
 """Where an address has passwords."""
 PATIENCE = 10.0
 """Seconds for which to wait for others, or for a database that is started again."""
-CONNECTING = 5
-"""Seconds for which to wait for one connection."""
+SETTINGS: dict[str, Any] = {
+    "application_name": "ucfh",
+    "client_encoding": "UTF8",
+    "connect_timeout": 5,  # seconds, as are those of keepalives
+    "tcp_user_timeout": 10_000,  # milliseconds
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+}
+"""Of a connection, unless its address has others: a server that is gone is noticed soon."""
 WORDS = (
     (r"\?(\d+)", r"$\1"),
     (r"\bclock\(\)", "extract(epoch FROM clock_timestamp())::float8"),
@@ -99,13 +107,12 @@ def connect(address: str) -> Connection:
             f'{masked(address)} needs a driver of PostgreSQL: pip install "ucfh[postgres]"'
         ) from None
     logging.getLogger("psycopg").addFilter(_is_news)
-    known = {"connect_timeout": CONNECTING, "application_name": "ucfh", "client_encoding": "UTF8"}
     return psycopg.connect(
         address,
         autocommit=True,
         prepare_threshold=None,  # a pooler may give each transaction another session
         cursor_factory=psycopg.RawCursor,
-        **{name: value for name, value in known.items() if f"{name}=" not in address},  # type: ignore[arg-type]
+        **{name: value for name, value in SETTINGS.items() if f"{name}=" not in address},
     )
 
 

@@ -49,7 +49,7 @@ POLICY = """SELECT p.number, n.made, n.known, n.episodes, n.summary, p.width, p.
 NEWEST_POLICY = POLICY.replace("?2", "(SELECT max(number) FROM plans WHERE task=?1)")
 REPORT = "SELECT number, seq, made, content FROM reports WHERE task=?1"
 NAMES = "SELECT name FROM episodes WHERE task=?1 ORDER BY id"
-FAULTS = "SELECT at, kind, episode, t, detail FROM faults WHERE task=?1 ORDER BY number"
+FAULTS = "SELECT at, kind, episode, t, detail FROM faults WHERE task=?1 ORDER BY number DESC"
 LEASE = "SELECT holder, until - clock() FROM leases WHERE task=?1"
 EVENTS = """SELECT v.seq, v.kind, v.episode, v.t, v.state, v.action, v.policy, v.reward,
     CASE WHEN v.t=0 AND v.kind=0
@@ -235,12 +235,17 @@ class SqlReading(TaskStore):
         return [TaskHead(*row) for row in self.query(HEADS)]
 
     def steps(
-        self, task: int, status: str, episode: str | None, limit: int | None = None
+        self,
+        task: int,
+        status: str,
+        episode: str | None,
+        limit: int | None = None,
+        after: int = 0,
     ) -> list[StepRecord]:
         """Steps in the order of their decisions."""
         source, found = SOURCES.get(status, EVERYWHERE) if episode is None else OF_EPISODE
-        order = "d.seq" if episode is None else "d.t"
-        where = f"{found} AND {WHERE[status]}"
+        order = "d.t" if episode is not None else "x.seq" if status == "open" else "d.seq"
+        where = f"{found} AND {WHERE[status]} AND {order.replace('d.t', 'd.seq')}>{after:d}"
         most = "" if limit is None else f" LIMIT {limit:d}"
         query = STEPS.format(source=source, where=where, order=order) + most
         given = (task,) if episode is None else (task, episode)
@@ -272,9 +277,10 @@ class SqlReading(TaskStore):
             late=late,
         )
 
-    def faults(self, task: int) -> list[tuple[float, Evidence]]:
+    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
         """What was kept of faults, and when."""
-        rows = self.query(FAULTS, (task,))
+        most = "" if limit is None else f" LIMIT {limit:d}"
+        rows = self.query(FAULTS + most, (task,))[::-1]
         return [(at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows]
 
     def lease(self, task: int) -> tuple[str, float] | None:

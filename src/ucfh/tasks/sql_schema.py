@@ -69,6 +69,7 @@ MIGRATIONS = (
     INSERT INTO beginnings SELECT task, id, sentence, prior FROM earlier_beginnings;
     DROP TABLE earlier_beginnings;
     CREATE INDEX deadlines ON waiting (task, deadline) WHERE deadline IS NOT NULL;
+    CREATE INDEX oldest ON waiting (task, seq);
     """,
 )
 """What makes each version of the schema of the one before; the first is made of nothing."""

@@ -76,8 +76,8 @@ KEEP_SNAPSHOT = """INSERT INTO snapshots VALUES (?1, ?2, ?3) ON CONFLICT (task) 
     SET seq=excluded.seq, blob=excluded.blob"""
 KEEP_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
     SET number=excluded.number, seq=excluded.seq, made=excluded.made, content=excluded.content"""
-
 Sending = Callable[[str, Sequence[Any]], Any]
+"""Sends a statement with its parameters, and returns what has ``fetchall``."""
 
 
 class Moment(NamedTuple):
@@ -94,7 +94,7 @@ class SqlTransaction(Transaction):
     """A transaction that is open; see `Transaction`.
 
     Args:
-        run: sends a statement with its parameters; what it returns has ``fetchall``.
+        run: sends statements.
         task: the number of the task.
         head: gives what `HEAD` has found, at the latest when it is needed.
 

@@ -226,11 +226,16 @@ class TaskStore(ABC):
 
     @abstractmethod
     def steps(
-        self, task: int, status: str, episode: str | None, limit: int | None = None
+        self,
+        task: int,
+        status: str,
+        episode: str | None,
+        limit: int | None = None,
+        after: int = 0,
     ) -> list[StepRecord]:
         """Steps in the order of their decisions: all, or those of one episode; the first few.
 
-        ``status``: "open", "told", "lost" or "all".
+        ``status``: "open", "told", "lost" or "all"; ``after``: the decision that they follow.
         """
 
     @abstractmethod
@@ -249,8 +254,8 @@ class TaskStore(ABC):
         """How much there is of everything."""
 
     @abstractmethod
-    def faults(self, task: int) -> list[tuple[float, Evidence]]:
-        """What was kept of faults, and when, in this order."""
+    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
+        """What was kept of faults, and when, in this order; the last ones."""
 
     @abstractmethod
     def lease(self, task: int) -> tuple[str, float] | None:

@@ -75,7 +75,11 @@ class Task(TaskCalls):
     # looking
 
     def decisions(
-        self, status: str = "open", episode: Any = None, limit: int | None = None
+        self,
+        status: str = "open",
+        episode: Any = None,
+        limit: int | None = None,
+        after: int = 0,
     ) -> list[dict[str, Any]]:
         """Decisions and what came of them, in the order in which they were taken.
 
@@ -83,19 +87,22 @@ class Task(TaskCalls):
             status: "open", "told", "lost" or "all".
             episode: only those of one.
             limit: only the first ones, at most that many.
+            after: the number of a decision: only later ones.
 
         """
         if status not in STATUSES:
             raise unknown("status", status, STATUSES)
         name = None if episode is None else check_episode(episode)
         most = None if limit is None else check_count("limit", limit)
-        found = self.store.steps(self.number, status, name, most)
+        last = check_count("after", after, least=0)
+        found = self.store.steps(self.number, status, name, most, last)
         labels = self.states.labels  # all that were found by then
         return [self._entry(step, labels) for step in found]
 
     def _entry(self, step: StepRecord, labels: Sequence[Any]) -> dict[str, Any]:
         s = step.following
         return {
+            "number": step.seq,
             "episode": step.name,
             "t": step.t,
             "state": labels[step.state],
@@ -119,11 +126,17 @@ class Task(TaskCalls):
             known.add(self.store.states(self.number, len(known) - 1))
         return known
 
-    def faults(self) -> list[dict[str, Any]]:
-        """What was refused, or came too late, and is kept; the oldest first."""
+    def faults(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What was refused, or came too late, and is kept; the oldest first.
+
+        Args:
+            limit: only the last ones, at most that many.
+
+        """
+        most = None if limit is None else check_count("limit", limit)
         return [
             {"at": at, "kind": x.kind, "episode": x.episode, "t": x.t, **x.detail}
-            for at, x in self.store.faults(self.number)
+            for at, x in self.store.faults(self.number, most)
         ]
 
     def status(self) -> TaskStatus:

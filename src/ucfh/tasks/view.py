@@ -79,9 +79,11 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     plans, report = store.plans(number, 0), store.report(number)
     status = asdict(status_of(task))
     del status["store"]
-    left = episodes_left([(x.episodes, x.summary["gap"]) for x in plans], declaration.epsilon)
     newest = plans[-1] if plans else None
-    where = state_of(newest, report)
+    where, left = state_of(newest, report), None
+    if where != "refuted":
+        gaps = [(x.episodes, x.summary["gap"]) for x in plans]
+        left = episodes_left(gaps, declaration.epsilon)
     reported = None if report is None else _reported(task, report)
     return {
         "task": task.name,
