@@ -25,7 +25,7 @@ from ucfh.commands.task_options import (
 )
 
 if TYPE_CHECKING:
-    from ucfh.tasks.task import Task
+    pass
 
 
 def task() -> None:
