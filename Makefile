@@ -13,6 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
+PORT := 8765
 
 .PHONY: run serve quick test browser lint compiled compiled-told compiled-open format docs links verify report bench clean
 
@@ -43,7 +44,7 @@ run: $(VENV)/.installed
 
 # Ctrl-C ends it
 serve: $(VENV)/.installed-serve
-	$(BIN)/python docs/tutorials/online.py
+	$(BIN)/python docs/tutorials/online.py --port $(PORT)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

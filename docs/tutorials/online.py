@@ -18,6 +18,8 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from students import EXERCISES, LEVELS, SESSIONS, START
 
@@ -83,6 +85,21 @@ class School:
         return status
 
 
+def wait_until_ready(url: str) -> None:
+    """Let the first students come when the service can plan: the first time, it compiles code."""
+    said = False
+    while True:
+        try:
+            urlopen(f"{url}readyz", timeout=10).close()
+            return
+        except HTTPError as error:  # not ready yet
+            error.close()
+            if not said:
+                print("compiling, once: up to half a minute ...", flush=True)
+            said = True
+            time.sleep(0.5)
+
+
 def main() -> None:
     """Serve the school in a folder that is gone afterwards."""
     parser = argparse.ArgumentParser(description="Watch a task learn, on a page.")
@@ -122,6 +139,7 @@ def run(folder: Path, port: int, day: float, seed: int) -> None:
             raise SystemExit(log.read_text().strip())
         print(f"{url}  (Ctrl-C ends it)", flush=True)
         try:
+            wait_until_ready(url)
             with ucfh.connect(url, task="course") as task:
                 School(task, day, seed).run()
                 print(task.status(), flush=True)

@@ -173,7 +173,7 @@ def test_it_follows_a_task_that_runs(
             end(calls, begin(calls, range(800 * k, 800 * (k + 1))))
             page.wait_for_timeout(700)
     expect(page.locator("#state")).to_have_text("Certified")
-    expect(page.locator("#headline")).to_contain_text("Certified: this policy is within")
+    expect(page.locator("#headline")).to_contain_text("Certified: this policy loses at most")
     expect(page.locator("#spoken")).to_contain_text("Certified")
     assert said == []
 

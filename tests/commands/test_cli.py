@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import fails, run
+from ucfh.cli import COMMANDS
 from ucfh.errors import InputError
 
 KEYS = """problem agent epsilon delta seed episodes phases mistakes bound value optimal gap upper
@@ -216,6 +218,15 @@ def test_the_result_is_told_before_files_fail(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_examples_in_help_keep_their_lines(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, said, _ = run(capsys, command, "--help")
+    assert "\\b" not in said
+    assert re.search(r"Examples?:\s*\n", said), said
+
+
 def test_help_and_version_of_the_installed_command() -> None:
     for arguments in (["--help"], ["--version"], ["learn", "--help"], ["bounds", "--help"]):
         command = [sys.executable, "-m", "ucfh", *arguments]

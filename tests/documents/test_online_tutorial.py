@@ -20,7 +20,7 @@ SCRIPT = DOCS / "tutorials" / "online.py"
 def test_students_are_served(tmp_path: Path) -> None:
     """As `make serve` does, until Ctrl-C; nothing is left."""
     assert re.search(
-        rf"^serve: .*\n\t\$\(BIN\)/python {SCRIPT.relative_to(REPOSITORY)}$",
+        rf"^serve: .*\n\t\$\(BIN\)/python {SCRIPT.relative_to(REPOSITORY)} --port \$\(PORT\)$",
         (REPOSITORY / "Makefile").read_text(),
         re.MULTILINE,
     )

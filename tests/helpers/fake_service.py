@@ -184,7 +184,7 @@ def policy_of(states: list[Any], horizon: int = 4, number: int = 12) -> dict[str
 def open_decision(episode: str, t: int = 1, state: Any = "knows a") -> dict[str, Any]:
     """A decision that waits."""
     return {
-        "episode": episode, "t": t, "state": state, "action": "practise", "policy": 12,
+        "number": 1, "episode": episode, "t": t, "state": state, "action": "practise", "policy": 12,
         "status": "open", "asked": NOW - 93_000.0, "deadline": NOW + 5000.0, "reward": None,
         "next_state": None, "done": False, "told": None, "note": None,
     }  # fmt: skip

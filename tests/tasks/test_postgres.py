@@ -146,7 +146,7 @@ def test_somebody_who_may_only_read(address: str, task: Task, admin: Any) -> Non
 def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     said = refused(lambda: open_shop("postgresql://host/name"))
-    assert said.endswith('pip install "ucfh[postgres]"')
+    assert said.endswith('pip install "psycopg[binary]"')
 
 
 # versions

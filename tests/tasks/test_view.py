@@ -61,7 +61,7 @@ def test_from_learning_to_certified(tmp_path: Path) -> None:
     assert "(90 % confidence), and 0.4 is asked for; " in learning["headline"]
     assert [x["number"] for x in learning["plans"]] == list(range(1, number + 1))
     assert certified["state"] == "certified"
-    assert certified["headline"].startswith("Certified: this policy is within 0.")
+    assert certified["headline"].startswith("Certified: this policy loses at most 0.")
     assert certified["plans"][0]["number"] == number + 1
     newest = certified["plans"][-1]
     for key in ("upper", "lower", "gap"):

@@ -9,6 +9,9 @@ import typer
 from ucfh.commands.task_options import StoreFile
 from ucfh.errors import not_installed
 
+NEEDED = "uvicorn httptools starlette msgspec prometheus-client"
+"""The packages of the extra `serve`."""
+
 
 def serve(
     store: StoreFile,
@@ -36,17 +39,17 @@ def serve(
     store is created if it does not exist; tasks are created over HTTP, or with ucfh task create.
     Ctrl-C ends it: what was answered is on disk.
 
-    \\b
+    \b
     Examples:
       ucfh serve calls.db
       ucfh serve calls.db --host 0.0.0.0 --token-file tokens.json
-      curl -X PUT http://127.0.0.1:8765/v1/tasks/task/episodes/customer-17/steps/0 \\\\
+      curl -X PUT http://127.0.0.1:8765/v1/tasks/task/episodes/customer-17/steps/0 \\
           -H "Content-Type: application/json" -d '{"state": "new"}'
     """
     try:
         from ucfh.service import server
     except ModuleNotFoundError:
-        raise not_installed("ucfh serve", '"ucfh[serve]"') from None
+        raise not_installed("ucfh serve", NEEDED) from None
     from ucfh.service.tokens import TokenFile
     from ucfh.tasks.opening import open_store
 

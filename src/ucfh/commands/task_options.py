@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 StoreFile = Annotated[
     str,
-    typer.Argument(metavar="STORE", help="the file that keeps the task", show_default=False),
+    typer.Argument(
+        metavar="STORE",
+        help="the file, or the postgresql:// address, that keeps the task",
+        show_default=False,
+    ),
 ]
 TaskName = Annotated[
     str | None,

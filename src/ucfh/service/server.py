@@ -186,6 +186,8 @@ def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, plan
     service = Service(store, tokens, planning, _write_line)
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):  # all addresses of this machine, by its name
+        name = socket.gethostname()
     config = uvicorn.Config(
         service,
         http=Connection,

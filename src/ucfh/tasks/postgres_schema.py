@@ -104,7 +104,7 @@ def connect(address: str) -> Connection:
         import psycopg
     except ImportError:
         raise StoreFault(
-            f'{masked(address)} needs a driver of PostgreSQL: pip install "ucfh[postgres]"'
+            f'{masked(address)} needs a driver of PostgreSQL: pip install "psycopg[binary]"'
         ) from None
     logging.getLogger("psycopg").addFilter(_is_news)
     return psycopg.connect(

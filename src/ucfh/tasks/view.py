@@ -131,8 +131,8 @@ def headline(
     gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
     if where == "certified":
         return (
-            f"Certified: this policy is within {gap:.3g} of optimal per episode, as was asked for "
-            f"({declaration.epsilon:g}; {sure})."
+            f"Certified: this policy loses at most {gap:.3g} per episode against the best one "
+            f"({sure}); {declaration.epsilon:g} was asked for."
         )
     rest = "how many more episodes it takes cannot be said yet"
     if left is not None:

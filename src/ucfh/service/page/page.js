@@ -92,7 +92,7 @@ class TaskPage {
     const points = [before(declaration), ...this.plans];
     this.figure.draw(points, Math.max(status.begun, points.at(-1).episodes), declaration.epsilon);
     this.table.follow(this.plans);
-    showNow(view);
+    showNow(view, this.plans.at(-1));
     showMissing(view);
     showAssumed(view);
     this.policy.follow(view);

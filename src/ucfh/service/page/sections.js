@@ -6,7 +6,7 @@ import { amount, count, moment, percent, plural, span, track } from "./words.js"
 import { pathOf } from "./service.js";
 
 /** Episodes, decisions, outcomes, policy and planner, in numbers. */
-export function showNow({ now, status: n, report }) {
+export function showNow({ now, status: n, report, declaration }, last) {
   say(find("now-episodes"), `${count(n.begun)} begun, ${count(n.over)} over`);
   say(find("now-outcomes"), `${count(n.outcomes)} told, of ${plural(n.decisions, "decision")}`);
   say(find("now-states"), count(n.states));
@@ -30,13 +30,25 @@ export function showNow({ now, status: n, report }) {
   const late = n.late ? `${plural(n.late, "outcome")} came too late` : "no outcome came too late";
   const refused = n.faults - n.late;
   say(find("now-late"), refused ? `${late}; ${plural(refused, "other call")} refused` : late);
-  const planner = n.planner === null ? "none is running" : "running";
-  say(find("now-planner"), n.error ? `failed, and tries again: ${n.error}` : planner);
-  say(find("losses"), costOfLosses(report?.losses, n.lost));
+  say(find("now-planner"), n.error ? `failed, and tries again: ${n.error}` : planning(n, last));
+  const silent = n.lost && declaration.on_timeout === "lost";
+  say(find("losses"), costOfLosses(report?.losses, silent));
+}
+
+/** What the planner does; it plans again when 2 % more is known, and rests until then. */
+function planning(n, last) {
+  if (n.planner !== null) return "running";
+  if (last === undefined) {
+    return n.outcomes ? "not running yet: the first plan may take a minute" : "nothing to plan yet";
+  }
+  const planned = last.episodes + last.outcomes;
+  const fresh = n.begun + n.outcomes + n.lost - planned;
+  if (fresh < Math.max(1, 0.02 * planned)) return "resting: next at 2 % more";
+  return `none is running: ${plural(fresh, "event")} not planned for`;
 }
 
 /** What outcomes that are open or lost cost, in a few sentences. */
-function costOfLosses(losses, lost) {
+function costOfLosses(losses, silent) {
   if (!losses || losses.gap_if_random === null) return "";
   const { gap, gap_if_random: better, waiting } = losses;
   const cost = gap - better > 0.005 * gap
@@ -47,7 +59,7 @@ function costOfLosses(losses, lost) {
     + "in the same state with the same action.";
   const meaning = "If silence has a meaning, declare it (on_timeout): then it is an outcome, and "
     + "nothing is lost.";
-  return [cost, ...(waiting ? [behind] : []), ...(lost ? [meaning] : [])].join(" ");
+  return [cost, ...(waiting ? [behind] : []), ...(silent ? [meaning] : [])].join(" ");
 }
 
 const missing = new Rows(
