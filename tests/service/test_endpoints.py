@@ -15,6 +15,7 @@ import ucfh
 from helpers.asgi import DECLARED, Local, local_service
 from ucfh.service.endpoints import ENDPOINTS
 from ucfh.tasks.records import StoredPolicy
+from ucfh.tasks.task import Task
 
 STEPS = "/v1/tasks/t/episodes/{}/steps/{}"
 
@@ -153,14 +154,13 @@ def test_what_was_learned(local: Local, tmp_path: Path) -> None:
 def test_an_answer_is_kept_until_something_is_new(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = local.service.desk.open("t").task
-    made, real = list[int](), task.certificate
+    made, real = list[int](), Task.certificate
 
-    def certificate() -> Any:
+    def certificate(task: Task) -> Any:
         made.append(1)
-        return real()
+        return real(task)
 
-    monkeypatch.setattr(task, "certificate", certificate)
+    monkeypatch.setattr(Task, "certificate", certificate)
     for _ in range(3):
         assert local.send("GET", "/v1/tasks/t/certificate").json["episodes"] == 0
     ask(local, "e", 0, "x")
@@ -169,9 +169,8 @@ def test_an_answer_is_kept_until_something_is_new(
 
 
 def test_what_fails_is_not_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = local.service.desk.open("t").task
     with monkeypatch.context() as broken:
-        broken.setattr(task, "audit", lambda: 1 / 0)
+        broken.setattr(Task, "audit", lambda _: 1 / 0)
         assert problem_of(local.send("GET", "/v1/tasks/t/audit")) == (500, None)
     assert local.send("GET", "/v1/tasks/t/audit").status == 200
 
@@ -306,12 +305,10 @@ def test_a_store_that_does_not_answer_is_not_ready(
 
 
 def test_errors_that_nobody_foresaw(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = local.service.desk.open("t").task
-
     def broken(*_: Any) -> None:
         raise RuntimeError("secret label")
 
-    monkeypatch.setattr(task, "view", broken)
+    monkeypatch.setattr(Task, "view", broken)
     reply = local.send("GET", "/v1/tasks/t")
     assert problem_of(reply) == (500, None)
     assert b"secret" not in reply.body

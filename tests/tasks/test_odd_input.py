@@ -20,7 +20,7 @@ import pytest
 
 import ucfh
 from helpers.stores import Clock, Stores
-from ucfh.tasks import postgres_schema, sqlite_lock
+from ucfh.tasks import file_lock, postgres_schema
 from ucfh.tasks.postgres_schema import is_address
 from ucfh.tasks.task import Task
 
@@ -372,7 +372,7 @@ def test_a_full_disk_when_a_policy_is_written(path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs timers that send signals")
 def test_interrupts_at_any_moment(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in ask or tell: no lock is left behind, and the same call again is answered."""
-    monkeypatch.setattr(sqlite_lock, "PATIENCE", 1.0)
+    monkeypatch.setattr(file_lock, "PATIENCE", 1.0)
     monkeypatch.setattr(postgres_schema, "PATIENCE", 1.0)
     draw, hit, told = random.Random(1), 0, 0
     far = is_address(stores("store"))  # a call takes longer, and connections are made again

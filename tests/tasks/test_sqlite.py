@@ -19,7 +19,7 @@ import pytest
 
 import ucfh
 from helpers.paths import TESTS
-from ucfh.tasks import sql_schema, sqlite_lock
+from ucfh.tasks import file_lock, sql_schema
 from ucfh.tasks.records import Beginning
 from ucfh.tasks.sql_schema import MIGRATIONS
 from ucfh.tasks.sqlite import SqliteStore
@@ -205,10 +205,10 @@ def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.Mo
 
 
 def test_a_lock_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_lock, "PATIENCE", 0.05)
+    monkeypatch.setattr(file_lock, "PATIENCE", 0.05)
     path = tmp_path / "shop.db"
     with open_shop(path) as task:
-        other = sqlite_lock.FileLock(f"{path}-lock")
+        other = file_lock.FileLock(f"{path}-lock")
         other.acquire("me")
         with pytest.raises(ucfh.StoreBusy, match=r"shop.db is locked by another process"):
             task.ask("s", "e")
@@ -223,7 +223,7 @@ def test_the_same_key_again_is_harmless_after_a_busy_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restart or a lock of the database: the call fails as a whole, and can be repeated."""
-    monkeypatch.setattr(sqlite_lock, "PATIENCE", 0.05)
+    monkeypatch.setattr(file_lock, "PATIENCE", 0.05)
     with open_shop(tmp_path / "shop.db") as task:
         first = task.ask("s", "v1")
         other = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
@@ -241,11 +241,11 @@ def test_the_same_key_again_is_harmless_after_a_busy_database(
 def test_closing_waits_for_the_lock_or_leaves_the_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_lock, "PATIENCE", 0.05)
+    monkeypatch.setattr(file_lock, "PATIENCE", 0.05)
     path = tmp_path / "shop.db"
     task = open_shop(path)
     task.ask("s", "e")
-    other = sqlite_lock.FileLock(f"{path}-lock")
+    other = file_lock.FileLock(f"{path}-lock")
     other.acquire("me")
     task.close()
     assert Path(f"{path}-wal").stat().st_size > 0  # it was not emptied without the lock
@@ -422,13 +422,13 @@ def hold_on(answers: Any) -> None:
 def test_a_lock_is_not_kept_by_a_fork(tmp_path: Path) -> None:
     """A child that lives on must not hold what its parent held when it died."""
     fork = multiprocessing.get_context("fork")
-    lock = sqlite_lock.FileLock(str(tmp_path / "lock"))
+    lock = file_lock.FileLock(str(tmp_path / "lock"))
     lock.acquire("parent")
     answers = fork.Queue()
     child = fork.Process(target=hold_on, args=(answers,))
     child.start()
     lock.close()  # as the system does when a process dies
-    other = sqlite_lock.FileLock(str(tmp_path / "lock"))
+    other = file_lock.FileLock(str(tmp_path / "lock"))
     for _ in range(1000):  # until the child has run
         try:
             other.acquire("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from ucfh.errors import not_installed
 
 NEEDED = "uvicorn httptools starlette msgspec prometheus-client"
 """The packages of the extra `serve`."""
+TRY_AGAIN = 75
+"""The exit code if the store cannot be reached now: whoever starts it may start it again."""
 
 
 def serve(
@@ -41,6 +44,7 @@ def serve(
 
     \b
     Examples:
+      ucfh task create calls.db --actions call,mail --horizon 8 --epsilon 0.2
       ucfh serve calls.db
       ucfh serve calls.db --host 0.0.0.0 --token-file tokens.json
       curl -X PUT http://127.0.0.1:8765/v1/tasks/task/episodes/customer-17/steps/0 \\
@@ -51,12 +55,17 @@ def serve(
     except ModuleNotFoundError:
         raise not_installed("ucfh serve", NEEDED) from None
     from ucfh.service.tokens import TokenFile
+    from ucfh.tasks.faults import StoreBusy
     from ucfh.tasks.opening import open_store
 
     tokens = None if token_file is None else TokenFile(token_file)
     server.check_host(host, tokens)
     with server.listen(host, port) as bound:
-        opened = open_store(store, create=True)
+        try:
+            opened = open_store(store, create=True)
+        except StoreBusy as error:  # a database that is starting: try again later
+            print(f"ucfh: {error}", file=sys.stderr)
+            raise typer.Exit(TRY_AGAIN) from None
         try:
             server.serve(opened, bound, tokens, planning=not no_planning)
         finally:

@@ -33,6 +33,7 @@ from ucfh.service.client_json import (
     sent_reward,
     with_labels,
 )
+from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.declaration import LOST_ON_TIMEOUT, check_name
 from ucfh.tasks.faults import LateOutcome
 from ucfh.tasks.labels import as_tuples, canonical
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from ucfh.live.policy import LearnedPolicy
 
 ENDINGS = (".jsonl",)
-MOST_CALLS = 1000
-"""Calls of one request; more are sent in several."""
 
 
 def connect(url: str, token: str | None = None, task: str = "task") -> RemoteTask:

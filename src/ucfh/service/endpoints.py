@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -14,7 +14,6 @@ from ucfh.logs.batches import COLUMNS
 from ucfh.service.front import page, session, sign_in, sign_out
 from ucfh.service.lines import Desk
 from ucfh.service.messages import (
-    MOST_CALLS,
     MOST_SHOWN,
     Abandon,
     Ask,
@@ -47,12 +46,14 @@ from ucfh.service.routes import (
     given,
 )
 from ucfh.service.tokens import WRITE
+from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.exporting import log_rows
 from ucfh.tasks.faults import UnknownTask
 from ucfh.tasks.serving import Decision
 from ucfh.tasks.status import TaskStatus
 from ucfh.tasks.task import STATUSES, Task
 
+T = TypeVar("T")
 EMPTY: dict[str, Any] = {}
 TASKS_SHOWN = 100
 """Tasks that are listed unless more are wanted."""
@@ -106,14 +107,14 @@ async def _task(visit: Visit) -> Task:
     return await visit.service.desk.task(visit.names["task"])
 
 
-async def _of_task(visit: Visit, what: str, *more: Any) -> Any:
+async def _of_task(visit: Visit, method: Callable[..., T], *more: Any) -> T:
     """What a method of the task returns, which a thread calls."""
-    return await visit.service.desk.run(getattr(await _task(visit), what), *more)
+    return await visit.service.desk.run(method, await _task(visit), *more)
 
 
 async def view(visit: Visit) -> Response:
     """How a task is doing, as the page shows it."""
-    return given(await _of_task(visit, "view"))
+    return given(await _of_task(visit, Task.view))
 
 
 # calls
@@ -189,14 +190,14 @@ def _answer(body: Any, made: Any) -> CallAnswer:
 
 async def certificate(visit: Visit) -> Response:
     """What is known of the policy."""
-    found = await _learned(visit, "certificate")
+    found = await _learned(visit, Task.certificate)
     more = {"policy": found.policy, "certified": found.certified}
     return given({**found.as_dict(), **more})
 
 
 async def policy(visit: Visit) -> Response:
     """The newest policy, as a table."""
-    return given(await _of_task(visit, "policy_table"))
+    return given(await _of_task(visit, Task.policy_table))
 
 
 async def decisions(visit: Visit) -> Response:
@@ -204,24 +205,24 @@ async def decisions(visit: Visit) -> Response:
     query = visit.query
     status, episode = query.text("status", "open"), query.text("episode", None)
     limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
-    found = await _of_task(visit, "decisions", status, episode, limit + 1, after)
+    found = await _of_task(visit, Task.decisions, status, episode, limit + 1, after)
     return given({"decisions": found[:limit], "more": len(found) > limit})
 
 
 async def faults(visit: Visit) -> Response:
     """What was refused, or came too late, and is kept."""
     limit = visit.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
-    found = await _of_task(visit, "faults", limit + 1)
+    found = await _of_task(visit, Task.faults, limit + 1)
     return given({"faults": found[-limit:], "more": len(found) > limit})
 
 
 async def audit(visit: Visit) -> Response:
     """What was tested of all that is assumed, and found."""
-    return given((await _learned(visit, "audit")).as_dict())
+    return given((await _learned(visit, Task.audit)).as_dict())
 
 
-async def _learned(visit: Visit, what: str) -> Any:
-    return await visit.service.desk.learned(await _task(visit), what)
+async def _learned(visit: Visit, method: Callable[[Task], T]) -> T:
+    return await visit.service.desk.learned(await _task(visit), method)
 
 
 async def log(visit: Visit) -> Response:

@@ -151,15 +151,15 @@ class Desk:
         """Let a thread do something that takes time."""
         return await get_running_loop().run_in_executor(self._readers, call, *given)
 
-    async def learned(self, task: Task, what: str) -> Any:
-        """What a task's learner says, "certificate" or "audit"; it is asked when something is new.
+    async def learned(self, task: Task, method: Callable[[Task], T]) -> T:
+        """What a task's learner says, by a method; it is asked when something is new.
 
         It may take long, so that two threads of their own do it: other answers do not wait.
         """
-        key, signs = (task.name, what), await self.run(signs_of, task)
+        key, signs = (task.name, method.__name__), await self.run(signs_of, task)
         found = self._learned.get(key)
         if found is None or found[0] != signs:
-            making = get_running_loop().run_in_executor(self._learners, getattr(task, what))
+            making = get_running_loop().run_in_executor(self._learners, method, task)
             found = self._learned[key] = signs, making
             while len(self._learned) > MOST_LEARNED:
                 self._learned.popitem(last=False)

@@ -17,13 +17,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ucfh.errors import InputError
+from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.declaration import LONGEST_NAME
 from ucfh.tasks.faults import LateOutcome, TaskFault
 from ucfh.tasks.serving import Decision, Late
 from ucfh.tasks.task import Task
 
-MOST_CALLS = 1000
-"""Calls of one batch, at most."""
 MOST_SHOWN = 1000
 """Decisions of one answer, at most."""
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ucfh._support.files import check_keys, naming, parse_json, read_text, replacing
 from ucfh.errors import InputError
-from ucfh.tasks.sqlite_lock import FileLock
+from ucfh.tasks.file_lock import FileLock
 
 READ, WRITE = "read", "write"
 SESSION = 12 * 3600.0

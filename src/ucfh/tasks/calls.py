@@ -23,6 +23,8 @@ from ucfh.tasks.store import TaskStore, Transaction
 T = TypeVar("T")
 Call = Callable[[Transaction], T]
 """What is done in a transaction."""
+MOST_CALLS = 1000
+"""Calls of one batch over HTTP, at most."""
 
 
 class TaskCalls:

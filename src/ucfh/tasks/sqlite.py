@@ -1,7 +1,7 @@
 """A store of tasks in one SQLite file.
 
 Two connections: one writes, in immediate transactions, with a lock between processes
-(`ucfh.tasks.sqlite_lock`); one reads, which never waits for a writer (write-ahead log). Commits are
+(`ucfh.tasks.file_lock`); one reads, which never waits for a writer (write-ahead log). Commits are
 synchronised with the disk.
 """
 
@@ -14,9 +14,9 @@ from threading import Lock
 from typing import Any
 
 from ucfh.tasks.faults import StoreBusy, StoreFault
+from ucfh.tasks.file_lock import FileLock
 from ucfh.tasks.sql_reading import SqlReading, SqlRow
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
-from ucfh.tasks.sqlite_lock import FileLock
 from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
 from ucfh.tasks.store import T, Transaction
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from operator import methodcaller
 
-from ucfh.tasks import sql_schema, sqlite_lock
+from ucfh.tasks import file_lock, sql_schema
 from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault
+from ucfh.tasks.file_lock import FileLock
 from ucfh.tasks.sql_schema import check_version, migrate
-from ucfh.tasks.sqlite_lock import FileLock
 
 APPLICATION = 0x55434648  # "UCFH"
 MAGIC = b"SQLite format 3\0"
@@ -54,7 +54,7 @@ def explain(store: str, error: sqlite3.Error) -> TaskFault:
 def connect(path: str) -> sqlite3.Connection:
     """A connection whose transactions are begun and ended by hand."""
     connection = sqlite3.connect(
-        path, timeout=sqlite_lock.PATIENCE, isolation_level=None, check_same_thread=False
+        path, timeout=file_lock.PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")

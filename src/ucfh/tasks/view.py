@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 def status_of(task: Task) -> TaskStatus:
     """How a task is doing, in numbers."""
     store, number = task.store, task.number
-    n, lease, now = store.figures(number), store.lease(number), time.time()
     newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
-    known, where = {} if newest is None else newest.summary, state_of(newest, store.report(number))
+    return _status(task, newest, state_of(newest, store.report(number)))
+
+
+def _status(task: Task, newest: PlanRecord | None, where: str) -> TaskStatus:
+    store, number = task.store, task.number
+    n, lease, now = store.figures(number), store.lease(number), time.time()
+    known = {} if newest is None else newest.summary
     return TaskStatus(
         task=task.name,
         store=store.name,
@@ -77,10 +82,10 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     """What a page shows of a task; of its plans, those with numbers above ``after``."""
     store, number, declaration = task.store, task.number, task.declaration
     plans, report = store.plans(number, 0), store.report(number)
-    status = asdict(status_of(task))
-    del status["store"]
     newest = plans[-1] if plans else None
     where, left = state_of(newest, report), None
+    status = asdict(_status(task, newest, where))
+    del status["store"]
     if where != "refuted":
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
@@ -189,16 +194,18 @@ def _reported(task: Task, report: Report) -> dict[str, Any]:
 
 
 def policy_table(task: Task) -> dict[str, Any]:
-    """The policy that the newest bounds are about: an action for each step and state, by number."""
-    newest = task.store.newest_policy(task.number)
-    labels = task.states.labels
-    best = None if newest is None else newest.best[:, 1:]  # without the end
-    count = 0 if best is None else best.shape[1]
+    """The policy that the newest bounds are about: an action for each step and state, by number.
+
+    States without actions, in which an episode is over, are left out.
+    """
+    newest, book = task.store.newest_policy(task.number), task.states
+    count = 0 if newest is None else newest.best.shape[1]
+    listed = [s for s in range(1, count) if book.actions[s] != ()]
     return {
         "policy": 0 if newest is None else newest.number,
         "horizon": task.declaration.horizon,
         "actions": task.declaration.action_labels,
-        "states": labels[1 : count + 1],
-        "table": [] if best is None else best.tolist(),
-        "changed": [] if newest is None else newest.changed[:, 1:].tolist(),
+        "states": [book.labels[s] for s in listed],
+        "table": [] if newest is None else newest.best[:, listed].tolist(),
+        "changed": [] if newest is None else newest.changed[:, listed].tolist(),
     }

@@ -43,7 +43,7 @@ function planning(n, last) {
   }
   const planned = last.episodes + last.outcomes;
   const fresh = n.begun + n.outcomes + n.lost - planned;
-  if (fresh < Math.max(1, 0.02 * planned)) return "resting: next at 2 % more";
+  if (fresh < Math.max(1, 0.02 * planned)) return "resting: plans again when 2 % more is known";
   return `none is running: ${plural(fresh, "event")} not planned for`;
 }
 

@@ -1,4 +1,4 @@
-"""A lock between processes, beside a database.
+"""A lock between processes, beside a file.
 
 SQLite before 3.51.3 can damage a database if two processes write to it and start its write-ahead
 log anew at the same moment. So whoever writes, or closes, holds this lock: of those that do, there
