@@ -73,7 +73,7 @@ def test_a_whole_life(capsys: Capture, store: str, tmp_path: Path) -> None:
     run(capsys, "task", "create", other, *CREATE)
     assert told(capsys, "task", "import", other, log)["episodes"] == 1
     assert told(capsys, "task", "status", other)["outcomes"] == 2
-    assert told(capsys, "task", "check", store)["problems"] == []
+    assert told(capsys, "task", "check", store)["tasks"][0]["problems"] == []
     assert run(capsys, "task", "check", store)[1].endswith("nothing is wrong\n")
 
 
@@ -295,6 +295,15 @@ def test_a_damaged_store_is_not_all_right(capsys: Capture, store: str) -> None:
     code, out, _ = run(capsys, "task", "check", store)
     assert code == 1
     assert "1 decisions are listed as open, or not, against what the events say\n" in out
+
+
+def test_all_tasks_of_a_store_are_checked(capsys: Capture, store: str) -> None:
+    declared = ["--actions", "a", "--horizon", "2", "--epsilon", "0.5"]
+    run(capsys, "task", "create", store, "--task", "other", *declared)
+    found = told(capsys, "task", "check", store)["tasks"]
+    assert len(found) == 2
+    assert [x["problems"] for x in found] == [[], []]
+    assert told(capsys, "task", "check", store, "--task", "other")["tasks"] == [found[1]]
 
 
 def test_an_answer_stands_if_planning_fails(

@@ -162,7 +162,7 @@ def refuted_view(task: str = "students") -> dict[str, Any]:
             "episodes": 803,
         }
     ]
-    said = f"Not certified: the outcomes contradict what is assumed: {MEMORY}."
+    said = f"Not certified: the outcomes contradict the assumption that {MEMORY}."
     return {**view, "state": "refuted", "headline": said, "remaining": None}
 
 

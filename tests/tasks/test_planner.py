@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ import pytest
 import ucfh
 from helpers.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
+from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
 from ucfh.tasks.task import Task
@@ -95,6 +97,13 @@ def test_without_what_was_learned_it_is_made_again_from_events(stores: Stores) -
         assert task.check() == []
 
 
+def test_what_is_packed_is_what_its_layout_says() -> None:
+    """If a learner holds anything else from now on, `LAYOUT` has to be this version."""
+    assert planning.LAYOUT == "0.9.0"
+    names = sorted(TaskLearner(Declaration.make("t", ["a"], 2, 0.5)).state())
+    assert (len(names), zlib.crc32(" ".join(names).encode())) == (70, 2828036308)
+
+
 @pytest.mark.parametrize("how", ["damaged", "of another version"])
 def test_what_cannot_be_unpacked_is_made_again(
     stores: Stores, monkeypatch: pytest.MonkeyPatch, how: str
@@ -106,7 +115,7 @@ def test_what_cannot_be_unpacked_is_made_again(
             write = "UPDATE snapshots SET blob = substr(blob, 1, 1000)"
             task.write(lambda tx, _: tx._write(write, ()))  # type: ignore[attr-defined]
         else:
-            monkeypatch.setattr(planning, "__version__", "0.0.1")
+            monkeypatch.setattr(planning, "LAYOUT", "0.0.1")
     with open_one(stores, "inline") as task:
         assert task.certificate().episodes == 50
         play(task, 50, 55)

@@ -103,9 +103,12 @@ def test_refuted(tmp_path: Path) -> None:
         task.planner.report()
         view = task.view()
     assert view["state"] == "refuted"
-    assert view["headline"].startswith("Not certified: the outcomes contradict what is assumed: ")
+    assert view["headline"].startswith(
+        "Not certified: the outcomes contradict the assumption that "
+    )
     assert view["remaining"] is None
     finding = view["report"]["findings"][0]
+    assert "log" not in finding["remedy"]
     assert finding["assumption"] in view["headline"]
     assert any(x["refuted"] for x in view["report"]["tested"])
 

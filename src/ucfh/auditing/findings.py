@@ -53,6 +53,12 @@ ASSUMPTIONS = {
 CHANGED = (
     "find out what changed around episode {:,}, and use the episodes after it as a log of their own"
 )
+EVERY_STEP = "let every step be different, --stage-dependent (stage_dependent=True)"
+IN_LIVE_TASKS = {
+    CHANGED: "find out what changed around episode {:,}, and begin another task",
+    EVERY_STEP: "let every step be different in another task, --stages every (stages=True)",
+}
+"""Remedies of logs, and what they are of live tasks."""
 POOLED = "the bounds take these cases for one, so they may be false: nothing is certified"
 PAST = "the bounds describe a mixture of what was and what is, so they may be false: nothing is "
 MEANINGS = {
@@ -162,8 +168,8 @@ class Contrast(NamedTuple):
         )
 
 
-def report_of(audit: Audit, alpha: float = ALPHA) -> AuditReport:
-    """What an audit has found so far."""
+def report_of(audit: Audit, alpha: float = ALPHA, live: bool = False) -> AuditReport:
+    """What an audit has found so far; ``live``: in a task that goes on, and not in a log."""
     check_unit("alpha", alpha)
     audit.look()
     threshold, made = audit.threshold(alpha), np.argwhere(audit.tests).tolist()
@@ -175,7 +181,7 @@ def report_of(audit: Audit, alpha: float = ALPHA) -> AuditReport:
             strongest[name] = kind, test
     found = [at for at in strongest.values() if audit.evidence[at] >= threshold]
     found.sort(key=lambda at: -audit.evidence[at])
-    words = _Words(audit)
+    words = _Words(audit, live)
     return AuditReport(
         findings=tuple(words.finding(*at) for at in found),
         tested=tuple(
@@ -207,8 +213,8 @@ def _exp(ln: float) -> float:
 class _Words:
     """Finds the row, label and contexts in which a test found most, and says it."""
 
-    def __init__(self, audit: Audit) -> None:
-        self.audit = audit
+    def __init__(self, audit: Audit, live: bool) -> None:
+        self.audit, self.live = audit, live
 
     def finding(self, kind: int, test: int) -> Finding:
         audit = self.audit
@@ -301,17 +307,20 @@ class _Words:
             begins = int(z[inside].min()) + self.audit.first
             if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
                 return f"declare the stage that begins there, --stages {begins} (stages=[{begins}])"
-            return "let every step be different, --stage-dependent (stage_dependent=True)"
+            return self._said(EVERY_STEP)
         if name == "memory":
             what = {ACTION: "action", STATE: "state", REWARD: "reward"}[test]
             return f"make the previous {what} a part of the state"
         return {
             "bins": "cut the bins finer",
-            "drift": CHANGED.format(since),
-            "start": CHANGED.format(since),
+            "drift": self._said(CHANGED).format(since),
+            "start": self._said(CHANGED).format(since),
             "losses": "say what a missing outcome means, --dropouts outcome, or count it as "
             "anything, --dropouts lost",
         }[name]
+
+    def _said(self, remedy: str) -> str:
+        return IN_LIVE_TASKS[remedy] if self.live else remedy
 
     def _state(self, code: int) -> str:
         return repr(_called(self.audit.state_names, code))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -139,24 +140,39 @@ def import_log(
         plan(live)
 
 
-def check(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
+def check(
+    store: StoreFile,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="check only this task", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
     """Check a store: count everything again and compare.
 
-    Prints what is wrong, a line each; exit code 1 if something is.
+    Checks all its tasks, or the one that is named. Prints what is wrong, a line each; exit code 1
+    if something is.
 
     \b
     Example:
       ucfh task check calls.db
     """
-    with opened(store, task) as live:
-        name, where, found = live.name, live.store.name, live.check()
+    from ucfh.tasks.opening import open_store, open_task
+
+    found: dict[str, list[str]] = {}
+    with closing(open_store(store)) as kept:
+        for name in kept.tasks() if task is None else [task]:
+            with open_task(kept, name, planning="off") as live:
+                found[name] = live.check()
     if json:
-        print_json({"store": where, "task": name, "problems": found})
+        checked = [{"task": name, "problems": lines} for name, lines in found.items()]
+        print_json({"store": kept.name, "tasks": checked})
     else:
-        print_lines({"task": f"{name} in {where}"})
-        for line in found or ["nothing is wrong"]:
-            print_lines({"check": line})
-    if found:
+        for name, lines in found.items():
+            print_lines({"task": f"{name} in {kept.name}"})
+            for line in lines or ["nothing is wrong"]:
+                print_lines({"check": line})
+    if any(found.values()):
         raise typer.Exit(DAMAGED)
 
 

@@ -194,7 +194,8 @@ class Service:
     def _problem(self, refusal: Refusal) -> Response:
         """What is answered to a request that is refused; where the store is, is not said."""
         said = refusal.problem
-        said.detail = said.detail.replace(self.store.name, "the store")
+        if said.fault is None or said.fault.startswith("Store"):  # others name what was sent
+            said.detail = said.detail.replace(self.store.name, "the store")
         headers = {"Cache-Control": "no-store", **refusal.headers}
         return Response(msgspec.json.encode(said), said.status, headers, PROBLEM)
 

@@ -224,6 +224,7 @@ class TaskLearner:
             state_names[1:],
             (*self.assumed, *[RECORDED] * self.recorded, ONE_BY_ONE),
             self.audited(state_names, action_names).findings,
+            first=0,
         )
         if not waiting and not lost:
             return known
@@ -249,7 +250,7 @@ class TaskLearner:
     def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
         """What was tested of all that is assumed, and found."""
         self.audit.state_names, self.audit.action_names = state_names, action_names
-        return report_of(self.audit)
+        return report_of(self.audit, live=True)
 
     def state(self) -> dict[str, Any]:
         """All that it holds, as arrays by name."""

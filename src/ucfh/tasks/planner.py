@@ -29,7 +29,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ucfh import __version__
 from ucfh._support.arrays import Ints
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.faults import TaskFault
@@ -38,6 +37,8 @@ from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
+LAYOUT = "0.9.0"
+"""The version that first packed what a learner holds as it is packed now."""
 CHUNK = 1000
 """Events that are taken at a time."""
 LEASE = 10.0
@@ -270,12 +271,12 @@ def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
 def packed(learner: TaskLearner) -> bytes:
     """All that a learner holds, in bytes."""
     file = io.BytesIO()
-    np.savez(file, **learner.state(), made_by=np.array(__version__))
+    np.savez(file, **learner.state(), made_by=np.array(LAYOUT))
     return zlib.compress(file.getbuffer(), 1)
 
 
 def unpacked(blob: bytes) -> dict[str, Any] | None:
-    """The arrays that were packed, by name; None if another version did, or they are damaged.
+    """The arrays that were packed, by name; None if their layout is another, or they are damaged.
 
     The events are there: what is not unpacked is made again.
     """
@@ -284,7 +285,7 @@ def unpacked(blob: bytes) -> dict[str, Any] | None:
             arrays = {name: file[name] for name in file.files}
     except (zlib.error, ValueError, OSError, EOFError, BadZipFile):
         return None
-    return arrays if str(arrays.pop("made_by", "")) == __version__ else None
+    return arrays if str(arrays.pop("made_by", "")) == LAYOUT else None
 
 
 class PlannerThread(Thread):

@@ -150,8 +150,8 @@ def explain(address: str, error: psycopg.Error) -> TaskFault:
         return StoreBusy(f"{store} is locked by others: try again, or end them ({said})")
     if is_lost(error):
         return StoreBusy(
-            f"{store} cannot be reached ({said}): check the address, start the database, and call "
-            "again"
+            f"{store} cannot be reached ({said}): check address, user and password, start the "
+            "database, and call again"
         )
     if code in ("25006", "42501"):
         return StoreFault(f"{store} cannot be written ({said}): use a role and a server that may")

@@ -131,8 +131,8 @@ def headline(
         return f"Nothing is known yet: {why}."
     if where == "refuted":
         found = [] if report is None else report["findings"]
-        why = f": {found[0]['assumption']}" if found else ""
-        return f"Not certified: the outcomes contradict what is assumed{why}."
+        what = f"the assumption that {found[0]['assumption']}" if found else "what is assumed"
+        return f"Not certified: the outcomes contradict {what}."
     gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
     if where == "certified":
         return (

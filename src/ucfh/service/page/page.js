@@ -140,7 +140,7 @@ class TaskList {
         const [, state, gap, episodes, waiting] = row.children;
         const known = x.policy ? "learning" : "new";
         say(state, STATES[x.refuted ? "refuted" : x.certified ? "certified" : known]);
-        say(gap, amount(x.gap));
+        say(gap, x.refuted ? "–" : amount(x.gap));
         say(episodes, count(x.begun));
         say(waiting, count(x.waiting));
       },
