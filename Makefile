@@ -5,7 +5,7 @@
 # make browser  the page of the service in the system's Chromium
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
-# make verify long statistical checks (about half an hour)
+# make verify long checks: statistics, crashes, hostile requests, and all tests at full length (over an hour)
 # make report all studies (about half an hour), and docs/report.html from them
 # make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
 
@@ -32,7 +32,7 @@ $(VENV)/.installed-serve: pyproject.toml | $(BIN)/python
 
 # with what tests and documents need
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[dev]"
 	touch $@ $(VENV)/.installed $(VENV)/.installed-serve
 
 run: $(VENV)/.installed
@@ -66,7 +66,7 @@ compiled-open: $(VENV)/.installed-dev
 test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs=3 lint compiled
 	$(BIN)/pytest -n 2 --dist loadfile
-	@echo "not run here: make browser (needs Chromium), make verify (half an hour)"
+	@echo "not run here: make browser (needs Chromium), make verify (over an hour)"
 
 # needs the system's Chromium
 browser: $(VENV)/.installed-dev
@@ -74,7 +74,7 @@ browser: $(VENV)/.installed-dev
 
 # what a change breaks most often, in less than a minute once code is compiled
 quick: lint
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" tests
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not verify" tests
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -91,7 +91,7 @@ links: $(VENV)/.installed-dev
 
 verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP tests/slow
-	UCFH_LONG_TESTS=1 $(BIN)/pytest -n 2 --dist loadfile tests
+	UCFH_LONG_TESTS=1 $(BIN)/pytest -n 2 --dist loadfile -m "verify or not verify" tests
 
 report: $(VENV)/.installed
 	$(BIN)/ucfh study all --out results

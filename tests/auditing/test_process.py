@@ -53,6 +53,7 @@ def test_strong_evidence() -> None:
     assert (audit.bets.ln < 0).any()
 
 
+@pytest.mark.verify
 def test_a_row_that_is_visited_very_often() -> None:
     """Beyond `OFTEN` visits, every eighth draw is looked at; new labels still come then."""
     rng = np.random.default_rng(3)

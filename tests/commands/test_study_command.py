@@ -113,6 +113,7 @@ def test_the_list(capsys: Capture) -> None:
     assert [study["name"] for study in json.loads(out)["studies"]] == list(STUDIES)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_any_number_of_workers_gives_the_same_results(capsys: Capture) -> None:
@@ -172,6 +173,7 @@ def test_many_failures_are_counted(capsys: Capture) -> None:
     assert (code, len(lines), lines[-1]) == (1, 6, "ucfh: and 4 more jobs failed")
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize("workers", ["1", "2"] if LONG else ["2"])
@@ -244,6 +246,7 @@ def test_the_report_is_written_where_it_is_asked_for(capsys: Capture) -> None:
     assert run(capsys, "report", "results", "--html", "page.html", "--force")[0] == 0
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_a_full_disk_stops_it_and_keeps_what_is_there(capsys: Capture) -> None:
@@ -319,6 +322,7 @@ def test_a_signal_while_workers_work(number: int, wanted: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     name, gate = spec(SIXTY), mine / "open"
@@ -336,6 +340,7 @@ def test_kill_9_loses_nothing_that_was_kept(mine: Path) -> None:
     assert count("whole") == 60
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_two_at_once(mine: Path) -> None:
     jobs = many(20, 40)
@@ -348,6 +353,7 @@ def test_two_at_once(mine: Path) -> None:
     assert len(results(mine / "results")) == jobs
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_cluster_gives_the_same_results(
     mine: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch

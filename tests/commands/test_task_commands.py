@@ -358,6 +358,7 @@ def test_examples_of_the_help_run(
         assert code == (NOT_CERTIFIED if " certificate " in line else 0), (line, err)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_script_asks_and_tells(store: str) -> None:
     """In processes of their own, the action alone on stdout."""

@@ -168,6 +168,7 @@ def keys(result: Comparison) -> list[tuple[str, int]]:
     return [(x.agent, x.seed) for x in result.outcomes]
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_result(mdp: MDP) -> None:
     makers = {"good": agents.good, "late": agents.late}
@@ -194,6 +195,7 @@ def test_named_learners_are_those_of_the_registry(mdp: MDP) -> None:
     assert found.mistakes == run.mistakes(0.1)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2] if LONG else [2])
 def test_a_process_that_dies_costs_one_run_at_most(

@@ -329,6 +329,7 @@ for job in asked(GRID.replace("3", "25")).jobs():
 """
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_many_writers_at_once(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{Path(__file__).parent}"}

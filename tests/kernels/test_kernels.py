@@ -31,6 +31,7 @@ def rows(lo: Floats, hi: Floats, indices: NDArray[np.int32]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "robust"])
 @pytest.mark.parametrize(

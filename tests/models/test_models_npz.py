@@ -27,6 +27,7 @@ from ucfh import MDP
 from ucfh.models import read_model, write_model
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_large_sparse_models(tmp_path: Path) -> None:
     """A million pairs, and rewards on (s, a, s') where S x S would not fit into memory."""

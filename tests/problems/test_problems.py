@@ -240,6 +240,7 @@ def test_grid_entry_by_entry() -> None:
     assert [reward(mdp, s, 0) for s in range(12)] == [0.0] * 11 + [1.0]
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_large_problems_are_built_sparsely() -> None:
     start = time.perf_counter()

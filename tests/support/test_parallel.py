@@ -54,6 +54,7 @@ def test_jobs_need_not_be_told_apart(address: str) -> None:
         assert list(do_all(len, [[1], [1], [1]], 2, where)) == [([1], 1)] * 3
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_job_that_kills_its_process_is_told_and_the_others_are_done(address: str) -> None:
     wanted = [(k, None if k == 3 else k * k) for k in range(12)]
@@ -196,6 +197,7 @@ def test_a_worker_is_no_scheduler(address: str) -> None:
     assert refused(worker) == f"{worker} is a Dask worker: pass the address of the scheduler"
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_scheduler_alone_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "TIMEOUT", 2)

@@ -113,9 +113,9 @@ def test_refuted(tmp_path: Path) -> None:
     assert any(x["refuted"] for x in view["report"]["tested"])
 
 
-def test_a_report_that_has_seen_more_than_its_plan_counts(stores: Stores) -> None:
+def test_a_report_that_has_seen_more_than_its_plan_counts(tmp_path: Path) -> None:
     """A page must not say "certified" beside a finding."""
-    with open_calls(stores("calls")) as task:
+    with open_calls(tmp_path / "calls.db") as task:
         simulate(task, 0, 200)
         task.planner.report()
         assert task.view()["state"] == "certified"
@@ -154,8 +154,8 @@ def test_losses_are_shown_with_what_they_cost(tmp_path: Path) -> None:
     assert (known.lost, known.waiting) == (10, 1)
 
 
-def test_a_report_is_owed_until_it_is_made_and_made_once(stores: Stores) -> None:
-    with open_calls(stores("calls")) as task:
+def test_a_report_is_owed_until_it_is_made_and_made_once(tmp_path: Path) -> None:
+    with open_calls(tmp_path / "calls.db") as task:
         simulate(task, 0, 30)
         task.planner.report()
         first = task.store.report(task.number)
