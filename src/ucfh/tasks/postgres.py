@@ -21,7 +21,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from ucfh.tasks import postgres_schema
-from ucfh.tasks.faults import StoreFault
 from ucfh.tasks.postgres_schema import (
     connect,
     explain,
@@ -51,8 +50,6 @@ LOCK = """SELECT set_config('lock_timeout', $3, true),
     CASE current_setting('synchronous_commit') WHEN 'off'
         THEN set_config('synchronous_commit', 'on', true) END,
     pg_advisory_xact_lock($1::int4, $2::int4)"""
-_LEFT: list[object] = []
-"""Connections of the parent of a forked process, which must not be closed."""
 
 
 class SharedConnection:
@@ -101,17 +98,6 @@ class PostgresStore(SqlReading):
             except BaseException:
                 first.drop()
                 raise
-
-    def check_open(self) -> None:
-        """Raise if it was closed, or opened before this process was forked."""
-        if self._process != os.getpid():
-            _LEFT.append((self._writers, self._readers))
-            raise StoreFault(
-                f"{self.name} was opened before this process was forked: open the task again in "
-                "each process"
-            )
-        if self._closed:
-            raise StoreFault(f"{self.name} was closed: open the task again")
 
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
         """Make a call in a transaction on a task, which is written at its end, or not at all."""

@@ -8,6 +8,7 @@ CROSS JOIN keeps it from looking at the second table first. ``clock()`` is the t
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._support.arrays import Ints
-from ucfh.tasks.faults import Evidence
+from ucfh.tasks.faults import Evidence, StoreFault
 from ucfh.tasks.records import (
     DECISION,
     Beginning,
@@ -158,8 +159,26 @@ def unpack_table(blob: bytes, width: int) -> Ints:
     return np.frombuffer(zlib.decompress(blob), np.int32).reshape(-1, width).astype(np.int64)
 
 
+LEFT: list[object] = []
+"""What must not be closed: connections of the parent of a forked process, for one."""
+
+
 class SqlReading(TaskStore):
     """The part of a store that reads; see `TaskStore`."""
+
+    _process: int
+    _closed: bool
+
+    def check_open(self) -> None:
+        """Raise if it was closed, or opened before this process was forked."""
+        if self._process != os.getpid():
+            LEFT.append(self)
+            raise StoreFault(
+                f"{self.name} was opened before this process was forked: open the task again in "
+                "each process"
+            )
+        if self._closed:
+            raise StoreFault(f"{self.name} was closed: open the task again")
 
     @abstractmethod
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:

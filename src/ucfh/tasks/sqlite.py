@@ -15,13 +15,10 @@ from typing import Any
 
 from ucfh.tasks.faults import StoreBusy, StoreFault
 from ucfh.tasks.file_lock import FileLock
-from ucfh.tasks.sql_reading import SqlReading, SqlRow
+from ucfh.tasks.sql_reading import LEFT, SqlReading, SqlRow
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
 from ucfh.tasks.store import T, Transaction
-
-_LEFT: list[object] = []
-"""Connections that must not be closed: those of the parent of a forked process, for one."""
 
 
 class SqliteStore(SqlReading):
@@ -55,17 +52,6 @@ class SqliteStore(SqlReading):
             self._lock.close()
             raise
         self._lock.release()
-
-    def check_open(self) -> None:
-        """Raise if it was closed, or opened before this process was forked."""
-        if self._process != os.getpid():
-            _LEFT.append((self.connection, self.reader))
-            raise StoreFault(
-                f"{self.name} was opened before this process was forked: open the task again in "
-                "each process"
-            )
-        if self._closed:
-            raise StoreFault(f"{self.name} was closed: open the task again")
 
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
         """Make a call in a transaction on a task, which is written at its end, or not at all.
@@ -126,7 +112,7 @@ class SqliteStore(SqlReading):
             try:
                 self._lock.acquire(self.name)  # the last to close empties the write-ahead log
             except StoreBusy:
-                _LEFT.append((self.connection, self.reader))
+                LEFT.append((self.connection, self.reader))
             else:
                 self.reader.close()
                 self.connection.close()
