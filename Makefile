@@ -15,6 +15,9 @@ PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 PORT := 8765
 
+# modules that are parsed anew at every start cost each command a second
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run serve quick test browser lint compiled compiled-told compiled-open format docs links verify report bench clean
 
 $(BIN)/python:
