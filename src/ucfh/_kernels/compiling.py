@@ -29,6 +29,7 @@ import numba
 from numba.core import config, event
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.types import unliteral
 
 from ucfh._support.interrupts import held
 from ucfh.errors import InputError
@@ -145,11 +146,24 @@ _kernels: set[Any] = set()
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
-    """``numba.njit``; with ``cache``, compiled code is kept for the next start if it can be."""
+    """``numba.njit``; with ``cache``, compiled code is kept for the next start if it can be.
+
+    What Python calls and what other kernels call are compiled apart, each only if it is called,
+    the latter as `inner`, and for the type of a number, whether it is a constant there or not.
+    """
 
     def decorate(function: Function) -> Function:
         compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})(function)
         _kernels.add(compiled)
+        if "fastmath" not in options:  # or the order of its sums would depend on who calls
+            within = numba.njit(**{**options, **inner})(function)
+            _kernels.add(within)
+
+            def called(arguments: Any, by_name: Any) -> Any:
+                by_name = {name: unliteral(x) for name, x in by_name.items()}
+                return within.get_call_template(tuple(map(unliteral, arguments)), by_name)
+
+            compiled.get_call_template, compiled.get_overload = called, within.get_overload
         if cache and "no_cpython_wrapper" not in options:
             try:
                 compiled._cache = _Cache(function)
