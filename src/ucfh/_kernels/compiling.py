@@ -31,6 +31,7 @@ from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.types import unliteral
 
+from ucfh._support import first_use
 from ucfh._support.interrupts import held
 from ucfh.errors import InputError
 
@@ -62,7 +63,10 @@ class _Cache(FunctionCache):
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled before for these types; None if there is nothing, or it is damaged."""
         try:
-            return super().load_overload(signature, context)
+            found = super().load_overload(signature, context)
+            if found is None and first_use.begin():
+                found = super().load_overload(signature, context)
+            return found
         except Exception:  # a damaged file may raise anything
             with suppress(OSError), held():
                 self.flush()  # or the damaged index would be read before the next one is written
@@ -123,9 +127,11 @@ class _Silent:
 class _Compiling(event.Listener):  # type: ignore[misc]
     """What is different while kernels are compiled, and what they call."""
 
-    depth = 0
+    def __init__(self) -> None:
+        self.depth, self.collected = 0, False
 
     def on_start(self, what: Any) -> None:
+        """A function is compiled: a kernel, or what one calls, or somebody else's."""
         if self.depth or what.data["dispatcher"] in _kernels:
             self.depth += 1
         if self.depth == 1:
@@ -134,11 +140,12 @@ class _Compiling(event.Listener):  # type: ignore[misc]
             JITCPUCodegen._library_class = _Library
 
     def on_end(self, _: Any) -> None:
-        self.depth = max(0, self.depth - 1)
-        if self.depth == 0:
+        """It is compiled, or it failed."""
+        if self.depth == 1:
             JITCPUCodegen._library_class = JITCodeLibrary
             if self.collected:
                 gc.enable()
+        self.depth = max(0, self.depth - 1)
 
 
 event.register("numba:compile", _Compiling())
