@@ -1,5 +1,6 @@
 """``python -m ucfh``, and the command ``ucfh``."""
 
+import gc
 import sys
 
 from ucfh._support import first_use, interrupts
@@ -8,7 +9,9 @@ from ucfh._support import first_use, interrupts
 def main() -> None:
     """Run the command line as a process of its own, which hears signals while it loads."""
     interrupts.listen()
+    gc.set_threshold(100_000, 50)  # modules are no garbage: it would be looked for in vain
     first_use.before = _compile
+    first_use.alone = not any("env:" in argument for argument in sys.argv)
     from ucfh.cli import main as run
 
     try:

@@ -4,7 +4,7 @@ A kernel is compiled for the types of its arguments, which it has from its first
 are written down, by use, in ``_kernels/kinds.txt`` (by ``make kinds``): so a command that finds its
 kernels not compiled need not come to their calls one by one, and `ucfh compile` needs no calls. A
 line is the use, the kernel and its types. A use is a command, or a command and how arguments of it
-begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a group has its name and
+begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a group has a name, and
 its fields in parentheses. Were a line missing, its kernel would be compiled when it is called.
 
 Kernels of one file go to one process: they have much in common. Processes are forks where that is
@@ -19,20 +19,23 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
-import numpy as np
-from numba import types
+from numba.core import types as numba_types
 
 from ucfh._support import first_use
-from ucfh._support.interrupts import SIGNALS, awaited, wipe
+from ucfh._support.interrupts import awaited, wipe
 
+types: Any = numba_types
 KINDS = Path(__file__).parent / "_kernels" / "kinds.txt"
 PACKAGE = "ucfh._kernels"
 CLEAR = "\r\x1b[2K"
@@ -41,19 +44,19 @@ RANDOM = "random"
 """The type of a random generator, as it is written down."""
 
 
-class Kind(NamedTuple):
+class KernelCall(NamedTuple):
     """A kernel, "walk.draw", and the types of its arguments, as they are written down."""
 
     kernel: str
     arguments: str
 
 
-def kinds() -> dict[str, list[Kind]]:
+def kinds() -> dict[str, list[KernelCall]]:
     """What each use calls."""
-    found: dict[str, list[Kind]] = {}
+    found: dict[str, list[KernelCall]] = {}
     for line in KINDS.read_text().splitlines():
         use, kernel, arguments = line.split(" ", 2)
-        found.setdefault(use, []).append(Kind(kernel, arguments))
+        found.setdefault(use, []).append(KernelCall(kernel, arguments))
     return found
 
 
@@ -68,14 +71,16 @@ def use_of(arguments: list[str], uses: Iterable[str]) -> str | None:
     return max(fits, key=lambda use: use.count("+"), default=None)
 
 
-def called() -> set[Kind]:
+def called() -> set[KernelCall]:
     """What this process has called so far."""
-    found: set[Kind] = set()
+    found: set[KernelCall] = set()
     for module in [x for x in sys.modules if x.startswith(f"{PACKAGE}.")]:
         for name, kernel in vars(sys.modules[module]).items():
             if getattr(kernel, "__module__", "") == module and hasattr(kernel, "signatures"):
                 short = f"{module.removeprefix(PACKAGE + '.')}.{name}"
-                found |= {Kind(short, " ".join(map(write_type, x))) for x in kernel.signatures}
+                found |= {
+                    KernelCall(short, " ".join(map(write_type, x))) for x in kernel.signatures
+                }
     return found
 
 
@@ -118,7 +123,7 @@ def read_types(text: str) -> list[Any]:
 
 def _read_type(name: str) -> Any:
     if name == RANDOM:
-        return numba.typeof(np.random.default_rng())
+        return types.npy_rng
     if array := re.fullmatch(r"(\w+)\[(\d)\](r?)", name):
         dtype, axes, fixed = array.groups()
         return types.Array(getattr(types, dtype), int(axes), "C", readonly=bool(fixed))
@@ -130,7 +135,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Done(NamedTuple):
+class Compiled(NamedTuple):
     """What one process has done: kernels that it compiled, and that were compiled before."""
 
     compiled: int
@@ -138,26 +143,34 @@ class Done(NamedTuple):
 
 
 def compile_all(
-    wanted: list[Kind], workers: int, say: Callable[[float], None] | None = None
-) -> Done:
+    wanted: list[KernelCall], workers: int, say: Callable[[float], None] | None = None
+) -> Compiled:
     """Compile kernels in other processes, unless it was done; say which share is done."""
-    files: dict[str, list[Kind]] = {}
+    files: dict[str, list[KernelCall]] = {}
     for kind in wanted:
         files.setdefault(kind.kernel.partition(".")[0], []).append(kind)
     sizes = {name: _size(name) for name in files}
     parts = [files[name] for name in sorted(files, key=lambda name: -sizes[name])]
-    numba.njit(lambda: None)()  # what numba loads for its first function, each fork has then
+    cast(Any, numba.njit(lambda: None)).compile(
+        ()
+    )  # what numba loads for its first function, each fork has then
     fork = sys.platform == "linux"
     context: Any = multiprocessing.get_context("fork" if fork else "spawn")
     alive, ours = multiprocessing.Pipe(duplex=False)
     compiled, before, share, whole = 0, 0, 0, sum(sizes.values())
-    with context.Pool(workers, _end_with, (alive, ours if fork else None)) as pool, awaited():
-        for name, done in pool.imap_unordered(_compile_part, parts):
+    given = (alive, ours if fork else None)
+    with (
+        ProcessPoolExecutor(workers, context, _end_with, given) as pool,
+        suppress(BrokenProcessPool),  # killed, or out of memory: others compile what is missing
+        awaited(),
+    ):
+        for part in as_completed([pool.submit(_compile_part, part) for part in parts]):
+            name, done = part.result()
             compiled, before = compiled + done.compiled, before + done.before
             share += sizes[name]
             if say is not None:
                 say(share / whole)
-    return Done(compiled, before)
+    return Compiled(compiled, before)
 
 
 def _size(name: str) -> int:
@@ -166,7 +179,7 @@ def _size(name: str) -> int:
     return sum(len(x.py_func.__code__.co_code) for x in kernels if hasattr(x, "py_func"))
 
 
-class Line:
+class Notice:
     """One line on stderr: that something is compiled and, on a terminal, how far it is."""
 
     def __init__(self) -> None:
@@ -194,14 +207,14 @@ class Line:
 
 def compile_for(arguments: list[str]) -> None:
     """Compile what a command line needs, for the first time: all at once if that is faster."""
-    line, uses = Line(), kinds()
+    line, uses = Notice(), kinds()
     use = use_of(arguments, uses)
     if use is not None and cores() > 1:
         compile_all(uses[use], cores(), line.show)
     line.end()
 
 
-def _compile_part(part: list[Kind]) -> tuple[str, Done]:
+def _compile_part(part: list[KernelCall]) -> tuple[str, Compiled]:
     """Compile kernels of one file."""
     compiled, before = 0, 0
     for kernel, arguments in part:
@@ -210,13 +223,13 @@ def _compile_part(part: list[Kind]) -> tuple[str, Done]:
         made.compile(tuple(read_types(arguments)))
         compiled += bool(made.stats.cache_misses)
         before += bool(made.stats.cache_hits)
-    return name, Done(compiled, before)
+    return name, Compiled(compiled, before)
 
 
 def _end_with(alive: Connection, parents: Connection | None) -> None:
-    """End this process when its parent is gone; signals are for the parent."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    """End this process when its parent says so or is gone; Ctrl-C is for the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if parents is not None:
         parents.close()
     first_use.before = None

@@ -1,7 +1,7 @@
 """Which kernels commands call, and with what: `make kinds` writes it down for `ucfh.compilation`.
 
-    python tests/helpers/kinds.py          write it down
-    python tests/helpers/kinds.py USE      print it for one use
+python tests/helpers/kinds.py          write it down
+python tests/helpers/kinds.py USE      print it for one use
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(use: str, folder: Path) -> None:
     def do_all(work: Any, jobs: Any, *_: Any, **__: Any) -> Any:  # in this process
         return ((job, work(job)) for job in jobs)
 
-    runner.do_all = do_all  # type: ignore[assignment]
+    vars(runner)["do_all"] = do_all
     os.chdir(folder)
     with redirect_stdout(StringIO()), suppress(SystemExit):
         main(USES[use].split())
@@ -80,7 +80,9 @@ def main() -> None:
         print("\n".join(" ".join((sys.argv[1], *kind)) for kind in sorted(compilation.called())))
         return
     lines = [
-        subprocess.run([sys.executable, __file__, use], check=True, text=True, stdout=subprocess.PIPE)
+        subprocess.run(
+            [sys.executable, __file__, use], check=True, text=True, stdout=subprocess.PIPE
+        )
         for use in USES
     ]
     KINDS.write_text("".join(done.stdout for done in lines))

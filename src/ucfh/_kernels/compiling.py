@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite.binding import parse_assembly as parse  # type: ignore[import-untyped]
 from numba.core import config, event
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 
 from ucfh._support import first_use
@@ -62,6 +64,7 @@ class _Cache(FunctionCache):
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled before for these types; None if there is nothing, or it is damaged."""
+        _start()
         try:
             found = super().load_overload(signature, context)
             if found is None and first_use.begin():
@@ -81,7 +84,7 @@ class _Cache(FunctionCache):
             _tell(error.strerror or str(error))
 
 
-class _Library(JITCodeLibrary):  # type: ignore[misc]
+class _Library(JITCodeLibrary):
     """Compiled code of one function, as LLVM has it; machine code only if Python can call it."""
 
     _emitted = False
@@ -112,6 +115,12 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
             self._finalize_final_module()
         return int(super().get_pointer_to_function(name))
 
+    def serialize_using_object_code(self) -> Any:
+        """What is kept: machine code and, in place of LLVM's, names. Nothing else is made of it."""
+        names = [x.name for x in self._final_module.functions if not x.is_declaration]
+        text = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
+        return self.name, "object", (self._get_compiled_object(), parse(text).as_bitcode())
+
     @property
     def codegen(self) -> Any:
         """What emits the code; nothing that is not emitted has an environment to be set."""
@@ -124,7 +133,7 @@ class _Silent:
         pass
 
 
-class _Compiling(event.Listener):  # type: ignore[misc]
+class _Compiling(event.Listener):
     """What is different while kernels are compiled, and what they call."""
 
     def __init__(self) -> None:
@@ -162,15 +171,9 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     def decorate(function: Function) -> Function:
         compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})(function)
         _kernels.add(compiled)
-        if "fastmath" not in options:  # or the order of its sums would depend on who calls
-            within = numba.njit(**{**options, **inner})(function)
-            _kernels.add(within)
-
-            def called(arguments: Any, by_name: Any) -> Any:
-                by_name = {name: unliteral(x) for name, x in by_name.items()}
-                return within.get_call_template(tuple(map(unliteral, arguments)), by_name)
-
-            compiled.get_call_template, compiled.get_overload = called, within.get_overload
+        if "fastmath" in options:  # it is not for Python: the order of its sums must be the same in
+            return cast(Function, compiled)  # all that call it, so that it is optimised before
+        _twin(compiled, function, options)
         if cache and "no_cpython_wrapper" not in options:
             try:
                 compiled._cache = _Cache(function)
@@ -179,6 +182,39 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
         return cast(Function, compiled)
 
     return decorate
+
+
+@remember
+def _start() -> None:
+    """Where this process is ours, let numba load what its first function needs, without SciPy.
+
+    SciPy would take longer to load than all kernels, and is for linear algebra; there is none.
+    """
+    spared = "scipy.linalg"
+    if not first_use.alone or spared in sys.modules:
+        return
+    sys.modules[spared] = None  # type: ignore[assignment]
+    try:
+        cpu_target.target_context.refresh()
+    finally:
+        del sys.modules[spared]
+
+
+def _twin(compiled: Any, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Let other kernels call not this one but an inner one, made when it is needed."""
+
+    @remember
+    def twin() -> Any:
+        made = numba.njit(**{**options, **inner})(function)
+        _kernels.add(made)
+        return made
+
+    def template(arguments: Any, by_name: Any) -> Any:
+        by_name = {name: unliteral(x) for name, x in by_name.items()}
+        return twin().get_call_template(tuple(map(unliteral, arguments)), by_name)
+
+    compiled.get_call_template = template
+    compiled.get_overload = lambda signature: twin().get_overload(signature)
 
 
 @remember

@@ -1,6 +1,7 @@
 """What is done before something is compiled for the first time; it is loaded early, so it is small.
 
 Attributes:
+    alone: whether no other code than this package's runs in this process.
     before: called once, by the first function that has to be compiled; None: nothing is done.
 
 """
@@ -11,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+alone = False
 before: Callable[[], None] | None = None
 
 

@@ -10,7 +10,7 @@ import typer
 from ucfh.errors import unknown
 
 
-def compile(  # noqa: A001
+def compile(
     command: Annotated[
         list[str] | None,
         typer.Argument(help="commands, such as learn; default: all", show_default=False),
@@ -27,7 +27,7 @@ def compile(  # noqa: A001
       ucfh compile learn certify
     """
     from ucfh._support import first_use
-    from ucfh.compilation import Line, compile_all, cores, kinds
+    from ucfh.compilation import Notice, compile_all, cores, kinds
 
     first_use.before = None
     begun, uses = perf_counter(), kinds()
@@ -35,8 +35,9 @@ def compile(  # noqa: A001
     for name in command or ():
         if name not in known:
             raise unknown("command that compiles", name, known)
-    wanted = [kind for use in uses if use.partition("+")[0] in (command or known) for kind in uses[use]]
-    line = Line()
+    names = command or known
+    wanted = [kind for use in uses if use.partition("+")[0] in names for kind in uses[use]]
+    line = Notice()
     done = compile_all(list(dict.fromkeys(wanted)), cores(), line.show)
     line.end()
     print(
