@@ -93,8 +93,21 @@ def write_type(kind: Any) -> str:
     if isinstance(kind, types.Array):
         if kind.layout != "C" or not kind.aligned:
             return f"{kind}".replace(" ", "")
-        return f"{kind.dtype}[{kind.ndim}]" + ("" if kind.mutable else "r")
+        return f"{_name_of(kind.dtype)}[{kind.ndim}]" + ("" if kind.mutable else "r")
     return RANDOM if isinstance(kind, types.NumPyRandomGeneratorType) else str(kind)
+
+
+def _name_of(dtype: Any) -> str:
+    """The name of a type of numbers, or where a record of them is defined."""
+    if not isinstance(dtype, types.Record):
+        return str(dtype)
+    homes = [x for x in sys.modules if x.startswith(f"{PACKAGE}.")]
+    found = ((home, *x) for home in homes for x in vars(sys.modules[home]).items())
+    return next(
+        f"{home.removeprefix(PACKAGE + '.')}.{name}"
+        for home, name, x in found
+        if isinstance(x, np.dtype) and numba.from_dtype(x) == dtype
+    )
 
 
 def read_types(text: str) -> list[Any]:
@@ -124,9 +137,10 @@ def read_types(text: str) -> list[Any]:
 def _read_type(name: str) -> Any:
     if name == RANDOM:
         return types.npy_rng
-    if array := re.fullmatch(r"(\w+)\[(\d)\](r?)", name):
-        dtype, axes, fixed = array.groups()
-        return types.Array(getattr(types, dtype), int(axes), "C", readonly=bool(fixed))
+    if array := re.fullmatch(r"(?:(\w+)\.)?(\w+)\[(\d)\](r?)", name):
+        home, dtype, axes, fixed = array.groups()
+        record = home and numba.from_dtype(getattr(import_module(f"{PACKAGE}.{home}"), dtype))
+        return types.Array(record or getattr(types, dtype), int(axes), "C", readonly=bool(fixed))
     return getattr(types, name)
 
 
