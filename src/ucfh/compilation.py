@@ -30,6 +30,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import numba
+import numpy as np
 from numba.core import types as numba_types
 
 from ucfh._support import first_use
