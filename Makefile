@@ -2,6 +2,7 @@
 # make serve  install into .venv, then serve invented students over HTTP: watch on a page at the address it prints
 # make test   install into .venv, then lint, types, doctests and tests
 # make quick  the same without the tests that take long or compile much: under a minute
+# make kinds  write down which kernels commands call, for ucfh compile: after a change to their arguments
 # make browser  the page of the service in the system's Chromium
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
@@ -18,7 +19,7 @@ PORT := 8765
 # modules that are parsed anew at every start cost each command a second
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve quick test browser lint compiled compiled-told compiled-open format docs links verify report bench clean
+.PHONY: run serve quick test browser lint compiled kinds format docs links verify report bench clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -40,6 +41,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 run: $(VENV)/.installed
 	mkdir -p out
+	$(BIN)/ucfh compile learn
 	@echo "== until the policy is certified"
 	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot out/certified.png --force
 	@echo "== the algorithm as printed"
@@ -54,20 +56,17 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# most of what tests would compile twice, in two processes at a time
-compiled: compiled-told compiled-open
+# what tests would compile twice, on all cores
+compiled: $(VENV)/.installed-dev
+	$(BIN)/ucfh compile
 
-compiled-told: $(VENV)/.installed-dev
-	$(BIN)/ucfh learn chain:n=3 --epsilon 0.5 > /dev/null
-	$(BIN)/ucfh learn chain:n=3 --epsilon 0.5 --paper > /dev/null
-
-compiled-open: $(VENV)/.installed-dev
-	$(BIN)/ucfh learn env:FrozenLake-v1,horizon=3 --epsilon 0.9 --max-return 1 > /dev/null
-	$(BIN)/ucfh compare chain:n=3 --episodes 20 --seeds 1 > /dev/null
+# after a change to a kernel's arguments: what `ucfh compile` compiles
+kinds: $(VENV)/.installed-dev
+	$(BIN)/python tests/helpers/kinds.py
 
 # tests of one file run in one process: so what they need is compiled once
 test: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs=3 lint compiled
+	$(MAKE) --no-print-directory --jobs=2 lint compiled
 	$(BIN)/pytest -n 2 --dist loadfile
 	@echo "not run here: make browser (needs Chromium), make verify (over an hour)"
 

@@ -1,4 +1,9 @@
-"""The first plan of a process, compiled or not; the smallest plans; a plan with 4e7 transitions."""
+"""First commands on a machine and later ones; the smallest plans; a plan with 4e7 transitions.
+
+    python benchmarks/bench_start.py [--against PYTHON]
+
+With the Python of another checkout's environment, its commands run in turns with ours.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +20,79 @@ import numpy as np
 
 from report import Report, best
 from ucfh import fixed_horizon_evi, make
+from ucfh.models import write_model
 from ucfh.planning import extended_value_iteration
 
-FIRST_PLAN = """
-import numpy as np, ucfh
-ucfh.fixed_horizon_evi(np.zeros((5, 2, 5)), np.ones((5, 2, 5)), np.ones((5, 2)), 5)
-"""
+LOG = "episode,t,state,action,reward,next_state\n" + "".join(
+    f"{i},{t},{t * (i % 2)},{i % 3 % 2},{0.5 * (t == 2)},{(t + 1) * (i % 2)}\n"
+    for i in range(40)
+    for t in range(3)
+)
+COMMANDS = {
+    "learn": ["learn", "chain:n=5"],
+    "certify": ["certify", "log.csv", "--epsilon=0.5"],
+    "plan": ["plan", "model.json"],
+    "compare": ["compare", "chain:n=5", "--episodes=100", "--seeds=2"],
+    "verify": ["verify", "chain:n=3", "--epsilon=0.5", "--runs=1"],
+}
+GOALS = {"learn": 6, "certify": 4, "plan": 3, "compare": 8}
+"""CPU seconds of the first run, on the machine of `make bench`."""
+WARM, AHEAD = 0.75, 25
+"""CPU seconds of a later `learn`; seconds in which everything is compiled on two cores."""
+REPEATS = 5
 
 
-def first_plan(folder: str) -> float:
-    """Seconds of a process that imports, plans and ends, its compiled code kept in a folder."""
-    started = perf_counter()
-    environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
-    subprocess.run([sys.executable, "-c", FIRST_PLAN], check=True, env=environment)
-    return perf_counter() - started
+def run(python: str, arguments: list[str], folder: Path, cache: Path) -> tuple[float, float]:
+    """CPU seconds of a command and of the processes that it starts, and seconds."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+    subprocess.run(
+        [python, "-m", "ucfh", *arguments],
+        cwd=folder, env=environment, check=True, capture_output=True,
+    )  # fmt: skip
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter() - started
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, seconds
+
+
+def commands(report: Report, pythons: list[str]) -> None:
+    """First and later runs of commands, each from an empty folder for compiled code."""
+    rows = []
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        write_model(make("chain:n=3"), folder / "model.json")
+        (folder / "log.csv").write_text(LOG)
+        for command, arguments in COMMANDS.items():
+            caches = [folder / f"{command}-{i}" for i in range(len(pythons))]
+            first = [run(*x)[0] for x in _each(pythons, arguments, folder, caches)]
+            later = [
+                min(times)
+                for times in zip(
+                    *(
+                        [run(*x)[0] for x in _each(pythons, arguments, folder, caches)]
+                        for _ in range(REPEATS)
+                    ),
+                    strict=True,
+                )
+            ]
+            goal = f"{GOALS[command]}" if command in GOALS else ""
+            cells = [f"{x:.1f}" for x in first] + [f"{x:.2f}" for x in later]
+            rows.append([command, *cells, goal])
+        cpu, seconds = run(sys.executable, ["compile"], folder, folder / "all")
+    whose = [""] if len(pythons) == 1 else [" here", " there"]
+    head = [f"first{x}" for x in whose] + [f"later{x}" for x in whose]
+    report.say("CPU seconds of commands, from an empty folder for compiled code:")
+    report.table(["command", *head, "first: asked"], rows)
+    report.say(
+        f"- A later `learn` should take {WARM} s.",
+        f"- `ucfh compile`, everything: {seconds:.1f} s, {cpu:.1f} s of CPU (asked on two cores: "
+        f"{AHEAD} s).",
+    )
+
+
+def _each(
+    pythons: list[str], arguments: list[str], folder: Path, caches: list[Path]
+) -> list[tuple[str, list[str], Path, Path]]:
+    return [(python, arguments, folder, x) for python, x in zip(pythons, caches, strict=True)]
 
 
 def large() -> str:
@@ -62,20 +126,13 @@ def large() -> str:
     )
 
 
-def main(report: Report) -> None:
-    with TemporaryDirectory() as folder:
-        cold = first_plan(folder)
-        warm = min(first_plan(folder) for _ in range(5))
+def main(report: Report, against: str | None = None) -> None:
+    report.say("## Start, and the two ends of the scale", "")
+    commands(report, [sys.executable] if against is None else [sys.executable, against])
     mdp = make("random:states=5,actions=2,successors=3,horizon=5")
     lo, hi = np.maximum(0, mdp.p - 0.1), np.minimum(1, mdp.p + 0.1)
     small = best(lambda: extended_value_iteration(mdp.table, lo, hi, mdp.rewards, 5), 2000)
-    report.say(
-        "## Start, and the two ends of the scale",
-        "",
-        f"- The first plan ever compiles: {cold:.1f} s from the start of Python. "
-        f"Later processes: {warm:.2f} s.",
-        f"- S=5 A=2 C=3 H=5, from Python: {1e6 * small:.1f} us a call.",
-    )
+    report.say(f"- S=5 A=2 C=3 H=5, from Python: {1e6 * small:.1f} us a call.")
     done = subprocess.run(
         [sys.executable, Path(__file__), "large"], check=True, capture_output=True, text=True
     )
@@ -86,4 +143,4 @@ if __name__ == "__main__":
     if "large" in sys.argv:
         print(large())
     else:
-        main(Report())
+        main(Report(), sys.argv[2] if sys.argv[1:2] == ["--against"] else None)

@@ -13,10 +13,14 @@ Before the first task, a small one is planned that nobody sees: what has to be c
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from threading import Condition, Thread
 
+from ucfh._support import first_use
 from ucfh.service.lines import Desk
 from ucfh.service.logbook import Logbook, place_of
 from ucfh.service.metrics import Metrics
@@ -159,12 +163,20 @@ class PlannerPool:
         return planned
 
 
+def _compile() -> None:
+    """Compile what plans need in processes of their own, so that this one goes on serving."""
+    command = [sys.executable, "-m", "ucfh", "compile", "serve"]
+    with suppress(OSError):
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def warm_up() -> None:
     """Plan a small task, so that what is compiled is there when the first real one comes."""
     from ucfh.tasks.declaration import Declaration
     from ucfh.tasks.learner import TaskLearner
     from ucfh.tasks.records import Decided, Told
 
+    first_use.before = _compile
     learner = TaskLearner(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
     learner.find()
     learner.find()
