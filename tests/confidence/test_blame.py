@@ -131,7 +131,7 @@ def test_blame_is_the_derivative_of_the_difference(overlap: bool, noise: str) ->
         b = best.bounds(case.counts)
         low = best.lower_values(b.greedy)
         by_both = (b.D >= b.U - b.W - 1e-9)[:-1] & (b.branch < 2) & (b.D[:-1] > 1e-9)
-        if expected is None or (low + 1e-9 < b.W).any() or by_both.any():
+        if expected is None or (low + 1e-6 < b.W).any() or by_both.any():
             continue
         found = best.blame(b, True)
         np.testing.assert_allclose(found, expected, err_msg=str(seed), **NUMERIC)
@@ -187,7 +187,7 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
     taken = np.zeros((H, S), np.int64)
     best = Best(problem, 0.1)
     best.take(counts)
-    kernels.explore(best.rows, best.evidence, gain, taken)
+    kernels.explore(best.rows, best.evidence, gain, np.zeros((2, S)), taken)
 
     def collected(rows: Any) -> Any:
         X = np.zeros(S)
