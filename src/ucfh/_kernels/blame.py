@@ -63,7 +63,7 @@ def _charge(
     indices, known, order = rows.indices, evidence.known[row], scratch.order
     paid = pay.r[min(t, len(pay.r) - 1), (row - rows.offset[t]) // rows.step]
     x = bound_row(kind, row, t, paid, rows, evidence, pay, V, guess, scratch, v)
-    alone = kind == AHEAD or (kind > LOW and known.noisy)
+    alone = bool(kind == AHEAD or (kind > LOW and known.noisy))
     c, n, eta = ball_of(kind, row, alone, evidence)
     begin, end = rows.indptr[row], rows.indptr[row + 1]
     left, best, worth = 1.0, x.state, x.rest

@@ -202,14 +202,20 @@ def _certify_difference(
         values[0], values[1], values[2], values[3], values[4], values[5],
     )  # fmt: skip
     mark, head, tail = states[0], states[1], states[2]
-    first, indptr, indices, step, offset = rows.first, rows.indptr, rows.indices, rows.step, rows.offset[t]
+    first, indptr, indices, step, offset = (
+        rows.first,
+        rows.indptr,
+        rows.indices,
+        rows.step,
+        rows.offset[t],
+    )
     L, W, D, one = out.L, out.W, out.D, evidence.one
     U1, L1, W1, D1 = out.U[t + 1], L[t + 1], W[t + 1], D[t + 1]
     x_low, x_pi, x_ahead = out.x_low, out.x_pi, out.x_ahead
     r, bonus = pay.r[min(t, len(pay.r) - 1)], pay.bonus[min(t, len(pay.bonus) - 1)]
     mine = out.greedy[t, s]
     k, begin, end = (mine - offset) // step, indptr[mine], indptr[mine + 1]
-    known, paid = evidence.known[mine], r[k]
+    known = evidence.known[mine]
     choices, surely, best_low, ahead = first[s + 1] - first[s], -inf, -inf, inf
     side_L = side_W = Side(begin, known.n_one, 0.0, 0.0, known.certain)
     for i in range(-1, choices + 2):  # L of pi's row, then of the others, then W and p_pi D
@@ -319,7 +325,12 @@ def certify(
     thread that has taken no block, so it does not matter how many there are, nor when they come;
     nor do the bounds depend on that.
     """
-    values, states, claims, blocks = team.values[thread], team.states[thread], team.claims, team.blocks
+    values, states, claims, blocks = (
+        team.values[thread],
+        team.states[thread],
+        team.claims,
+        team.blocks,
+    )
     H, S = out.greedy.shape
     scratch = Scratch(states[0], states[3])
     for t in range(H - 1, -1, -1):
@@ -340,9 +351,7 @@ def certify(
                     continue
                 _certify_above(t, s, rows, evidence, pay, out, scratch, values)
                 if difference:
-                    _certify_difference(
-                        t, s, overlap, rows, evidence, pay, out, states, values
-                    )
+                    _certify_difference(t, s, overlap, rows, evidence, pay, out, states, values)
             add_at(claims, 2 * APART * t + APART, 1)
         patience = PATIENCE * (S // blocks + 1)
         while read_at(claims, 2 * APART * t + APART) < blocks:

@@ -32,7 +32,8 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 NOTHING, REWARDS, STATES, ANYTHING = range(4)
-UP, LOW, MOST, LEAST, AHEAD = np.arange(5)  # not int: else functions are compiled for each
+KINDS: Any = np.arange(5)  # a number that a function is given as int is compiled into it
+UP, LOW, MOST, LEAST, AHEAD = KINDS
 
 KNOWN = np.dtype(
     [
@@ -169,7 +170,7 @@ class Scratch(NamedTuple):
 @njit(**folded)
 def sign_of(kind: int) -> float:
     """1 for a bound from above, else -1."""
-    return -1.0 if kind == LOW or kind == LEAST else 1.0  # noqa: PLR1714: compiled as it stands
+    return -1.0 if kind in (LOW, LEAST) else 1.0
 
 
 @njit(**folded)

@@ -34,9 +34,7 @@ def in_threads(threads: int, kernel: Callable[..., None], *arguments: Any) -> No
 
     It has to come to an end with thread 0 alone, as others may come late, or never.
     """
-    helpers = [
-        _pool(threads - 1).submit(kernel, k, *arguments) for k in range(1, threads)
-    ]
+    helpers = [_pool(threads - 1).submit(kernel, k, *arguments) for k in range(1, threads)]
     kernel(0, *arguments)
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for

@@ -266,7 +266,7 @@ class ValueBounds(ABC):
             out,
         )
         if not out.any() and b.upper >= self.pay.cap[0] and b.lower < b.upper:
-            return 1.0 / (1.0 + known.tries)  # nothing is known yet: what was taken least
+            out[:] = 1.0 / (1.0 + known.tries)  # nothing is known yet: what was taken least
         return out
 
     def explore(self, blame: Floats) -> Ints:

@@ -159,9 +159,10 @@ class Sets:
         else:
             V = np.zeros((H + 1, table.states))
             policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
-            kernel, bonus = l1.plan if self.kind == "l1" else balls.plan, told.successor
-            if bonus is None and self.kind != "l1":
-                bonus = np.zeros((1, 0))
+            kernel: Any = l1.plan
+            bonus = told.successor
+            if self.kind != "l1":
+                kernel, bonus = balls.plan, np.zeros((1, 0)) if bonus is None else bonus
             kernel(
                 table.arrays,
                 n.arrays,

@@ -193,7 +193,7 @@ class Best(ValueBounds):
         weight = again = c.astype(float)
         bonus = np.zeros((1, 0))
         if told is None:
-            found = outcomes_of(c, *(x[where] for x in (data.rewards, data.least, data.most)))
+            found = outcomes_of(c, data.rewards[where], data.least[where], data.most[where])
             source = np.arange(table.entries)[where]
             known.noisy[table.row_of_entry[source[found.noisy]]] = True
             known.rest[:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
