@@ -107,8 +107,7 @@ class ValueBeliefs:
         self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
-        first = 0.0 if best.on["difference"] else inf
-        self.routes = first, inf  # how long they are, in episodes
+        self.routes = inf, inf  # how long they are, in episodes
         self.bounded = 0  # how many episodes there were when the difference was
         self.crossing: Crossing | None = None
         self.learn(nothing)
@@ -191,11 +190,11 @@ class ValueBeliefs:
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
             second_route = float((spent + tail / margins**2).min())
-            if b.difference < inf:
-                self.routes = episodes * (b.difference / self.epsilon) ** 1.5, second_route
-            else:  # the first is as long as it was
-                self.routes = self.routes[0], second_route
-            by_difference = self.routes[0] < second_route
+            first_route = self.routes[0]  # as long as it was, if D is left out
+            if not b.from_above:
+                first_route = episodes * (b.difference / self.epsilon) ** 1.5
+            self.routes = first_route, second_route
+            by_difference = first_route < second_route
             margin = self.epsilon - ahead
             if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
                 return self._freeze(b, margin)

@@ -61,6 +61,7 @@ class Bounds:
         x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
         crossing: where two of them contradict each other; None if they do not.
+        from_above: whether L, W and D were left as they were, and the difference unknown.
 
     """
 
@@ -85,6 +86,7 @@ class Bounds:
     estimate: float = 0.0
     second: float = 0.0
     crossing: Crossing | None = None
+    from_above: bool = False
 
     @property
     def arrays(self) -> certificates.Certified:
@@ -158,7 +160,7 @@ class ValueBounds(ABC):
         b = Bounds(
             U=self.U.copy(), L=self.L.copy(), W=W, D=D, E=E, M=M,
             up=up, low=low, greedy=greedy, rival=rival, branch=branch,
-            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead,
+            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead, from_above=not difference,
         )  # fmt: skip
         threads = 1
         if H * len(self.rows.indices) >= WORTH_SHARING:
