@@ -194,7 +194,8 @@ class ValueBeliefs:
             if not b.from_above:
                 first_route = episodes * (b.difference / self.epsilon) ** 1.5
             self.routes = first_route, second_route
-            by_difference = first_route < second_route
+            # where D was left out and its route is the shorter one now, it is bounded next time
+            by_difference = first_route < second_route and not b.from_above
             margin = self.epsilon - ahead
             if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
                 return self._freeze(b, margin)

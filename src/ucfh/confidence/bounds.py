@@ -61,7 +61,8 @@ class Bounds:
         x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
         crossing: where two of them contradict each other; None if they do not.
-        from_above: whether L, W and D were left as they were, and the difference unknown.
+        from_above: whether only U was bounded: L is from before, W is 0, D is U - W, and
+            ``difference`` is infinite.
 
     """
 
@@ -189,7 +190,9 @@ class ValueBounds(ABC):
         b.upper = self.at_start(b.U, 1.0, fixed=True)
         b.estimate, b.second = self.mean_at_start(b.E), self.mean_at_start(b.M)
         b.difference = np.inf
-        if difference:
+        if not difference:
+            b.D[:] = b.U - b.W
+        else:
             b.lower = self.at_start(b.W, -1.0)
             b.difference = min(self.at_start(b.D, 1.0), b.upper - b.lower)
         b.crossing = self._find_crossing(b)
