@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import bench_agents
+import bench_bounds
 import bench_commands
 import bench_planning
 import bench_replanning
@@ -24,7 +25,8 @@ def main() -> None:
     report = Report()
     report.say("# Benchmarks", "", f"By `make bench` on {machine()}.", "")
     for module in (
-        bench_planning, bench_replanning, bench_agents, bench_start, bench_tasks, bench_service
+        bench_planning, bench_replanning, bench_bounds, bench_agents, bench_start, bench_tasks,
+        bench_service,
     ):  # fmt: skip
         module.main(report)
     report.write(Path(__file__).parents[1] / "BENCHMARKS.md")

@@ -197,3 +197,13 @@ def test_episodes_are_scored_if_leaving_costs_little() -> None:
         learner.epsilon = factor * loss / FEW_LEAVE
         learner._decide_on_scoring()
         assert (learner.watch is not None) == scored
+
+
+def test_no_route_is_taken_that_was_not_bounded() -> None:
+    """D was left out, as its route was long; now the other one is longer: it is bounded next."""
+    known = {"estimate": 1.0, "upper": 1.9, "second": 3.0, "difference": np.inf, "from_above": True}
+    learner = Chooser()
+    learner.routes = 5.0, 1.0
+    assert learner.choice(1000, known) == "scores"
+    assert learner.routes[0] == 5.0 < learner.routes[1]
+    assert learner.choice(1000, known | {"difference": 0.01, "from_above": False}) == "difference"

@@ -190,12 +190,14 @@ class Witness:
             at = table.entries_of(mine)
             to = table.indices[at]
             p = np.bincount(number[to[met[to]]], self.mdp.p[at][met[to]], data.states)
-            self._claim("missing", evidence.missing[row] - (1 - p[next_of[row_of == row]].sum()))
-            ball, mine_at = evidence.successors, slice(rows.indptr[row], rows.indptr[row + 1])
-            if ball.n[row] > 0:
-                c = np.bincount(rows.indices[mine_at], ball.c[mine_at], data.states)
-                entropy = lossy_entropy(c[c > 0].tolist(), ball.n[row], p[c > 0].tolist())
-                self._claim("pattern", ball.eta[row] - entropy)
+            self._claim(
+                "missing", evidence.known.missing[row] - (1 - p[next_of[row_of == row]].sum())
+            )
+            known, mine_at = evidence.known[row], slice(rows.indptr[row], rows.indptr[row + 1])
+            if known.n_successors > 0:
+                c = np.bincount(rows.indices[mine_at], evidence.successors[mine_at], data.states)
+                entropy = lossy_entropy(c[c > 0].tolist(), known.n_successors, p[c > 0].tolist())
+                self._claim("pattern", known.eta_successors - entropy)
 
 
 class Onlooker(Witness):

@@ -143,7 +143,9 @@ def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
         whole = self.evidence
         right(self, data.without_lost())
         balls = self.evidence
-        self.evidence = whole._replace(outcomes=balls.outcomes, successors=balls.successors)
+        for name in ("n_outcomes", "eta_outcomes", "n_successors", "eta_successors"):
+            whole.known[name] = balls.known[name]
+        self.evidence = balls._replace(known=whole.known, one=whole.one)
 
     patch.setattr(OpenBest, "take", take)
 

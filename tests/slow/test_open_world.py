@@ -100,7 +100,8 @@ def no_atom(patch: pytest.MonkeyPatch) -> None:
 
     def take(self: OpenBest, data: Experience) -> None:
         right(self, data)
-        self.rows = self.rows._replace(rest=np.where(self.evidence.n > 0, NOTHING, ANYTHING))
+        known = self.evidence.known
+        known.rest = np.where(known.n > 0, NOTHING, ANYTHING)
 
     patch.setattr(OpenBest, "take", take)
 

@@ -6,172 +6,90 @@ The bounds are those of `ucfh._kernels.certificates`.
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import extreme, fill, longest
 from ucfh._kernels.certificates import Certified
 from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.evidence import (
+    AHEAD,
     ANYTHING,
+    LEAST,
+    LOW,
     STATES,
-    Ball,
+    UP,
     Evidence,
     Pay,
-    Rest,
     Rows,
-    rest_of,
-    widest,
+    Scratch,
+    ball_of,
+    bound_row,
+    put_in_order,
 )
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-
-class Scratch(NamedTuple):
-    """Room to work in: values of a row (size,), marks (S,), and states in an order (S,)."""
-
-    v: Floats
-    mark: Ints
-    order: Ints
-
-
-@njit(**uncounted, **inner)
-def _pass_on(
-    row: int,
-    rows: Rows,
-    ball: Ball,
-    v: Floats,
-    rest: Rest,
-    guess: float,
-    weight: float,
-    to: Floats,
-) -> float:
-    """Add weight times the distribution that attains a row's bound to (S,); return the slack."""
-    begin, end, indices = rows.indptr[row], rows.indptr[row + 1], rows.indices
-    c, n = ball.c, ball.n[row]
-    _, x, B, slack = extreme(begin, end, c, n, ball.eta[row], v, rest.value, guess)
-    left, best, worth = 1.0, rest.state, rest.value
-    for e in range(begin, end):
-        d = B - v[e - begin]
-        if v[e - begin] > worth or (v[e - begin] == worth and indices[e] < best):
-            best, worth = indices[e], v[e - begin]
-        if c[e] > 0 and x + d > 0.0:
-            q = c[e] / n if x == inf else min(left, slack * c[e] / n / (x + d))
-            to[indices[e]] += weight * q
-            left -= q
-    if best >= 0:  # of a state that nobody has seen nothing more can be asked
-        to[best] += weight * left
-    return slack
+IN_U, IN_L, IN_W, IN_D, TO_U, TO_L, TO_W, TO_D, OVER, UNDER = range(10)  # lines of weights
 
 
 @njit(**uncounted, **inner)
 def _charge(
+    kind: int,
     row: int,
+    t: int,
     rows: Rows,
     evidence: Evidence,
-    ball: Ball,
+    pay: Pay,
+    V: Floats,
+    guess: float,
+    weight: float,
+    scratch: Scratch,
     v: Floats,
-    rest: Rest,
-    guess: float,
-    weight: float,
-    cap: float,
-    spread: float,
     to: Floats,
     out: Floats,
-) -> None:
-    """Charge a row with eta d bound / d eta, and pass the weight on to its successors.
+) -> int:
+    """Charge a row with eta d bound / d eta, and pass the weight on to its successors: to (S,).
 
-    Without visits, with the range of its values: that of the listed ones, ``spread`` where any
-    state may follow, and ``cap`` where anything may.
+    With the distribution that attains the bound. Without visits, with the range of its values: that
+    of the listed ones, of all where any state may follow, and what can be paid at most where
+    anything may. What rests on the probability of the unseen falls like 1/n, twice as fast as the
+    root of eta. V (S,) are values of the next step. Returns the state that stands for what is not
+    listed, or -1.
     """
-    slack = _pass_on(row, rows, ball, v, rest, guess, weight, to)
-    if evidence.n[row] > 0:
-        out[row] += weight * slack * ball.eta[row]
-    elif rows.rest[row] == ANYTHING:
-        out[row] += weight * cap
+    if weight <= 0.0:
+        return -1
+    indices, known, order = rows.indices, evidence.known[row], scratch.order
+    paid = pay.r[min(t, len(pay.r) - 1), (row - rows.offset[t]) // rows.step]
+    x = bound_row(kind, row, t, paid, rows, evidence, pay, V, guess, scratch, v)
+    alone = bool(kind == AHEAD or (kind > LOW and known.noisy))
+    c, n, eta = ball_of(kind, row, alone, evidence)
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    left, best, worth = 1.0, x.state, x.rest
+    for e in range(begin, end):
+        y, j = v[e - begin], int(indices[e])
+        if y > worth or (y == worth and j < best):
+            best, worth = j, y
+        if c[e] > 0.0 and x.x + x.B - y > 0.0:
+            q = c[e] / n if x.x == inf else min(left, x.slack * c[e] / n / (x.x + x.B - y))
+            to[j] += weight * q
+            left -= q
+    if best >= 0:  # of a state that nobody has seen nothing more can be asked
+        to[best] += weight * left
+    out[row] += weight * x.beyond
+    if kind == LEAST and known.noisy:
+        out[row] += 0.5 * weight * (known.r_up - known.r_low)
+    if known.n > 0.0:
+        out[row] += weight * x.slack * eta
+    elif known.rest == ANYTHING:
+        out[row] += weight * pay.cap[t]
+    elif known.rest == STATES:
+        extra = pay.extra if kind <= LOW else 0.0
+        out[row] += weight * (extra + abs(V[order[0]] - V[order[-1]]))
     else:
-        out[row] += weight * (spread if rows.rest[row] == STATES else slack)
-
-
-@njit(**uncounted, **inner)
-def _charge_for_V(
-    row: int,
-    rows: Rows,
-    evidence: Evidence,
-    pay: Pay,
-    t: int,
-    V: Floats,
-    bonus: Floats | None,
-    sign: float,
-    guess: float,
-    weight: float,
-    scratch: Scratch,
-    to: Floats,
-    out: Floats,
-) -> int:
-    """`_charge` for the bound of V* from above (sign = 1) or below; V (S,) is that of the next.
-
-    Returns the state that stands for what is not listed, or -1.
-    """
-    if weight <= 0.0:
-        return -1
-    up = sign > 0
-    begin, end = rows.indptr[row], rows.indptr[row + 1]
-    k = (row - rows.offset[t]) // rows.step
-    most = pay.cap[t] - pay.r[min(t, len(pay.r) - 1), k] if up else inf
-    fill(begin, end, rows.indices, V, bonus, sign, most, scratch.v)
-    extra, anything = (pay.extra, pay.extra + pay.cap[t + 1]) if up else (0.0, 0.0)
-    anew = pay.extra > 0.0
-    rest = rest_of(row, rows, V, sign, anew, extra, anything, scratch.order, scratch.mark)
-    rest = Rest(min(rest.value, most), rest.state)
-    ball = evidence.above if up else evidence.below
-    spread = pay.extra + abs(V[scratch.order[0]] - V[scratch.order[-1]])
-    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], spread, to, out)
-    return rest.state
-
-
-@njit(**uncounted, **inner)
-def _charge_for_all(
-    row: int,
-    rows: Rows,
-    evidence: Evidence,
-    pay: Pay,
-    t: int,
-    V: Floats,
-    bonus: Floats | None,
-    sign: float,
-    guess: float,
-    weight: float,
-    scratch: Scratch,
-    to: Floats,
-    out: Floats,
-) -> int:
-    """`_charge` for the bound of W (sign = -1) or of p D (sign = 1); V (S,) is that of the next.
-
-    What rests on the probability of the unseen falls like 1/n, twice as fast as the root of eta.
-    Returns the state that stands for what is not listed, or -1.
-    """
-    if weight <= 0.0:
-        return -1
-    begin, end = rows.indptr[row], rows.indptr[row + 1]
-    alone = sign > 0 or evidence.noisy[row]
-    ball = evidence.successors if alone else evidence.outcomes
-    fill(begin, end, rows.indices, V, None if alone else bonus, sign, inf, scratch.v)
-    anything = pay.cap[t + 1] if sign > 0 else 0.0
-    anew = pay.extra > 0.0 and not alone
-    rest = rest_of(row, rows, V, sign, anew, 0.0, anything, scratch.order, scratch.mark)
-    wide = widest(row, rows, evidence, ball, scratch.v, rest.value, guess)
-    if wide.beyond > 0.0:
-        rest = Rest(-inf, -1)
-        out[row] += weight * wide.beyond
-    if alone and sign < 0:
-        out[row] += 0.5 * weight * (evidence.r_up[row] - evidence.r_low[row])
-    spread = abs(V[scratch.order[0]] - V[scratch.order[-1]])
-    _charge(row, rows, evidence, ball, scratch.v, rest, guess, weight, pay.cap[t], spread, to, out)
-    return rest.state
+        out[row] += weight * x.slack
+    return x.state
 
 
 @njit(cache=True, nogil=True)
@@ -179,89 +97,73 @@ def blame(
     rows: Rows,
     evidence: Evidence,
     pay: Pay,
-    bonus: Floats | None,
     bounds: Certified,
-    start: Floats,
     by_difference: bool,
+    any_state: bool,
+    weights: Floats,
+    states: Ints,
+    v: Floats,
     out: Floats,
 ) -> None:
     """How much of a gap each row accounts for: out (rows,) = eta d gap / d eta, summed over t.
 
-    The gap is the mean over start (S,) of D if ``by_difference``, else of U. Its derivative is
-    carried forward in time through the rows that decided each bound, with the distributions that
-    attain them.
+    The gap is the mean of D if ``by_difference``, else of U; the start is in weights (10, S): in
+    line `IN_D` or `IN_U`, and all else is 0. Its derivative is carried forward in time through the
+    rows that decided each bound, with the distributions that attain them. any_state: whether any
+    state may follow some row. states (6, S), v (entries of the longest row,): scratch; states[0]
+    is -1.
     """
     indptr, indices, first = rows.indptr, rows.indices, rows.first
-    U, L, W, D, up, low = bounds.U, bounds.L, bounds.W, bounds.D, bounds.up, bounds.low
     greedy, rival, branch = bounds.greedy, bounds.rival, bounds.branch
     x_up, x_low, x_pi, x_ahead = bounds.x_up, bounds.x_low, bounds.x_pi, bounds.x_ahead
+    to_U, to_L, to_W, to_D = weights[TO_U], weights[TO_L], weights[TO_W], weights[TO_D]
+    over, under = weights[OVER], weights[UNDER]
+    by_U, by_L = Scratch(states[0], states[1]), Scratch(states[0], states[2])
+    by_W, by_D = Scratch(states[0], states[3]), Scratch(states[0], states[4])
     H, S = greedy.shape
-    v, mark = np.empty(longest(indptr)), np.full(S, -1)
-    any_state = (rows.rest == STATES).any()
-    none = np.arange(S)
-    by_U, by_L = Scratch(v, mark, none), Scratch(v, mark, none)
-    by_W, by_D = Scratch(v, mark, none), Scratch(v, mark, none)
-    in_U, in_L, in_W, in_D = np.zeros(S), np.zeros(S), np.zeros(S), np.zeros(S)
-    over, under = np.zeros(S), np.zeros(S)
-    if by_difference:
-        in_D[:] = start
-    else:
-        in_U[:] = start
     for t in range(H):
-        to_U, to_L, to_W, to_D = np.zeros(S), np.zeros(S), np.zeros(S), np.zeros(S)
-        bonus_t = None
-        if bonus is not None:
-            bonus_t = bonus[min(t, len(bonus) - 1)]
-        U1, L1, W1, D1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1]
+        U1, L1, W1, D1 = bounds.U[t + 1], bounds.L[t + 1], bounds.W[t + 1], bounds.D[t + 1]
         if any_state:
-            by_U, by_L = (
-                Scratch(v, mark, np.argsort(-U1, kind="mergesort")),
-                Scratch(v, mark, np.argsort(L1, kind="mergesort")),
-            )
-            by_W, by_D = (
-                Scratch(v, mark, np.argsort(W1, kind="mergesort")),
-                Scratch(v, mark, np.argsort(-D1, kind="mergesort")),
-            )
+            put_in_order(U1, 1.0, states[1], states[5])
+            if by_difference:
+                put_in_order(L1, -1.0, states[2], states[5])
+                put_in_order(W1, -1.0, states[3], states[5])
+                put_in_order(D1, 1.0, states[4], states[5])
         for s in range(S):
             if first[s] == first[s + 1]:
                 continue
-            row, x = up[t, s], in_U[s]
+            mine, other, how = greedy[t, s], rival[t, s], branch[t, s]
+            k = (mine - rows.offset[t]) // rows.step
+            row, x = bounds.up[t, s], weights[IN_U, s]
             guess = x_up[t, (row - rows.offset[t]) // rows.step]
-            _charge_for_V(row, rows, evidence, pay, t, U1, bonus_t, 1.0, guess, x, by_U, to_U, out)
-            row, x = low[t, s], in_L[s]
+            _charge(UP, row, t, rows, evidence, pay, U1, guess, x, by_U, v, to_U, out)
+            if not by_difference:
+                continue
+            row, x = bounds.low[t, s], weights[IN_L, s]
             guess = x_low[t, (row - rows.offset[t]) // rows.step]
-            _charge_for_V(row, rows, evidence, pay, t, L1, bonus_t, -1.0, guess, x, by_L, to_L, out)
-            mine, x = greedy[t, s], in_W[s]
-            guess = x_pi[t, s]
-            _charge_for_all(
-                mine, rows, evidence, pay, t, W1, bonus_t, -1.0, guess, x, by_W, to_W, out
-            )
-            other, how, x = rival[t, s], branch[t, s], in_D[s]
+            _charge(LOW, row, t, rows, evidence, pay, L1, guess, x, by_L, v, to_L, out)
+            x, guess = weights[IN_W, s], x_pi[t, s]
+            _charge(LEAST, mine, t, rows, evidence, pay, W1, guess, x, by_W, v, to_W, out)
+            x = weights[IN_D, s]
             if x <= 0.0:
                 continue
             if how < 2:
                 ahead = x_ahead[t, s]
-                _charge_for_all(
-                    mine, rows, evidence, pay, t, D1, None, 1.0, ahead, x, by_D, to_D, out
-                )
+                _charge(AHEAD, mine, t, rows, evidence, pay, D1, ahead, x, by_D, v, to_D, out)
             if how == 0:
                 continue
-            guess_other = x_up[t, (other - rows.offset[t]) // rows.step]
-            theirs = _charge_for_V(
-                other, rows, evidence, pay, t, U1, bonus_t, 1.0, guess_other, x, by_U, over, out
-            )
+            theirs = x_up[t, (other - rows.offset[t]) // rows.step]
+            last = _charge(UP, other, t, rows, evidence, pay, U1, theirs, x, by_U, v, over, out)
             if how == 1:
-                guess = x_low[t, (mine - rows.offset[t]) // rows.step]
-                ours = _charge_for_V(
-                    mine, rows, evidence, pay, t, L1, bonus_t, -1.0, guess, x, by_L, under, out
-                )
+                ours = x_low[t, k]
+                least = _charge(LOW, mine, t, rows, evidence, pay, L1, ours, x, by_L, v, under, out)
             else:
-                ours = _charge_for_all(
-                    mine, rows, evidence, pay, t, W1, bonus_t, -1.0, guess, x, by_W, under, out
+                least = _charge(
+                    LEAST, mine, t, rows, evidence, pay, W1, guess, x, by_W, v, under, out
                 )
             # as far as both rows lead to the same state, what is unknown there cancels
             for e in range(indptr[other], indptr[other + 1] + 1):
-                j = indices[e] if e < indptr[other + 1] else theirs
+                j = int(indices[e]) if e < indptr[other + 1] else last
                 if j < 0:
                     continue
                 same = min(over[j], under[j])
@@ -274,7 +176,7 @@ def blame(
                 under[j] -= same
                 over[j] = 0.0
             for e in range(indptr[mine], indptr[mine + 1] + 1):
-                j = indices[e] if e < indptr[mine + 1] else ours
+                j = int(indices[e]) if e < indptr[mine + 1] else least
                 if j < 0:
                     continue
                 if how == 1:
@@ -282,41 +184,45 @@ def blame(
                 else:
                     to_W[j] += under[j]
                 under[j] = 0.0
-        in_U, in_L, in_W, in_D = to_U, to_L, to_W, to_D
+        for line in range(4):
+            for s in range(S):
+                weights[IN_U + line, s], weights[TO_U + line, s] = weights[TO_U + line, s], 0.0
 
 
 @njit(cache=True, nogil=True)
-def explore(rows: Rows, evidence: Evidence, gain: Floats, taken: Ints) -> None:
+def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints) -> None:
     """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
 
     A row without visits leads to the best that may follow, as far as it is known; ties go to the
-    row that was tried least.
+    row that was tried least. X (2, S): scratch, all 0.
     """
-    first, indptr, indices = rows.first, rows.indptr, rows.indices
-    c, n, tries = evidence.above.c, evidence.n, evidence.tries
+    first, indptr, indices, c = rows.first, rows.indptr, rows.indices, evidence.one
     H, S = taken.shape
-    X = np.zeros(S)
     for t in range(H - 1, -1, -1):
-        now, best_of_all = np.zeros(S), X.max()
+        now, later, best_of_all = X[t % 2], X[(t + 1) % 2], 0.0
         for s in range(S):
-            best, chosen = 0.0, -1
+            best_of_all = max(best_of_all, later[s])
+        for s in range(S):
+            best, chosen, tries = 0.0, -1, 0.0
             for k in range(first[s], first[s + 1]):
                 row = k * rows.step + rows.offset[t]
-                x = 0.0
+                known, x = evidence.known[row], 0.0
                 for e in range(indptr[row], indptr[row + 1]):
-                    if n[row] == 0:
-                        x = max(x, X[indices[e]])
-                    elif c[e] > 0:
-                        x += c[e] / n[row] * X[indices[e]]
-                if n[row] == 0 and rows.rest[row] == STATES:
+                    if known.n == 0.0:
+                        x = max(x, later[indices[e]])
+                    else:
+                        x += c[e] * later[indices[e]]
+                if known.n > 0.0:
+                    x /= known.n
+                elif known.rest == STATES:
                     x = best_of_all
                 x += gain[row]
-                tied = abs(x - best) <= 1e-9 * best and tries[row] < tries[chosen]
+                tied = abs(x - best) <= 1e-9 * best and known.tries < tries
                 if chosen < 0 or x > (1.0 + 1e-9) * best or tied:
-                    best, chosen = x, row
+                    best, chosen, tries = x, row, known.tries
+            now[s] = best
             if chosen >= 0:
-                now[s], taken[t, s] = best, chosen
-        X = now
+                taken[t, s] = chosen
 
 
 @njit(cache=True, nogil=True)
@@ -327,28 +233,26 @@ def loss_by_leaving(
     kept: Ints,
     worth: Floats,
     counted: Floats,
-    start: Floats,
+    here: Floats,
 ) -> float:
     """What an episode that takes rows (H, S) loses, in the empirical model, by leaving a policy.
 
     The policy takes kept (H, S) and is worth ``worth`` (H+1, S); where it is left, only
-    ``counted`` (H+1, S) is counted for the rest. From start (S,).
+    ``counted`` (H+1, S) is counted for the rest. here (H+1, S): the start, then 0, where episodes
+    come that have not left it.
     """
-    indptr, indices, c, n = rows.indptr, rows.indices, evidence.above.c, evidence.n
+    indptr, indices, c = rows.indptr, rows.indices, evidence.one
     H, S = taken.shape
-    here = start.copy()
     loss = 0.0
     for t in range(H):
-        there = np.zeros(S)
         for s in range(S):
-            row = taken[t, s]
-            if here[s] <= 0.0 or rows.first[s] == rows.first[s + 1]:
+            row, x = taken[t, s], here[t, s]
+            if x <= 0.0 or rows.first[s] == rows.first[s + 1]:
                 continue
             if row != kept[t, s]:
-                loss += here[s] * max(0.0, worth[t, s] - counted[t, s])
+                loss += x * max(0.0, worth[t, s] - counted[t, s])
                 continue
             for e in range(indptr[row], indptr[row + 1]):
-                if c[e] > 0:
-                    there[indices[e]] += here[s] * c[e] / n[row]
-        here = there
+                if c[e] > 0.0:
+                    here[t + 1, indices[e]] += x * c[e] / evidence.known[row].n
     return loss

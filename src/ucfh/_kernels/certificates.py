@@ -1,7 +1,7 @@
 """Bounds of V*, of a policy's value and of their difference, over relative-entropy balls.
 
-What is proved of them is in `ucfh.confidence.values`; what is known of a row, and the bound for all
-functions, in `ucfh._kernels.evidence`.
+What is proved of them is in `ucfh.confidence.values`; what is known of a row, and the bounds of
+one, in `ucfh._kernels.evidence`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import TIE, climb, extreme, fill, longest
+from ucfh._kernels.balls import TIE, climb, fill, folded
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.earnings import earned
-from ucfh._kernels.evidence import STATES, Evidence, Pay, Rows, rest_of, widest
+from ucfh._kernels.evidence import (
+    AHEAD,
+    LEAST,
+    LOW,
+    UP,
+    Evidence,
+    Pay,
+    Rows,
+    Scratch,
+    ball_of,
+    bound_row,
+    put_in_order,
+)
+from ucfh._kernels.intrinsics import add_at, read_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+APART = 8  # numbers that far from each other lie in different lines of a cache
+PATIENCE = 2000  # looks at what others have done, for each state of a block, before going on alone
 
 
 class Certified(NamedTuple):
@@ -65,13 +80,34 @@ class Side(NamedTuple):
     sure: bool
 
 
-@njit(**uncounted, **inner)
-def _mean(begin: int, end: int, c: Floats, n: float, v: Floats) -> float:
-    """The mean of v over what one row has shown; infinity if that is nothing."""
+class Team(NamedTuple):
+    """What threads share that certify together, and room for each of them.
+
+    The states of a step are shared out in blocks. claims (2*APART*H + 1,): two of them count for
+    each step the blocks that some thread has taken, and those that are done, and the last is set
+    when the one that leads goes on alone; all 0 on entry. Of the others one line (threads, ...) is
+    for each thread: values (6, most entries of a row, or actions of a state), states (8, S).
+    """
+
+    blocks: int
+    claims: Ints
+    values: Floats
+    states: Ints
+
+
+@njit(**folded)
+def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -> float:
+    """The mean of V (S,) and of what entries pay over what a row has shown, weights c of n.
+
+    Without visits that of its entries, of which there is one.
+    """
     total = 0.0
-    for e in range(begin, end):
-        total += c[e] * v[e - begin]
-    return total / n if n > 0 else inf
+    for e in range(rows.indptr[row], rows.indptr[row + 1]):
+        x = V[rows.indices[e]]
+        if bonus.size > 0:
+            x += bonus[e]
+        total += (c[e] if n > 0.0 else 1.0) * x
+    return total / n if n > 0.0 else total
 
 
 @njit(**uncounted)
@@ -97,178 +133,228 @@ def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) 
     return total
 
 
-@njit(cache=True, nogil=True)
-def certify(
+@njit(**folded)
+def _certify_above(
+    t: int,
+    s: int,
     rows: Rows,
     evidence: Evidence,
     pay: Pay,
-    bonus: Floats | None,
+    out: Certified,
+    scratch: Scratch,
+    values: Floats,
+) -> None:
+    """U, E, M and pi of one state at step t. values: see `Team`."""
+    q_up, nu_up, slack, v = values[0], values[1], values[2], values[3]
+    U1, E1, x_up, E = out.U[t + 1], out.E[t + 1], out.x_up, out.E
+    r, bonus = pay.r[min(t, len(pay.r) - 1)], pay.bonus[min(t, len(pay.bonus) - 1)]
+    best_up, tried = -inf, inf
+    E[t, s] = -inf
+    for k in range(rows.first[s], rows.first[s + 1]):
+        row, i = k * rows.step + rows.offset[t], k - rows.first[s]
+        known, paid = evidence.known[row], r[k]
+        guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
+        x = bound_row(UP, row, t, paid, rows, evidence, pay, U1, guess, scratch, v)
+        x_up[t, k], nu_up[i], slack[i], q_up[i] = x.x, x.x + x.B, x.slack, paid + x.value
+        if known.ladder >= 0.0 and known.n > 0.0:
+            step = climb(
+                rows.indptr[row], rows.indptr[row + 1], evidence.one, known.n_one, known.ladder, v,
+                pay.cap[t], nu_up[i], known.lost_up, x.worth, known.lost - known.lost_up, x.rest,
+            )  # fmt: skip
+            if step.bound < x.value:
+                nu_up[i], slack[i], q_up[i] = step.x + step.B, step.slack, paid + step.bound
+        if q_up[i] > best_up or (q_up[i] == best_up and known.tries < tried):
+            best_up, out.up[t, s], tried = q_up[i], row, known.tries
+        mean = paid
+        if known.n > 0.0 or known.certain:
+            mean += _mean(row, rows, evidence.one, known.n, E1, bonus)
+        if mean > E[t, s] + TIE * len(out.up):
+            E[t, s], out.greedy[t, s] = mean, row
+    out.U[t, s] = min(out.U[t, s], best_up)
+    mine, square = out.greedy[t, s], 0.0
+    n, paid = evidence.known[mine].n, r[(mine - rows.offset[t]) // rows.step]
+    if n > 0.0 or evidence.known[mine].certain:
+        for e in range(rows.indptr[mine], rows.indptr[mine + 1]):
+            j, gets = rows.indices[e], paid
+            if bonus.size > 0:
+                gets += bonus[e]
+            c = evidence.one[e] / n if n > 0.0 else 1.0
+            square += c * (gets * gets + 2.0 * gets * E1[j] + out.M[t + 1, j])
+    else:
+        square = paid * paid
+    out.M[t, s] = square
+
+
+@njit(**folded)
+def _certify_difference(
+    t: int,
+    s: int,
+    overlap: bool,
+    rows: Rows,
+    evidence: Evidence,
+    pay: Pay,
+    out: Certified,
+    states: Ints,
+    values: Floats,
+) -> None:
+    """L, W and D of one state at step t, after `_certify_above`. values, states: see `Team`."""
+    q_up, nu_up, slack, v, in_L, in_W = (
+        values[0], values[1], values[2], values[3], values[4], values[5],
+    )  # fmt: skip
+    mark, head, tail = states[0], states[1], states[2]
+    first, indptr, indices, step, offset = (
+        rows.first,
+        rows.indptr,
+        rows.indices,
+        rows.step,
+        rows.offset[t],
+    )
+    L, W, D, one = out.L, out.W, out.D, evidence.one
+    U1, L1, W1, D1 = out.U[t + 1], L[t + 1], W[t + 1], D[t + 1]
+    x_low, x_pi, x_ahead = out.x_low, out.x_pi, out.x_ahead
+    r, bonus = pay.r[min(t, len(pay.r) - 1)], pay.bonus[min(t, len(pay.bonus) - 1)]
+    mine = out.greedy[t, s]
+    k, begin, end = (mine - offset) // step, indptr[mine], indptr[mine + 1]
+    known = evidence.known[mine]
+    choices, surely, best_low, ahead = first[s + 1] - first[s], -inf, -inf, inf
+    side_L = side_W = Side(begin, known.n_one, 0.0, 0.0, known.certain)
+    for i in range(-1, choices + 2):  # L of pi's row, then of the others, then W and p_pi D
+        kind, V, to, by, o = LOW, L1, v, states[4], k
+        if i < 0:
+            to = in_L
+        elif i < choices:
+            o = first[s] + i
+        elif i == choices:
+            kind, V, to, by = LEAST, W1, in_W, states[5]
+        else:
+            kind, V, by = AHEAD, D1, states[6]
+        row = o * step + offset
+        if 0 <= i < choices:
+            other = evidence.known[row]
+            # no bound from below is above the mean that was seen, or that of what is lost
+            if row == mine or (
+                other.n > 0.0
+                and other.lost_low <= 0.0
+                and r[o] + _mean(row, rows, one, other.n, L1, bonus) <= best_low
+            ):
+                continue
+        found, at = x_low, o
+        if i >= choices:
+            found, at = x_pi if i == choices else x_ahead, s
+        guess = found[t if found[t, at] > 0.0 else t + 1, at]
+        x = bound_row(kind, row, t, r[o], rows, evidence, pay, V, guess, Scratch(mark, by), to)
+        found[t, at] = x.x
+        side, low = Side(begin, known.n_one, x.x + x.B, x.slack, known.certain), r[o] - x.value
+        if i < choices:
+            if i < 0:
+                side_L, surely = side, low
+            if low > best_low:
+                best_low, out.low[t, s] = low, row
+        elif i == choices:
+            side_W, W[t, s] = side, max(0.0, low)
+        else:
+            ahead = x.value
+    L[t, s] = max(L[t, s], best_low)
+    c_W, n_W, _ = ball_of(LEAST, mine, known.noisy, evidence)
+    side_W = Side(begin, n_W, side_W.nu, side_W.weight, known.certain)
+    worst, rival, branch = ahead, mine, 0
+    if overlap:
+        for e in range(end - 1, begin - 1, -1):
+            j = indices[e]
+            tail[j] = e + 1 if head[j] == 0 else tail[j]
+            head[j] = e + 1  # the first, and one more: 0 says that there is none
+    for o in range(first[s], first[s + 1]):
+        row, i = o * step + offset, o - first[s]
+        through_V, through_pi = q_up[i] - surely, q_up[i] - W[t, s]
+        # overlap only makes them smaller
+        if row == mine or min(max(through_V, 0.0) + ahead, through_pi) <= worst:
+            continue
+        other = evidence.known[row]
+        if overlap and through_pi > 0.0 and (other.n > 0.0 or other.certain):
+            lo, hi, room = indptr[row], indptr[row + 1], pay.cap[t] - r[o]
+            fill(lo, hi, indices, U1, bonus, 1.0, room, v)
+            side_U = Side(lo, other.n_one, nu_up[i], slack[i], other.certain)
+            e = lo
+            while e < hi:
+                j, here, most = indices[e], e, U1[indices[e]]
+                while e < hi and indices[e] == j:
+                    if bonus.size > 0:
+                        most = min(most, room - bonus[e])
+                    e += 1
+                if head[j] == 0:
+                    continue
+                gap_V, gap_pi = most - L1[j], most - W1[j] - D1[j]
+                if gap_V > 0.0:
+                    through_V -= min(
+                        _growths(side_U, here, e, one, v, gap_V),
+                        _growths(side_L, head[j] - 1, tail[j], one, in_L, gap_V),
+                    )
+                if gap_pi > 0.0:
+                    through_pi -= min(
+                        _growths(side_U, here, e, one, v, gap_pi),
+                        _growths(side_W, head[j] - 1, tail[j], c_W, in_W, gap_pi),
+                    )
+        through_V = max(through_V, 0.0) + ahead
+        if min(through_V, through_pi) > worst:
+            worst, rival = min(through_V, through_pi), row
+            branch = 1 if through_V < through_pi else 2
+    for e in range(begin, end):
+        head[indices[e]] = 0
+    out.rival[t, s], out.branch[t, s] = rival, branch
+    D[t, s] = min(worst, out.U[t, s] - W[t, s])
+    # what is known of V* and of the difference bounds V^pi as well
+    W[t, s] = max(W[t, s], L[t, s] - D[t, s])
+
+
+@njit(cache=True, nogil=True)
+def certify(
+    thread: int,
+    rows: Rows,
+    evidence: Evidence,
+    pay: Pay,
     difference: bool,
     overlap: bool,
+    any_state: bool,
     out: Certified,
+    team: Team,
 ) -> None:
     """All bounds of `ucfh.confidence.values`, in one sweep back in time; see there for the proofs.
 
-    bonus (1 or H, entries): what an entry pays. D is left alone unless ``difference``.
+    L, W and D are left alone unless ``difference``. any_state: whether any state may follow some
+    row. To be called by all threads of a team, each with its number; 0 leads. Nobody waits for a
+    thread that has taken no block, so it does not matter how many there are, nor when they come;
+    nor do the bounds depend on that.
     """
-    first, indptr, indices, cap, r = rows.first, rows.indptr, rows.indices, pay.cap, pay.r
-    n, certain, noisy, extra = evidence.n, evidence.certain, evidence.noisy, pay.extra
-    lost, tries = evidence.lost, evidence.tries
-    anew = extra > 0.0
-    ladder, above, below = evidence.ladder, evidence.above, evidence.below
-    successors = evidence.successors
-    U, L, W, D, E, M = out.U, out.L, out.W, out.D, out.E, out.M
-    up, low, greedy, rival, branch = out.up, out.low, out.greedy, out.rival, out.branch
-    x_up, x_low, x_pi, x_ahead = out.x_up, out.x_low, out.x_pi, out.x_ahead
-    H, S = greedy.shape
-    choices = 0
-    for s in range(S):
-        choices = max(choices, first[s + 1] - first[s])
-    q_up, nu_up, slack = np.empty(choices), np.empty(choices), np.empty(choices)
-    size = longest(indptr)
-    v, in_L, in_W = np.empty(size), np.empty(size), np.empty(size)
-    head, tail = np.zeros(S, np.int64), np.zeros(S, np.int64)  # pi's entries of each next state
-    any_state, mark = (rows.rest == STATES).any(), np.full(S, -1)
-    by_U, by_L, by_W, by_D = np.arange(S), np.arange(S), np.arange(S), np.arange(S)
+    values, states, claims, blocks = (
+        team.values[thread],
+        team.states[thread],
+        team.claims,
+        team.blocks,
+    )
+    H, S = out.greedy.shape
+    scratch = Scratch(states[0], states[3])
     for t in range(H - 1, -1, -1):
-        line, offset = min(t, len(r) - 1), rows.offset[t]
-        bonus_t = None
-        if bonus is not None:
-            bonus_t = bonus[min(t, len(bonus) - 1)]
-        U1, L1, W1, D1, E1 = U[t + 1], L[t + 1], W[t + 1], D[t + 1], E[t + 1]
         if any_state:
-            by_U[:], by_L[:] = np.argsort(-U1, kind="mergesort"), np.argsort(L1, kind="mergesort")
-            by_W[:], by_D[:] = np.argsort(W1, kind="mergesort"), np.argsort(-D1, kind="mergesort")
-        for s in range(S):
-            if first[s] == first[s + 1]:
-                continue
-            best_up = -inf
-            E[t, s] = -inf
-            for k in range(first[s], first[s + 1]):
-                row, i = k * rows.step + offset, k - first[s]
-                begin, end, paid = indptr[row], indptr[row + 1], r[line, k]
-                guess = x_up[t if x_up[t, k] > 0.0 else t + 1, k]  # where x was last
-                room = cap[t] - paid
-                fill(begin, end, indices, U1, bonus_t, 1.0, room, v)
-                rest = rest_of(
-                    row, rows, U1, 1.0, anew, extra, extra + cap[t + 1], by_U, mark
-                ).value
-                gone, worth = lost.up[row], min(rest - extra + lost.up_pays[row], room)
-                rest, visits = min(rest, room), above.n[row]
-                x, x_up[t, k], B, slack[i] = extreme(
-                    begin, end, above.c, visits, above.eta[row], v, rest, guess, gone, worth
-                )
-                nu_up[i] = x_up[t, k] + B
-                if ladder[row] >= 0.0 and n[row] > 0:
-                    others = lost.n[row] - gone
-                    step = climb(
-                        begin, end, above.c, visits, ladder[row], v, cap[t], nu_up[i],
-                        gone, worth, others, rest,
-                    )  # fmt: skip
-                    if step.bound < x:
-                        x, nu_up[i], slack[i] = step.bound, step.x + step.B, step.slack
-                q_up[i] = paid + x
-                if q_up[i] > best_up or (q_up[i] == best_up and tries[row] < tries[up[t, s]]):
-                    best_up, up[t, s] = q_up[i], row
-                x, square = paid, paid**2
-                if n[row] > 0 or certain[row]:
-                    x, square = 0.0, 0.0
-                    for e in range(begin, end):
-                        p = above.c[e] / n[row] if n[row] > 0 else 1.0
-                        gets, old = paid, E1[indices[e]]
-                        if bonus_t is not None:
-                            gets += bonus_t[e]
-                        x += p * (gets + old)
-                        square += p * (gets * gets + 2.0 * gets * old + M[t + 1, indices[e]])
-                if x > E[t, s] + TIE * H:
-                    E[t, s], M[t, s], greedy[t, s] = x, square, row
-            U[t, s] = min(U[t, s], best_up)
-            if not difference:
-                continue
-            mine = greedy[t, s]
-            k = (mine - offset) // rows.step
-            begin, end, paid = indptr[mine], indptr[mine + 1], r[line, k]
-            guess = x_low[t if x_low[t, k] > 0.0 else t + 1, k]
-            fill(begin, end, indices, L1, bonus_t, -1.0, inf, in_L)
-            rest = rest_of(mine, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
-            gone, worth = lost.low[mine], rest - lost.low_pays[mine]
-            x, x_low[t, k], B, give = extreme(
-                begin, end, below.c, below.n[mine], below.eta[mine], in_L, rest, guess, gone, worth
-            )
-            surely = paid - x
-            side_L = Side(begin, below.n[mine], x_low[t, k] + B, give, certain[mine])
-            best_low, low[t, s] = surely, mine
-            for o in range(first[s], first[s + 1]):
-                row = o * rows.step + offset
-                lo, hi = indptr[row], indptr[row + 1]
-                fill(lo, hi, indices, L1, bonus_t, -1.0, inf, v)
-                # no bound from below is above the mean that was seen, or that of what is lost
-                x, gone = -_mean(lo, hi, above.c, n[row], v), lost.low[row]
-                if row == mine or (n[row] > 0 and gone <= 0.0 and r[line, o] + x <= best_low):
+            put_in_order(out.U[t + 1], 1.0, states[3], states[7])
+            if difference:
+                put_in_order(out.L[t + 1], -1.0, states[4], states[7])
+                put_in_order(out.W[t + 1], -1.0, states[5], states[7])
+                put_in_order(out.D[t + 1], 1.0, states[6], states[7])
+        while True:
+            if thread > 0 and read_at(claims, 2 * APART * H) > 0:
+                return
+            b = add_at(claims, 2 * APART * t, 1)
+            if b >= blocks:
+                break
+            for s in range(b * S // blocks, (b + 1) * S // blocks):
+                if rows.first[s] == rows.first[s + 1]:
                     continue
-                guess = x_low[t if x_low[t, o] > 0.0 else t + 1, o]
-                rest = rest_of(row, rows, L1, -1.0, anew, 0.0, 0.0, by_L, mark).value
-                worth = rest - lost.low_pays[row]
-                x, x_low[t, o], _, _ = extreme(
-                    lo, hi, below.c, below.n[row], below.eta[row], v, rest, guess, gone, worth
-                )
-                if r[line, o] - x > best_low:
-                    best_low, low[t, s] = r[line, o] - x, row
-            L[t, s] = max(L[t, s], best_low)
-            guess = x_pi[t if x_pi[t, s] > 0.0 else t + 1, s]
-            x, x_pi[t, s], B, give, _ = earned(
-                mine, t, rows, evidence, pay, W1, bonus_t, -1.0, by_W, mark, guess, in_W
-            )
-            W[t, s] = max(0.0, paid - x)
-            ball_W = successors if noisy[mine] else evidence.outcomes
-            side_W = Side(begin, ball_W.n[mine], x_pi[t, s] + B, give, certain[mine])
-            guess = x_ahead[t if x_ahead[t, s] > 0.0 else t + 1, s]
-            fill(begin, end, indices, D1, None, 1.0, inf, v)
-            rest = rest_of(mine, rows, D1, 1.0, False, 0.0, cap[t + 1], by_D, mark).value
-            ahead, x_ahead[t, s], _, _, _ = widest(mine, rows, evidence, successors, v, rest, guess)
-            D[t, s], branch[t, s], rival[t, s] = ahead, 0, mine
-            if overlap:
-                for e in range(end - 1, begin - 1, -1):
-                    j = indices[e]
-                    tail[j] = e + 1 if head[j] == 0 else tail[j]
-                    head[j] = e + 1  # the first, and one more: 0 says that there is none
-            for o in range(first[s], first[s + 1]):
-                row, i = o * rows.step + offset, o - first[s]
-                if row == mine:
-                    continue
-                through_V, through_pi = q_up[i] - surely, q_up[i] - W[t, s]
-                if overlap and through_pi > 0.0 and (n[row] > 0 or certain[row]):
-                    lo, hi, room = indptr[row], indptr[row + 1], cap[t] - r[line, o]
-                    fill(lo, hi, indices, U1, bonus_t, 1.0, room, v)
-                    side_U = Side(lo, above.n[row], nu_up[i], slack[i], certain[row])
-                    e = lo
-                    while e < hi:
-                        j, here, most = indices[e], e, U1[indices[e]]
-                        while e < hi and indices[e] == j:
-                            if bonus_t is not None:
-                                most = min(most, room - bonus_t[e])
-                            e += 1
-                        if head[j] == 0:
-                            continue
-                        w = most - L1[j]
-                        if w > 0.0:
-                            through_V -= min(
-                                _growths(side_U, here, e, above.c, v, w),
-                                _growths(side_L, head[j] - 1, tail[j], below.c, in_L, w),
-                            )
-                        w = most - W1[j] - D1[j]
-                        if w > 0.0:
-                            through_pi -= min(
-                                _growths(side_U, here, e, above.c, v, w),
-                                _growths(side_W, head[j] - 1, tail[j], ball_W.c, in_W, w),
-                            )
-                through_V = max(through_V, 0.0) + ahead
-                x = min(through_V, through_pi)
-                if x > D[t, s]:
-                    D[t, s], rival[t, s] = x, row
-                    branch[t, s] = 1 if through_V < through_pi else 2
-            for e in range(begin, end):
-                head[indices[e]] = 0
-            D[t, s] = min(D[t, s], U[t, s] - W[t, s])
-            # what is known of V* and of the difference bounds V^pi as well
-            W[t, s] = max(W[t, s], L[t, s] - D[t, s])
+                _certify_above(t, s, rows, evidence, pay, out, scratch, values)
+                if difference:
+                    _certify_difference(t, s, overlap, rows, evidence, pay, out, states, values)
+            add_at(claims, 2 * APART * t + APART, 1)
+        patience = PATIENCE * (S // blocks + 1)
+        while read_at(claims, 2 * APART * t + APART) < blocks:
+            patience -= 1
+            if patience == 0 and thread == 0:
+                add_at(claims, 2 * APART * H, 1)

@@ -1,4 +1,4 @@
-"""What was seen of each row, as the bounds on values take it, and the bound for all functions.
+"""What was seen of each row, as the bounds on values take it, and the bounds of one row.
 
 A row lists outcomes: a next state and what was paid on the way to it. Entries with a count of 0 are
 outcomes that may still come. What may come besides those that are listed is told by its kind:
@@ -8,26 +8,77 @@ outcomes that may still come. What may come besides those that are listed is tol
     STATES     any of the states that are not listed
     ANYTHING   a state that nobody has seen yet
 
-It is worth what the best of them can be worth from above, and the least from below.
+It is worth what the best of them can be worth from above, and the least from below. What is bounded
+is one of these means, over a row of step t and values of step t + 1:
+
+    UP, LOW        of V*, from above and below
+    MOST, LEAST    of what a policy earns, from above and below
+    AHEAD          of the difference D, from above
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import extreme
+from ucfh._kernels.balls import extreme, fill, folded
 from ucfh._kernels.compiling import inner, njit, uncounted
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 NOTHING, REWARDS, STATES, ANYTHING = range(4)
+KINDS: Any = np.arange(5)  # a number that a function is given as int is compiled into it
+UP, LOW, MOST, LEAST, AHEAD = KINDS
+
+KNOWN = np.dtype(
+    [
+        ("n", np.float64),
+        ("tries", np.float64),
+        ("n_one", np.float64),
+        ("eta_up", np.float64),
+        ("ladder", np.float64),
+        ("lost", np.float64),
+        ("lost_up", np.float64),
+        ("up_pays", np.float64),
+        ("eta_low", np.float64),
+        ("lost_low", np.float64),
+        ("low_pays", np.float64),
+        ("n_outcomes", np.float64),
+        ("eta_outcomes", np.float64),
+        ("n_successors", np.float64),
+        ("eta_successors", np.float64),
+        ("missing", np.float64),
+        ("r_low", np.float64),
+        ("r_up", np.float64),
+        ("rest", np.int8),
+        ("noisy", np.bool_),
+        ("certain", np.bool_),
+    ],
+    align=True,
+)
+"""What is known of one row; one array of these is compiled for faster than one array of each.
+
+n: outcomes that were seen. tries: how often it was taken, also where the outcome is yet to come.
+rest: what may come besides.
+
+The balls around its weights (see `Evidence`) have n_* in all and the budget eta_*. up, low: for the
+mean of V*, both with n_one; outcomes: of any function of the outcome; successors: of any function
+of the next state. ladder: the budget of `ucfh._kernels.balls.climb` for the mean of V* from above,
+-1 for none.
+
+lost: how many outcomes were lost; n_one counts them, too. In bounds of V* from above, lost_up of
+them pay up_pays, and in those from below lost_low of them pay low_pays; the next state may be any.
+The others count as the best, or worst, that may come.
+
+missing: the probability of all that has a count of 0 or is not listed is at most that. noisy:
+whether the same next state was paid differently; then ``outcomes`` says nothing, and the mean
+reward is between r_low and r_up. certain: whether the one entry must follow.
+"""
 
 
 class Rows(NamedTuple):
@@ -36,7 +87,7 @@ class Rows(NamedTuple):
     Pair k of step t has row k*step + offset[t], offset (H,); the pairs of state s are first[s] to
     first[s+1], first (S+1,), with actions action (R,). A state without pairs keeps the values that
     it is given. indptr (rows+1,), indices (entries,): the next state of each entry, ascending
-    within a row. rest (rows,): what may come besides.
+    within a row.
     """
 
     first: Ints
@@ -45,72 +96,40 @@ class Rows(NamedTuple):
     offset: Ints
     indptr: Ints
     indices: Index
-    rest: Ints
-
-
-class Ball(NamedTuple):
-    """A ball around each row: its centre, as weights c (entries,) of n (rows,), and eta (rows,).
-
-    Where c sums to less than n, the others are lost.
-    """
-
-    c: Floats
-    n: Floats
-    eta: Floats
-
-
-class Lost(NamedTuple):
-    """Outcomes of each row that were lost, (rows,) each: how many, n.
-
-    In bounds of V* from above, ``up`` of them pay up_pays, and in those from below ``low`` of them
-    pay low_pays; the next state may be any. The others count as the best, or worst, that may come.
-    """
-
-    n: Floats
-    up: Floats
-    up_pays: Floats
-    low: Floats
-    low_pays: Floats
 
 
 class Evidence(NamedTuple):
-    """What is known of each row.
+    """What is known of each row: known (rows,) of `KNOWN`.
 
-    n (rows,): outcomes that were seen; lost: those that were not. tries (rows,): how often it was
-    taken, also where the outcome is yet to come. ladder (rows,): the budget of
-    `ucfh._kernels.balls.climb` for the mean of V* from above, -1 for none. Balls: above, below for
-    the mean of V*; outcomes for that of any function of the outcome, successors of any function of
-    the next state. missing (rows,): the probability of all that has a count of 0 or is not listed
-    is at most that. noisy (rows,): whether the same next state was paid differently; then
-    ``outcomes`` says nothing, and the mean reward is between r_low and r_up (rows,). certain
-    (rows,): whether the one entry must follow.
+    And the weights of its entries, (entries,) each, around which there are balls: one, for one
+    function fixed in advance; outcomes and successors, for all functions.
     """
 
-    n: Floats
-    tries: Floats
-    ladder: Floats
-    above: Ball
-    below: Ball
-    outcomes: Ball
-    successors: Ball
-    missing: Floats
-    r_low: Floats
-    r_up: Floats
-    noisy: Bools
-    certain: Bools
-    lost: Lost
+    known: Any
+    one: Floats
+    outcomes: Floats
+    successors: Floats
 
 
 class Pay(NamedTuple):
     """What is paid: r (1 or H, R) for a pair, told; cap (H+1,): from t on, at most.
 
-    extra: what an outcome that was not seen pays at most, besides; 0 if rewards are told. What
-    entries pay is apart from this, as it may be missing: bonus (1 or H, entries).
+    bonus (1 or H, entries): what entries pay; (1, 0) if they pay nothing. extra: what an outcome
+    that was not seen pays at most, besides; 0 if rewards are told.
     """
 
     r: Floats
+    bonus: Floats
     cap: Floats
     extra: float
+
+
+class Ball(NamedTuple):
+    """A ball around one row: weights c (entries,) that sum to n there, or less; eta."""
+
+    c: Floats
+    n: float
+    eta: float
 
 
 class Rest(NamedTuple):
@@ -120,38 +139,97 @@ class Rest(NamedTuple):
     state: int
 
 
-class Wide(NamedTuple):
-    """The bound of one row for all functions: as `ucfh._kernels.balls.Extreme`.
+class Bound(NamedTuple):
+    """The bound of one row, times the sign: x, B and slack as in `ucfh._kernels.balls.Extreme`.
 
-    ``beyond`` is the part of the bound that the probability of what was never seen accounts for.
+    beyond: the part of it that the probability of what was never seen accounts for. rest, state:
+    the value and the state of what is not listed, as far as it counts. worth: the value of what is
+    lost and is known to have been paid.
     """
 
-    bound: float
+    value: float
     x: float
     B: float
     slack: float
     beyond: float
+    rest: float
+    state: int
+    worth: float
+
+
+class Scratch(NamedTuple):
+    """Room to work in: mark (S,), -1 between calls; order (S,): states, the best first.
+
+    The order is needed where any state may follow.
+    """
+
+    mark: Ints
+    order: Ints
+
+
+@njit(**folded)
+def sign_of(kind: int) -> float:
+    """1 for a bound from above, else -1."""
+    return -1.0 if kind in (LOW, LEAST) else 1.0
+
+
+@njit(**folded)
+def ball_of(kind: int, row: int, alone: bool, evidence: Evidence) -> Ball:
+    """The ball of a row; ``alone``: rewards are apart from the next states."""
+    known = evidence.known[row]
+    if kind == UP:
+        return Ball(evidence.one, known.n_one, known.eta_up)
+    if kind == LOW:
+        return Ball(evidence.one, known.n_one, known.eta_low)
+    if alone:
+        return Ball(evidence.successors, known.n_successors, known.eta_successors)
+    return Ball(evidence.outcomes, known.n_outcomes, known.eta_outcomes)
 
 
 @njit(**uncounted, **inner)
+def put_in_order(V: Floats, sign: float, order: Ints, other: Ints) -> None:
+    """States by sign V (S,), the largest first and equal ones in their order: order (S,).
+
+    other (S,): scratch. By merging runs of 1, 2, 4, ...
+    """
+    S = len(V)
+    for s in range(S):
+        order[s] = s
+    run = 1
+    while run < S:
+        for begin in range(0, S, 2 * run):
+            middle, end = min(begin + run, S), min(begin + 2 * run, S)
+            i, j = begin, middle
+            for k in range(begin, end):
+                if j >= end or (i < middle and sign * V[order[i]] >= sign * V[order[j]]):
+                    other[k] = order[i]
+                    i += 1
+                else:
+                    other[k] = order[j]
+                    j += 1
+        for s in range(S):
+            order[s] = other[s]
+        run *= 2
+
+
+@njit(**folded)
 def rest_of(
     row: int,
     rows: Rows,
+    kind: int,
     V: Floats,
     sign: float,
     anew: bool,
     extra: float,
     anything: float,
-    order: Ints,
-    mark: Ints,
+    scratch: Scratch,
 ) -> Rest:
     """What may come besides the listed entries is worth at most that, times the sign.
 
-    ``anew``: a listed state may come, too, if it is paid otherwise than before. ``extra`` is paid
-    on top; ``anything``: what a state that nobody has seen is worth. order (S,): states, best
-    first. mark (S,): scratch; it is changed.
+    ``kind`` of it. ``anew``: a listed state may come, too, if it is paid otherwise than before.
+    ``extra`` is paid on top; ``anything``: what a state that nobody has seen is worth.
     """
-    kind, indices = rows.rest[row], rows.indices
+    indices, mark, order = rows.indices, scratch.mark, scratch.order
     if kind == NOTHING:
         return Rest(-inf, -1)
     if kind == ANYTHING:
@@ -161,7 +239,7 @@ def rest_of(
     if kind == REWARDS:
         for e in range(begin, end):
             if best < 0 or sign * V[indices[e]] > sign * V[best]:
-                best = indices[e]
+                best = int(indices[e])
     elif anew:
         best = order[0]
     else:
@@ -176,37 +254,66 @@ def rest_of(
     return Rest(-inf if best < 0 else extra + sign * V[best], best)
 
 
-@njit(**uncounted, **inner)
-def widest(
+@njit(**folded)
+def bound_row(
+    kind: int,
     row: int,
+    t: int,
+    paid: float,
     rows: Rows,
     evidence: Evidence,
-    ball: Ball,
-    v: Floats,
-    rest: float,
+    pay: Pay,
+    V: Floats,
     guess: float,
-) -> Wide:
-    """The best mean of v over a ball, or over what was seen plus what the rest can add.
+    scratch: Scratch,
+    v: Floats,
+) -> Bound:
+    """The bound of one mean over a row at step t; V (S,) are values of the next step.
 
-    With M >= P(not seen), top the best value and B the best that was seen, a mean of v is at most
-    M (top - B) + that of v cut off at B. The better of the two; v (end-begin,) may be cut off on
-    return, where nothing was seen.
+    V* and D are functions of the next state and, V*, of what is paid on the way; so is what a
+    policy earns, by the ball of outcomes or, if the row is noisy, by that of the next states and
+    the mean reward apart. The start has t = -1: nothing is paid there. ``paid``: what is told of
+    the reward, for the cap; -inf for the start. ``guess``: where to look for x first, or 0. v is
+    filled.
+
+    For all functions there is another bound. With M >= P(not seen), top the best value and B the
+    best that was seen, a mean of v is at most M (top - B) + that of v cut off at B. The better of
+    the two; v may be cut off on return, where nothing was seen.
     """
+    known, sign = evidence.known[row], sign_of(kind)
+    alone = kind == AHEAD or t < 0 or (kind > LOW and known.noisy)
+    c, n, eta = ball_of(kind, row, alone, evidence)
     begin, end = rows.indptr[row], rows.indptr[row + 1]
-    n, budget, c = ball.n[row], ball.eta[row], evidence.above.c
-    plain = extreme(begin, end, ball.c, n, budget, v, rest, guess)
-    missing = evidence.missing[row]
-    if missing >= 1.0:
-        return Wide(plain.bound, plain.x, plain.B, plain.slack, 0.0)
-    B = -inf
-    for e in range(begin, end):
-        if c[e] > 0:
-            B = max(B, v[e - begin])
-    beyond = missing * (plain.B - B)
-    if 0.0 < beyond < inf:
+    top = pay.cap[t] - paid if kind == UP else inf
+    bonus = pay.bonus[min(max(t, 0), len(pay.bonus) - 1)]
+    fill(begin, end, rows.indices, V, bonus[:0] if alone else bonus, sign, top, v)
+    extra = pay.extra if sign > 0.0 and not alone else 0.0
+    anything = extra + pay.cap[t + 1] if sign > 0.0 else 0.0
+    anew = pay.extra > 0.0 and not alone
+    rest = rest_of(row, rows, known.rest, V, sign, anew, extra, anything, scratch)
+    gone, worth, missing = 0.0, 0.0, 1.0
+    if kind == UP:
+        gone, worth = known.lost_up, min(rest.value - extra + known.up_pays, top)
+    elif kind == LOW:
+        gone, worth = known.lost_low, rest.value - known.low_pays
+    else:
+        missing = known.missing
+    apart = 0.0
+    if kind > LOW and known.noisy and kind != AHEAD:
+        apart = known.r_up if kind == MOST else -known.r_low
+    value, state, beyond = min(rest.value, top), rest.state, 0.0
+    best = extreme(begin, end, c, n, eta, v, value, guess, gone, worth)
+    if missing < 1.0:
+        B = -inf
         for e in range(begin, end):
-            v[e - begin] = min(v[e - begin], B)
-        cut = extreme(begin, end, ball.c, n, budget, v, -inf, guess)
-        if cut.bound + beyond < plain.bound:
-            return Wide(cut.bound + beyond, cut.x, cut.B, cut.slack, beyond)
-    return Wide(plain.bound, plain.x, plain.B, plain.slack, 0.0)
+            if evidence.one[e] > 0.0:
+                B = max(B, v[e - begin])
+        more = missing * (best.B - B)
+        if 0.0 < more < inf:
+            for e in range(begin, end):
+                v[e - begin] = min(v[e - begin], B)
+            cut = extreme(begin, end, c, n, eta, v, -inf, guess, 0.0, 0.0)
+            if cut.bound + more < best.bound:
+                best, beyond, value, state = cut, more, -inf, -1
+    found = best.bound + beyond + apart
+    return Bound(found, best.x, best.B, best.slack, beyond, value, state, worth)

@@ -1,4 +1,4 @@
-"""What numba has no function for: numbers that threads share, memory asked for early."""
+"""What numba has no function for: numbers that threads share, memory asked for early, bits."""
 
 from __future__ import annotations
 
@@ -50,6 +50,26 @@ def _fetch(_: Any, array: Any, at: Any) -> Any:
     return types.none(array, at), generate
 
 
+def _bits(_: Any, x: Any) -> Any:
+    """The bits of a float64, as an int64."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(x), generate
+
+
+def _double(_: Any, bits: Any) -> Any:
+    """The float64 that has these bits, an int64."""
+
+    def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(bits), generate
+
+
 add_at: Any = intrinsic(_atomic_add)
 read_at: Any = intrinsic(_atomic_read)
 prefetch: Any = intrinsic(_fetch)
+bits_of: Any = intrinsic(_bits)
+double_of: Any = intrinsic(_double)

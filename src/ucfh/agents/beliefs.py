@@ -11,7 +11,10 @@ lead to a certificate for epsilon:
 - U - V^pi, where U falls like episodes^(-1/2), and V^pi is bounded by scoring a frozen policy:
   2 Var ln(.../delta)/x^2 episodes for a margin x.
 
-At each planning the shorter route by these rules is taken. What it depends on most is sampled:
+At each planning the shorter route by these rules is taken. Where the first is more than twice as
+long, L, W and D are computed only after a tenth more episodes: they take most of the time, and by
+the rule the first route is as long as it was. They are computed, too, before anything is certified,
+so that it is held against all bounds. What the route depends on most is sampled:
 the derivative of the gap by the visits of each row (`Best.blame`) is the reward of an episode, and
 the policy that collects most of it in the empirical model is followed. On the second route, once
 more episodes spent on U save fewer scored ones, the greedy policy is frozen and followed instead.
@@ -39,6 +42,12 @@ TYPICAL_REGRET = 2.0
 
 GOOD_ENOUGH = 0.25
 """A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
+
+FAR_OFF = 2.0
+"""The difference is bounded less often if its route is this many times as long as the other."""
+
+SELDOM = 1.1
+"""Then it is bounded after this many times as many episodes."""
 
 FEW_LEAVE = 0.1
 """Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
@@ -98,6 +107,8 @@ class ValueBeliefs:
         self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
+        self.routes = inf, inf  # how long they are, in episodes
+        self.bounded = 0  # how many episodes there were when the difference was
         self.crossing: Crossing | None = None
         self.learn(nothing)
 
@@ -111,8 +122,12 @@ class ValueBeliefs:
             self.scores[x] = self.scores.get(x, 0) + int(times)
 
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
-        """Compute all bounds again from data, and choose what to do next."""
-        b = self.look(data)
+        """Compute bounds again from data, and choose what to do next."""
+        first, second = self.routes
+        near = first <= FAR_OFF * second or self._episodes >= SELDOM * self.bounded
+        b = self.look(data, near)
+        if self.gap <= self.epsilon and not near:
+            b = self.look(data)
         if self.crossing is not None or self.gap <= self.epsilon:
             self.watch = None
             self.following = self.certified
@@ -120,10 +135,20 @@ class ValueBeliefs:
         self.following = self._choose(b)
         self._decide_on_scoring()
 
-    def look(self, data: Any) -> Bounds:
-        """Compute all bounds again from data, and keep what is best known by now."""
+    @property
+    def _episodes(self) -> int:
+        """How many episodes the bounds are from; 1 if there are none."""
+        return max(1, int(self.best.evidence.known.n[-1]))
+
+    def look(self, data: Any, difference: bool = True) -> Bounds:
+        """Compute all bounds again from data, and keep what is best known by now.
+
+        Without ``difference`` only those from above.
+        """
         best = self.best
-        self.bounds = b = best.bounds(data)
+        self.bounds = b = best.bounds(data, difference)
+        if difference:
+            self.bounded = self._episodes
         self.certified = best.widen(self.certified)
         self.upper = min(self.upper, b.upper)
         self.gap = min(self.gap, self.upper - self.lower)
@@ -155,7 +180,7 @@ class ValueBeliefs:
         """The rows (H, S) to take next."""
         if b.upper >= self.best.pay.cap[0]:
             return b.up  # nothing is known of U yet, so no row is to blame
-        episodes = max(1, int(self.best.evidence.n[-1]))
+        episodes = self._episodes
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:
@@ -165,8 +190,12 @@ class ValueBeliefs:
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
             second_route = float((spent + tail / margins**2).min())
-            first_route = episodes * (b.difference / self.epsilon) ** 1.5
-            by_difference = first_route < second_route
+            first_route = self.routes[0]  # as long as it was, if D is left out
+            if not b.from_above:
+                first_route = episodes * (b.difference / self.epsilon) ** 1.5
+            self.routes = first_route, second_route
+            # where D was left out and its route is the shorter one now, it is bounded next time
+            by_difference = first_route < second_route and not b.from_above
             margin = self.epsilon - ahead
             if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
                 return self._freeze(b, margin)
@@ -202,6 +231,7 @@ class ValueBeliefs:
             "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
             "number": self.number,
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
+            "routes": np.array([*self.routes, self.bounded], float),
             "certified": self.certified.copy(),
             "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
             "following": self.following.copy(),
@@ -221,6 +251,9 @@ class ValueBeliefs:
         self.number = int(state["number"])
         self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
         self.by_difference = bool(state["known"][3])
+        if "routes" in state:  # a version before did not keep them
+            first, second, bounded = state["routes"].tolist()
+            self.routes, self.bounded = (first, second), int(bounded)
         self.certified = np.asarray(state["certified"], np.int64)
         self.crossing = None
         if len(state["crossing"]):

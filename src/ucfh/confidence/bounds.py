@@ -16,10 +16,16 @@ import numpy as np
 
 from ucfh._kernels import blame as kernels
 from ucfh._kernels import certificates, earnings
-from ucfh._kernels.evidence import Evidence, Pay, Rows
+from ucfh._kernels.evidence import STATES, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._support.threads import cores, in_threads
 from ucfh.errors import unknown
+
+WORTH_SHARING = 100_000
+"""With fewer entries times steps, threads take longer to begin than they save."""
+BLOCKS = 8
+"""The states of a step are divided into this many blocks per thread."""
 
 IDEAS = ("sparse", "fixed", "scores", "difference", "overlap", "directed")
 """What can be switched off, to measure its effect: 1 to 5 and 7 of `ucfh.confidence.values`."""
@@ -55,6 +61,8 @@ class Bounds:
         x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
         crossing: where two of them contradict each other; None if they do not.
+        from_above: whether only U was bounded: L is from before, W is 0, D is U - W, and
+            ``difference`` is infinite.
 
     """
 
@@ -79,6 +87,7 @@ class Bounds:
     estimate: float = 0.0
     second: float = 0.0
     crossing: Crossing | None = None
+    from_above: bool = False
 
     @property
     def arrays(self) -> certificates.Certified:
@@ -100,7 +109,7 @@ class ValueBounds(ABC):
     Attributes:
         on: which ideas are not.
         prices: ln(1/share of delta), by part; those of rows are on top.
-        rows, evidence, pay, bonus: what is known, as the kernels take it; see `take`.
+        rows, evidence, pay: what is known, as the kernels take it; see `take`.
         U, L: (H+1, S) the best bounds of V* so far.
         found: x of the bounds so far; see the kernel.
         ended: (H+1, S) what an episode is paid that is over, in states without actions; else 0.
@@ -113,7 +122,6 @@ class ValueBounds(ABC):
     rows: Rows
     evidence: Evidence
     pay: Pay
-    bonus: Floats | None
     U: Floats
     L: Floats
     found: list[Floats]
@@ -142,9 +150,10 @@ class ValueBounds(ABC):
     def possible(self) -> Bools:
         """(H, S) the states in which an episode may be at each step, as far as is known."""
 
-    def bounds(self, data: Any) -> Bounds:
-        """All bounds that follow from data."""
+    def bounds(self, data: Any, difference: bool = True) -> Bounds:
+        """All bounds that follow from data; without ``difference``, only those from above."""
         self.take(data)
+        difference &= self.on["difference"]
         H, S = self.horizon, len(self.rows.first) - 1
         W, D, E, M = self.ended.copy(), np.zeros((H + 1, S)), self.ended.copy(), self.ended**2
         up, low, greedy, rival, branch = np.zeros((5, H, S), np.int64)
@@ -152,26 +161,58 @@ class ValueBounds(ABC):
         b = Bounds(
             U=self.U.copy(), L=self.L.copy(), W=W, D=D, E=E, M=M,
             up=up, low=low, greedy=greedy, rival=rival, branch=branch,
-            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead,
+            x_up=x_up, x_low=x_low, x_pi=x_pi, x_ahead=x_ahead, from_above=not difference,
         )  # fmt: skip
-        certificates.certify(
+        threads = 1
+        if H * len(self.rows.indices) >= WORTH_SHARING:
+            threads = cores()
+        size = max(self._longest, int(np.diff(self.rows.first).max(initial=0)))
+        team = certificates.Team(
+            blocks=min(S, BLOCKS * threads) if threads > 1 else 1,
+            claims=np.zeros(2 * certificates.APART * H + 1, np.int64),
+            values=np.empty((threads, 6, size)),
+            states=np.zeros((threads, 8, S), np.int64),
+        )
+        team.states[:, 0] = -1
+        in_threads(
+            threads,
+            certificates.certify,
             self.rows,
             self.evidence,
             self.pay,
-            self.bonus,
-            self.on["difference"],
+            difference,
             self.on["overlap"],
+            self._any_state,
             b.arrays,
+            team,
         )
         self.U, self.L = b.U, b.L
         b.upper = self.at_start(b.U, 1.0, fixed=True)
         b.estimate, b.second = self.mean_at_start(b.E), self.mean_at_start(b.M)
         b.difference = np.inf
-        if self.on["difference"]:
+        if not difference:
+            b.D[:] = b.U - b.W
+        else:
             b.lower = self.at_start(b.W, -1.0)
             b.difference = min(self.at_start(b.D, 1.0), b.upper - b.lower)
         b.crossing = self._find_crossing(b)
         return b
+
+    @property
+    def _any_state(self) -> bool:
+        """Whether any state may follow some row."""
+        return bool((self.evidence.known.rest == STATES).any())
+
+    @property
+    def _longest(self) -> int:
+        """The number of entries of the longest row."""
+        return int(np.diff(self.rows.indptr).max())
+
+    def _states(self, lines: int) -> Ints:
+        """Room (lines, S) for the kernels: states that are marked, and in an order."""
+        out = np.zeros((lines, len(self.rows.first) - 1), np.int64)
+        out[0] = -1
+        return out
 
     def _find_crossing(self, b: Bounds) -> Crossing | None:
         """Where an episode may be and bounds contradict each other by more than rounding."""
@@ -191,7 +232,7 @@ class ValueBounds(ABC):
         rows, row = self.rows, len(self.rows.indptr) - 2
         at = slice(rows.indptr[row], rows.indptr[row + 1])
         out = np.zeros(len(rows.first) - 1)
-        out[rows.indices[at]] = self.evidence.above.c[at] / max(1.0, self.evidence.n[row])
+        out[rows.indices[at]] = self.evidence.one[at] / max(1.0, self.evidence.known.n[row])
         return out
 
     def mean_at_start(self, V: Floats) -> float:
@@ -207,40 +248,45 @@ class ValueBounds(ABC):
         if self.told_start is not None:
             x = float(self.told_start @ V[0])
         else:
-            anything = most if sign > 0 else 0.0
-            x = float(earnings.at_start(self.rows, self.evidence, V[0], sign, anything, fixed))
+            known = self.rows, self.evidence, self.pay
+            room = self._states(3), np.empty(self._longest)
+            x = float(earnings.at_start(*known, V[0], sign, fixed, *room))
         return min(max(x + sign * self.rounding, 0.0), most)
 
     def blame(self, b: Bounds, by_difference: bool) -> Floats:
         """(rows,) how much of the gap each row accounts for; see the kernel."""
-        out = np.zeros(len(self.rows.indptr) - 1)
+        known = self.evidence.known
+        out, weights = np.zeros(len(known)), np.zeros((10, len(self.rows.first) - 1))
+        weights[kernels.IN_D if by_difference else kernels.IN_U] = self.start()
         kernels.blame(
             self.rows,
             self.evidence,
             self.pay,
-            self.bonus,
             b.arrays,
-            self.start(),
             by_difference,
+            self._any_state,
+            weights,
+            self._states(6),
+            np.empty(self._longest),
             out,
         )
         if not out.any() and b.upper >= self.pay.cap[0] and b.lower < b.upper:
-            return 1.0 / (1.0 + self.evidence.tries)  # nothing is known yet: what was taken least
+            out[:] = 1.0 / (1.0 + known.tries)  # nothing is known yet: what was taken least
         return out
 
     def explore(self, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that reduces blame (rows,) most."""
         rows = self.first_rows()
-        gain = blame / np.maximum(self.evidence.tries, 1)
-        kernels.explore(self.rows, self.evidence, gain, rows)
+        gain = blame / np.maximum(self.evidence.known.tries, 1)
+        kernels.explore(self.rows, self.evidence, gain, np.zeros((2, rows.shape[1])), rows)
         return rows
 
     def loss_by_leaving(self, taken: Ints, kept: Ints, worth: Floats, counted: Floats) -> float:
         """What is lost by leaving a policy; see the kernel."""
+        here = np.zeros_like(worth)
+        here[0] = self.start()
         return float(
-            kernels.loss_by_leaving(
-                self.rows, self.evidence, taken, kept, worth, counted, self.start()
-            )
+            kernels.loss_by_leaving(self.rows, self.evidence, taken, kept, worth, counted, here)
         )
 
     def widen(self, taken: Ints) -> Ints:
@@ -270,22 +316,24 @@ class ValueBounds(ABC):
         """What the policy that takes rows (H, S) earns at most, by 1, from the start."""
         return self.at_start(self._evaluate(taken, 1.0), 1.0)
 
-    def _evaluate(self, taken: Ints, sign: float) -> Floats:
+    def _evaluate(self, taken: Ints, sign: float, given: bool = True) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
         V = self.ended.copy()
-        earnings.evaluate(self.rows, self.evidence, self.pay, self.bonus, taken, sign, V)
+        known = self.rows, self.evidence, self.pay
+        room = self._states(3), np.empty(self._longest)
+        earnings.evaluate(*known, given, taken, sign, self._any_state, *room, V)
         return V
 
     def mean_values(self, taken: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
         V = self.ended.copy()
-        earnings.expected(self.rows, self.evidence, self.pay.r, self.bonus, taken, V)
+        earnings.expected(self.rows, self.evidence, self.pay, taken, V)
         return V
 
     def robust(self) -> tuple[Ints, float]:
         """The policy of the highest guaranteed value, by 1: its rows (H, S), and that value."""
-        V, taken = self.ended.copy(), self.first_rows()
-        earnings.best_guaranteed(self.rows, self.evidence, self.pay, self.bonus, taken, V)
+        taken = self.first_rows()
+        V = self._evaluate(taken, -1.0, given=False)
         return taken, self.at_start(V, -1.0)
 
     def price_of_scores(self, j: int) -> float:

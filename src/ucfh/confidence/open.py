@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._kernels.evidence import ANYTHING, STATES, Ball, Evidence, Lost, Pay, Rows
+from ucfh._kernels.evidence import ANYTHING, KNOWN, STATES, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import pattern_excess, portfolio_regret
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.confidence.bounds import ValueBounds
@@ -129,10 +129,8 @@ class OpenBest(ValueBounds):
             offset=data.stage,
             indptr=np.searchsorted(row[found.source], every),
             indices=following[found.source].astype(np.int32),
-            rest=np.full(start + 1, self._rest),
         )
-        self.bonus = found.reward[None]
-        self.pay = Pay(r=np.zeros((1, R)), cap=self.cap, extra=1.0)
+        self.pay = Pay(r=np.zeros((1, R)), bonus=found.reward[None], cap=self.cap, extra=1.0)
         starts = int((data.started > 0).sum())
         self.rounding = 16.0 * self.horizon * (self.horizon + max(1, starts)) * 2.0**-53
 
@@ -161,20 +159,19 @@ class OpenBest(ValueBounds):
             budget = price[part] + discovery + more
             return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
 
+        known = np.zeros(start + 1, KNOWN).view(np.recarray)
+        known.n, known.tries, known.n_one = n - used.lost.n, tries, n
+        known.ladder = (price["ladder"] + functions + discovery) * ROUND_UP
+        known.eta_up = eta("above", n, functions + regret)
+        known.eta_low = eta("below", n, functions + actions + regret)
+        known.n_outcomes = known.n_successors = repeats
+        known.eta_outcomes = eta("outcomes", repeats, actions + pattern)
+        known.eta_successors = eta("all", repeats, actions + pattern)
+        known.missing, known.rest, known.noisy = self.missing, self._rest, noisy
+        known.r_low, known.r_up = r_low, r_up
+        known.lost, known.lost_up, known.up_pays, known.lost_low, known.low_pays = used.lost
         self.evidence = Evidence(
-            n=n - used.lost.n,
-            tries=tries,
-            ladder=(price["ladder"] + functions + discovery) * ROUND_UP,
-            above=Ball(found.c, n, eta("above", n, functions + regret)),
-            below=Ball(found.c, n, eta("below", n, functions + actions + regret)),
-            outcomes=Ball(found.again, repeats, eta("outcomes", repeats, actions + pattern)),
-            successors=Ball(found.again, repeats, eta("all", repeats, actions + pattern)),
-            missing=self.missing,
-            r_low=r_low,
-            r_up=r_up,
-            noisy=noisy.astype(bool),
-            certain=np.zeros(start + 1, bool),
-            lost=used.lost,
+            known=known, one=found.c, outcomes=found.again, successors=found.again
         )
 
     def _prices(self, data: Experience) -> tuple[Floats, Floats, Floats]:
@@ -207,6 +204,20 @@ class OpenBest(ValueBounds):
         ]
         more = np.ones(rows - len(self.missing))
         self.missing = np.concatenate([self.missing[:-1], more, self.missing[-1:]])
+
+
+class Lost(NamedTuple):
+    """Outcomes of each row that were lost, (rows,) each: n of them; see `ucfh._kernels.evidence`.
+
+    In bounds of V* from above, ``up`` of them pay up_pays, and in those from below ``low`` of them
+    pay low_pays.
+    """
+
+    n: Floats
+    up: Floats
+    up_pays: Floats
+    low: Floats
+    low_pays: Floats
 
 
 class Tally(NamedTuple):

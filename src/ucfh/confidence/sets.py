@@ -159,13 +159,16 @@ class Sets:
         else:
             V = np.zeros((H + 1, table.states))
             policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
-            kernel = l1.plan if self.kind == "l1" else balls.plan
+            kernel: Any = l1.plan
+            bonus = told.successor
+            if self.kind != "l1":
+                kernel, bonus = balls.plan, np.zeros((1, 0)) if bonus is None else bonus
             kernel(
                 table.arrays,
                 n.arrays,
                 self._eta,
                 told.pair,
-                told.successor,
+                bonus,
                 1.0 if optimistic else -1.0,
                 balls.TIE * H,
                 Planned(V, policy),

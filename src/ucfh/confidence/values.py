@@ -77,7 +77,7 @@ from math import log
 
 import numpy as np
 
-from ucfh._kernels.evidence import NOTHING, REWARDS, STATES, Ball, Evidence, Lost, Pay, Rows
+from ucfh._kernels.evidence import KNOWN, NOTHING, REWARDS, STATES, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import excess, pattern_excess, portfolio_regret
 from ucfh._support.arrays import Bools, Ints
 from ucfh.confidence.bounds import ValueBounds
@@ -132,9 +132,7 @@ class Best(ValueBounds):
         self.rounding = 16.0 * H * (H + starts) * 2.0**-53
         self.found = [np.zeros((H + 1, k)) for k in (pairs, pairs, S, S)]
         self.ended = np.zeros((H + 1, S))
-        self._where: Ints | None = None  # what was listed last
         self._full = self._find_full()
-        self._always = np.flatnonzero(~self._full[problem.table.row_of_entry])
 
     def _find_full(self) -> Bools:
         """(rows,) which rows any state may follow, so that only those that did are listed."""
@@ -151,8 +149,8 @@ class Best(ValueBounds):
         """Divide the budgets by n, and bound the rewards where they are not told."""
         table, unknown = self.problem.table, self.problem.rewards is None
         n, beyond = np.maximum(counts.visits, 1).astype(float), np.zeros(table.rows)
-        self._where = where = self._listed(counts)
-        indptr, c = np.searchsorted(where, table.indptr), counts.successors[where]
+        where, indptr = self._list(counts)
+        c = counts.successors[where]
         excess(indptr, c, counts.visits, self.on["sparse"], beyond, table.lengths)
         self.eta_all = (self.prices["all"] + beyond) / n * ROUND_UP
         if self._fixed:
@@ -181,24 +179,31 @@ class Best(ValueBounds):
 
     def take(self, data: Counts) -> None:
         """Gather what counts say of each row."""
-        self._where = None
         self.budget(data)
         problem, table, told = self.problem, self.problem.table, self.problem.rewards
-        H, n = problem.horizon, data.visits.astype(float)
-        where = self._listed(data) if self._where is None else self._where
-        c, indptr = data.successors[where], np.searchsorted(where, table.indptr)
-        rest, noisy = np.where(self._full, STATES, NOTHING), np.zeros(table.rows, bool)
+        where, indptr = self._list(data)
+        H, c, n = problem.horizon, data.successors[where], data.visits
+        known = np.zeros(table.rows, KNOWN).view(np.recarray)
+        known.n = known.tries = known.n_one = known.n_outcomes = known.n_successors = n
+        known.eta_up, known.eta_low = self.eta_up, self.eta_low
+        known.eta_outcomes = known.eta_successors = self.eta_all
+        known.r_low, known.r_up = self.r_low, self.r_up
+        known.ladder, known.missing = -1.0, 1.0
+        known.rest = np.where(self._full, STATES, NOTHING)
+        weight = again = c.astype(float)
+        bonus = np.zeros((1, 0))
         if told is None:
             found = outcomes_of(c, data.rewards[where], data.least[where], data.most[where])
-            noisy[table.row_of_entry[where[found.noisy]]] = True
-            rest[:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
-            outcomes = Ball(found.again, n - distinct(indptr, c), self.eta_outcomes)
-            where, weight, self.bonus = where[found.source], found.c, found.reward[None]
+            source = np.arange(table.entries)[where]
+            known.noisy[table.row_of_entry[source[found.noisy]]] = True
+            known.rest[:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
+            known.eta_outcomes, known.n_outcomes = self.eta_outcomes, n - distinct(indptr, c)
+            where, weight, again = source[found.source], found.c, found.again
+            bonus = found.reward[None]
             indptr = np.searchsorted(where, table.indptr)
-        else:
-            weight = c.astype(float)
-            self.bonus = None if told.successor is None else np.take(told.successor, where, axis=1)
-            outcomes = Ball(weight, n, self.eta_all)
+        elif told.successor is not None:
+            bonus = np.ascontiguousarray(told.successor[:, where])
+        known.certain = (known.rest == NOTHING) & (np.diff(indptr) == 1)
         self.rows = Rows(
             first=table.first,
             action=table.action,
@@ -206,37 +211,26 @@ class Best(ValueBounds):
             offset=np.arange(H) * table.stride,
             indptr=indptr,
             indices=table.indices[where],
-            rest=rest,
         )
-        self.evidence = Evidence(
-            n=n,
-            tries=n,
-            ladder=np.full(table.rows, -1.0),
-            above=Ball(weight, n, self.eta_up),
-            below=Ball(weight, n, self.eta_low),
-            outcomes=outcomes,
-            successors=Ball(weight, n, self.eta_all),
-            missing=np.ones(table.rows),
-            r_low=self.r_low,
-            r_up=self.r_up,
-            noisy=noisy,
-            certain=(rest == NOTHING) & (np.diff(indptr) == 1),
-            lost=Lost(*np.zeros((5, table.rows))),
-        )
+        self.evidence = Evidence(known=known, one=weight, outcomes=again, successors=weight)
         self.pay = Pay(
             r=np.zeros((1, table.pairs)) if told is None else told.pair,
+            bonus=bonus,
             cap=np.arange(H, -1.0, -1.0),
             extra=1.0 if told is None else 0.0,
         )
 
-    def _listed(self, counts: Counts) -> Ints:
-        """The entries that are listed one by one, ascending.
+    def _list(self, counts: Counts) -> tuple[Ints | slice, Ints]:
+        """The entries that are listed one by one, ascending, and where rows begin among them.
 
         Of a row that any state may follow, those that did; what is not listed is worth what the
         best or worst of the others is. Where the next state is paid for, as told, all are listed.
         """
-        seen = np.flatnonzero(counts.successors != 0)
-        return np.union1d(self._always, seen) if len(self._always) else seen
+        table = self.problem.table
+        if not self._full.any():
+            return slice(None), table.indptr
+        listed = (counts.successors != 0) | ~self._full[table.row_of_entry]
+        return np.flatnonzero(listed), np.append(0, np.cumsum(listed))[table.indptr]
 
 
 def distinct(indptr: Ints, c: Ints) -> Ints:
