@@ -1,10 +1,15 @@
 """FixedHorizonEVI: dynamic programming over transition probabilities between bounds.
 
-The mean over one row is that of `ucfh._kernels.boxes`.
+The mean over one row is that of `ucfh._kernels.boxes`, or a plain sum where the probabilities are
+known.
 
 Most rows need no pass at all. If V_{t+1} <= V_{t+2} + g in every state, then the value of an
 action grew by at most g since the last step; an action that was worse than the best by more than
 all that has grown since it was last weighed is still worse.
+
+States are planned in batches: first the action that each took at the last step, then all the
+others that may be as good. So the rows that are due are known in advance, and are on their way
+from memory before they are weighed.
 """
 
 from __future__ import annotations
@@ -14,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import Step, mean_of, search, signed, value_at
+from ucfh._kernels.boxes import best_mean, inlined, search
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.intrinsics import add_at, prefetch, read_at
+from ucfh._kernels.intrinsics import add_at, prefetch, read_at, weigh
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -27,17 +32,19 @@ FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a mill
 MANY = 6  # where more than one state in so many is due, all are planned again
 APART = 8  # numbers so far from each other lie in different lines of a cache
 PATIENCE = 50  # times the entries of a block: how often to look before giving up on others
-AHEAD = 8  # so many states ahead, rows are asked for from memory
+BATCH = 64  # so many states are planned at a time
+AHEAD = 8  # so many rows ahead, rows are asked for from memory
+REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 
 class Model(NamedTuple):
-    """What is planned for.
+    """What is planned for, but for the upper bounds hi (entries,).
 
     The table, as a `Layout`; but action is empty if every state has all of them, and indices if
-    every row lists all states in order. lo, hi (entries,): bounds of the probabilities, 0 <= lo
-    <= hi; if hi is empty, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
-    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none. sign: 1 for the
-    best model between the bounds, -1 for the worst.
+    every row lists all states in order. lo (entries,): lower bounds of the probabilities, 0 <= lo
+    <= hi; if hi is None, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
+    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none, as where hi is
+    None. sign: 1 for the best model between the bounds, -1 for the worst.
     """
 
     first: Ints
@@ -46,10 +53,23 @@ class Model(NamedTuple):
     indices: Index
     stride: int
     lo: Floats
-    hi: Floats
     r: Floats
     bonus: Floats
     sign: float
+
+
+class Step(NamedTuple):
+    """What one time step sees besides the model.
+
+    r (R,), bonus (entries,): its lines. offset = t*stride. z (S,) = sign V[t+1]. ended: whether
+    nothing can be earned after it.
+    """
+
+    r: Floats
+    bonus: Floats
+    offset: int
+    z: Floats
+    ended: bool
 
 
 class Shared(NamedTuple):
@@ -72,8 +92,8 @@ class Shared(NamedTuple):
 class Swept(NamedTuple):
     """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
-    pivot (R,): where in its row each pivot was found last, to look there first; it may hold
-    anything.
+    pivot (R,): where in its row each pivot was found last, to look there first; all are places
+    in their rows.
     """
 
     V: Floats
@@ -82,77 +102,179 @@ class Swept(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What was found before, to look there first.
+    """What was found before, to look there first; and scratch.
 
-    pivot (R,): where in its row each pivot is, as `search` says. likely (S,): which of its
-    actions each state took. upper (R,) + grown bounds the values of actions, rival (S,) + grown
-    those of all but the likely one. q (A,) is scratch.
+    pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
+    upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the
+    likely one. Scratch: best (BATCH,), values of likely actions; contested (BATCH,), which of the
+    states have others that may be as good, and from where on those are in row (BATCH*A,), rows,
+    and q (BATCH*A,), their values, since (BATCH + 1,); y, the values of one row's successors.
     """
 
     pivot: Index
     likely: Index
     upper: Floats
     rival: Floats
+    best: Floats
+    contested: Index
+    since: Index
+    row: NDArray[np.uint64]
     q: Floats
+    y: Floats
+
+
+@njit(**uncounted, **inner, fastmath=REORDER)
+def _average(p: Floats, z: Floats) -> float:
+    """The mean of z over a row that lists all states in order: p, z (S,)."""
+    total = 0.0
+    for j in range(p.size):
+        total += p[j] * z[j]
+    return total
+
+
+@njit(**uncounted, **inner)
+def _average_rows(many: int, model: Model, step: Step, memory: Memory, q: Floats) -> None:
+    """The values of the rows that are due into q: of known probabilities."""
+    indptr, indices, p, z, row = model.indptr, model.indices, model.lo, step.z, memory.row
+    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
+    for i in range(np.uint64(many)):
+        k, total = row[i], 0.0
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        if indices.size:
+            if i + ahead < np.uint64(many):
+                e = indptr[offset + row[i + ahead]]
+                prefetch(indices, e)
+                prefetch(indices, e + 9)
+                prefetch(p, e)
+                prefetch(p, e + 8)
+            for e in range(np.uint64(begin), np.uint64(end)):
+                total += p[e] * z[np.uint64(indices[e])]
+        else:
+            total = _average(p[begin:end], z)
+        q[i] = step.r[k] + model.sign * total
+
+
+@njit(**inlined)
+def _look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
+    """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
+    indices, bonus, z = model.indices, step.bonus, step.z
+    # numba would ask whether a signed index counts from the end
+    start = np.uint64(begin)
+    for e in range(start, np.uint64(end)):
+        y[e - start] = z[np.uint64(indices[e])] if indices.size else z[e - start]
+        if bonus.size:
+            y[e - start] += model.sign * bonus[e]
+
+
+@njit(**uncounted, **inner)
+def _weigh_rows(many: int, model: Model, hi: Floats, step: Step, memory: Memory, q: Floats) -> None:
+    """The values of the rows that are due into q: of the best probabilities between bounds."""
+    indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, memory.row
+    offset, ahead, pivot = np.uint64(step.offset), np.uint64(AHEAD), memory.pivot
+    plain, listed = not step.bonus.size, indices.size > 0
+    for i in range(np.uint64(many)):
+        k, y = row[i], z
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
+        if plain and listed:
+            if i + ahead < np.uint64(many):
+                e = indptr[offset + row[i + ahead]]
+                prefetch(indices, e)
+                prefetch(indices, e + 9)
+                prefetch(lo, e)
+                prefetch(lo, e + 8)
+                prefetch(hi, e)
+                prefetch(hi, e + 8)
+            x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
+            mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
+        else:
+            if not plain:
+                y = memory.y
+                _look_up(begin, end, model, step, y)
+            x = y[np.uint64(pivot[k])]
+            mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
+        mean = total + x
+        if not (mass <= 1.0) & (1.0 < reach):
+            if plain and listed:
+                y = memory.y
+                _look_up(begin, end, model, step, y)
+            mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
+        q[i] = step.r[k] + model.sign * mean
+
+
+@njit(**uncounted, **inner)
+def _value_rows(
+    many: int, model: Model, hi: Floats | None, step: Step, memory: Memory, q: Floats
+) -> None:
+    """The values of the rows that are due, memory.row[:many], into q."""
+    if step.ended:
+        for i in range(many):
+            q[i] = step.r[memory.row[i]]
+    elif hi is None:
+        _average_rows(many, model, step, memory, q)
+    else:
+        _weigh_rows(many, model, hi, step, memory, q)
 
 
 @njit(**uncounted, **inner)
 def _plan_states(
-    begin: int,
-    end: int,
+    states: Index,
     tie: float,
     far: float,
     grown: float,
+    model: Model,
+    hi: Floats | None,
     step: Step,
     memory: Memory,
     v: Floats,
     policy: NDArray[Any],
     z: Floats,
 ) -> float:
-    """One time step for some states: V[t] into v (S,), its actions into policy (S,).
+    """One time step for up to BATCH states (n,): V[t] into v (S,), its actions into policy (S,).
 
     Bounds are believed where they decide by more than ``far``. Actions whose values differ by no
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
     far V[t] is above V[t+1] at most.
     """
-    growth, q, first, r = -np.inf, memory.q, step.first, step.r
-    for s in range(begin, end):
-        if s + AHEAD < end:
-            e = step.indptr[step.offset + first[s + AHEAD] + memory.likely[s + AHEAD]]
-            prefetch(step.lo, e)
-            prefetch(step.lo, e + 8)
-            prefetch(step.hi, e)
-            prefetch(step.hi, e + 8)
-            prefetch(step.indices, e)
-            prefetch(step.indices, e + 9)
-        likely = memory.likely[s]
-        best = r[first[s] + likely]
-        if not step.ended:
-            best += mean_of(step, first[s] + likely, memory.pivot)
-        if not memory.rival[s] + grown < best - far:
-            actions, rival = first[s + 1] - first[s], -np.inf
-            q[likely] = best
-            for i in range(actions):
-                k = first[s] + i
-                if i != likely:
-                    if memory.upper[k] + grown < best - far:
-                        q[i] = -np.inf
-                        continue
-                    q[i] = r[k]
-                    if not step.ended:
-                        q[i] += mean_of(step, k, memory.pivot)
-                memory.upper[k] = q[i] - grown
-                best = max(best, q[i])
-            likely = 0
-            while q[likely] < best - tie:
-                likely += 1
-            for i in range(actions):
-                if i != likely:
-                    rival = max(rival, memory.upper[first[s] + i])
-            memory.likely[s], memory.rival[s] = likely, rival
-        v[s], z[s] = best, step.sign * best
-        policy[s] = step.action[first[s] + likely] if step.action.size else likely
-        growth = max(growth, best - step.sign * step.z[s])
+    first, likely, upper, best = model.first, memory.likely, memory.upper, memory.best
+    row, q = memory.row, memory.q
+    for i in range(states.size):
+        row[i] = first[states[i]] + likely[states[i]]
+    _value_rows(states.size, model, hi, step, memory, best)
+    many, due = 0, 0
+    for i in range(states.size):
+        memory.contested[many] = i
+        many += not memory.rival[states[i]] + grown < best[i] - far
+    for c in range(many):
+        i = memory.contested[c]
+        s = states[i]
+        memory.since[c] = due
+        for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
+            row[due] = k
+            due += (k != np.uint64(first[s] + likely[s])) & (upper[k] + grown >= best[i] - far)
+    memory.since[many] = due
+    _value_rows(due, model, hi, step, memory, q)
+    for c in range(many):
+        i = memory.contested[c]
+        s = states[i]
+        begin, taken, rival = np.uint64(first[s]), np.uint64(first[s] + likely[s]), -np.inf
+        upper[taken], most = best[i] - grown, best[i]
+        for d in range(np.uint64(memory.since[c]), np.uint64(memory.since[c + 1])):
+            upper[row[d]] = q[d] - grown
+            most = max(most, q[d])
+        if best[i] < most - tie:
+            taken = np.uint64(first[s + 1])
+        for d in range(np.uint64(memory.since[c]), np.uint64(memory.since[c + 1])):
+            taken = min(taken, row[d] if q[d] >= most - tie else taken)
+        for k in range(begin, np.uint64(first[s + 1])):
+            rival = max(rival, upper[k] if k != taken else -np.inf)
+        best[i], likely[s], memory.rival[s] = most, taken - begin, rival
+    growth = -np.inf
+    for i in range(states.size):
+        s = states[i]
+        growth = max(growth, best[i] - model.sign * step.z[s])
+        v[s], z[s] = best[i], model.sign * best[i]
+        policy[s] = model.action[first[s] + likely[s]] if model.action.size else likely[s]
     return growth
 
 
@@ -168,67 +290,59 @@ def _reward_growth(t: int, r: Floats) -> float:
 
 
 @njit(cache=True, nogil=True, **inner)
-def _infinite(size: int) -> Floats:
-    out = np.empty(size)
-    for i in range(size):
-        out[i] = np.inf
-    return out
-
-
-@njit(cache=True, nogil=True, **inner)
-def _a_line(first: Ints) -> Floats:
-    """(A,) for scratch."""
-    most = 0
+def _remember(model: Model, pivot: Index, likely: Index, upper: Floats, rival: Floats) -> Memory:
+    """These, with scratch."""
+    first, indptr = model.first, model.indptr
+    actions, longest = 1, 0
     for s in range(first.size - 1):
-        most = max(most, first[s + 1] - first[s])
-    return np.empty(most)
+        actions = max(actions, first[s + 1] - first[s])
+    if model.indices.size + model.bonus.size > 0:
+        for row in range(indptr.size - 1):
+            longest = max(longest, indptr[row + 1] - indptr[row])
+    size = BATCH * actions
+    return Memory(
+        pivot=pivot,
+        likely=likely,
+        upper=upper,
+        rival=rival,
+        best=np.empty(BATCH),
+        contested=np.empty(BATCH, np.int32),
+        since=np.empty(BATCH + 1, np.int32),
+        row=np.empty(size, np.uint64),
+        q=np.empty(size),
+        y=np.empty(longest),
+    )
 
 
 @njit(inline="always")
 def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
-    """The model as step t sees it; z (S,) = sign V[t+1]."""
+    """Step t; z (S,) = sign V[t+1]."""
     r, bonus = model.r, model.bonus
     return Step(
-        ended=t == horizon - 1 and not bonus.size,
-        first=model.first,
-        action=model.action,
         r=r[min(t, len(r) - 1)],
-        offset=t * model.stride,
-        indptr=model.indptr,
-        indices=model.indices,
-        lo=model.lo,
-        hi=model.hi,
         bonus=bonus[min(t, len(bonus) - 1)],
-        sign=model.sign,
+        offset=t * model.stride,
         z=z,
+        ended=t == horizon - 1 and not bonus.size,
     )
 
 
-@njit(cache=True, nogil=True, **inner)
-def _alone(t: int, model: Model, out: Swept) -> Shared:
-    """What a thread needs that sweeps alone from step t on."""
-    H, S = out.policy.shape
-    shared = Shared(
-        likely=np.zeros(S, np.int32),
-        upper=_infinite(len(out.pivot)),
-        rival=_infinite(S),
-        Z=np.empty((2, S)),
-        growth=np.empty((H, 1)),
-        claims=np.zeros(2 * APART * H + 1, np.int64),
-    )
-    signed(out.V[t + 1], model.sign, shared.Z[(t + 1) % 2])
-    return shared
+@njit(cache=True, nogil=True)
+def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shared: Shared) -> None:
+    """Fill V[: t+1] and policy[: t+1], given V[t+1], by all threads that call with these arrays.
 
-
-@njit(cache=True, nogil=True, **inner)
-def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> None:
-    """`sweep_together` from step t on: fill V[: t+1] and policy[: t+1], given V[t+1]."""
-    stride, lo, r = model.stride, model.lo, model.r
+    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
+    so it does not matter how many threads there are, nor when they come. The one that does not
+    help but leads sets the last claim if it has to wait too long, as on a machine with other
+    things to do; it goes on alone.
+    """
+    stride, r, sign = model.stride, model.r, model.sign
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
-    memory = Memory(out.pivot, shared.likely, shared.upper, shared.rival, _a_line(model.first))
     blocks = growth.shape[1]
+    memory = _remember(model, out.pivot, shared.likely, shared.upper, shared.rival)
+    states = np.empty(BATCH, np.int32)
     # what a row held at one step bounds the next step only if it does not change in between
     steady = stride == 0 and len(model.bonus) == 1
     far, grown = FAR * H if steady else np.inf, 0.0
@@ -240,12 +354,19 @@ def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> Non
             b = add_at(claims, 2 * APART * i, 1)
             if b >= blocks:
                 break
-            growth[i, b] = _plan_states(
-                b * S // blocks, (b + 1) * S // blocks, TIE * H, far, grown, step, memory, V[i],
-                policy[i], Z[i % 2],
-            )  # fmt: skip
+            most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
+            while s < end:
+                n = min(BATCH, end - s)
+                for j in range(n):
+                    states[j] = s + j
+                most = max(most, _plan_states(
+                    states[:n], TIE * H, far, grown, model, hi, step, memory, V[i], policy[i],
+                    Z[i % 2],
+                ))  # fmt: skip
+                s += n
+            growth[i, b] = most
             add_at(claims, 2 * APART * i + APART, 1)
-        patience = PATIENCE * (S + lo.size // (H if stride else 1)) // blocks + 1
+        patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
         while read_at(claims, 2 * APART * i + APART) < blocks:
             patience -= 1
             if patience == 0 and not helps:
@@ -258,31 +379,14 @@ def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> Non
 
 
 @njit(cache=True, nogil=True)
-def sweep(model: Model, out: Swept) -> None:
-    """Fill V and policy."""
-    t = len(out.policy) - 1
-    _sweep(t, False, model, out, _alone(t, model, out))
-
-
-@njit(cache=True, nogil=True)
-def sweep_together(helps: bool, model: Model, out: Swept, shared: Shared) -> None:
-    """Fill V and policy, by all threads that call with these arrays.
-
-    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
-    so it does not matter how many threads there are, nor when they come. The one that does not
-    help but leads sets the last claim if it has to wait too long, as on a machine with other
-    things to do; it goes on alone.
-    """
-    _sweep(len(out.policy) - 1, helps, model, out, shared)
-
-
-@njit(cache=True, nogil=True)
-def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> None:
+def resweep(
+    row: int, begin: Ints, before: Index, model: Model, hi: Floats, out: Swept, memory: Memory
+) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
     before[begin[s] : begin[s + 1]] are the states that s may follow. A state is planned again if
-    it has the row, or if V[t+1] changed in a state that may follow it; from the step on in which
-    those are many, all are, by a sweep.
+    it has the row, or if V[t+1] changed in a state that may follow it. Returns the step from
+    which on those are many, so that all are to be planned again, by a sweep; or -1.
     """
     first, stride, sign = model.first, model.stride, model.sign
     V, policy, pivot = out.V, out.policy, out.pivot
@@ -290,10 +394,8 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> N
     pairs, owner = len(pivot), 0
     while first[owner + 1] <= row % pairs:
         owner += 1
-    unknown, likely = _infinite(pairs), np.zeros(S, np.int32)
-    memory = Memory(pivot, likely, unknown, _infinite(S), _a_line(first))
     due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
-    worst, ignored, altered = np.empty(S), np.empty(S), 0
+    old, worst, ignored, altered = np.empty(BATCH), np.empty(S), np.empty(S), 0
     for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):
         many = 0
         if stride == 0 or t == row // pairs:
@@ -305,43 +407,49 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> N
                     due[many], marked[s] = s, H - t
                     many += 1
         if many * MANY > S:
-            _sweep(t, False, model, out, _alone(t, model, out))
-            return
+            return t
         z = V[t + 1]
         if sign < 0.0:
-            signed(z, sign, worst)
+            for s in range(S):
+                worst[s] = -z[s]
             z = worst
         step, altered = _see(t, H, model, z), 0
-        for i in range(many):
-            s = due[i]
-            old = V[t, s]
-            _plan_states(s, s + 1, TIE * H, np.inf, 0.0, step, memory, V[t], policy[t], ignored)
-            if V[t, s] != old:
-                changed[altered] = s
-                altered += 1
+        for b in range(0, many, BATCH):
+            states = due[b : min(b + BATCH, many)]
+            for i in range(states.size):
+                old[i] = V[t, states[i]]
+            _plan_states(
+                states, TIE * H, np.inf, 0.0, model, hi, step, memory, V[t], policy[t], ignored
+            )
+            for i in range(states.size):
+                if V[t, states[i]] != old[i]:
+                    changed[altered] = states[i]
+                    altered += 1
+    return -1
 
 
 @njit(cache=True, nogil=True)
-def write_model(model: Model, V: Floats, out: Floats) -> None:
+def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
     """The probabilities that attain V, into out (H, entries), or (1, entries) with stages."""
-    indptr, stride, lo, hi = model.indptr, model.stride, model.lo, model.hi
-    z = np.empty(V.shape[1])
-    for t in range(len(V) - 1):
-        signed(V[t + 1], model.sign, z)
-        p, step = out[min(t, len(out) - 1)], _see(t, len(V) - 1, model, z)
+    indptr, stride, lo = model.indptr, model.stride, model.lo
+    H, S = len(V) - 1, V.shape[1]
+    z, y = np.empty(S), np.empty(S)
+    for t in range(H):
+        for s in range(S):
+            z[s] = model.sign * V[t + 1, s]
+        p, step = out[min(t, len(out) - 1)], _see(t, H, model, z)
         for row in range(t * stride, t * stride + model.first[-1]):
             begin, end = indptr[row], indptr[row + 1]
-            _, place = search(step, begin, end, begin, 0.0, 0.0)
-            x = value_at(step, begin, begin + max(place, -1 - place))
+            _look_up(begin, end, model, step, y)
+            _, place = best_mean(lo, hi, begin, end, y, 0)
             rest, best = 1.0, -1
             for e in range(begin, end):
-                y = value_at(step, begin, e)
-                p[e] = hi[e] if y > x else lo[e]
+                p[e] = hi[e] if y[e - begin] > y[place] else lo[e]
                 rest -= p[e]
-                if hi[e] > 0.0 and (best < 0 or y > value_at(step, begin, best)):
+                if hi[e] > 0.0 and (best < 0 or y[e - begin] > y[best - begin]):
                     best = e
             for e in range(begin, end):
-                if value_at(step, begin, e) == x:
+                if y[e - begin] == y[place]:
                     share = max(0.0, min(rest, hi[e] - lo[e]))
                     p[e] += share
                     rest -= share

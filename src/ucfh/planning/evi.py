@@ -111,16 +111,15 @@ def fixed_horizon_evi(
         indices=rows.indices,
         stride=stride,
         lo=rows.lo,
-        hi=rows.hi,
         r=pair,
         bonus=bonus,
         sign=1.0 if optimistic else -1.0,
     )
-    run(model, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
+    run(model, rows.hi, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
     if not return_model:
         return Plan(policy, V)
     p = np.zeros((lines, rows.lo.size))
-    evi.write_model(model, V, p)
+    evi.write_model(model, rows.hi, V, p)
     if indptr is None:
         return Plan(policy, V, _as_dense(p, rows, H))
     return Plan(policy, V, p if rows.stages == 1 else p[0])

@@ -42,18 +42,16 @@ def extended_value_iteration(
     """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    model = as_model(table, lo, hi, rewards, optimistic)
-    run(model, evi.Swept(V, policy, pivot), threads)
+    model = as_model(table, lo, rewards, optimistic)
+    run(model, hi, evi.Swept(V, policy, pivot), threads)
     return Plan(policy, V)
 
 
-def as_model(
-    table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
-) -> evi.Model:
-    """What is planned for, as the kernels take it."""
+def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True) -> evi.Model:
+    """What is planned for, but for hi, as the kernels take it."""
     bonus = NO_BONUS if rewards.successor is None else rewards.successor
     sign = 1.0 if optimistic else -1.0
-    return evi.Model(*table.short_arrays, lo, hi, rewards.pair, bonus, sign)
+    return evi.Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
 
 
 @cache
@@ -64,24 +62,30 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def run(model: evi.Model, out: evi.Swept, threads: int | None = 1) -> None:
-    """`evi.sweep`, by several threads where they have enough to do."""
+def run(
+    model: evi.Model,
+    hi: Floats | None,
+    out: evi.Swept,
+    threads: int | None = 1,
+    last: int | None = None,
+) -> None:
+    """Fill V and policy, up to step ``last``, by several threads where they have enough to do."""
     H, S = out.policy.shape
-    if threads == 1 or model.lo.size * H < WORTH_SHARING:
-        evi.sweep(model, out)
-        return
-    workers = threads if threads is not None else os.cpu_count() or 1
+    alone = threads == 1 or model.lo.size * H < WORTH_SHARING
+    workers = 1 if alone else threads or os.cpu_count() or 1
     shared = evi.Shared(
         likely=np.zeros(S, np.int32),
         upper=np.full(len(out.pivot), np.inf),
         rival=np.full(S, np.inf),
         Z=np.zeros((2, S)),
-        growth=np.empty((H, min(S, BLOCKS * workers))),
+        growth=np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
         claims=np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    task: Any = (evi.sweep_together, True, model, out, shared)
+    t = H - 1 if last is None else last
+    shared.Z[(t + 1) % 2] = model.sign * out.V[t + 1]
+    task: Any = (evi.sweep, t, True, model, hi, out, shared)
     helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
-    evi.sweep_together(False, model, out, shared)
+    evi.sweep(t, False, model, hi, out, shared)
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for
             helper.result()
@@ -104,7 +108,7 @@ def optimistic_model(
     """
     H = len(values) - 1
     p = np.zeros((1 if table.stages > 1 else H, table.entries))
-    evi.write_model(as_model(table, lo, hi, rewards), values, p)
+    evi.write_model(as_model(table, lo, rewards), hi, values, p)
     return np.broadcast_to(p, (H, table.entries))
 
 
@@ -139,9 +143,9 @@ class PhasePlanner:
         ``changed`` is the only row whose bounds or rewards differ from those of the last call;
         None: any may.
         """
-        model = as_model(self._table, lo, hi, rewards, self._optimistic)
+        model = as_model(self._table, lo, rewards, self._optimistic)
         if changed is None:
-            run(model, self._out)
+            run(model, hi, self._out)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
