@@ -33,6 +33,7 @@ from ucfh._kernels.intrinsics import weigh
 
 Floats = NDArray[np.float64]
 
+SHORT = 12
 HALVE = 4  # every so many looks, halfway
 
 inlined: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
@@ -54,11 +55,15 @@ def _extent(
 
 @njit(**inlined, fastmath={"nnan", "nsz"})
 def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[float, float]:
-    """The greatest of y[:size] in (low, x], and the least in (x, high); or infinity."""
+    """Of the values y[:size] between low and high: the greatest up to x, the least above it.
+
+    Infinite if there is none.
+    """
     below, above = -np.inf, np.inf
     for j in range(np.uint64(size)):
-        below = max(below, y[j] if (low < y[j]) & (y[j] <= x) else -np.inf)
-        above = min(above, y[j] if (x < y[j]) & (y[j] < high) else np.inf)
+        inside = (low < y[j]) & (y[j] < high)
+        below = max(below, y[j] if inside & (y[j] <= x) else -np.inf)
+        above = min(above, y[j] if inside & (y[j] > x) else np.inf)
     return below, above
 
 
@@ -80,6 +85,14 @@ def search(
     and total are what `weigh` finds there.
     """
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
+    if size <= SHORT:
+        lowest = np.inf
+        for j in range(np.uint64(size)):
+            found = weigh(lo, hi, begin, end, y, None, y[j])[0] <= 1.0
+            lowest = min(lowest, y[j] if found else np.inf)
+        if lowest < np.inf:
+            mass, reach, total = weigh(lo, hi, begin, end, y, None, lowest)
+            x = lowest
     left, m_left, right, m_right = _extent(lo, hi, begin, end, y)
     while not (mass <= 1.0) & (1.0 < reach):
         # the pivot is above low and below high

@@ -379,9 +379,7 @@ def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shar
 
 
 @njit(cache=True, nogil=True)
-def resweep(
-    row: int, begin: Ints, before: Index, model: Model, hi: Floats, out: Swept, memory: Memory
-) -> int:
+def resweep(row: int, begin: Ints, before: Index, model: Model, hi: Floats, out: Swept) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
     before[begin[s] : begin[s + 1]] are the states that s may follow. A state is planned again if
@@ -394,6 +392,8 @@ def resweep(
     pairs, owner = len(pivot), 0
     while first[owner + 1] <= row % pairs:
         owner += 1
+    # without bounds to believe in, all actions of a state that is due are weighed
+    memory = _remember(model, pivot, np.zeros(S, np.int32), np.zeros(pairs), np.zeros(S))
     due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
     old, worst, ignored, altered = np.empty(BATCH), np.empty(S), np.empty(S), 0
     for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):

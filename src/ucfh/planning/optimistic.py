@@ -149,7 +149,9 @@ class PhasePlanner:
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            evi.resweep(changed, *self._before, model, self._out)
+            last = evi.resweep(changed, *self._before, model, hi, self._out)
+            if last >= 0:
+                run(model, hi, self._out, last=last)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
