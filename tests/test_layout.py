@@ -17,6 +17,7 @@ LAYERS = [
     ["errors"],
     ["_support"],
     ["_kernels"],
+    ["compilation"],
     ["table"],
     ["planning"],
     ["problem"],

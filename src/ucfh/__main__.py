@@ -2,12 +2,13 @@
 
 import sys
 
-from ucfh._support import interrupts
+from ucfh._support import first_use, interrupts
 
 
 def main() -> None:
     """Run the command line as a process of its own, which hears signals while it loads."""
     interrupts.listen()
+    first_use.before = _compile
     from ucfh.cli import main as run
 
     try:
@@ -17,6 +18,13 @@ def main() -> None:
             _end_workers()
     finally:
         interrupts.ignore()
+
+
+def _compile() -> None:
+    """Say that something has to be compiled, and compile all that this command needs."""
+    from ucfh.compilation import compile_for
+
+    compile_for(sys.argv[1:])
 
 
 def _end_workers() -> None:

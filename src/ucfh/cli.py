@@ -14,7 +14,7 @@ from ucfh.errors import InputError, unknown
 
 COMMANDS = (
     "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
-    "plan", "evaluate", "bounds", "problems", "agents", "verify", "study", "report",
+    "plan", "evaluate", "bounds", "problems", "agents", "verify", "study", "report", "compile",
 )  # fmt: skip
 """Modules of `ucfh.commands`, each with a function of the same name: its options and its body.
 

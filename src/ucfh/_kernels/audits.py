@@ -133,7 +133,7 @@ def _number(x: Register, what: int, a: int, b: int) -> int:
     if x.number[at] < 0:
         x.a[at], x.b[at], x.number[at] = a, b, x.used[what]
         x.used[what] += 1
-    return int(x.number[at])
+    return np.int64(x.number[at])  # type: ignore[return-value]
 
 
 @njit(**uncounted)
@@ -273,7 +273,8 @@ def bet(x: Register, k: Bets, draws: Draws, begin: int, on: Ints) -> int:
     on (4, 6): which contexts are bet on, by kind.
     """
     for i in range(begin, len(draws.row)):
-        full = 2 * (x.used.sum() + MOST_NEW) > len(x.number)
+        used = x.used[ROWS] + x.used[LABELS] + x.used[CONTEXTS]
+        full = 2 * (used + MOST_NEW) > len(x.number)
         full |= x.used[ROWS] + MOST_NEW > len(k.n) or x.used[LABELS] + MOST_NEW > len(k.c)
         if full or x.used[CONTEXTS] + MOST_NEW > len(k.n_z):
             return i

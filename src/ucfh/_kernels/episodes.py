@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +32,10 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
 def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
-    followed[:] = rows
     v, w = np.empty(S), np.zeros(S)
     for t in range(H - 1, -1, -1):
         for s in range(S):
-            row = rows[t, s]
+            row = followed[t, s] = rows[t, s]
             x = nature.r[min(t, len(nature.r) - 1), row - t * nature.stride]
             for e in range(nature.indptr[row], nature.indptr[row + 1]):
                 x += nature.p[e] * w[nature.indices[e]]
@@ -49,12 +50,12 @@ def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
 @njit(cache=True, nogil=True)
 def promise(start: Floats, v: Floats) -> float:
     """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
-    if start.size == 0:
-        return float(v.max())
-    x = 0.0
+    x, best = 0.0, -inf
     for s in range(v.size):
-        x += start[s] * v[s]
-    return x
+        best = max(best, v[s])
+        if start.size:
+            x += start[s] * v[s]
+    return x if start.size else best
 
 
 @njit(cache=True, nogil=True, **inner)

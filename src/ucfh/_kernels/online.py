@@ -143,7 +143,7 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                 if visits > 0 or rule.cap == NO_CAP:
                     share = 1.0 / visits if visits > 0 else 1.0 / (end - begin)
                     mean, square, mean_low, square_low = 0.0, 0.0, 0.0, 0.0
-                    gap, gap_square, crowd = 0.0, 0.0, 0.0
+                    gap, gap_square, crowd, most = 0.0, 0.0, 0.0, -inf
                     for e in range(begin, end):
                         p = share * c[e] if visits > 0 else share
                         paid = extra_t[e] if extra_t.size else 0.0
@@ -151,6 +151,7 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                         values[e - begin] = v
                         mean += p * v
                         square += p * v * v
+                        most = max(most, v)
                         if lower:
                             v_low = L1[indices[e]] + paid
                             mean_low += p * v_low
@@ -175,7 +176,7 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
                     mean += up
                     if rule.best_next:
-                        mean = min(mean, values[: end - begin].max())
+                        mean = min(mean, most)
                     q = min(cap, r[line, k] + mean)
                     low = max(0.0, r[line, k] + mean_low - down)
                 if rule.falling:

@@ -75,14 +75,14 @@ def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     indptr, indices = layout.indptr, layout.indices
     H, S = rows.shape
     u = np.zeros((H + 1, S))
-    avoid = np.ones((H + 1, S))
+    avoid = np.zeros((H + 1, S))
+    avoid[H] = 1.0
     for t in range(H - 1, -1, -1):
         for s in range(S):
             row = rows[t, s]
             if is_live[row]:
-                u[t, s], avoid[t, s] = 1.0, 0.0
+                u[t, s] = 1.0
                 continue
-            avoid[t, s] = 0.0
             for e in range(indptr[row], indptr[row + 1]):
                 u[t, s] += p[e] * u[t + 1, indices[e]]
                 avoid[t, s] += p[e] * avoid[t + 1, indices[e]]
@@ -114,7 +114,7 @@ def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting
     met = np.empty(most_edges)
     unmet = np.empty(most_edges)
 
-    here = np.full(S, -1)  # the node of each state at the next step
+    here = np.empty(S, np.int64)  # the node of each state at the next step
     state = np.empty(1 + H * S, np.int64)
     row[0], live[0], ptr[0], state[0] = start, is_live[start], 0, -1
     node, nodes, edges = 0, 1, 0
@@ -192,7 +192,9 @@ def build_graph(
 @njit(cache=True, nogil=True)
 def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bool:
     """Whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
-    total = visits.copy()
+    total = np.empty(visits.size, np.int64)
+    for i in range(visits.size):
+        total[i] = visits[i]
     for i in range(len(row)):
         if live[i]:
             total[row[i]] += flow[i]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.episodes import promise, same
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen
 from ucfh._kernels.walk import draw
 
@@ -63,12 +64,7 @@ def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> fl
                 if row == rows[t, s]:
                     preferred = q
             V[t, s] = (1.0 - share) * preferred + share * total / (first[s + 1] - first[s])
-    if start.size == 0:
-        return float(V[0].max())
-    x = 0.0
-    for s in range(S):
-        x += start[s] * V[0, s]
-    return x
+    return promise(start, V[0])
 
 
 @njit(cache=True, nogil=True)
@@ -110,16 +106,19 @@ def learn(
     V, rows, first, c, n, recorded = out.V, out.rows, learner.first, seen.c, seen.n, 0
     indptr, indices, cumulative = nature.indptr, nature.indices, nature.cumulative
     position = nature.position
-    H, W = len(rows), np.zeros_like(V)
+    H, S = rows.shape
+    W = np.zeros((H + 1, S))
     for episode in range(episodes):
-        promise = sweep(learner, 0.0, True, rows, V)
-        if not (rows == followed).all():
+        promises = sweep(learner, 0.0, True, rows, V)
+        if not same(rows, followed):
             if recorded == len(record.value):
                 return Progress(episode, recorded)
-            followed[:] = rows
+            for t in range(H):
+                for s in range(S):
+                    followed[t, s] = rows[t, s]
             record.first_episode[recorded] = episode
             record.value[recorded] = sweep(world, share, False, rows, W)
-            record.promised[recorded] = promise
+            record.promised[recorded] = promises
             recorded += 1
         s, row = 0, len(indptr) - 2
         for t in range(-1, H):

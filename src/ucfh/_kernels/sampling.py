@@ -348,7 +348,9 @@ def multivariate_hypergeometric(
 
     The counts sum to at most 9e18. Raises ValueError unless 0 <= sample <= their sum.
     """
-    rest = counts.sum()
+    rest = 0
+    for i in range(counts.size):
+        rest += counts[i]
     if sample < 0 or sample > rest:
         raise ValueError("multivariate_hypergeometric: sample is not in 0..sum(counts)")
     left = sample

@@ -1,0 +1,45 @@
+"""``ucfh compile``."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from ucfh.errors import unknown
+
+
+def compile(  # noqa: A001
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="commands, such as learn; default: all", show_default=False),
+    ] = None,
+) -> None:
+    """Compile ahead what commands compile when they first run.
+
+    In as many processes as there are cores. Prints how much was compiled. Compiled code is kept
+    for this user, this version and this kind of processor.
+
+    \b
+    Examples:
+      ucfh compile
+      ucfh compile learn certify
+    """
+    from ucfh._support import first_use
+    from ucfh.compilation import Line, compile_all, cores, kinds
+
+    first_use.before = None
+    begun, uses = perf_counter(), kinds()
+    known = list(dict.fromkeys(use.partition("+")[0] for use in uses))
+    for name in command or ():
+        if name not in known:
+            raise unknown("command that compiles", name, known)
+    wanted = [kind for use in uses if use.partition("+")[0] in (command or known) for kind in uses[use]]
+    line = Line()
+    done = compile_all(list(dict.fromkeys(wanted)), cores(), line.show)
+    line.end()
+    print(
+        f"compiled {done.compiled} functions in {perf_counter() - begun:.1f} s; "
+        f"{done.before} were compiled before"
+    )
