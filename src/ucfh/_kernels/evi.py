@@ -26,6 +26,7 @@ from ucfh._kernels.intrinsics import add_at, prefetch, read_at, weigh
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Places = NDArray[np.uint64]
 
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
@@ -75,9 +76,9 @@ class Step(NamedTuple):
 class Shared(NamedTuple):
     """What threads share that sweep together.
 
-    likely (S,), upper (R,), rival (S,): as in `Memory`; on entry 0, infinity, infinity. Z (2, S):
-    Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states; it may hold anything. claims (2*APART*H + 1,): two of them count for each step the
+    likely (S,), upper (R,), rival (S,): as in `Memory`; likely is 0 on entry. Z (2, S): Z[t % 2]
+    is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of states. What
+    upper, rival and growth hold on entry does not matter. claims (2*APART*H + 1,): two of them count for each step the
     blocks that some thread has taken, and those that are done; all 0 on entry.
     """
 
@@ -101,26 +102,36 @@ class Swept(NamedTuple):
     pivot: Index
 
 
+class Scratch(NamedTuple):
+    """What a thread needs for itself while it plans.
+
+    states (BATCH,), those of a batch; best (BATCH,), values of their likely actions; contested
+    (BATCH,), which of them have others that may be as good, and from where on those are in row
+    (BATCH*A,), rows, and q (BATCH*A,), their values: since (BATCH + 1,). y (S,), values of one
+    row's successors.
+    """
+
+    states: Index
+    best: Floats
+    contested: Index
+    since: Index
+    row: Places
+    q: Floats
+    y: Floats
+
+
 class Memory(NamedTuple):
-    """What was found before, to look there first; and scratch.
+    """What was found before, to look there first.
 
     pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
     upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the
-    likely one. Scratch: best (BATCH,), values of likely actions; contested (BATCH,), which of the
-    states have others that may be as good, and from where on those are in row (BATCH*A,), rows,
-    and q (BATCH*A,), their values, since (BATCH + 1,); y, the values of one row's successors.
+    likely one.
     """
 
     pivot: Index
     likely: Index
     upper: Floats
     rival: Floats
-    best: Floats
-    contested: Index
-    since: Index
-    row: NDArray[np.uint64]
-    q: Floats
-    y: Floats
 
 
 @njit(**uncounted, **inner, fastmath=REORDER)
@@ -133,9 +144,9 @@ def _average(p: Floats, z: Floats) -> float:
 
 
 @njit(**uncounted, **inner)
-def _average_rows(many: int, model: Model, step: Step, memory: Memory, q: Floats) -> None:
+def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -> None:
     """The values of the rows that are due into q: of known probabilities."""
-    indptr, indices, p, z, row = model.indptr, model.indices, model.lo, step.z, memory.row
+    indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     for i in range(np.uint64(many)):
         k, total = row[i], 0.0
@@ -167,10 +178,12 @@ def _look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
 
 
 @njit(**uncounted, **inner)
-def _weigh_rows(many: int, model: Model, hi: Floats, step: Step, memory: Memory, q: Floats) -> None:
+def _weigh_rows(
+    many: int, model: Model, hi: Floats, step: Step, pivot: Index, scratch: Scratch, q: Floats
+) -> None:
     """The values of the rows that are due into q: of the best probabilities between bounds."""
-    indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, memory.row
-    offset, ahead, pivot = np.uint64(step.offset), np.uint64(AHEAD), memory.pivot
+    indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
+    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
     for i in range(np.uint64(many)):
         k, y = row[i], z
@@ -189,14 +202,14 @@ def _weigh_rows(many: int, model: Model, hi: Floats, step: Step, memory: Memory,
             mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
         else:
             if not plain:
-                y = memory.y
+                y = scratch.y
                 _look_up(begin, end, model, step, y)
             x = y[np.uint64(pivot[k])]
             mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
         mean = total + x
         if not (mass <= 1.0) & (1.0 < reach):
             if plain and listed:
-                y = memory.y
+                y = scratch.y
                 _look_up(begin, end, model, step, y)
             mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
         q[i] = step.r[k] + model.sign * mean
@@ -204,16 +217,22 @@ def _weigh_rows(many: int, model: Model, hi: Floats, step: Step, memory: Memory,
 
 @njit(**uncounted, **inner)
 def _value_rows(
-    many: int, model: Model, hi: Floats | None, step: Step, memory: Memory, q: Floats
+    many: int,
+    model: Model,
+    hi: Floats | None,
+    step: Step,
+    pivot: Index,
+    scratch: Scratch,
+    q: Floats,
 ) -> None:
-    """The values of the rows that are due, memory.row[:many], into q."""
+    """The values of the rows that are due, row[:many], into q."""
     if step.ended:
         for i in range(many):
-            q[i] = step.r[memory.row[i]]
+            q[i] = step.r[scratch.row[i]]
     elif hi is None:
-        _average_rows(many, model, step, memory, q)
+        _average_rows(many, model, step, scratch.row, q)
     else:
-        _weigh_rows(many, model, hi, step, memory, q)
+        _weigh_rows(many, model, hi, step, pivot, scratch, q)
 
 
 @njit(**uncounted, **inner)
@@ -226,6 +245,7 @@ def _plan_states(
     hi: Floats | None,
     step: Step,
     memory: Memory,
+    scratch: Scratch,
     v: Floats,
     policy: NDArray[Any],
     z: Floats,
@@ -236,37 +256,39 @@ def _plan_states(
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
     far V[t] is above V[t+1] at most.
     """
-    first, likely, upper, best = model.first, memory.likely, memory.upper, memory.best
-    row, q = memory.row, memory.q
+    first, likely, upper, best = model.first, memory.likely, memory.upper, scratch.best
+    pivot, row, q, contested, since = (
+        memory.pivot, scratch.row, scratch.q, scratch.contested, scratch.since,
+    )  # fmt: skip
     for i in range(states.size):
         row[i] = first[states[i]] + likely[states[i]]
-    _value_rows(states.size, model, hi, step, memory, best)
+    _value_rows(states.size, model, hi, step, pivot, scratch, best)
     many, due = 0, 0
     for i in range(states.size):
-        memory.contested[many] = i
+        contested[many] = i
         many += not memory.rival[states[i]] + grown < best[i] - far
     for c in range(many):
-        i = memory.contested[c]
+        i, since[c] = contested[c], due
         s = states[i]
-        memory.since[c] = due
+        taken = np.uint64(first[s] + likely[s])
         for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
             row[due] = k
-            due += (k != np.uint64(first[s] + likely[s])) & (upper[k] + grown >= best[i] - far)
-    memory.since[many] = due
-    _value_rows(due, model, hi, step, memory, q)
+            due += (k != taken) & (not upper[k] + grown < best[i] - far)
+    since[many] = due
+    _value_rows(due, model, hi, step, pivot, scratch, q)
     for c in range(many):
-        i = memory.contested[c]
+        i = contested[c]
         s = states[i]
-        begin, taken, rival = np.uint64(first[s]), np.uint64(first[s] + likely[s]), -np.inf
-        upper[taken], most = best[i] - grown, best[i]
-        for d in range(np.uint64(memory.since[c]), np.uint64(memory.since[c + 1])):
+        begin, end, taken = np.uint64(first[s]), first[s + 1], np.uint64(first[s] + likely[s])
+        most, rival, upper[taken] = best[i], -np.inf, best[i] - grown
+        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
             upper[row[d]] = q[d] - grown
             most = max(most, q[d])
         if best[i] < most - tie:
-            taken = np.uint64(first[s + 1])
-        for d in range(np.uint64(memory.since[c]), np.uint64(memory.since[c + 1])):
+            taken = np.uint64(end)
+        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
             taken = min(taken, row[d] if q[d] >= most - tie else taken)
-        for k in range(begin, np.uint64(first[s + 1])):
+        for k in range(begin, np.uint64(end)):
             rival = max(rival, upper[k] if k != taken else -np.inf)
         best[i], likely[s], memory.rival[s] = most, taken - begin, rival
     growth = -np.inf
@@ -289,31 +311,6 @@ def _reward_growth(t: int, r: Floats) -> float:
     return growth
 
 
-@njit(cache=True, nogil=True, **inner)
-def _remember(model: Model, pivot: Index, likely: Index, upper: Floats, rival: Floats) -> Memory:
-    """These, with scratch."""
-    first, indptr = model.first, model.indptr
-    actions, longest = 1, 0
-    for s in range(first.size - 1):
-        actions = max(actions, first[s + 1] - first[s])
-    if model.indices.size + model.bonus.size > 0:
-        for row in range(indptr.size - 1):
-            longest = max(longest, indptr[row + 1] - indptr[row])
-    size = BATCH * actions
-    return Memory(
-        pivot=pivot,
-        likely=likely,
-        upper=upper,
-        rival=rival,
-        best=np.empty(BATCH),
-        contested=np.empty(BATCH, np.int32),
-        since=np.empty(BATCH + 1, np.int32),
-        row=np.empty(size, np.uint64),
-        q=np.empty(size),
-        y=np.empty(longest),
-    )
-
-
 @njit(inline="always")
 def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
     """Step t; z (S,) = sign V[t+1]."""
@@ -327,8 +324,16 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
     )
 
 
-@njit(cache=True, nogil=True)
-def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shared: Shared) -> None:
+@njit(**uncounted)
+def sweep(
+    t: int,
+    helps: bool,
+    model: Model,
+    hi: Floats | None,
+    out: Swept,
+    shared: Shared,
+    scratch: Scratch,
+) -> None:
     """Fill V[: t+1] and policy[: t+1], given V[t+1], by all threads that call with these arrays.
 
     The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
@@ -336,16 +341,14 @@ def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shar
     help but leads sets the last claim if it has to wait too long, as on a machine with other
     things to do; it goes on alone.
     """
-    stride, r, sign = model.stride, model.r, model.sign
+    stride, r, states = model.stride, model.r, scratch.states
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
     blocks = growth.shape[1]
-    memory = _remember(model, out.pivot, shared.likely, shared.upper, shared.rival)
-    states = np.empty(BATCH, np.int32)
+    memory = Memory(out.pivot, shared.likely, shared.upper, shared.rival)
     # what a row held at one step bounds the next step only if it does not change in between
-    steady = stride == 0 and len(model.bonus) == 1
-    far, grown = FAR * H if steady else np.inf, 0.0
+    steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
     for i in range(t, -1, -1):
         step = _see(i, H, model, Z[(i + 1) % 2])
         while True:
@@ -360,8 +363,8 @@ def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shar
                 for j in range(n):
                     states[j] = s + j
                 most = max(most, _plan_states(
-                    states[:n], TIE * H, far, grown, model, hi, step, memory, V[i], policy[i],
-                    Z[i % 2],
+                    states[:n], TIE * H, far, grown, model, hi, step, memory, scratch, V[i],
+                    policy[i], Z[i % 2],
                 ))  # fmt: skip
                 s += n
             growth[i, b] = most
@@ -376,10 +379,20 @@ def sweep(t: int, helps: bool, model: Model, hi: Floats | None, out: Swept, shar
             most = max(most, growth[i, b])
         # the last term is more than rounding
         grown += most + _reward_growth(i, r) + 1e-15 * H
+        if steady:
+            far = FAR * H
 
 
 @njit(cache=True, nogil=True)
-def resweep(row: int, begin: Ints, before: Index, model: Model, hi: Floats, out: Swept) -> int:
+def resweep(
+    row: int,
+    begin: Ints,
+    before: Index,
+    model: Model,
+    hi: Floats,
+    out: Swept,
+    scratch: Scratch,
+) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
     before[begin[s] : begin[s + 1]] are the states that s may follow. A state is planned again if
@@ -393,7 +406,7 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, hi: Floats, out:
     while first[owner + 1] <= row % pairs:
         owner += 1
     # without bounds to believe in, all actions of a state that is due are weighed
-    memory = _remember(model, pivot, np.zeros(S, np.int32), np.zeros(pairs), np.zeros(S))
+    memory = Memory(pivot, np.zeros(S, np.int32), np.empty(pairs), np.empty(S))
     due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
     old, worst, ignored, altered = np.empty(BATCH), np.empty(S), np.empty(S), 0
     for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):
@@ -419,7 +432,18 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, hi: Floats, out:
             for i in range(states.size):
                 old[i] = V[t, states[i]]
             _plan_states(
-                states, TIE * H, np.inf, 0.0, model, hi, step, memory, V[t], policy[t], ignored
+                states,
+                TIE * H,
+                np.inf,
+                0.0,
+                model,
+                hi,
+                step,
+                memory,
+                scratch,
+                V[t],
+                policy[t],
+                ignored,
             )
             for i in range(states.size):
                 if V[t, states[i]] != old[i]:

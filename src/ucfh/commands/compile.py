@@ -35,7 +35,9 @@ def compile(  # noqa: A001
     for name in command or ():
         if name not in known:
             raise unknown("command that compiles", name, known)
-    wanted = [kind for use in uses if use.partition("+")[0] in (command or known) for kind in uses[use]]
+    wanted = [
+        kind for use in uses if use.partition("+")[0] in (command or known) for kind in uses[use]
+    ]
     line = Line()
     done = compile_all(list(dict.fromkeys(wanted)), cores(), line.show)
     line.end()

@@ -115,7 +115,8 @@ def fixed_horizon_evi(
         bonus=bonus,
         sign=1.0 if optimistic else -1.0,
     )
-    run(model, rows.hi, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
+    out = evi.Swept(V, policy, np.zeros(pairs, np.int32))
+    run(model, rows.hi, out, rows.actions, threads)
     if not return_model:
         return Plan(policy, V)
     p = np.zeros((lines, rows.lo.size))

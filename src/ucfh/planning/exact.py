@@ -29,7 +29,8 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
     """Exact planning; p (entries,), r (1 or H, R) mean rewards."""
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
-    run(as_model(table, p, Rewards(r)), None, Swept(V, policy, no_pivot), threads=None)
+    out = Swept(V, policy, no_pivot)
+    run(as_model(table, p, Rewards(r)), None, out, table.actions, threads=None)
     return Plan(policy, V)
 
 

@@ -43,7 +43,7 @@ def extended_value_iteration(
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
     model = as_model(table, lo, rewards, optimistic)
-    run(model, hi, evi.Swept(V, policy, pivot), threads)
+    run(model, hi, evi.Swept(V, policy, pivot), table.actions, threads)
     return Plan(policy, V)
 
 
@@ -62,10 +62,25 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
+def scratch(states: int, actions: int) -> evi.Scratch:
+    """What a thread needs for itself while it plans."""
+    batch = evi.BATCH
+    return evi.Scratch(
+        states=np.empty(batch, np.int32),
+        best=np.empty(batch),
+        contested=np.empty(batch, np.int32),
+        since=np.empty(batch + 1, np.int32),
+        row=np.empty(batch * actions, np.uint64),
+        q=np.empty(batch * actions),
+        y=np.empty(states),
+    )
+
+
 def run(
     model: evi.Model,
     hi: Floats | None,
     out: evi.Swept,
+    actions: int,
     threads: int | None = 1,
     last: int | None = None,
 ) -> None:
@@ -75,17 +90,19 @@ def run(
     workers = 1 if alone else threads or os.cpu_count() or 1
     shared = evi.Shared(
         likely=np.zeros(S, np.int32),
-        upper=np.full(len(out.pivot), np.inf),
-        rival=np.full(S, np.inf),
+        upper=np.empty(len(out.pivot)),
+        rival=np.empty(S),
         Z=np.zeros((2, S)),
         growth=np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
         claims=np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    t = H - 1 if last is None else last
-    shared.Z[(t + 1) % 2] = model.sign * out.V[t + 1]
+    t = H - 1
+    if last is not None:
+        t = last
+        np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
     task: Any = (evi.sweep, t, True, model, hi, out, shared)
-    helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
-    evi.sweep(t, False, model, hi, out, shared)
+    helpers = [_pool(workers - 1).submit(*task, scratch(S, actions)) for _ in range(workers - 1)]
+    evi.sweep(t, False, model, hi, out, shared, scratch(S, actions))
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for
             helper.result()
@@ -135,6 +152,7 @@ class PhasePlanner:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
         self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
+        self._scratch = scratch(table.states, table.actions)
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
@@ -145,13 +163,13 @@ class PhasePlanner:
         """
         model = as_model(self._table, lo, rewards, self._optimistic)
         if changed is None:
-            run(model, hi, self._out)
+            run(model, hi, self._out, self._table.actions)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            last = evi.resweep(changed, *self._before, model, hi, self._out)
+            last = evi.resweep(changed, *self._before, model, hi, self._out, self._scratch)
             if last >= 0:
-                run(model, hi, self._out, last=last)
+                run(model, hi, self._out, self._table.actions, last=last)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
