@@ -76,15 +76,14 @@ class Step(NamedTuple):
 class Shared(NamedTuple):
     """What threads share that sweep together.
 
-    likely (S,), upper (R,), rival (S,): as in `Memory`; likely is 0 on entry. Z (2, S): Z[t % 2]
-    is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of states. What
-    upper, rival and growth hold on entry does not matter. claims (2*APART*H + 1,): two of them count for each step the
+    likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
+    Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
+    states. What upper and growth hold on entry does not matter. claims (2*APART*H + 1,): two of them count for each step the
     blocks that some thread has taken, and those that are done; all 0 on entry.
     """
 
     likely: Index
     upper: Floats
-    rival: Floats
     Z: Floats
     growth: Floats
     claims: Ints
@@ -105,19 +104,14 @@ class Swept(NamedTuple):
 class Scratch(NamedTuple):
     """What a thread needs for itself while it plans.
 
-    states (BATCH,), those of a batch; best (BATCH,), values of their likely actions; contested
-    (BATCH,), which of them have others that may be as good, and from where on those are in row
-    (BATCH*A,), rows, and q (BATCH*A,), their values: since (BATCH + 1,). y (S,), values of one
-    row's successors.
+    index (3, BATCH + 1): the states of a batch; which of them have actions that may be as good as
+    the likely one; from where on those are in row (BATCH*A,), rows. value (BATCH + BATCH*A + S,):
+    of the likely actions, of those rows, and of one row's successors.
     """
 
-    states: Index
-    best: Floats
-    contested: Index
-    since: Index
+    index: Index
     row: Places
-    q: Floats
-    y: Floats
+    value: Floats
 
 
 class Memory(NamedTuple):
@@ -185,6 +179,7 @@ def _weigh_rows(
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
+    values = scratch.value[BATCH + row.size :]
     for i in range(np.uint64(many)):
         k, y = row[i], z
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
@@ -202,14 +197,14 @@ def _weigh_rows(
             mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
         else:
             if not plain:
-                y = scratch.y
+                y = values
                 _look_up(begin, end, model, step, y)
             x = y[np.uint64(pivot[k])]
             mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
         mean = total + x
         if not (mass <= 1.0) & (1.0 < reach):
             if plain and listed:
-                y = scratch.y
+                y = values
                 _look_up(begin, end, model, step, y)
             mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
         q[i] = step.r[k] + model.sign * mean
@@ -256,10 +251,9 @@ def _plan_states(
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
     far V[t] is above V[t+1] at most.
     """
-    first, likely, upper, best = model.first, memory.likely, memory.upper, scratch.best
-    pivot, row, q, contested, since = (
-        memory.pivot, scratch.row, scratch.q, scratch.contested, scratch.since,
-    )  # fmt: skip
+    first, likely, upper, pivot = model.first, memory.likely, memory.upper, memory.pivot
+    row, contested, since = scratch.row, scratch.index[1], scratch.index[2]
+    best, q = scratch.value[:BATCH], scratch.value[BATCH : BATCH + row.size]
     for i in range(states.size):
         row[i] = first[states[i]] + likely[states[i]]
     _value_rows(states.size, model, hi, step, pivot, scratch, best)
@@ -341,12 +335,13 @@ def sweep(
     help but leads sets the last claim if it has to wait too long, as on a machine with other
     things to do; it goes on alone.
     """
-    stride, r, states = model.stride, model.r, scratch.states
+    stride, r, states = model.stride, model.r, scratch.index[0]
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
     blocks = growth.shape[1]
-    memory = Memory(out.pivot, shared.likely, shared.upper, shared.rival)
+    pairs = len(out.pivot)
+    memory = Memory(out.pivot, shared.likely, shared.upper[:pairs], shared.upper[pairs:])
     # what a row held at one step bounds the next step only if it does not change in between
     steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
     for i in range(t, -1, -1):

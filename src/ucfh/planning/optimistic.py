@@ -64,15 +64,11 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 def scratch(states: int, actions: int) -> evi.Scratch:
     """What a thread needs for itself while it plans."""
-    batch = evi.BATCH
+    batch, rows = evi.BATCH, evi.BATCH * actions
     return evi.Scratch(
-        states=np.empty(batch, np.int32),
-        best=np.empty(batch),
-        contested=np.empty(batch, np.int32),
-        since=np.empty(batch + 1, np.int32),
-        row=np.empty(batch * actions, np.uint64),
-        q=np.empty(batch * actions),
-        y=np.empty(states),
+        np.empty((3, batch + 1), np.int32),
+        np.empty(rows, np.uint64),
+        np.empty(batch + rows + states),
     )
 
 
@@ -90,8 +86,7 @@ def run(
     workers = 1 if alone else threads or os.cpu_count() or 1
     shared = evi.Shared(
         likely=np.zeros(S, np.int32),
-        upper=np.empty(len(out.pivot)),
-        rival=np.empty(S),
+        upper=np.empty(len(out.pivot) + S),
         Z=np.zeros((2, S)),
         growth=np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
         claims=np.zeros(2 * evi.APART * H + 1, np.int64),
