@@ -16,8 +16,10 @@ M is a sum of doubles in one fixed order, and rounding is monotone, so M never f
 the pivot is a function of the row's data alone. Whatever pivot a search starts from, the result is
 the same to the bit.
 
-A lost pivot is looked for where M would be one if it were linear between the two values that are
-known to enclose it, at first the row's least and greatest, and every other time halfway.
+Where the pivot is lost, in a short row M is found at all of its values, which takes no branch that
+nobody can predict. In a long one it is looked for where M would be one if it were linear between
+the two values that are known to enclose it, at first the row's least and greatest, and every few
+times halfway.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from ucfh._kernels.intrinsics import weigh
 
 Floats = NDArray[np.float64]
 
-SHORT = 12
-HALVE = 4  # every so many looks, halfway
+SHORT = 24  # in rows up to this length, M is found at all values
+HALVE = 4  # in others, every so many looks are halfway
 
 inlined: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
 
@@ -79,10 +81,10 @@ def search(
     reach: float,
     total: float,
 ) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is), as y[place] is not the pivot.
+    """(the maximum over one row, where its pivot is), if that is not at place.
 
     lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer. mass, reach
-    and total are what `weigh` finds there.
+    and total are what `weigh` finds with x = y[place].
     """
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
     if size <= SHORT:
@@ -94,7 +96,7 @@ def search(
             mass, reach, total = weigh(lo, hi, begin, end, y, None, lowest)
             x = lowest
     left, m_left, right, m_right = _extent(lo, hi, begin, end, y)
-    while not (mass <= 1.0) & (1.0 < reach):
+    while not (mass <= 1.0) & (reach > 1.0):
         # the pivot is above low and below high
         up = mass > 1.0
         low, left, m_left = x if up else low, x if up else left, mass if up else m_left

@@ -1,7 +1,6 @@
 """FixedHorizonEVI: dynamic programming over transition probabilities between bounds.
 
-The mean over one row is that of `ucfh._kernels.boxes`, or a plain sum where the probabilities are
-known.
+The values of rows are those of `ucfh._kernels.row_values`.
 
 Most rows need no pass at all. If V_{t+1} <= V_{t+2} + g in every state, then the value of an
 action grew by at most g since the last step; an action that was worse than the best by more than
@@ -19,58 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import best_mean, inlined, search
+from ucfh._kernels.boxes import best_mean
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.intrinsics import add_at, prefetch, read_at, weigh
+from ucfh._kernels.intrinsics import add_at, read_at
+from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Places = NDArray[np.uint64]
 
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
 MANY = 6  # where more than one state in so many is due, all are planned again
 APART = 8  # numbers so far from each other lie in different lines of a cache
 PATIENCE = 50  # times the entries of a block: how often to look before giving up on others
-BATCH = 64  # so many states are planned at a time
-AHEAD = 8  # so many rows ahead, rows are asked for from memory
-REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
-
-
-class Model(NamedTuple):
-    """What is planned for, but for the upper bounds hi (entries,).
-
-    The table, as a `Layout`; but action is empty if every state has all of them, and indices if
-    every row lists all states in order. lo (entries,): lower bounds of the probabilities, 0 <= lo
-    <= hi; if hi is None, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
-    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none, as where hi is
-    None. sign: 1 for the best model between the bounds, -1 for the worst.
-    """
-
-    first: Ints
-    action: Ints
-    indptr: Ints
-    indices: Index
-    stride: int
-    lo: Floats
-    r: Floats
-    bonus: Floats
-    sign: float
-
-
-class Step(NamedTuple):
-    """What one time step sees besides the model.
-
-    r (R,), bonus (entries,): its lines. offset = t*stride. z (S,) = sign V[t+1]. ended: whether
-    nothing can be earned after it.
-    """
-
-    r: Floats
-    bonus: Floats
-    offset: int
-    z: Floats
-    ended: bool
 
 
 class Shared(NamedTuple):
@@ -78,8 +39,9 @@ class Shared(NamedTuple):
 
     likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states. What upper and growth hold on entry does not matter. claims (2*APART*H + 1,): two of them count for each step the
-    blocks that some thread has taken, and those that are done; all 0 on entry.
+    states. What upper and growth hold on entry does not matter. claims (2*APART*H + 1,): two of
+    them count for each step the blocks that some thread has taken, and those that are done; all 0
+    on entry.
     """
 
     likely: Index
@@ -101,19 +63,6 @@ class Swept(NamedTuple):
     pivot: Index
 
 
-class Scratch(NamedTuple):
-    """What a thread needs for itself while it plans.
-
-    index (3, BATCH + 1): the states of a batch; which of them have actions that may be as good as
-    the likely one; from where on those are in row (BATCH*A,), rows. value (BATCH + BATCH*A + S,):
-    of the likely actions, of those rows, and of one row's successors.
-    """
-
-    index: Index
-    row: Places
-    value: Floats
-
-
 class Memory(NamedTuple):
     """What was found before, to look there first.
 
@@ -126,108 +75,6 @@ class Memory(NamedTuple):
     likely: Index
     upper: Floats
     rival: Floats
-
-
-@njit(**uncounted, **inner, fastmath=REORDER)
-def _average(p: Floats, z: Floats) -> float:
-    """The mean of z over a row that lists all states in order: p, z (S,)."""
-    total = 0.0
-    for j in range(p.size):
-        total += p[j] * z[j]
-    return total
-
-
-@njit(**uncounted, **inner)
-def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -> None:
-    """The values of the rows that are due into q: of known probabilities."""
-    indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
-    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
-    for i in range(np.uint64(many)):
-        k, total = row[i], 0.0
-        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
-        if indices.size:
-            if i + ahead < np.uint64(many):
-                e = indptr[offset + row[i + ahead]]
-                prefetch(indices, e)
-                prefetch(indices, e + 9)
-                prefetch(p, e)
-                prefetch(p, e + 8)
-            for e in range(np.uint64(begin), np.uint64(end)):
-                total += p[e] * z[np.uint64(indices[e])]
-        else:
-            total = _average(p[begin:end], z)
-        q[i] = step.r[k] + model.sign * total
-
-
-@njit(**inlined)
-def _look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
-    """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
-    indices, bonus, z = model.indices, step.bonus, step.z
-    # numba would ask whether a signed index counts from the end
-    start = np.uint64(begin)
-    for e in range(start, np.uint64(end)):
-        y[e - start] = z[np.uint64(indices[e])] if indices.size else z[e - start]
-        if bonus.size:
-            y[e - start] += model.sign * bonus[e]
-
-
-@njit(**uncounted, **inner)
-def _weigh_rows(
-    many: int, model: Model, hi: Floats, step: Step, pivot: Index, scratch: Scratch, q: Floats
-) -> None:
-    """The values of the rows that are due into q: of the best probabilities between bounds."""
-    indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
-    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
-    plain, listed = not step.bonus.size, indices.size > 0
-    values = scratch.value[BATCH + row.size :]
-    for i in range(np.uint64(many)):
-        k, y = row[i], z
-        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
-        x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
-        if plain and listed:
-            if i + ahead < np.uint64(many):
-                e = indptr[offset + row[i + ahead]]
-                prefetch(indices, e)
-                prefetch(indices, e + 9)
-                prefetch(lo, e)
-                prefetch(lo, e + 8)
-                prefetch(hi, e)
-                prefetch(hi, e + 8)
-            x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
-            mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
-        else:
-            if not plain:
-                y = values
-                _look_up(begin, end, model, step, y)
-            x = y[np.uint64(pivot[k])]
-            mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
-        mean = total + x
-        if not (mass <= 1.0) & (1.0 < reach):
-            if plain and listed:
-                y = values
-                _look_up(begin, end, model, step, y)
-            mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
-        q[i] = step.r[k] + model.sign * mean
-
-
-@njit(**uncounted, **inner)
-def _value_rows(
-    many: int,
-    model: Model,
-    hi: Floats | None,
-    step: Step,
-    pivot: Index,
-    scratch: Scratch,
-    q: Floats,
-) -> None:
-    """The values of the rows that are due, row[:many], into q."""
-    if step.ended:
-        for i in range(many):
-            q[i] = step.r[scratch.row[i]]
-    elif hi is None:
-        _average_rows(many, model, step, scratch.row, q)
-    else:
-        _weigh_rows(many, model, hi, step, pivot, scratch, q)
 
 
 @njit(**uncounted, **inner)
@@ -252,11 +99,11 @@ def _plan_states(
     far V[t] is above V[t+1] at most.
     """
     first, likely, upper, pivot = model.first, memory.likely, memory.upper, memory.pivot
-    row, contested, since = scratch.row, scratch.index[1], scratch.index[2]
+    row, contested, since = scratch.row, scratch.batch[1], scratch.batch[2]
     best, q = scratch.value[:BATCH], scratch.value[BATCH : BATCH + row.size]
     for i in range(states.size):
         row[i] = first[states[i]] + likely[states[i]]
-    _value_rows(states.size, model, hi, step, pivot, scratch, best)
+    value_rows(states.size, model, hi, step, pivot, scratch, best)
     many, due = 0, 0
     for i in range(states.size):
         contested[many] = i
@@ -269,7 +116,7 @@ def _plan_states(
             row[due] = k
             due += (k != taken) & (not upper[k] + grown < best[i] - far)
     since[many] = due
-    _value_rows(due, model, hi, step, pivot, scratch, q)
+    value_rows(due, model, hi, step, pivot, scratch, q)
     for c in range(many):
         i = contested[c]
         s = states[i]
@@ -335,7 +182,7 @@ def sweep(
     help but leads sets the last claim if it has to wait too long, as on a machine with other
     things to do; it goes on alone.
     """
-    stride, r, states = model.stride, model.r, scratch.index[0]
+    stride, r, states = model.stride, model.r, scratch.batch[0]
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
@@ -459,7 +306,7 @@ def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
         p, step = out[min(t, len(out) - 1)], _see(t, H, model, z)
         for row in range(t * stride, t * stride + model.first[-1]):
             begin, end = indptr[row], indptr[row + 1]
-            _look_up(begin, end, model, step, y)
+            look_up(begin, end, model, step, y)
             _, place = best_mean(lo, hi, begin, end, y, 0)
             rest, best = 1.0, -1
             for e in range(begin, end):

@@ -140,8 +140,9 @@ def _weigh(_: Any, lo: Any, hi: Any, begin: Any, end: Any, y: Any, indices: Any,
         found = [_add_up(builder, builder.load(x)) for x in sums]
         return context.make_tuple(builder, signature.return_type, found)
 
-    long, double = types.int64, types.float64
-    return types.UniTuple(double, 3)(lo, hi, long, long, y, indices, double), generate
+    if not isinstance(begin, types.Integer) or not isinstance(end, types.Integer):
+        return None
+    return types.UniTuple(x, 3)(lo, hi, types.int64, types.int64, y, indices, x), generate
 
 
 add_at: Any = intrinsic(_atomic_add)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import bounds, evi
+from ucfh._kernels.row_values import Model
 from ucfh._support import validation
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.memory import check_memory
@@ -104,7 +105,7 @@ def fixed_horizon_evi(
     if return_model:
         check_memory("p~", 8 * lines * rows.lo.size)
     V, policy = blank(rows.states, rows.actions, H)
-    model = evi.Model(
+    model = Model(
         first=np.arange(0, pairs + 1, rows.actions),
         indptr=rows.indptr,
         action=ALL_ACTIONS,

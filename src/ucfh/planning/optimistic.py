@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
+from ucfh._kernels.row_values import BATCH, Model, Scratch
 from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Rewards, Table
@@ -47,11 +48,11 @@ def extended_value_iteration(
     return Plan(policy, V)
 
 
-def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True) -> evi.Model:
+def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True) -> Model:
     """What is planned for, but for hi, as the kernels take it."""
     bonus = NO_BONUS if rewards.successor is None else rewards.successor
     sign = 1.0 if optimistic else -1.0
-    return evi.Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
+    return Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
 
 
 @cache
@@ -62,18 +63,18 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def scratch(states: int, actions: int) -> evi.Scratch:
+def scratch(states: int, actions: int) -> Scratch:
     """What a thread needs for itself while it plans."""
-    batch, rows = evi.BATCH, evi.BATCH * actions
-    return evi.Scratch(
-        np.empty((3, batch + 1), np.int32),
+    rows = BATCH * actions
+    return Scratch(
+        np.empty((3, BATCH + 1), np.int32),
         np.empty(rows, np.uint64),
-        np.empty(batch + rows + states),
+        np.empty(BATCH + rows + states),
     )
 
 
 def run(
-    model: evi.Model,
+    model: Model,
     hi: Floats | None,
     out: evi.Swept,
     actions: int,
@@ -96,7 +97,8 @@ def run(
         t = last
         np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
     task: Any = (evi.sweep, t, True, model, hi, out, shared)
-    helpers = [_pool(workers - 1).submit(*task, scratch(S, actions)) for _ in range(workers - 1)]
+    tasks = [(*task, scratch(S, actions)) for _ in range(workers - 1)]
+    helpers = [_pool(workers - 1).submit(*task) for task in tasks]
     evi.sweep(t, False, model, hi, out, shared, scratch(S, actions))
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for
