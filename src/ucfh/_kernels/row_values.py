@@ -24,8 +24,8 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Places = NDArray[np.uint64]
 
-BATCH = 64  # so many states are planned at a time
-AHEAD = 8  # so many rows ahead, rows are asked for from memory
+BATCH = 128  # so many states are planned at a time
+AHEAD = 16  # so many rows ahead, rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 

@@ -86,19 +86,20 @@ def run(
     alone = threads == 1 or model.lo.size * H < WORTH_SHARING
     workers = 1 if alone else threads or os.cpu_count() or 1
     shared = evi.Shared(
-        likely=np.zeros(S, np.int32),
-        upper=np.empty(len(out.pivot) + S),
-        Z=np.zeros((2, S)),
-        growth=np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
-        claims=np.zeros(2 * evi.APART * H + 1, np.int64),
+        np.zeros(S, np.int32),
+        np.empty(len(out.pivot) + S),
+        np.zeros((2, S)),
+        np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
+        np.zeros(2 * evi.APART * H + 1, np.int64),
     )
     t = H - 1
     if last is not None:
         t = last
         np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
-    task: Any = (evi.sweep, t, True, model, hi, out, shared)
-    tasks = [(*task, scratch(S, actions)) for _ in range(workers - 1)]
-    helpers = [_pool(workers - 1).submit(*task) for task in tasks]
+    helpers: list[Any] = []
+    for _ in range(workers - 1):
+        task: Any = (evi.sweep, t, True, model, hi, out, shared, scratch(S, actions))
+        helpers.append(_pool(workers - 1).submit(*task))
     evi.sweep(t, False, model, hi, out, shared, scratch(S, actions))
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for
