@@ -87,6 +87,7 @@ def search(
     and total are what `weigh` finds with x = y[place].
     """
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
+    left, m_left, right, m_right = 0.0, 0.0, 0.0, 0.0
     if size <= SHORT:
         lowest = np.inf
         for j in range(np.uint64(size)):
@@ -95,8 +96,9 @@ def search(
         if lowest < np.inf:
             mass, reach, total = weigh(lo, hi, begin, end, y, None, lowest)
             x = lowest
-    left, m_left, right, m_right = _extent(lo, hi, begin, end, y)
     while not (mass <= 1.0) & (reach > 1.0):
+        if looks == 0:
+            left, m_left, right, m_right = _extent(lo, hi, begin, end, y)
         # the pivot is above low and below high
         up = mass > 1.0
         low, left, m_left = x if up else low, x if up else left, mass if up else m_left
