@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 from numpy.typing import NDArray
 
 from helpers.lengths import many
-from oracles.vectorised import instance, sorted_fill
+from oracles.vectorised import instance, learned_instance, sorted_fill
 from ucfh._kernels import evi
+from ucfh._kernels.intrinsics import weigh
+from ucfh._kernels.row_values import Model
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
+from ucfh.planning.optimistic import run
 from ucfh.problem import MDP
 from ucfh.problems import make
 
@@ -34,20 +38,24 @@ def rows(lo: Floats, hi: Floats, indices: NDArray[np.int32]) -> dict[str, Any]:
 @pytest.mark.verify
 @pytest.mark.slow
 @pytest.mark.parametrize("optimistic", [True, False], ids=["optimistic", "robust"])
+@pytest.mark.parametrize("make_bounds", [instance, learned_instance])
 @pytest.mark.parametrize(
     ("S", "A", "C", "H"),
     [(20, 4, 20, 20), (1000, 4, 10, 100), (100_000, 4, 10, 3), (500, 4, 500, 6), (300, 2, 100, 9)],
 )
-def test_benchmark_sizes(S: int, A: int, C: int, H: int, optimistic: bool) -> None:
-    lo, hi, indices, r = instance(S, A, C)
+def test_benchmark_sizes(
+    S: int, A: int, C: int, H: int, make_bounds: Any, optimistic: bool
+) -> None:
+    lo, hi, indices, r = make_bounds(S, A, C)
     policy, V = sorted_fill(lo, hi, indices, r, H, 1.0 if optimistic else -1.0)
     plan = fixed_horizon_evi(rewards=r, horizon=H, optimistic=optimistic, **rows(lo, hi, indices))
     assert np.abs(plan.values - V).max() <= TIGHT * H
-    assert (plan.policy == policy).all()  # no two actions are within rounding here
+    alike = make_bounds is learned_instance  # of actions never tried much, many are worth the same
+    assert alike or (plan.policy == policy).all()  # no two actions are within rounding here
     if C == S:
         dense = fixed_horizon_evi(lo, hi, r, H, optimistic)
         assert np.abs(dense.values - V).max() <= TIGHT * H
-        assert (dense.policy == policy).all()
+        np.testing.assert_array_equal(dense.policy, plan.policy)
     if S * A * C < 50_000:
         # rewards on the next state, all equal, are rewards of the pair
         bonus = np.broadcast_to(r[:, :, None], (S, A, S))[None]
@@ -84,7 +92,7 @@ EIGHTHS = st.integers(0, 8)
 
 @pytest.mark.slow
 @given(
-    st.lists(st.tuples(EIGHTHS, EIGHTHS, st.integers(0, 3)), min_size=1, max_size=8),
+    st.lists(st.tuples(EIGHTHS, EIGHTHS, st.integers(0, 3)), min_size=1, max_size=40),
     st.booleans(),
     st.floats(-1e-15, 1e-15),
 )
@@ -107,22 +115,42 @@ def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> floa
     n = len(z)
     V, policy = np.zeros((3, n)), np.zeros((2, n), np.uint8)
     indices = np.zeros(0) if dense else np.tile(np.arange(n), n)
-    model = evi.Model(
+    model = Model(
         first=np.arange(n + 1),
         indptr=np.arange(0, n * n + 1, n),
         action=np.zeros(0, np.int64),
         indices=indices.astype(np.int32),
         stride=0,
         lo=np.tile(lo, n),
-        hi=np.tile(hi, n),
         r=np.array([np.zeros(n), z]),  # the last step pays z, and looks at no successor
         bonus=np.zeros((1, 0)),
         sign=1.0,
     )
-    evi.sweep(model, evi.Swept(V, policy, np.full(n, pivot, np.int32)))
+    run(model, np.tile(hi, n), evi.Swept(V, policy, np.full(n, pivot, np.int32)), actions=1)
     assert (V[1] == z).all()
     assert (V[0] == V[0, 0]).all()
     return float(V[0, 0])
+
+
+@njit
+def weighed(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, listed: Any, x: float) -> Any:
+    return weigh(lo, hi, begin, end, y, listed, x)
+
+
+@pytest.mark.parametrize("size", range(1, 14))
+def test_one_row_is_weighed(size: int) -> None:
+    """Four entries at a time, and what is left: as one by one, whether values are listed or not."""
+    rng = np.random.default_rng(size)
+    begin, end = 3, 3 + size
+    lo, hi = rng.random(end), 1 + rng.random(end)
+    y, indices = rng.integers(0, 3, size) / 2, rng.permutation(end).astype(np.int32)
+    z = np.full(end, np.nan)
+    z[indices[begin:end]] = y
+    for x in (0.0, 0.5, 0.7, 1.0):
+        p, q = (np.where(above, hi[begin:], lo[begin:]) for above in (y > x, y >= x))
+        found = weighed(lo, hi, begin, end, y, None, x)
+        assert found == pytest.approx((p.sum(), q.sum(), (p * (y - x)).sum()), abs=TIGHT)
+        assert found == weighed(lo, hi, begin, end, z, indices, x)
 
 
 def test_exact_planning_is_planning_between_equal_bounds() -> None:

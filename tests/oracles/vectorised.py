@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh.confidence.intervals import confidence_set
+
 Floats = NDArray[np.float64]
 
 
@@ -16,6 +18,22 @@ def instance(
     width = 0.1 * rng.random((S, A, C))
     lo, hi = np.maximum(0, p - width), np.minimum(1, p + width)
     return lo, hi, indices.astype(np.int32), rng.random((S, A))
+
+
+def learned_instance(
+    S: int, A: int, C: int, seed: int = 0
+) -> tuple[Floats, Floats, NDArray[np.int32], Floats]:
+    """lo, hi, indices (S, A, C) and r (S, A), as UCFH has them while it learns.
+
+    Of each pair 1 to 1e6 visits were counted, of all orders of magnitude alike; the bounds are the
+    printed set's. Rewards are the same for all actions.
+    """
+    rng = np.random.default_rng(seed)
+    indices = rng.integers(0, S // C, (S, A, C)) + np.arange(C) * (S // C)
+    p = rng.dirichlet(np.ones(C), (S, A))
+    n = np.floor(10 ** rng.uniform(0, 6, (S, A))).astype(np.int64)
+    lo, hi = confidence_set(rng.multinomial(n, p) / n[..., None], n[..., None], 1e-6)
+    return lo, hi, indices.astype(np.int32), np.repeat(rng.random((S, 1)), A, 1)
 
 
 def sorted_fill(

@@ -1,10 +1,14 @@
 """FixedHorizonEVI: dynamic programming over transition probabilities between bounds.
 
-The mean over one row is that of `ucfh._kernels.boxes`.
+The values of rows are those of `ucfh._kernels.row_values`.
 
 Most rows need no pass at all. If V_{t+1} <= V_{t+2} + g in every state, then the value of an
 action grew by at most g since the last step; an action that was worse than the best by more than
 all that has grown since it was last weighed is still worse.
+
+States are planned in batches: first the action that each took at the last step, then all the
+others that may be as good. So the rows that are due are known in advance, and are on their way
+from memory before they are weighed.
 """
 
 from __future__ import annotations
@@ -14,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import Step, mean_of, search, signed, value_at
+from ucfh._kernels.boxes import best_mean
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.intrinsics import add_at, prefetch, read_at
+from ucfh._kernels.intrinsics import add_at, read_at
+from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -27,43 +32,20 @@ FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a mill
 MANY = 6  # where more than one state in so many is due, all are planned again
 APART = 8  # numbers so far from each other lie in different lines of a cache
 PATIENCE = 50  # times the entries of a block: how often to look before giving up on others
-AHEAD = 8  # so many states ahead, rows are asked for from memory
-
-
-class Model(NamedTuple):
-    """What is planned for.
-
-    The table, as a `Layout`; but action is empty if every state has all of them, and indices if
-    every row lists all states in order. lo, hi (entries,): bounds of the probabilities, 0 <= lo
-    <= hi; if hi is empty, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
-    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none. sign: 1 for the
-    best model between the bounds, -1 for the worst.
-    """
-
-    first: Ints
-    action: Ints
-    indptr: Ints
-    indices: Index
-    stride: int
-    lo: Floats
-    hi: Floats
-    r: Floats
-    bonus: Floats
-    sign: float
 
 
 class Shared(NamedTuple):
     """What threads share that sweep together.
 
-    likely (S,), upper (R,), rival (S,): as in `Memory`; on entry 0, infinity, infinity. Z (2, S):
+    likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states; it may hold anything. claims (2*APART*H + 1,): two of them count for each step the
-    blocks that some thread has taken, and those that are done; all 0 on entry.
+    states. What upper and growth hold on entry does not matter. claims (2*APART*H + 1,): two of
+    them count for each step the blocks that some thread has taken, and those that are done; all 0
+    on entry.
     """
 
     likely: Index
     upper: Floats
-    rival: Floats
     Z: Floats
     growth: Floats
     claims: Ints
@@ -72,8 +54,8 @@ class Shared(NamedTuple):
 class Swept(NamedTuple):
     """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
-    pivot (R,): where in its row each pivot was found last, to look there first; it may hold
-    anything.
+    pivot (R,): where in its row each pivot was found last, to look there first; all are places
+    in their rows.
     """
 
     V: Floats
@@ -84,75 +66,78 @@ class Swept(NamedTuple):
 class Memory(NamedTuple):
     """What was found before, to look there first.
 
-    pivot (R,): where in its row each pivot is, as `search` says. likely (S,): which of its
-    actions each state took. upper (R,) + grown bounds the values of actions, rival (S,) + grown
-    those of all but the likely one. q (A,) is scratch.
+    pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
+    upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the
+    likely one.
     """
 
     pivot: Index
     likely: Index
     upper: Floats
     rival: Floats
-    q: Floats
 
 
 @njit(**uncounted, **inner)
 def _plan_states(
-    begin: int,
-    end: int,
+    states: Index,
     tie: float,
     far: float,
     grown: float,
+    model: Model,
+    hi: Floats | None,
     step: Step,
     memory: Memory,
+    scratch: Scratch,
     v: Floats,
     policy: NDArray[Any],
     z: Floats,
 ) -> float:
-    """One time step for some states: V[t] into v (S,), its actions into policy (S,).
+    """One time step for up to BATCH states (n,): V[t] into v (S,), its actions into policy (S,).
 
     Bounds are believed where they decide by more than ``far``. Actions whose values differ by no
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
     far V[t] is above V[t+1] at most.
     """
-    growth, q, first, r = -np.inf, memory.q, step.first, step.r
-    for s in range(begin, end):
-        if s + AHEAD < end:
-            e = step.indptr[step.offset + first[s + AHEAD] + memory.likely[s + AHEAD]]
-            prefetch(step.lo, e)
-            prefetch(step.lo, e + 8)
-            prefetch(step.hi, e)
-            prefetch(step.hi, e + 8)
-            prefetch(step.indices, e)
-            prefetch(step.indices, e + 9)
-        likely = memory.likely[s]
-        best = r[first[s] + likely]
-        if not step.ended:
-            best += mean_of(step, first[s] + likely, memory.pivot)
-        if not memory.rival[s] + grown < best - far:
-            actions, rival = first[s + 1] - first[s], -np.inf
-            q[likely] = best
-            for i in range(actions):
-                k = first[s] + i
-                if i != likely:
-                    if memory.upper[k] + grown < best - far:
-                        q[i] = -np.inf
-                        continue
-                    q[i] = r[k]
-                    if not step.ended:
-                        q[i] += mean_of(step, k, memory.pivot)
-                memory.upper[k] = q[i] - grown
-                best = max(best, q[i])
-            likely = 0
-            while q[likely] < best - tie:
-                likely += 1
-            for i in range(actions):
-                if i != likely:
-                    rival = max(rival, memory.upper[first[s] + i])
-            memory.likely[s], memory.rival[s] = likely, rival
-        v[s], z[s] = best, step.sign * best
-        policy[s] = step.action[first[s] + likely] if step.action.size else likely
-        growth = max(growth, best - step.sign * step.z[s])
+    first, likely, upper, pivot = model.first, memory.likely, memory.upper, memory.pivot
+    row, contested, since = scratch.row, scratch.batch[1], scratch.batch[2]
+    best, q = scratch.value[:BATCH], scratch.value[BATCH : BATCH + row.size]
+    for i in range(states.size):
+        row[i] = first[states[i]] + likely[states[i]]
+    value_rows(states.size, model, hi, step, pivot, scratch, best)
+    many, due = 0, 0
+    for i in range(states.size):
+        contested[many] = i
+        many += not memory.rival[states[i]] + grown < best[i] - far
+    for c in range(many):
+        i, since[c] = contested[c], due
+        s = states[i]
+        taken = np.uint64(first[s] + likely[s])
+        for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
+            row[due] = k
+            due += (k != taken) & (not upper[k] + grown < best[i] - far)
+    since[many] = due
+    value_rows(due, model, hi, step, pivot, scratch, q)
+    for c in range(many):
+        i = contested[c]
+        s = states[i]
+        begin, end, taken = np.uint64(first[s]), first[s + 1], np.uint64(first[s] + likely[s])
+        most, rival, upper[taken] = best[i], -np.inf, best[i] - grown
+        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
+            upper[row[d]] = q[d] - grown
+            most = max(most, q[d])
+        if best[i] < most - tie:
+            taken = np.uint64(end)
+        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
+            taken = min(taken, row[d] if q[d] >= most - tie else taken)
+        for k in range(begin, np.uint64(end)):
+            rival = max(rival, upper[k] if k != taken else -np.inf)
+        best[i], likely[s], memory.rival[s] = most, taken - begin, rival
+    growth = -np.inf
+    for i in range(states.size):
+        s = states[i]
+        growth = max(growth, best[i] - model.sign * step.z[s])
+        v[s], z[s] = best[i], model.sign * best[i]
+        policy[s] = model.action[first[s] + likely[s]] if model.action.size else likely[s]
     return growth
 
 
@@ -167,71 +152,45 @@ def _reward_growth(t: int, r: Floats) -> float:
     return growth
 
 
-@njit(cache=True, nogil=True, **inner)
-def _infinite(size: int) -> Floats:
-    out = np.empty(size)
-    for i in range(size):
-        out[i] = np.inf
-    return out
-
-
-@njit(cache=True, nogil=True, **inner)
-def _a_line(first: Ints) -> Floats:
-    """(A,) for scratch."""
-    most = 0
-    for s in range(first.size - 1):
-        most = max(most, first[s + 1] - first[s])
-    return np.empty(most)
-
-
 @njit(inline="always")
 def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
-    """The model as step t sees it; z (S,) = sign V[t+1]."""
+    """Step t; z (S,) = sign V[t+1]."""
     r, bonus = model.r, model.bonus
     return Step(
-        ended=t == horizon - 1 and not bonus.size,
-        first=model.first,
-        action=model.action,
         r=r[min(t, len(r) - 1)],
-        offset=t * model.stride,
-        indptr=model.indptr,
-        indices=model.indices,
-        lo=model.lo,
-        hi=model.hi,
         bonus=bonus[min(t, len(bonus) - 1)],
-        sign=model.sign,
+        offset=t * model.stride,
         z=z,
+        ended=t == horizon - 1 and not bonus.size,
     )
 
 
-@njit(cache=True, nogil=True, **inner)
-def _alone(t: int, model: Model, out: Swept) -> Shared:
-    """What a thread needs that sweeps alone from step t on."""
-    H, S = out.policy.shape
-    shared = Shared(
-        likely=np.zeros(S, np.int32),
-        upper=_infinite(len(out.pivot)),
-        rival=_infinite(S),
-        Z=np.empty((2, S)),
-        growth=np.empty((H, 1)),
-        claims=np.zeros(2 * APART * H + 1, np.int64),
-    )
-    signed(out.V[t + 1], model.sign, shared.Z[(t + 1) % 2])
-    return shared
+@njit(**uncounted)
+def sweep(
+    t: int,
+    helps: bool,
+    model: Model,
+    hi: Floats | None,
+    out: Swept,
+    shared: Shared,
+    scratch: Scratch,
+) -> None:
+    """Fill V[: t+1] and policy[: t+1], given V[t+1], by all threads that call with these arrays.
 
-
-@njit(cache=True, nogil=True, **inner)
-def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> None:
-    """`sweep_together` from step t on: fill V[: t+1] and policy[: t+1], given V[t+1]."""
-    stride, lo, r = model.stride, model.lo, model.r
+    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
+    so it does not matter how many threads there are, nor when they come. The one that does not
+    help but leads sets the last claim if it has to wait too long, as on a machine with other
+    things to do; it goes on alone.
+    """
+    stride, r, states = model.stride, model.r, scratch.batch[0]
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
     H, S = policy.shape
-    memory = Memory(out.pivot, shared.likely, shared.upper, shared.rival, _a_line(model.first))
     blocks = growth.shape[1]
+    pairs = len(out.pivot)
+    memory = Memory(out.pivot, shared.likely, shared.upper[:pairs], shared.upper[pairs:])
     # what a row held at one step bounds the next step only if it does not change in between
-    steady = stride == 0 and len(model.bonus) == 1
-    far, grown = FAR * H if steady else np.inf, 0.0
+    steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
     for i in range(t, -1, -1):
         step = _see(i, H, model, Z[(i + 1) % 2])
         while True:
@@ -240,12 +199,19 @@ def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> Non
             b = add_at(claims, 2 * APART * i, 1)
             if b >= blocks:
                 break
-            growth[i, b] = _plan_states(
-                b * S // blocks, (b + 1) * S // blocks, TIE * H, far, grown, step, memory, V[i],
-                policy[i], Z[i % 2],
-            )  # fmt: skip
+            most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
+            while s < end:
+                n = min(BATCH, end - s)
+                for j in range(n):
+                    states[j] = s + j
+                most = max(most, _plan_states(
+                    states[:n], TIE * H, far, grown, model, hi, step, memory, scratch, V[i],
+                    policy[i], Z[i % 2],
+                ))  # fmt: skip
+                s += n
+            growth[i, b] = most
             add_at(claims, 2 * APART * i + APART, 1)
-        patience = PATIENCE * (S + lo.size // (H if stride else 1)) // blocks + 1
+        patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
         while read_at(claims, 2 * APART * i + APART) < blocks:
             patience -= 1
             if patience == 0 and not helps:
@@ -255,34 +221,25 @@ def _sweep(t: int, helps: bool, model: Model, out: Swept, shared: Shared) -> Non
             most = max(most, growth[i, b])
         # the last term is more than rounding
         grown += most + _reward_growth(i, r) + 1e-15 * H
+        if steady:
+            far = FAR * H
 
 
 @njit(cache=True, nogil=True)
-def sweep(model: Model, out: Swept) -> None:
-    """Fill V and policy."""
-    t = len(out.policy) - 1
-    _sweep(t, False, model, out, _alone(t, model, out))
-
-
-@njit(cache=True, nogil=True)
-def sweep_together(helps: bool, model: Model, out: Swept, shared: Shared) -> None:
-    """Fill V and policy, by all threads that call with these arrays.
-
-    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
-    so it does not matter how many threads there are, nor when they come. The one that does not
-    help but leads sets the last claim if it has to wait too long, as on a machine with other
-    things to do; it goes on alone.
-    """
-    _sweep(len(out.policy) - 1, helps, model, out, shared)
-
-
-@njit(cache=True, nogil=True)
-def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> None:
+def resweep(
+    row: int,
+    begin: Ints,
+    before: Index,
+    model: Model,
+    hi: Floats,
+    out: Swept,
+    scratch: Scratch,
+) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
     before[begin[s] : begin[s + 1]] are the states that s may follow. A state is planned again if
-    it has the row, or if V[t+1] changed in a state that may follow it; from the step on in which
-    those are many, all are, by a sweep.
+    it has the row, or if V[t+1] changed in a state that may follow it. Returns the step from
+    which on those are many, so that all are to be planned again, by a sweep; or -1.
     """
     first, stride, sign = model.first, model.stride, model.sign
     V, policy, pivot = out.V, out.policy, out.pivot
@@ -290,10 +247,10 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> N
     pairs, owner = len(pivot), 0
     while first[owner + 1] <= row % pairs:
         owner += 1
-    unknown, likely = _infinite(pairs), np.zeros(S, np.int32)
-    memory = Memory(pivot, likely, unknown, _infinite(S), _a_line(first))
+    # without bounds to believe in, all actions of a state that is due are weighed
+    memory = Memory(pivot, np.zeros(S, np.int32), np.empty(pairs), np.empty(S))
     due, changed, marked = np.empty(S, np.int32), np.empty(S, np.int32), np.zeros(S, np.int64)
-    worst, ignored, altered = np.empty(S), np.empty(S), 0
+    old, worst, ignored, altered = np.empty(BATCH), np.empty(S), np.empty(S), 0
     for t in range(H - 1 if stride == 0 else row // pairs, -1, -1):
         many = 0
         if stride == 0 or t == row // pairs:
@@ -305,43 +262,60 @@ def resweep(row: int, begin: Ints, before: Index, model: Model, out: Swept) -> N
                     due[many], marked[s] = s, H - t
                     many += 1
         if many * MANY > S:
-            _sweep(t, False, model, out, _alone(t, model, out))
-            return
+            return t
         z = V[t + 1]
         if sign < 0.0:
-            signed(z, sign, worst)
+            for s in range(S):
+                worst[s] = -z[s]
             z = worst
         step, altered = _see(t, H, model, z), 0
-        for i in range(many):
-            s = due[i]
-            old = V[t, s]
-            _plan_states(s, s + 1, TIE * H, np.inf, 0.0, step, memory, V[t], policy[t], ignored)
-            if V[t, s] != old:
-                changed[altered] = s
-                altered += 1
+        for b in range(0, many, BATCH):
+            states = due[b : min(b + BATCH, many)]
+            for i in range(states.size):
+                old[i] = V[t, states[i]]
+            _plan_states(
+                states,
+                TIE * H,
+                np.inf,
+                0.0,
+                model,
+                hi,
+                step,
+                memory,
+                scratch,
+                V[t],
+                policy[t],
+                ignored,
+            )
+            for i in range(states.size):
+                if V[t, states[i]] != old[i]:
+                    changed[altered] = states[i]
+                    altered += 1
+    return -1
 
 
 @njit(cache=True, nogil=True)
-def write_model(model: Model, V: Floats, out: Floats) -> None:
+def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
     """The probabilities that attain V, into out (H, entries), or (1, entries) with stages."""
-    indptr, stride, lo, hi = model.indptr, model.stride, model.lo, model.hi
-    z = np.empty(V.shape[1])
-    for t in range(len(V) - 1):
-        signed(V[t + 1], model.sign, z)
-        p, step = out[min(t, len(out) - 1)], _see(t, len(V) - 1, model, z)
+    indptr, stride, lo = model.indptr, model.stride, model.lo
+    H, S = len(V) - 1, V.shape[1]
+    z, y = np.empty(S), np.empty(S)
+    for t in range(H):
+        for s in range(S):
+            z[s] = model.sign * V[t + 1, s]
+        p, step = out[min(t, len(out) - 1)], _see(t, H, model, z)
         for row in range(t * stride, t * stride + model.first[-1]):
             begin, end = indptr[row], indptr[row + 1]
-            _, place = search(step, begin, end, begin, 0.0, 0.0)
-            x = value_at(step, begin, begin + max(place, -1 - place))
+            look_up(begin, end, model, step, y)
+            _, place = best_mean(lo, hi, begin, end, y, 0)
             rest, best = 1.0, -1
             for e in range(begin, end):
-                y = value_at(step, begin, e)
-                p[e] = hi[e] if y > x else lo[e]
+                p[e] = hi[e] if y[e - begin] > y[place] else lo[e]
                 rest -= p[e]
-                if hi[e] > 0.0 and (best < 0 or y > value_at(step, begin, best)):
+                if hi[e] > 0.0 and (best < 0 or y[e - begin] > y[best - begin]):
                     best = e
             for e in range(begin, end):
-                if value_at(step, begin, e) == x:
+                if y[e - begin] == y[place]:
                     share = max(0.0, min(rest, hi[e] - lo[e]))
                     p[e] += share
                     rest -= share

@@ -1,4 +1,7 @@
-"""What numba has no function for: numbers that threads share, memory asked for early, bits."""
+"""What numba has no function for: numbers that threads share, memory asked for early, the bits of
+a number, and a pass over one row of probabilities that takes several entries at once, in the same
+order everywhere.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,102 @@ def _double(_: Any, bits: Any) -> Any:
     return types.float64(bits), generate
 
 
+LANES = 4
+DOUBLE, LONG, NUMBER, BIT = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(1)
+VECTOR = ir.VectorType(DOUBLE, LANES)
+
+
+def _fill(builder: Any, value: Any) -> Any:
+    """A vector of one value."""
+    some = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    some = builder.insert_element(some, value, NUMBER(0))
+    return builder.shuffle_vector(some, some, ir.Constant(ir.VectorType(NUMBER, LANES), None))
+
+
+def _add_up(builder: Any, vector: Any) -> Any:
+    """The sum of a vector: its upper half is added to its lower half, again and again."""
+    for half in (2, 1):
+        low, high = (
+            builder.shuffle_vector(
+                vector, vector, ir.Constant(ir.VectorType(NUMBER, half), list(places))
+            )
+            for places in (range(half), range(half, 2 * half))
+        )
+        vector = builder.fadd(low, high)
+    return builder.extract_element(vector, NUMBER(0))
+
+
+def _weigh(_: Any, lo: Any, hi: Any, begin: Any, end: Any, y: Any, indices: Any, x: Any) -> Any:
+    """(mass, reach, total) of the row of entries begin <= e < end, as `boxes` has them.
+
+    lo, hi (entries,). Values are y[indices[e]], or y[e - begin] if indices is None.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def array(i: int) -> Any:
+            return context.make_array(signature.args[i])(context, builder, arguments[i]).data
+
+        begin, end, x = arguments[2], arguments[3], _fill(builder, arguments[6])
+        lo, hi, y = builder.gep(array(0), [begin]), builder.gep(array(1), [begin]), array(4)
+        listed = not isinstance(signature.args[5], types.NoneType)
+        following = builder.gep(array(5), [begin]) if listed else None
+        zero, size = ir.Constant(VECTOR, [0.0] * LANES), builder.sub(end, begin)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(3)]
+        kind = ir.FunctionType(
+            VECTOR, [ir.PointerType(), NUMBER, ir.VectorType(BIT, LANES), VECTOR]
+        )
+        some = cgutils.get_or_insert_function(
+            builder.module, kind, f"llvm.masked.load.v{LANES}f64.p0"
+        )
+        last = builder.sub(size, LONG(1))
+
+        def load(place: Any, at: Any, mask: Any) -> Any:
+            place = builder.gep(place, [at])
+            if mask is not None:
+                return builder.call(some, [place, NUMBER(8), mask, zero])
+            return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
+
+        def gather(at: Any, mask: Any) -> Any:
+            values = ir.Constant(VECTOR, ir.Undefined)
+            for lane in range(LANES):
+                e = builder.add(at, LONG(lane))
+                if mask is not None:  # beyond the last entry, it serves again, with lo = hi = 0
+                    e = builder.select(builder.icmp_signed("<", e, last), e, last)
+                j = builder.sext(builder.load(builder.gep(following, [e])), LONG)
+                value = builder.load(builder.gep(y, [j]))
+                values = builder.insert_element(values, value, NUMBER(lane))
+            return values
+
+        def add(at: Any, mask: Any = None) -> None:
+            least, most = load(lo, at, mask), load(hi, at, mask)
+            values = gather(at, mask) if listed else load(y, at, mask)
+            p, q = (
+                builder.select(builder.fcmp_ordered(relation, values, x), most, least)
+                for relation in (">", ">=")
+            )
+            for sum_, term in zip(
+                sums, (p, q, builder.fmul(p, builder.fsub(values, x))), strict=True
+            ):
+                builder.store(builder.fadd(builder.load(sum_), term), sum_)
+
+        whole = builder.and_(size, LONG(-LANES))
+        with cgutils.for_range_slice(builder, LONG(0), whole, LONG(LANES)) as (at, _):
+            add(at)
+        rest = builder.sub(size, whole)
+        with builder.if_then(builder.icmp_signed(">", rest, LONG(0))):
+            lanes = ir.Constant(ir.VectorType(LONG, LANES), list(range(LANES)))
+            add(whole, builder.icmp_signed("<", lanes, _fill(builder, rest)))
+        found = [_add_up(builder, builder.load(x)) for x in sums]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    if not isinstance(begin, types.Integer) or not isinstance(end, types.Integer):
+        return None
+    return types.UniTuple(x, 3)(lo, hi, types.int64, types.int64, y, indices, x), generate
+
+
 add_at: Any = intrinsic(_atomic_add)
 read_at: Any = intrinsic(_atomic_read)
 prefetch: Any = intrinsic(_fetch)
 bits_of: Any = intrinsic(_bits)
 double_of: Any = intrinsic(_double)
+weigh: Any = intrinsic(_weigh)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import bounds, evi
+from ucfh._kernels.row_values import Model
 from ucfh._support import validation
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.memory import check_memory
@@ -104,23 +105,23 @@ def fixed_horizon_evi(
     if return_model:
         check_memory("p~", 8 * lines * rows.lo.size)
     V, policy = blank(rows.states, rows.actions, H)
-    model = evi.Model(
+    model = Model(
         first=np.arange(0, pairs + 1, rows.actions),
         indptr=rows.indptr,
         action=ALL_ACTIONS,
         indices=rows.indices,
         stride=stride,
         lo=rows.lo,
-        hi=rows.hi,
         r=pair,
         bonus=bonus,
         sign=1.0 if optimistic else -1.0,
     )
-    run(model, evi.Swept(V, policy, np.zeros(pairs, np.int32)), threads)
+    out = evi.Swept(V, policy, np.zeros(pairs, np.int32))
+    run(model, rows.hi, out, rows.actions, threads)
     if not return_model:
         return Plan(policy, V)
     p = np.zeros((lines, rows.lo.size))
-    evi.write_model(model, V, p)
+    evi.write_model(model, rows.hi, V, p)
     if indptr is None:
         return Plan(policy, V, _as_dense(p, rows, H))
     return Plan(policy, V, p if rows.stages == 1 else p[0])

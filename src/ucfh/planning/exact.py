@@ -16,9 +16,6 @@ from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Rewards, Table
 
-EXACT = np.zeros(0)
-"""Upper bounds, where the lower ones are the probabilities themselves."""
-
 
 def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:
     """(1 or H, R) r_t(s, a) + sum_s' p(s'|s, a) r_t(s, a, s')."""
@@ -32,8 +29,8 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
     """Exact planning; p (entries,), r (1 or H, R) mean rewards."""
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
-    model = as_model(table, p, EXACT, Rewards(r))
-    run(model, Swept(V, policy, no_pivot), threads=None)
+    out = Swept(V, policy, no_pivot)
+    run(as_model(table, p, Rewards(r)), None, out, table.actions, threads=None)
     return Plan(policy, V)
 
 

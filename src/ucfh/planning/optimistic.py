@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
+from ucfh._kernels.row_values import BATCH, Model, Scratch
 from ucfh._support.arrays import Floats, Ints
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Rewards, Table
@@ -42,18 +43,16 @@ def extended_value_iteration(
     """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
-    model = as_model(table, lo, hi, rewards, optimistic)
-    run(model, evi.Swept(V, policy, pivot), threads)
+    model = as_model(table, lo, rewards, optimistic)
+    run(model, hi, evi.Swept(V, policy, pivot), table.actions, threads)
     return Plan(policy, V)
 
 
-def as_model(
-    table: Table, lo: Floats, hi: Floats, rewards: Rewards, optimistic: bool = True
-) -> evi.Model:
-    """What is planned for, as the kernels take it."""
+def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True) -> Model:
+    """What is planned for, but for hi, as the kernels take it."""
     bonus = NO_BONUS if rewards.successor is None else rewards.successor
     sign = 1.0 if optimistic else -1.0
-    return evi.Model(*table.short_arrays, lo, hi, rewards.pair, bonus, sign)
+    return Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
 
 
 @cache
@@ -64,24 +63,44 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
-def run(model: evi.Model, out: evi.Swept, threads: int | None = 1) -> None:
-    """`evi.sweep`, by several threads where they have enough to do."""
-    H, S = out.policy.shape
-    if threads == 1 or model.lo.size * H < WORTH_SHARING:
-        evi.sweep(model, out)
-        return
-    workers = threads if threads is not None else os.cpu_count() or 1
-    shared = evi.Shared(
-        likely=np.zeros(S, np.int32),
-        upper=np.full(len(out.pivot), np.inf),
-        rival=np.full(S, np.inf),
-        Z=np.zeros((2, S)),
-        growth=np.empty((H, min(S, BLOCKS * workers))),
-        claims=np.zeros(2 * evi.APART * H + 1, np.int64),
+def scratch(states: int, actions: int) -> Scratch:
+    """What a thread needs for itself while it plans."""
+    rows = BATCH * actions
+    return Scratch(
+        np.empty((3, BATCH + 1), np.int32),
+        np.empty(rows, np.uint64),
+        np.empty(BATCH + rows + states),
     )
-    task: Any = (evi.sweep_together, True, model, out, shared)
-    helpers = [_pool(workers - 1).submit(*task) for _ in range(workers - 1)]
-    evi.sweep_together(False, model, out, shared)
+
+
+def run(
+    model: Model,
+    hi: Floats | None,
+    out: evi.Swept,
+    actions: int,
+    threads: int | None = 1,
+    last: int | None = None,
+) -> None:
+    """Fill V and policy, up to step ``last``, by several threads where they have enough to do."""
+    H, S = out.policy.shape
+    alone = threads == 1 or model.lo.size * H < WORTH_SHARING
+    workers = 1 if alone else threads or os.cpu_count() or 1
+    shared = evi.Shared(
+        np.zeros(S, np.int32),
+        np.empty(len(out.pivot) + S),
+        np.zeros((2, S)),
+        np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
+        np.zeros(2 * evi.APART * H + 1, np.int64),
+    )
+    t = H - 1
+    if last is not None:
+        t = last
+        np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
+    helpers: list[Any] = []
+    for _ in range(workers - 1):
+        task: Any = (evi.sweep, t, True, model, hi, out, shared, scratch(S, actions))
+        helpers.append(_pool(workers - 1).submit(*task))
+    evi.sweep(t, False, model, hi, out, shared, scratch(S, actions))
     for helper in helpers:
         if not helper.cancel():  # one that never began is not waited for
             helper.result()
@@ -104,7 +123,7 @@ def optimistic_model(
     """
     H = len(values) - 1
     p = np.zeros((1 if table.stages > 1 else H, table.entries))
-    evi.write_model(as_model(table, lo, hi, rewards), values, p)
+    evi.write_model(as_model(table, lo, rewards), hi, values, p)
     return np.broadcast_to(p, (H, table.entries))
 
 
@@ -131,6 +150,7 @@ class PhasePlanner:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
         self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
+        self._scratch = scratch(table.states, table.actions)
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
@@ -139,13 +159,15 @@ class PhasePlanner:
         ``changed`` is the only row whose bounds or rewards differ from those of the last call;
         None: any may.
         """
-        model = as_model(self._table, lo, hi, rewards, self._optimistic)
+        model = as_model(self._table, lo, rewards, self._optimistic)
         if changed is None:
-            run(model, self._out)
+            run(model, hi, self._out, self._table.actions)
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            evi.resweep(changed, *self._before, model, self._out)
+            last = evi.resweep(changed, *self._before, model, hi, self._out, self._scratch)
+            if last >= 0:
+                run(model, hi, self._out, self._table.actions, last=last)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:

@@ -1,0 +1,179 @@
+"""The values of rows at one time step: reward, and mean of what follows.
+
+The mean over one row is the best or worst one between the bounds (`ucfh._kernels.boxes`), or a
+plain sum where the probabilities are known:
+
+    Q_t = r_t + sign max { sum_j p_j y_j },   y_j = sign (V_{t+1}(s'_j) + bonus_j)
+
+Which rows are due is known in advance: they are on their way from memory before they are weighed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucfh._kernels.boxes import inlined, search
+from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.intrinsics import prefetch, weigh
+
+Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Places = NDArray[np.uint64]
+
+BATCH = 128  # so many states are planned at a time
+AHEAD = 16  # so many rows ahead, rows are asked for from memory
+REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
+
+
+class Model(NamedTuple):
+    """What is planned for, but for the upper bounds hi (entries,).
+
+    The table, as a `Layout`; but action is empty if every state has all of them, and indices if
+    every row lists all states in order. lo (entries,): lower bounds of the probabilities, 0 <= lo
+    <= hi; if hi is None, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
+    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none, as where hi is
+    None. sign: 1 for the best model between the bounds, -1 for the worst.
+    """
+
+    first: Ints
+    action: Ints
+    indptr: Ints
+    indices: Index
+    stride: int
+    lo: Floats
+    r: Floats
+    bonus: Floats
+    sign: float
+
+
+class Step(NamedTuple):
+    """What one time step sees besides the model.
+
+    r (R,), bonus (entries,): its lines. offset = t*stride. z (S,) = sign V[t+1]. ended: whether
+    nothing can be earned after it.
+    """
+
+    r: Floats
+    bonus: Floats
+    offset: int
+    z: Floats
+    ended: bool
+
+
+class Scratch(NamedTuple):
+    """What a thread needs for itself while it plans.
+
+    batch (3, BATCH + 1): the states of a batch; which of them have actions that may be as good as
+    the likely one; from where on those are in row (BATCH*A,), rows. value (BATCH + BATCH*A + S,):
+    of the likely actions, of those rows, and of one row's successors.
+    """
+
+    batch: Index
+    row: Places
+    value: Floats
+
+
+@njit(**uncounted, **inner, fastmath=REORDER)
+def _average(p: Floats, z: Floats) -> float:
+    """The mean of z over a row that lists all states in order: p, z (S,)."""
+    total = 0.0
+    for j in range(p.size):
+        total += p[j] * z[j]
+    return total
+
+
+@njit(**uncounted, **inner)
+def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -> None:
+    """The values of the rows that are due into q: of known probabilities."""
+    indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
+    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
+    for i in range(np.uint64(many)):
+        k, total = row[i], 0.0
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        if indices.size:
+            if i + ahead < np.uint64(many):
+                e = indptr[offset + row[i + ahead]]
+                prefetch(indices, e)
+                prefetch(indices, e + 9)
+                prefetch(p, e)
+                prefetch(p, e + 8)
+            for e in range(np.uint64(begin), np.uint64(end)):
+                total += p[e] * z[np.uint64(indices[e])]
+        else:
+            total = _average(p[begin:end], z)
+        q[i] = step.r[k] + model.sign * total
+
+
+@njit(**inlined)
+def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
+    """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
+    indices, bonus, z = model.indices, step.bonus, step.z
+    # numba would ask whether a signed index counts from the end
+    start = np.uint64(begin)
+    for e in range(start, np.uint64(end)):
+        y[e - start] = z[np.uint64(indices[e])] if indices.size else z[e - start]
+        if bonus.size:
+            y[e - start] += model.sign * bonus[e]
+
+
+@njit(**uncounted, **inner)
+def _weigh_rows(
+    many: int, model: Model, hi: Floats, step: Step, pivot: Index, scratch: Scratch, q: Floats
+) -> None:
+    """The values of the rows that are due into q: of the best probabilities between bounds."""
+    indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
+    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
+    plain, listed = not step.bonus.size, indices.size > 0
+    values = scratch.value[BATCH + row.size :]
+    for i in range(np.uint64(many)):
+        k, y = row[i], z
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
+        if plain and listed:
+            if i + ahead < np.uint64(many):
+                e = indptr[offset + row[i + ahead]]
+                prefetch(indices, e)
+                prefetch(indices, e + 9)
+                prefetch(lo, e)
+                prefetch(lo, e + 8)
+                prefetch(hi, e)
+                prefetch(hi, e + 8)
+            x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
+            mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
+        else:
+            if not plain:
+                y = values
+                look_up(begin, end, model, step, y)
+            x = y[np.uint64(pivot[k])]
+            mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
+        mean = total + x
+        if not (mass <= 1.0) & (reach > 1.0):
+            if plain and listed:
+                y = values
+                look_up(begin, end, model, step, y)
+            mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
+        q[i] = step.r[k] + model.sign * mean
+
+
+@njit(**uncounted, **inner)
+def value_rows(
+    many: int,
+    model: Model,
+    hi: Floats | None,
+    step: Step,
+    pivot: Index,
+    scratch: Scratch,
+    q: Floats,
+) -> None:
+    """The values of the rows that are due, row[:many], into q."""
+    if step.ended:
+        for i in range(many):
+            q[i] = step.r[scratch.row[i]]
+    elif hi is None:
+        _average_rows(many, model, step, scratch.row, q)
+    else:
+        _weigh_rows(many, model, hi, step, pivot, scratch, q)
