@@ -26,7 +26,7 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     """Threads that are kept: starting one takes longer than planning for a thousand states."""
     from concurrent.futures import ThreadPoolExecutor
 
-    return ThreadPoolExecutor(workers, "ucfh-bounds")
+    return ThreadPoolExecutor(workers, "ucfh-planner")
 
 
 def in_threads(threads: int, kernel: Callable[..., None], *arguments: Any) -> None:

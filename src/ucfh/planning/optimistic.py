@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,11 +9,9 @@ from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
 from ucfh._kernels.row_values import BATCH, Model, Scratch
 from ucfh._support.arrays import Floats, Ints
+from ucfh._support.threads import cores, in_threads
 from ucfh.planning.plan import Plan, blank
 from ucfh.table import Rewards, Table
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 WORTH_SHARING = 2_000_000
 """With fewer entries times steps, starting threads takes longer than planning."""
@@ -55,14 +49,6 @@ def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True
     return Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
 
 
-@cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads that are kept: starting one takes longer than planning for a thousand states."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(workers, "ucfh-planner")
-
-
 def scratch(states: int, actions: int) -> Scratch:
     """What a thread needs for itself while it plans."""
     rows = BATCH * actions
@@ -84,7 +70,7 @@ def run(
     """Fill V and policy, up to step ``last``, by several threads where they have enough to do."""
     H, S = out.policy.shape
     alone = threads == 1 or model.lo.size * H < WORTH_SHARING
-    workers = 1 if alone else threads or os.cpu_count() or 1
+    workers = 1 if alone else threads or cores()
     shared = evi.Shared(
         np.zeros(S, np.int32),
         np.empty(len(out.pivot) + S),
@@ -96,14 +82,10 @@ def run(
     if last is not None:
         t = last
         np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
-    helpers: list[Any] = []
-    for _ in range(workers - 1):
-        task: Any = (evi.sweep, t, True, model, hi, out, shared, scratch(S, actions))
-        helpers.append(_pool(workers - 1).submit(*task))
-    evi.sweep(t, False, model, hi, out, shared, scratch(S, actions))
-    for helper in helpers:
-        if not helper.cancel():  # one that never began is not waited for
-            helper.result()
+    in_threads(
+        workers,
+        lambda k: evi.sweep(t, k > 0, model, hi, out, shared, scratch(S, actions)),
+    )
 
 
 def start_value(
