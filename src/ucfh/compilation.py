@@ -7,8 +7,8 @@ line is the use, the kernel and its types. A use is a command, or a command and 
 begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a group has a name, and
 its fields in parentheses. Were a line missing, its kernel would be compiled when it is called.
 
-Kernels that call the same ones go to one process, which compiles those once. Processes are forks where that is
-safe, as numba takes half a second to load. They end when this one does, however it ends.
+Kernels that call the same ones go to one process, which compiles those once. Processes are forks
+where that is safe, as numba takes half a second to load. They end when this one does, however.
 """
 
 from __future__ import annotations
