@@ -7,8 +7,8 @@ line is the use, the kernel and its types. A use is a command, or a command and 
 begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a group has a name, and
 its fields in parentheses. Were a line missing, its kernel would be compiled when it is called.
 
-Kernels of one file go to one process: they have much in common. Processes are forks where that is
-safe, as numba takes half a second to load. They end when this one does, however it ends.
+Kernels that call the same ones go to one process, which compiles those once. Processes are forks
+where that is safe, as numba takes half a second to load. They end when this one does, however.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import numba
 import numpy as np
 from numba.core import types as numba_types
 
+from ucfh._kernels.compiling import made_of
 from ucfh._support import first_use
 from ucfh._support.interrupts import awaited, wipe
 
@@ -161,36 +162,52 @@ def compile_all(
     wanted: list[KernelCall], workers: int, say: Callable[[float], None] | None = None
 ) -> Compiled:
     """Compile kernels in other processes, unless it was done; say which share is done."""
-    files: dict[str, list[KernelCall]] = {}
-    for kind in wanted:
-        files.setdefault(kind.kernel.partition(".")[0], []).append(kind)
-    sizes = {name: _size(name) for name in files}
-    parts = [files[name] for name in sorted(files, key=lambda name: -sizes[name])]
+    files = {call.kernel.partition(".")[0]: _size(call) for call in wanted}
+    together = _together(list(files))
+    sizes = [sum(files[name] for name in names) for names in together]
+    parts = [[x for x in wanted if x.kernel.partition(".")[0] in names] for names in together]
     cast(Any, numba.njit(lambda: None)).compile(
         ()
     )  # what numba loads for its first function, each fork has then
     fork = sys.platform == "linux"
     context: Any = multiprocessing.get_context("fork" if fork else "spawn")
     alive, ours = multiprocessing.Pipe(duplex=False)
-    compiled, before, share, whole = 0, 0, 0, sum(sizes.values())
+    compiled, before, share, whole = 0, 0, 0, sum(sizes)
     given = (alive, ours if fork else None)
     with (
         ProcessPoolExecutor(workers, context, _end_with, given) as pool,
         suppress(BrokenProcessPool),  # killed, or out of memory: others compile what is missing
         awaited(),
     ):
-        for part in as_completed([pool.submit(_compile_part, part) for part in parts]):
-            name, done = part.result()
+        under_way = {
+            pool.submit(_compile_part, parts[k]): sizes[k]
+            for k in sorted(range(len(parts)), key=lambda k: -sizes[k])
+        }
+        for part in as_completed(under_way):
+            done = part.result()
             compiled, before = compiled + done.compiled, before + done.before
-            share += sizes[name]
+            share += under_way[part]
             if say is not None:
                 say(share / whole)
     return Compiled(compiled, before)
 
 
-def _size(name: str) -> int:
-    """How much there is to compile in a file of kernels, in bytes of Python's code."""
-    kernels = vars(import_module(f"{PACKAGE}.{name}")).values()
+def _together(names: list[str]) -> list[list[str]]:
+    """Files of kernels in groups that have no kernels in common."""
+    groups: list[tuple[set[str], list[str]]] = []
+    for name in names:
+        path = KINDS.with_name(f"{name}.py")
+        uses = {name} | {x.stem for x in made_of(path, PACKAGE)} - {"compiling", "groups"}
+        apart = [group for group in groups if not group[0] & uses]
+        common = [group for group in groups if group[0] & uses]
+        mine = [x for _, members in common for x in members]
+        groups = [*apart, (uses.union(*(used for used, _ in common)), [*mine, name])]
+    return [members for _, members in groups]
+
+
+def _size(call: KernelCall) -> int:
+    """How much there is to compile in the file of a kernel, in bytes of Python's code."""
+    kernels = vars(import_module(f"{PACKAGE}.{call.kernel.partition('.')[0]}")).values()
     return sum(len(x.py_func.__code__.co_code) for x in kernels if hasattr(x, "py_func"))
 
 
@@ -229,8 +246,8 @@ def compile_for(arguments: list[str]) -> None:
     line.end()
 
 
-def _compile_part(part: list[KernelCall]) -> tuple[str, Compiled]:
-    """Compile kernels of one file."""
+def _compile_part(part: list[KernelCall]) -> Compiled:
+    """Compile kernels, one after the other."""
     compiled, before = 0, 0
     for kernel, arguments in part:
         name, _, function = kernel.partition(".")
@@ -238,7 +255,7 @@ def _compile_part(part: list[KernelCall]) -> tuple[str, Compiled]:
         made.compile(tuple(read_types(arguments)))
         compiled += bool(made.stats.cache_misses)
         before += bool(made.stats.cache_hits)
-    return name, Compiled(compiled, before)
+    return Compiled(compiled, before)
 
 
 def _end_with(alive: Connection, parents: Connection | None) -> None:

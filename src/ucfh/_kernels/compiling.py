@@ -59,7 +59,7 @@ class _Cache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         path, package = Path(function.__code__.co_filename), function.__module__.rpartition(".")[0]
-        imported = [(x.name, x.stat().st_mtime, x.stat().st_size) for x in _made_of(path, package)]
+        imported = [(x.name, x.stat().st_mtime, x.stat().st_size) for x in made_of(path, package)]
         self._cache_file._source_stamp = self._cache_file._source_stamp, imported
 
     def load_overload(self, signature: Any, context: Any) -> Any:
@@ -218,7 +218,7 @@ def _twin(compiled: Any, function: Callable[..., Any], options: dict[str, Any]) 
 
 
 @remember
-def _made_of(path: Path, package: str) -> list[Path]:
+def made_of(path: Path, package: str) -> list[Path]:
     """The files of its package that a file imports from, directly or by others of them."""
     found, due = [path], [path]
     while due:
