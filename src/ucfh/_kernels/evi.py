@@ -165,8 +165,8 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
     )
 
 
-@njit(**uncounted)
-def sweep(
+@njit(**uncounted, **inner)
+def _sweep(
     t: int,
     helps: bool,
     model: Model,
@@ -175,13 +175,7 @@ def sweep(
     shared: Shared,
     scratch: Scratch,
 ) -> None:
-    """Fill V[: t+1] and policy[: t+1], given V[t+1], by all threads that call with these arrays.
-
-    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
-    so it does not matter how many threads there are, nor when they come. The one that does not
-    help but leads sets the last claim if it has to wait too long, as on a machine with other
-    things to do; it goes on alone.
-    """
+    """`sweep`, with all that it needs."""
     stride, r, states = model.stride, model.r, scratch.batch[0]
     Z, growth, claims = shared.Z, shared.growth, shared.claims
     V, policy = out.V, out.policy
@@ -223,6 +217,44 @@ def sweep(
         grown += most + _reward_growth(i, r) + 1e-15 * H
         if steady:
             far = FAR * H
+
+
+@njit(cache=True, nogil=True)
+def sweep(
+    t: int,
+    helps: bool,
+    actions: int,
+    model: Model,
+    hi: Floats | None,
+    out: Swept,
+    shared: Shared | None,
+) -> None:
+    """Fill V[: t+1] and policy[: t+1], given V[t+1], alone or by all threads that share arrays.
+
+    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
+    so it does not matter how many threads there are, nor when they come. The one that does not
+    help but leads sets the last claim if it has to wait too long, as on a machine with other
+    things to do; it goes on alone.
+    """
+    H, S = out.policy.shape
+    rows = BATCH * actions
+    scratch = Scratch(
+        np.empty((3, BATCH + 1), np.int32), np.empty(rows, np.uint64), np.empty(BATCH + rows + S)
+    )
+    if shared is None:
+        Z = np.empty((2, S))
+        for s in range(S):
+            Z[(t + 1) % 2, s] = model.sign * out.V[t + 1, s]
+        alone = Shared(
+            np.zeros(S, np.int32),
+            np.empty(len(out.pivot) + S),
+            Z,
+            np.empty((H, 1)),
+            np.zeros(2 * APART * H + 1, np.int64),
+        )
+        _sweep(t, helps, model, hi, out, alone, scratch)
+    else:
+        _sweep(t, helps, model, hi, out, shared, scratch)
 
 
 @njit(cache=True, nogil=True)

@@ -69,23 +69,20 @@ def run(
 ) -> None:
     """Fill V and policy, up to step ``last``, by several threads where they have enough to do."""
     H, S = out.policy.shape
-    alone = threads == 1 or model.lo.size * H < WORTH_SHARING
-    workers = 1 if alone else threads or cores()
+    t = H - 1 if last is None else last
+    if threads == 1 or model.lo.size * H < WORTH_SHARING:
+        evi.sweep(t, False, actions, model, hi, out, None)
+        return
+    workers = threads or cores()
     shared = evi.Shared(
         np.zeros(S, np.int32),
         np.empty(len(out.pivot) + S),
-        np.zeros((2, S)),
-        np.empty((H, 1 if alone else min(S, BLOCKS * workers))),
+        np.empty((2, S)),
+        np.empty((H, min(S, BLOCKS * workers))),
         np.zeros(2 * evi.APART * H + 1, np.int64),
     )
-    t = H - 1
-    if last is not None:
-        t = last
-        np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
-    in_threads(
-        workers,
-        lambda k: evi.sweep(t, k > 0, model, hi, out, shared, scratch(S, actions)),
-    )
+    np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
+    in_threads(workers, lambda k: evi.sweep(t, k > 0, actions, model, hi, out, shared))
 
 
 def start_value(
