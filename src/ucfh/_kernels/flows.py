@@ -37,6 +37,10 @@ def send(rng: np.random.Generator, n: int, paths: Paths, out: Flow) -> None:
             node_flow[0, i] = 0
         edges = slice(ptr[i], ptr[i + 1])
         for k in range(2):
+            if node_flow[k, i] == 0:
+                for e in range(ptr[i], ptr[i + 1]):
+                    edge_flow[k, e] = 0
+                continue
             multinomial(rng, node_flow[k, i], p[k][edges], edge_flow[k, edges])
             for e in range(ptr[i], ptr[i + 1]):
                 if to[e] >= 0:
