@@ -74,7 +74,9 @@ def test_it_is_said_once(folder: Path) -> None:
     second = ucfh(folder, "plan", "model.json", "--json")
     assert (value(second), second.stderr) == (value(first), "")
     assert kept(folder) == files
-    assert "0 functions" in ucfh(folder, "compile", "plan").stdout
+    assert "compiled 1 function " in ucfh(folder, "compile", "plan").stdout  # that of --robust
+    assert "compiled 0 functions " in ucfh(folder, "compile", "plan").stdout
+    files = kept(folder)
     # code for another processor is kept beside
     other = ucfh(folder, "plan", "model.json", "--json", NUMBA_CPU_NAME="generic")
     assert (value(other), other.stderr) == (value(first), LINE)
@@ -124,3 +126,35 @@ def test_what_is_not_a_command(folder: Path) -> None:
     done = ucfh(folder, "compile", "pla")
     assert done.returncode == 2
     assert done.stderr.startswith("ucfh: unknown command that compiles 'pla': did you mean 'plan'?")
+
+
+OTHER = """
+import sys, numba
+numba.__version__ = "0.0.0"
+from ucfh.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_other_versions_of_numba_compile_in_their_own_way(folder: Path) -> None:
+    """With the same result, if it takes longer."""
+    ours = ucfh(folder, "plan", "model.json", "--json")
+    other = subprocess.run(
+        [sys.executable, "-c", OTHER, "plan", "model.json", "--json"],
+        capture_output=True, text=True, cwd=folder,
+        env=environment(folder, NUMBA_CACHE_DIR=str(folder / "other")),
+    )  # fmt: skip
+    assert value(other) == value(ours)
+
+
+KINDS = Path(__file__).parent / "helpers" / "kinds.py"
+ALL = [x if x == "learn" else pytest.param(x, marks=pytest.mark.verify) for x in kinds()]
+
+
+@pytest.mark.parametrize("use", ALL)
+def test_what_a_use_calls_is_written_down(use: str) -> None:
+    """Else `make kinds` is due."""
+    done = subprocess.run(
+        [sys.executable, str(KINDS), use], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [" ".join((use, *call)) for call in kinds()[use]]

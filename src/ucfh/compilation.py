@@ -32,16 +32,20 @@ from typing import Any, NamedTuple, cast
 import numba
 import numpy as np
 from numba.core import types as numba_types
+from numba.core.caching import FunctionCache
 
 from ucfh._kernels.compiling import made_of
 from ucfh._support import first_use
 from ucfh._support.interrupts import awaited, wipe
+from ucfh._support.threads import cores
 
 types: Any = numba_types
 KINDS = Path(__file__).parent / "_kernels" / "kinds.txt"
 PACKAGE = "ucfh._kernels"
 CLEAR = "\r\x1b[2K"
 """What clears a line of a terminal."""
+SERVING = {"compiling", "emitting", "groups"}
+"""Files without kernels that kernels import from."""
 RANDOM = "random"
 """The type of a random generator, as it is written down."""
 
@@ -78,7 +82,8 @@ def called() -> set[KernelCall]:
     found: set[KernelCall] = set()
     for module in [x for x in sys.modules if x.startswith(f"{PACKAGE}.")]:
         for name, kernel in vars(sys.modules[module]).items():
-            if getattr(kernel, "__module__", "") == module and hasattr(kernel, "signatures"):
+            kept = isinstance(getattr(kernel, "_cache", None), FunctionCache)
+            if kept and kernel.__module__ == module:
                 short = f"{module.removeprefix(PACKAGE + '.')}.{name}"
                 found |= {
                     KernelCall(short, " ".join(map(write_type, x))) for x in kernel.signatures
@@ -146,11 +151,6 @@ def _read_type(name: str) -> Any:
     return getattr(types, name)
 
 
-def cores() -> int:
-    """How many processes can run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Compiled(NamedTuple):
     """What one process has done: kernels that it compiled, and that were compiled before."""
 
@@ -197,7 +197,11 @@ def _together(names: list[str]) -> list[list[str]]:
     groups: list[tuple[set[str], list[str]]] = []
     for name in names:
         path = KINDS.with_name(f"{name}.py")
-        uses = {name} | {x.stem for x in made_of(path, PACKAGE)} - {"compiling", "groups"}
+        uses = {name} | {x.stem for x in made_of(path, PACKAGE)} - {
+            "compiling",
+            "emitting",
+            "groups",
+        }
         apart = [group for group in groups if not group[0] & uses]
         common = [group for group in groups if group[0] & uses]
         mine = [x for _, members in common for x in members]
@@ -252,9 +256,10 @@ def _compile_part(part: list[KernelCall]) -> Compiled:
     for kernel, arguments in part:
         name, _, function = kernel.partition(".")
         made = getattr(import_module(f"{PACKAGE}.{name}"), function)
+        found = sum(made.stats.cache_hits.values())
         made.compile(tuple(read_types(arguments)))
-        compiled += bool(made.stats.cache_misses)
-        before += bool(made.stats.cache_hits)
+        known = sum(made.stats.cache_hits.values()) > found
+        compiled, before = compiled + (not known), before + known
     return Compiled(compiled, before)
 
 

@@ -6,16 +6,10 @@ file of it is damaged. All of them only cost the time to compile anew.
 Nor does it notice that a function, a class or a number has changed that compiled code has from
 another file. Here, code is compiled anew if one of the files has changed that its own file imports
 from, of the same package.
-
-Two things of numba's take a third of the time, and are left out while kernels are compiled. Every
-function is optimised and made machine code on its own, and again as a part of all that call it;
-here, one that has no way in from Python (`inner`, and numba's own) only as a part of those. And
-Python's garbage collector goes through all that a compiler keeps, again and again, to find nothing.
 """
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 from collections.abc import Callable
@@ -26,13 +20,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from llvmlite.binding import parse_assembly as parse  # type: ignore[import-untyped]
-from numba.core import config, event
+from numba.core import config
 from numba.core.caching import FunctionCache
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 
+from ucfh._kernels.emitting import kernels
 from ucfh._support import first_use
 from ucfh._support.interrupts import held
 from ucfh.errors import InputError
@@ -84,83 +77,6 @@ class _Cache(FunctionCache):
             _tell(error.strerror or str(error))
 
 
-class _Library(JITCodeLibrary):
-    """Compiled code of one function, as LLVM has it; machine code only if Python can call it."""
-
-    _emitted = False
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        # all else when it is emitted, but pairs of reference counts are found only before
-        if any(x.name.startswith("NRT_incref") for x in ll_module.functions):
-            super()._optimize_functions(ll_module)
-        else:
-            ll_module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Where the function of that name is; 0 if there is none."""
-        self._ensure_finalized()
-        if not self._emitted:
-            if all(x.is_declaration for x in self._final_module.functions if x.name == name):
-                return 0
-            self._emitted = True
-            self._codegen._check_llvm_bugs()
-            self._optimize_final_module()
-            self._final_module.verify()
-            self._finalize_final_module()
-        return int(super().get_pointer_to_function(name))
-
-    def serialize_using_object_code(self) -> Any:
-        """What is kept: machine code and, in place of LLVM's, names. Nothing else is made of it."""
-        names = [x.name for x in self._final_module.functions if not x.is_declaration]
-        text = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
-        return self.name, "object", (self._get_compiled_object(), parse(text).as_bitcode())
-
-    @property
-    def codegen(self) -> Any:
-        """What emits the code; nothing that is not emitted has an environment to be set."""
-        return self._codegen if self._emitted else _Silent
-
-
-class _Silent:
-    @staticmethod
-    def set_env(name: str, environment: Any) -> None:
-        pass
-
-
-class _Compiling(event.Listener):
-    """What is different while kernels are compiled, and what they call."""
-
-    def __init__(self) -> None:
-        self.depth, self.collected = 0, False
-
-    def on_start(self, what: Any) -> None:
-        """A function is compiled: a kernel, or what one calls, or somebody else's."""
-        if self.depth or what.data["dispatcher"] in _kernels:
-            self.depth += 1
-        if self.depth == 1:
-            self.collected = gc.isenabled()
-            gc.disable()
-            JITCPUCodegen._library_class = _Library
-
-    def on_end(self, _: Any) -> None:
-        """It is compiled, or it failed."""
-        if self.depth == 1:
-            JITCPUCodegen._library_class = JITCodeLibrary
-            if self.collected:
-                gc.enable()
-        self.depth = max(0, self.depth - 1)
-
-
-event.register("numba:compile", _Compiling())
-_kernels: set[Any] = set()
-
-
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
     """``numba.njit``; with ``cache``, compiled code is kept for the next start if it can be.
 
@@ -170,7 +86,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
 
     def decorate(function: Function) -> Function:
         compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})(function)
-        _kernels.add(compiled)
+        kernels.add(compiled)
         if "fastmath" in options:  # it is not for Python: the order of its sums must be the same in
             return cast(Function, compiled)  # all that call it, so that it is optimised before
         _twin(compiled, function, options)
@@ -206,7 +122,7 @@ def _twin(compiled: Any, function: Callable[..., Any], options: dict[str, Any]) 
     @remember
     def twin() -> Any:
         made = numba.njit(**{**options, **inner})(function)
-        _kernels.add(made)
+        kernels.add(made)
         return made
 
     def template(arguments: Any, by_name: Any) -> Any:

@@ -112,30 +112,30 @@ def _weigh(_: Any, lo: Any, hi: Any, begin: Any, end: Any, y: Any, indices: Any,
         following = builder.gep(array(5), [begin]) if listed else None
         zero, size = ir.Constant(VECTOR, [0.0] * LANES), builder.sub(end, begin)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in range(3)]
-        kind = ir.FunctionType(
-            VECTOR, [ir.PointerType(), NUMBER, ir.VectorType(BIT, LANES), VECTOR]
-        )
-        some = cgutils.get_or_insert_function(
-            builder.module, kind, f"llvm.masked.load.v{LANES}f64.p0"
-        )
         last = builder.sub(size, LONG(1))
 
-        def load(place: Any, at: Any, mask: Any) -> Any:
-            place = builder.gep(place, [at])
-            if mask is not None:
-                return builder.call(some, [place, NUMBER(8), mask, zero])
-            return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
-
-        def gather(at: Any, mask: Any) -> Any:
+        def pick(at: Any, mask: Any, read: Any) -> Any:
             values = ir.Constant(VECTOR, ir.Undefined)
             for lane in range(LANES):
                 e = builder.add(at, LONG(lane))
                 if mask is not None:  # beyond the last entry, it serves again, with lo = hi = 0
                     e = builder.select(builder.icmp_signed("<", e, last), e, last)
-                j = builder.sext(builder.load(builder.gep(following, [e])), LONG)
-                value = builder.load(builder.gep(y, [j]))
-                values = builder.insert_element(values, value, NUMBER(lane))
+                values = builder.insert_element(values, read(e), NUMBER(lane))
             return values
+
+        def load(place: Any, at: Any, mask: Any) -> Any:
+            if mask is None:
+                place = builder.gep(place, [at])
+                return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
+            values = pick(at, mask, lambda e: builder.load(builder.gep(place, [e])))
+            return builder.select(mask, values, zero)
+
+        def gather(at: Any, mask: Any) -> Any:
+            def read(e: Any) -> Any:
+                j = builder.sext(builder.load(builder.gep(following, [e])), LONG)
+                return builder.load(builder.gep(y, [j]))
+
+            return pick(at, mask, read)
 
         def add(at: Any, mask: Any = None) -> None:
             least, most = load(lo, at, mask), load(hi, at, mask)

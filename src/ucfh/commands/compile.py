@@ -27,7 +27,8 @@ def compile(
       ucfh compile learn certify
     """
     from ucfh._support import first_use
-    from ucfh.compilation import Notice, compile_all, cores, kinds
+    from ucfh._support.threads import cores
+    from ucfh.compilation import Notice, compile_all, kinds
 
     first_use.before = None
     begun, uses = perf_counter(), kinds()
@@ -40,7 +41,8 @@ def compile(
     line = Notice()
     done = compile_all(list(dict.fromkeys(wanted)), cores(), line.show)
     line.end()
+    functions = "function" if done.compiled == 1 else "functions"
     print(
-        f"compiled {done.compiled} functions in {perf_counter() - begun:.1f} s; "
-        f"{done.before} were compiled before"
+        f"compiled {done.compiled} {functions} in {perf_counter() - begun:.1f} s; "
+        f"compiled before: {done.before}"
     )
