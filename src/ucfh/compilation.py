@@ -8,7 +8,8 @@ begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a g
 its fields in parentheses. Were a line missing, its kernel would be compiled when it is called.
 
 Kernels that call the same ones go to one process, which compiles those once. Processes are forks
-where that is safe, as numba takes half a second to load. They end when this one does, however.
+where that is safe, as numba takes half a second to load. They end when this one ends, in whatever
+way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread
+from threading import Thread, active_count
 from time import perf_counter
 from typing import Any, NamedTuple, cast
 
@@ -35,7 +36,6 @@ from numba.core import types as numba_types
 from numba.core.caching import FunctionCache
 
 from ucfh._kernels.compiling import made_of
-from ucfh._support import first_use
 from ucfh._support.interrupts import awaited, wipe
 from ucfh._support.threads import cores
 
@@ -44,7 +44,8 @@ KINDS = Path(__file__).parent / "_kernels" / "kinds.txt"
 PACKAGE = "ucfh._kernels"
 CLEAR = "\r\x1b[2K"
 """What clears a line of a terminal."""
-SERVING = {"compiling", "emitting", "groups"}
+MESSAGE = "ucfh: compiling, once"
+SERVING = {"compiling", "emitting", "groups", "intrinsics"}
 """Files without kernels that kernels import from."""
 RANDOM = "random"
 """The type of a random generator, as it is written down."""
@@ -166,16 +167,15 @@ def compile_all(
     together = _together(list(files))
     sizes = [sum(files[name] for name in names) for names in together]
     parts = [[x for x in wanted if x.kernel.partition(".")[0] in names] for names in together]
-    cast(Any, numba.njit(lambda: None)).compile(
-        ()
-    )  # what numba loads for its first function, each fork has then
-    fork = sys.platform == "linux"
+    # what numba loads for its first function, each fork has then
+    cast(Any, numba.njit(lambda: None)).compile(())
+    fork = sys.platform == "linux" and active_count() == 1
     context: Any = multiprocessing.get_context("fork" if fork else "spawn")
     alive, ours = multiprocessing.Pipe(duplex=False)
     compiled, before, share, whole = 0, 0, 0, sum(sizes)
     given = (alive, ours if fork else None)
     with (
-        ProcessPoolExecutor(workers, context, _end_with, given) as pool,
+        ProcessPoolExecutor(min(workers, len(parts)), context, _end_with, given) as pool,
         suppress(BrokenProcessPool),  # killed, or out of memory: others compile what is missing
         awaited(),
     ):
@@ -183,12 +183,16 @@ def compile_all(
             pool.submit(_compile_part, parts[k]): sizes[k]
             for k in sorted(range(len(parts)), key=lambda k: -sizes[k])
         }
-        for part in as_completed(under_way):
-            done = part.result()
-            compiled, before = compiled + done.compiled, before + done.before
-            share += under_way[part]
-            if say is not None:
-                say(share / whole)
+        try:
+            for part in as_completed(under_way):
+                done = part.result()
+                compiled, before = compiled + done.compiled, before + done.before
+                share += under_way[part]
+                if say is not None:
+                    say(share / whole)
+        except BaseException:
+            ours.close()  # so that they end
+            raise
     return Compiled(compiled, before)
 
 
@@ -197,11 +201,7 @@ def _together(names: list[str]) -> list[list[str]]:
     groups: list[tuple[set[str], list[str]]] = []
     for name in names:
         path = KINDS.with_name(f"{name}.py")
-        uses = {name} | {x.stem for x in made_of(path, PACKAGE)} - {
-            "compiling",
-            "emitting",
-            "groups",
-        }
+        uses = {name} | {x.stem for x in made_of(path, PACKAGE)} - SERVING
         apart = [group for group in groups if not group[0] & uses]
         common = [group for group in groups if group[0] & uses]
         mine = [x for _, members in common for x in members]
@@ -222,16 +222,16 @@ class Notice:
         self._watched = sys.stderr is not None and sys.stderr.isatty()
         self._begun = perf_counter()
         if sys.stderr is not None:
-            print("ucfh: compiling, once", end="" if self._watched else "\n", file=sys.stderr)
+            print(MESSAGE, end="" if self._watched else "\n", file=sys.stderr)
             sys.stderr.flush()
         if self._watched:
             wipe(CLEAR)
 
     def show(self, share: float) -> None:
-        """Say that so much is done."""
+        """Show which share is done."""
         if self._watched:
             left = (perf_counter() - self._begun) * (1.0 / share - 1.0)
-            text = f"ucfh: compiling, once: {100 * share:.0f} %, about {left:.0f} s left"
+            text = f"{MESSAGE}: {100 * share:.0f} %, about {left:.0f} s left"
             print(f"{CLEAR}{text}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
@@ -243,11 +243,17 @@ class Notice:
 
 def compile_for(arguments: list[str]) -> None:
     """Compile what a command line needs, for the first time: all at once if that is faster."""
-    line, uses = Notice(), kinds()
+    uses = kinds()
     use = use_of(arguments, uses)
-    if use is not None and cores() > 1:
+    if use is None or cores() == 1:
+        if sys.stderr is not None:
+            print(MESSAGE, file=sys.stderr, flush=True)
+        return
+    line = Notice()
+    try:
         compile_all(uses[use], cores(), line.show)
-    line.end()
+    finally:
+        line.end()
 
 
 def _compile_part(part: list[KernelCall]) -> Compiled:
@@ -269,7 +275,6 @@ def _end_with(alive: Connection, parents: Connection | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if parents is not None:
         parents.close()
-    first_use.before = None
 
     def watch() -> None:
         alive.poll(None)

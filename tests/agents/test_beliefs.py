@@ -88,7 +88,7 @@ def starts(draw: st.DrawFn) -> dict[str, float]:
     estimate = draw(st.floats(0, 3))
     return {
         "estimate": estimate,
-        "upper": estimate + draw(st.sampled_from([0.0, 0.01, 0.3, 0.49, 0.6, 1.0])),
+        "upper": estimate + draw(st.sampled_from([0.0, 0.01, 0.3, 0.49, 0.6, 0.9])),
         "second": estimate**2 + draw(st.sampled_from([-0.1, 0.0, 0.05, 1.0])),
     }
 

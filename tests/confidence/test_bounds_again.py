@@ -28,7 +28,7 @@ SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 ALL = ("U", "L", "W", "D", "E", "M", "up", "low", "greedy", "rival", "branch")
 FROM_ABOVE = ("U", "E", "M", "up", "greedy")
 
-weigh = balls.weigh
+weigh = balls.weigh_ball
 
 
 @numba.njit

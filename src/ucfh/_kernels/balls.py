@@ -16,28 +16,25 @@ k a whole number and 0 <= f < 1, and s = f/(2 + f) <= 1/3,
 
     ln(1+y)  =  k ln 2 + 2 artanh(s)  =  k ln 2 + 2 (s + s^3/3 + s^5/5 + ...)
 
-all terms of which are positive: any number of them is a bound. `weigh` takes eight, less than all
-by at most 3e-9 of the sum. That is a third of the time that a library's logarithm takes.
+all terms of which are positive: any number of them is a bound. `weigh_ball` takes eight, less than
+all by at most 3e-9 of the sum. That is a third of the time that a library's logarithm takes.
 """
 
 from __future__ import annotations
 
 from math import exp, expm1, floor, inf, log, log1p, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.groups import Layout, Planned, Seen
 from ucfh._kernels.intrinsics import bits_of, double_of
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
-
-# For a function with one caller, or few: a call would pass seven numbers for each array.
-folded: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
 
 STEPS = 12  # of Newton's method at most; two or three are the rule
 NEAR_ZERO = 1e-7  # of the range of values: as good as x = 0
@@ -67,7 +64,7 @@ class Weighed(NamedTuple):
 
 
 @njit(**folded, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
-def weigh(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: float) -> Weighed:
+def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: float) -> Weighed:
     """The sums of a row at x, ln(1+y) from below; v (end-begin,) <= B."""
     log, first, square, scale = 0.0, 0.0, 0.0, 1.0 / x
     for e in range(begin, end):
@@ -162,7 +159,7 @@ def extreme(
     least, most = -inf, inf  # of ln x, where KL is above and below budget
     bound, slack, best = B, 0.0, x
     for _ in range(STEPS):
-        a, w1, w2 = weigh(begin, end, c, v, B, x)
+        a, w1, w2 = weigh_ball(begin, end, c, v, B, x)
         if lost > 0.0:
             y = (B - worth) / x
             w = y / (1.0 + y)

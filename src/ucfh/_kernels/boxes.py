@@ -24,24 +24,20 @@ times halfway.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.groups import Layout
 from ucfh._kernels.intrinsics import weigh
 
 Floats = NDArray[np.float64]
 
 SHORT = 24  # in rows up to this length, M is found at all values
-HALVE = 4  # in others, every so many looks are halfway
-
-inlined: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
+HALVE = 4  # in others, every fourth look is halfway
 
 
-@njit(**inlined, fastmath={"reassoc", "nnan", "nsz"})
+@njit(**folded, fastmath={"reassoc", "nnan", "nsz"})
 def _extent(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats
 ) -> tuple[float, float, float, float]:
@@ -55,7 +51,7 @@ def _extent(
     return bottom, most, top, least
 
 
-@njit(**inlined, fastmath={"nnan", "nsz"})
+@njit(**folded, fastmath={"nnan", "nsz"})
 def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[float, float]:
     """Of the values y[:size] between low and high: the greatest up to x, the least above it.
 
@@ -125,7 +121,7 @@ def search(
     return total, place
 
 
-@njit(**inlined)
+@njit(**folded)
 def best_mean(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int
 ) -> tuple[float, int]:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import TIE, climb, fill, folded
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.balls import TIE, climb, fill
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.evidence import (
     AHEAD,
     LEAST,
@@ -27,12 +27,11 @@ from ucfh._kernels.evidence import (
     bound_row,
     put_in_order,
 )
-from ucfh._kernels.intrinsics import add_at, read_at
+from ucfh._kernels.intrinsics import APART, add_at, read_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-APART = 8  # numbers that far from each other lie in different lines of a cache
 PATIENCE = 2000  # looks at what others have done, for each state of a block, before going on alone
 
 
@@ -85,8 +84,10 @@ class Team(NamedTuple):
 
     The states of a step are shared out in blocks. claims (2*APART*H + 1,): two of them count for
     each step the blocks that some thread has taken, and those that are done, and the last is set
-    when the one that leads goes on alone; all 0 on entry. Of the others one line (threads, ...) is
-    for each thread: values (6, most entries of a row, or actions of a state), states (8, S).
+    when the one that leads goes on alone; all 0 on entry. values (threads, 6, k), k the most
+    entries of a row or actions of a state, and states (threads, 8, S): room for each thread. Lines
+    of states: marks, -1 on entry; the first and last entry of pi's row for each next state, 0 on
+    entry; states in the order of U, L, W and D; scratch.
     """
 
     blocks: int

@@ -43,6 +43,9 @@ uncounted: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "force
 # For a function that only compiled ones call: it has no way in from Python, and is not kept.
 inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
+# For one with one caller, or few: a call would pass seven numbers for each array.
+folded: dict[str, Any] = {**uncounted, **inner, "forceinline": True}
+
 _told = False
 
 
@@ -58,11 +61,14 @@ class _Cache(FunctionCache):
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled before for these types; None if there is nothing, or it is damaged."""
         _start()
+        found = self._read(signature, context)
+        if found is None and first_use.begin():
+            found = self._read(signature, context)
+        return found
+
+    def _read(self, signature: Any, context: Any) -> Any:
         try:
-            found = super().load_overload(signature, context)
-            if found is None and first_use.begin():
-                found = super().load_overload(signature, context)
-            return found
+            return super().load_overload(signature, context)
         except Exception:  # a damaged file may raise anything
             with suppress(OSError), held():
                 self.flush()  # or the damaged index would be read before the next one is written
@@ -87,8 +93,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     def decorate(function: Function) -> Function:
         compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})(function)
         kernels.add(compiled)
-        if "fastmath" in options:  # it is not for Python: the order of its sums must be the same in
-            return cast(Function, compiled)  # all that call it, so that it is optimised before
+        if "fastmath" in options:  # kernels of few lines, which only kernels call
+            return cast(Function, compiled)
         _twin(compiled, function, options)
         if cache and "no_cpython_wrapper" not in options:
             try:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels.boxes import best_mean
 from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.intrinsics import add_at, read_at
+from ucfh._kernels.intrinsics import APART, add_at, read_at
 from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
 Ints = NDArray[np.int64]
@@ -29,8 +29,7 @@ Floats = NDArray[np.float64]
 
 TIE = 1e-13  # times H, the size of values: a difference that rounding may make
 FAR = 1e-9  # times H: a difference that rounding cannot make, in rows of a million successors
-MANY = 6  # where more than one state in so many is due, all are planned again
-APART = 8  # numbers so far from each other lie in different lines of a cache
+MANY = 6  # if more than one state in this many is due, all are planned again
 PATIENCE = 50  # times the entries of a block: how often to look before giving up on others
 
 
@@ -219,6 +218,17 @@ def _sweep(
             far = FAR * H
 
 
+@njit(nogil=True, **inner)
+def _scratch(states: int, actions: int) -> Scratch:
+    """What a thread needs for itself."""
+    rows = BATCH * actions
+    return Scratch(
+        np.empty((3, BATCH + 1), np.int32),
+        np.empty(rows, np.uint64),
+        np.empty(BATCH + rows + states),
+    )
+
+
 @njit(cache=True, nogil=True)
 def sweep(
     t: int,
@@ -237,10 +247,7 @@ def sweep(
     things to do; it goes on alone.
     """
     H, S = out.policy.shape
-    rows = BATCH * actions
-    scratch = Scratch(
-        np.empty((3, BATCH + 1), np.int32), np.empty(rows, np.uint64), np.empty(BATCH + rows + S)
-    )
+    scratch = _scratch(S, actions)
     if shared is None:
         Z = np.empty((2, S))
         for s in range(S):
@@ -262,10 +269,10 @@ def resweep(
     row: int,
     begin: Ints,
     before: Index,
+    actions: int,
     model: Model,
     hi: Floats,
     out: Swept,
-    scratch: Scratch,
 ) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 
@@ -276,7 +283,7 @@ def resweep(
     first, stride, sign = model.first, model.stride, model.sign
     V, policy, pivot = out.V, out.policy, out.pivot
     H, S = policy.shape
-    pairs, owner = len(pivot), 0
+    pairs, owner, scratch = len(pivot), 0, _scratch(S, actions)
     while first[owner + 1] <= row % pairs:
         owner += 1
     # without bounds to believe in, all actions of a state that is due are weighed

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.balls import extreme, fill, folded
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.balls import extreme, fill
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -299,7 +299,7 @@ def bound_row(
     else:
         missing = known.missing
     apart = 0.0
-    if kind > LOW and known.noisy and kind != AHEAD:
+    if known.noisy and kind in (MOST, LEAST):
         apart = known.r_up if kind == MOST else -known.r_low
     value, state, beyond = min(rest.value, top), rest.state, 0.0
     best = extreme(begin, end, c, n, eta, v, value, guess, gone, worth)

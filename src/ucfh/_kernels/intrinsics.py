@@ -12,6 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+APART = 8  # numbers this far apart lie in different lines of a cache
+
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Where array[at] is, for the first two of a function's arguments."""
@@ -72,7 +74,7 @@ def _double(_: Any, bits: Any) -> Any:
 
 
 LANES = 4
-DOUBLE, LONG, NUMBER, BIT = ir.DoubleType(), ir.IntType(64), ir.IntType(32), ir.IntType(1)
+DOUBLE, LONG, NUMBER = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 VECTOR = ir.VectorType(DOUBLE, LANES)
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import inlined, search
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.boxes import search
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.intrinsics import prefetch, weigh
 
 Ints = NDArray[np.int64]
@@ -24,8 +24,8 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Places = NDArray[np.uint64]
 
-BATCH = 128  # so many states are planned at a time
-AHEAD = 16  # so many rows ahead, rows are asked for from memory
+BATCH = 128  # states planned at a time
+AHEAD = 16  # how many rows ahead rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 
@@ -34,9 +34,9 @@ class Model(NamedTuple):
 
     The table, as a `Layout`; but action is empty if every state has all of them, and indices if
     every row lists all states in order. lo (entries,): lower bounds of the probabilities, 0 <= lo
-    <= hi; if hi is None, lo are they. r (1 or H, R): rewards of pairs; the last line serves on.
-    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none, as where hi is
-    None. sign: 1 for the best model between the bounds, -1 for the worst.
+    <= hi; if hi is None, lo holds the probabilities. r (1 or H, R): rewards of pairs; the last line
+    serves on. bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none, as
+    where hi is None. sign: 1 for the best model between the bounds, -1 for the worst.
     """
 
     first: Ints
@@ -108,7 +108,7 @@ def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -
         q[i] = step.r[k] + model.sign * total
 
 
-@njit(**inlined)
+@njit(**folded)
 def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
     """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
     indices, bonus, z = model.indices, step.bonus, step.z

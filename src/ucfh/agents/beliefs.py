@@ -124,7 +124,7 @@ class ValueBeliefs:
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Compute bounds again from data, and choose what to do next."""
         first, second = self.routes
-        near = first <= FAR_OFF * second or self._episodes >= SELDOM * self.bounded
+        near = first <= FAR_OFF * second or self.best.episodes_of(data) >= SELDOM * self.bounded
         b = self.look(data, near)
         if self.gap <= self.epsilon and not near:
             b = self.look(data)
@@ -135,11 +135,6 @@ class ValueBeliefs:
         self.following = self._choose(b)
         self._decide_on_scoring()
 
-    @property
-    def _episodes(self) -> int:
-        """How many episodes the bounds are from; 1 if there are none."""
-        return max(1, int(self.best.evidence.known.n[-1]))
-
     def look(self, data: Any, difference: bool = True) -> Bounds:
         """Compute all bounds again from data, and keep what is best known by now.
 
@@ -148,7 +143,7 @@ class ValueBeliefs:
         best = self.best
         self.bounds = b = best.bounds(data, difference)
         if difference:
-            self.bounded = self._episodes
+            self.bounded = best.episodes_of(data)
         self.certified = best.widen(self.certified)
         self.upper = min(self.upper, b.upper)
         self.gap = min(self.gap, self.upper - self.lower)
@@ -180,7 +175,7 @@ class ValueBeliefs:
         """The rows (H, S) to take next."""
         if b.upper >= self.best.pay.cap[0]:
             return b.up  # nothing is known of U yet, so no row is to blame
-        episodes = self._episodes
+        episodes = max(1, int(self.best.evidence.known.n[-1]))
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:

@@ -17,6 +17,7 @@ import numpy as np
 from ucfh._kernels import blame as kernels
 from ucfh._kernels import certificates, earnings
 from ucfh._kernels.evidence import STATES, Evidence, Pay, Rows
+from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.threads import cores, in_threads
@@ -61,8 +62,8 @@ class Bounds:
         x_up, x_low, x_pi, x_ahead: where the bounds were found; see the kernel.
         upper, lower, difference, estimate, second: the above at the start.
         crossing: where two of them contradict each other; None if they do not.
-        from_above: whether only U was bounded: L is from before, W is 0, D is U - W, and
-            ``difference`` is infinite.
+        from_above: whether only U was bounded: L is from before, W is what ended episodes
+            are paid, else 0, D is U - W, and ``difference`` is infinite.
 
     """
 
@@ -147,6 +148,10 @@ class ValueBounds(ABC):
         """Gather what data say of each row."""
 
     @abstractmethod
+    def episodes_of(self, data: Any) -> int:
+        """How many episodes data are from."""
+
+    @abstractmethod
     def possible(self) -> Bools:
         """(H, S) the states in which an episode may be at each step, as far as is known."""
 
@@ -169,7 +174,7 @@ class ValueBounds(ABC):
         size = max(self._longest, int(np.diff(self.rows.first).max(initial=0)))
         team = certificates.Team(
             blocks=min(S, BLOCKS * threads) if threads > 1 else 1,
-            claims=np.zeros(2 * certificates.APART * H + 1, np.int64),
+            claims=np.zeros(2 * APART * H + 1, np.int64),
             values=np.empty((threads, 6, size)),
             states=np.zeros((threads, 8, S), np.int64),
         )

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
-from ucfh._kernels.row_values import BATCH, Model, Scratch
+from ucfh._kernels.intrinsics import APART
+from ucfh._kernels.row_values import Model
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.threads import cores, in_threads
 from ucfh.planning.plan import Plan, blank
@@ -49,16 +50,6 @@ def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True
     return Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
 
 
-def scratch(states: int, actions: int) -> Scratch:
-    """What a thread needs for itself while it plans."""
-    rows = BATCH * actions
-    return Scratch(
-        np.empty((3, BATCH + 1), np.int32),
-        np.empty(rows, np.uint64),
-        np.empty(BATCH + rows + states),
-    )
-
-
 def run(
     model: Model,
     hi: Floats | None,
@@ -79,7 +70,7 @@ def run(
         np.empty(len(out.pivot) + S),
         np.empty((2, S)),
         np.empty((H, min(S, BLOCKS * workers))),
-        np.zeros(2 * evi.APART * H + 1, np.int64),
+        np.zeros(2 * APART * H + 1, np.int64),
     )
     np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
     in_threads(workers, lambda k: evi.sweep(t, k > 0, actions, model, hi, out, shared))
@@ -129,7 +120,6 @@ class PhasePlanner:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
         self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
-        self._scratch = scratch(table.states, table.actions)
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
@@ -144,9 +134,10 @@ class PhasePlanner:
         elif changed != self._table.start:
             if self._before is None:
                 self._before = _preceding(self._table)
-            last = evi.resweep(changed, *self._before, model, hi, self._out, self._scratch)
+            actions = self._table.actions
+            last = evi.resweep(changed, *self._before, actions, model, hi, self._out)
             if last >= 0:
-                run(model, hi, self._out, self._table.actions, last=last)
+                run(model, hi, self._out, actions, last=last)
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:

@@ -37,7 +37,7 @@ from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
-LAYOUT = "0.9.0"
+LAYOUT = "0.11.0"
 """The version that first packed what a learner holds as it is packed now."""
 CHUNK = 1000
 """Events that are taken at a time."""
