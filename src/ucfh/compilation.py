@@ -216,10 +216,14 @@ def _size(call: KernelCall) -> int:
 
 
 class Notice:
-    """One line on stderr: that something is compiled and, on a terminal, how far it is."""
+    """One line on stderr: that something is compiled and, on a terminal, how far it is.
+
+    Where another bar stands on the terminal, which redirects stderr, the line stands above it.
+    """
 
     def __init__(self) -> None:
-        self._watched = sys.stderr is not None and sys.stderr.isatty()
+        self._watched = sys.stderr is not None and sys.stderr is sys.__stderr__
+        self._watched = self._watched and sys.stderr.isatty()
         self._begun = perf_counter()
         if sys.stderr is not None:
             print(MESSAGE, end="" if self._watched else "\n", file=sys.stderr)
