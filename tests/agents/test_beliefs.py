@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucfh import make
+from ucfh import CertifiedUCFH, make, simulate
 from ucfh.agents.beliefs import FEW_LEAVE, GOOD_ENOUGH, TYPICAL_REGRET, ValueBeliefs
 from ucfh.confidence.bounds import Bounds
 from ucfh.confidence.values import SHARES, Best
@@ -207,3 +207,19 @@ def test_no_route_is_taken_that_was_not_bounded() -> None:
     assert learner.choice(1000, known) == "scores"
     assert learner.routes[0] == 5.0 < learner.routes[1]
     assert learner.choice(1000, known | {"difference": 0.01, "from_above": False}) == "difference"
+
+
+def test_outcomes_alone_have_the_difference_bounded_again() -> None:
+    """As where many episodes began at once, and what came of them is told later."""
+    agent = CertifiedUCFH(CHAIN.problem, 0.1, 0.1)
+    simulate(CHAIN, agent, 50)
+    learner, data = agent.beliefs, agent.n
+    assert isinstance(learner, ValueBeliefs)
+    learner.routes, learner.bounded = (10.0, 1.0), int(data.visits.sum())
+    learner.learn(data)
+    assert learner.bounds.from_above
+    data.visits[:-1] *= 2
+    data.successors[: CHAIN.table.indptr[-2]] *= 2
+    learner.routes = 10.0, 1.0
+    learner.learn(data)
+    assert not learner.bounds.from_above

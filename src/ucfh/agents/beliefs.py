@@ -12,7 +12,7 @@ lead to a certificate for epsilon:
   2 Var ln(.../delta)/x^2 episodes for a margin x.
 
 At each planning the shorter route by these rules is taken. Where the first is more than twice as
-long, L, W and D are computed only after a tenth more episodes: they take most of the time, and by
+long, L, W and D are computed only after a tenth more outcomes: they take most of the time, and by
 the rule the first route is as long as it was. They are computed, too, before anything is certified,
 so that it is held against all bounds. What the route depends on most is sampled:
 the derivative of the gap by the visits of each row (`Best.blame`) is the reward of an episode, and
@@ -47,7 +47,7 @@ FAR_OFF = 2.0
 """The difference is bounded less often if its route is this many times as long as the other."""
 
 SELDOM = 1.1
-"""Then it is bounded after this many times as many episodes."""
+"""Then it is bounded after this many times as many outcomes."""
 
 FEW_LEAVE = 0.1
 """Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
@@ -108,7 +108,7 @@ class ValueBeliefs:
         self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
         self.routes = inf, inf  # how long they are, in episodes
-        self.bounded = 0  # how many episodes there were when the difference was
+        self.bounded = 0  # how many outcomes there were when the difference was
         self.crossing: Crossing | None = None
         self.learn(nothing)
 
@@ -124,7 +124,7 @@ class ValueBeliefs:
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Compute bounds again from data, and choose what to do next."""
         first, second = self.routes
-        near = first <= FAR_OFF * second or self.best.episodes_of(data) >= SELDOM * self.bounded
+        near = first <= FAR_OFF * second or data.visits.sum() >= SELDOM * self.bounded
         b = self.look(data, near)
         if self.gap <= self.epsilon and not near:
             b = self.look(data)
@@ -143,7 +143,7 @@ class ValueBeliefs:
         best = self.best
         self.bounds = b = best.bounds(data, difference)
         if difference:
-            self.bounded = best.episodes_of(data)
+            self.bounded = int(data.visits.sum())
         self.certified = best.widen(self.certified)
         self.upper = min(self.upper, b.upper)
         self.gap = min(self.gap, self.upper - self.lower)

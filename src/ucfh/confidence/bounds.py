@@ -148,10 +148,6 @@ class ValueBounds(ABC):
         """Gather what data say of each row."""
 
     @abstractmethod
-    def episodes_of(self, data: Any) -> int:
-        """How many episodes data are from."""
-
-    @abstractmethod
     def possible(self) -> Bools:
         """(H, S) the states in which an episode may be at each step, as far as is known."""
 

@@ -107,10 +107,6 @@ class OpenBest(ValueBounds):
         """(H, S) the states in which an episode was, at each step."""
         return self._reached.T
 
-    def episodes_of(self, data: Experience) -> int:
-        """How many episodes experience is from."""
-        return data.episodes
-
     def take(self, data: Experience) -> None:
         """Gather what experience says of each row."""
         data.make_room()

@@ -141,10 +141,6 @@ class Best(ValueBounds):
         none = paid or table.states == 1
         return np.asarray((table.lengths == table.states) & (not none), bool)
 
-    def episodes_of(self, data: Counts) -> int:
-        """How many episodes counts are from."""
-        return int(data.visits[-1])
-
     def possible(self) -> Bools:
         """(H, S) the states in which an episode may be at each step, given what was told."""
         return possible(self.problem)
