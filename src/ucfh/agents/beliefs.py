@@ -124,7 +124,11 @@ class ValueBeliefs:
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Compute bounds again from data, and choose what to do next."""
         first, second = self.routes
-        near = first <= FAR_OFF * second or data.visits.sum() >= SELDOM * self.bounded
+        near = (
+            self.best.watched
+            or first <= FAR_OFF * second
+            or data.visits.sum() >= SELDOM * self.bounded
+        )
         b = self.look(data, near)
         if self.gap <= self.epsilon and not near:
             b = self.look(data)

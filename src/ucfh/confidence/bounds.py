@@ -129,6 +129,8 @@ class ValueBounds(ABC):
     ended: Floats
     told_start: Floats | None
     rounding: float
+    watched = False
+    """Whether somebody looks at all bounds after each planning, as at those of live tasks."""
 
     def __init__(self, horizon: int, without: tuple[str, ...]) -> None:
         for idea in without:

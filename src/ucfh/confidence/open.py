@@ -80,6 +80,8 @@ class OpenBest(ValueBounds):
 
     """
 
+    watched = True
+
     def __init__(
         self,
         horizon: int,
