@@ -13,6 +13,7 @@ from scipy import stats
 from ucfh import MDP, UCFH, make, simulate
 from ucfh.counts import NEVER
 from ucfh.simulation import bulk
+from ucfh.simulation import simulate as phases
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def sample(
     margin: float,
 ) -> dict[str, NDArray[np.float64]]:
     """Statistics of many runs, one value a run in each array (runs,)."""
-    saved = bulk.WALK_STEPS, bulk.MARGIN
-    bulk.WALK_STEPS, bulk.MARGIN = walk_steps, margin
+    saved = bulk.WALK_STEPS, bulk.MARGIN, phases.FIRST_STEPS
+    bulk.WALK_STEPS, bulk.MARGIN, phases.FIRST_STEPS = walk_steps, margin, walk_steps
     mdp = case.mdp()
     rows = []
     try:
@@ -92,7 +93,7 @@ def sample(
                 }
             )
     finally:
-        bulk.WALK_STEPS, bulk.MARGIN = saved
+        bulk.WALK_STEPS, bulk.MARGIN, phases.FIRST_STEPS = saved
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 

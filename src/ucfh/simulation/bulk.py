@@ -15,6 +15,9 @@ Only episodes that meet a *live* row, one that has not reached its limit for goo
 `ucfh._kernels.phase`). If a share h of episodes meets one, M that do come with a negative binomial
 number that do not; a phase that waits for a pair of weight 1e-28 costs no more than another. What
 happens in rows that are not live is not counted, because nothing depends on it.
+
+A phase that may end soon begins with episodes that are walked (see `ucfh.simulation.simulate`):
+for many phases that is all, and they need no graph.
 """
 
 from __future__ import annotations

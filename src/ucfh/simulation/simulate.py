@@ -25,6 +25,9 @@ from ucfh.simulation.world import Stretch, World
 CHUNK_STEPS = 2_000_000
 """Steps walked between two reports of progress: about a twentieth of a second."""
 
+FIRST_STEPS = 1_000
+"""Steps that are walked at the beginning of a phase, if it may end within them."""
+
 OnRun = Callable[[Run], None]
 
 
@@ -227,6 +230,7 @@ def _run_phase(
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows, look)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
+    few = max(1, FIRST_STEPS // world.mdp.horizon)
     while not run.interrupted and run.episodes != most:
         limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
         if world.is_final(rows, limits):
@@ -243,8 +247,11 @@ def _run_phase(
         room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
         try:
             one_by_one = method == "step" or limits.watch is not None or limits.steps
-            one_by_one |= limits.episodes == 1
-            if one_by_one or (limits.visits <= 0).any():
+            one_by_one |= bool((limits.visits <= 0).any())
+            if not one_by_one and phase.episodes < few and _may_end(limits, room, few):
+                room.append(few - phase.episodes)
+                one_by_one = True
+            if one_by_one:
                 _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
             else:
                 bulk = BulkPhase(world, rng, rows, limits, min(room, default=None), stretch)
@@ -260,6 +267,11 @@ def _run_phase(
                 phase.stage, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
                 phase.n = agent.visits_of(agent.updated)
             return
+
+
+def _may_end(limits: Limits, room: list[int], few: int) -> bool:
+    """Whether so few episodes may reach a limit, or what is left of the episodes asked for."""
+    return bool((limits.visits <= FIRST_STEPS).any()) or any(x <= few for x in room)
 
 
 def _walk_phase(
