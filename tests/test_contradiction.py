@@ -141,10 +141,10 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     assert not policy.any()
     assert lower <= mdp.value(policy) < mdp.at_start(mdp.optimal().values)
     pays = mdp.rewards.pair
-    kernels: list[Any] = [(balls.plan, np.zeros((1, 0))), (l1.plan, None)]
-    for kernel, bonus in kernels:
+    kernels: list[Any] = [balls.plan, l1.plan]
+    for kernel in kernels:
         out = Planned(np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8))
-        given: Any = (table.arrays, counts.arrays, best.eta_all, pays, bonus)
+        given: Any = (table.arrays, counts.arrays, best.eta_all, pays, np.zeros((1, 0)))
         kernel(*given, -1.0, balls.TIE * H, out)
         assert out.V[0, 0] <= mdp.value(out.policy)
         kernel(*given, 1.0, balls.TIE * H, out)

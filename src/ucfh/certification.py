@@ -146,7 +146,7 @@ def certificate_of(
         what_is_missing(problem.table.pair_of, counts.visits, best.blame(b, by_difference)),
         contradiction(problem.state_names, b.crossing, delta, first),
         doubt=_doubt(best, b, taken, by_difference, over),
-        visits=best.evidence.known.n[taken].astype(np.int64),
+        visits=best.evidence.known["n"][taken].astype(np.int64),
     )
 
 
@@ -172,7 +172,7 @@ def _doubt(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool, over:
     """
     worst = b.D if by_difference else b.U - best.lower_values(taken)
     doubt = np.clip(worst[:-1] + best.rounding, 0.0, best.pay.cap[:-1, None])
-    rows, n = best.rows, best.evidence.known.n
+    rows, n = best.rows, best.evidence.known["n"]
     pairs = np.arange(len(rows.action)) * rows.step
     so_far = np.pad(np.cumsum(n[pairs + rows.offset[:, None]], axis=1), ((0, 0), (1, 0)))
     visits = so_far[:, rows.first[1:]] - so_far[:, rows.first[:-1]]  # of each state
@@ -216,8 +216,8 @@ def certificate_of_experience(
         experience.episodes,
         "counts",
         assumed,
-        what_is_missing(experience.pair_of, best.evidence.known.n, blame),
+        what_is_missing(experience.pair_of, best.evidence.known["n"], blame),
         doubt=_doubt(best, b, taken, by_difference, over),
-        visits=np.where(over, 0, best.evidence.known.n[taken]).astype(np.int64),
+        visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
     return in_units(known, units, H, b.crossing, names, first)

@@ -111,8 +111,8 @@ def test_to_list_all_that_may_follow_changes_nothing(case: Case, seed: int) -> N
     # where two states tie, it is open which one is the best; if all are 0, nothing is blamed
     tied = any(len(set(line)) < S for line in lines if any(line))
     # and of rows in which nothing was repeated, the ball of outcomes says nothing yet
-    repeats = few.evidence.known.n_outcomes[:-1]
-    fresh = bool(((repeats == 0) & (few.evidence.known.n[:-1] > 0)).any())
+    repeats = few.evidence.known["n_outcomes"][:-1]
+    fresh = bool(((repeats == 0) & (few.evidence.known["n"][:-1] > 0)).any())
     for by_difference in () if tied or fresh else (False, True):
         found, expected = few.blame(one, by_difference), all_of_them.blame(other, by_difference)
         # rounding may stop a search earlier, where a slack is right up to this part of it

@@ -191,13 +191,13 @@ class Witness:
             to = table.indices[at]
             p = np.bincount(number[to[met[to]]], self.mdp.p[at][met[to]], data.states)
             self._claim(
-                "missing", evidence.known.missing[row] - (1 - p[next_of[row_of == row]].sum())
+                "missing", evidence.known["missing"][row] - (1 - p[next_of[row_of == row]].sum())
             )
             known, mine_at = evidence.known[row], slice(rows.indptr[row], rows.indptr[row + 1])
-            if known.n_successors > 0:
+            if known["n_successors"] > 0:
                 c = np.bincount(rows.indices[mine_at], evidence.successors[mine_at], data.states)
-                entropy = lossy_entropy(c[c > 0].tolist(), known.n_successors, p[c > 0].tolist())
-                self._claim("pattern", known.eta_successors - entropy)
+                entropy = lossy_entropy(c[c > 0].tolist(), known["n_successors"], p[c > 0].tolist())
+                self._claim("pattern", known["eta_successors"] - entropy)
 
 
 class Onlooker(Witness):

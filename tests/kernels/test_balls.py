@@ -184,7 +184,7 @@ def test_l1_reach_is_a_linear_program(
 ) -> None:
     counts, V, _ = row
     layout, seen = alone(counts)
-    found = l1.reach(0, layout, seen, np.array([d]), np.array(V), None, float(sign))
+    found = l1.reach(0, layout, seen, np.array([d]), np.array(V), np.zeros(0), float(sign))
     # the solver keeps its constraints to 1e-7, and values are at most 5
     assert found == pytest.approx(oracle.l1_reach(counts, V, d, sign), abs=1e-6)
 

@@ -95,7 +95,7 @@ class Witness(CertifiedUCFH):
             # of an outcome that always came out the same
             chance = np.where(n.most == 1, self.pays, 1 - self.pays) if self.mdp.noise else 1.0
             away = self._entropy(np.maximum(n.successors - 1, 0), self.p * chance)
-            noisy = best.evidence.known.noisy
+            noisy = best.evidence.known["noisy"]
             self._claim("outcomes", (best.eta_outcomes - away)[:-1][~noisy[:-1]])
         if beliefs.frozen is not None:
             earns = self.mdp.at_start(self.values_of(beliefs.frozen))

@@ -101,7 +101,7 @@ def no_atom(patch: pytest.MonkeyPatch) -> None:
     def take(self: OpenBest, data: Experience) -> None:
         right(self, data)
         known = self.evidence.known
-        known.rest = np.where(known.n > 0, NOTHING, ANYTHING)
+        known["rest"] = np.where(known["n"] > 0, NOTHING, ANYTHING)
 
     patch.setattr(OpenBest, "take", take)
 

@@ -158,7 +158,7 @@ def gathered(stream: RandomEvents) -> Experience:
 
 def rows_by_all(best: OpenBest, data: Experience) -> set[tuple[int, int, int]]:
     """Rows of which bounds of one function use all decisions, not those in order only."""
-    used, early = best.evidence.known.n_one[:-1], data.visits + data.lost
+    used, early = best.evidence.known["n_one"][:-1], data.visits + data.lost
     rows = np.flatnonzero(used != early).tolist()
     return {(stage, s + 1, a) for stage, s, a in map(data.pair_of, rows)}
 
@@ -253,8 +253,8 @@ def test_bounds_hold_whatever_is_yet_to_come(seed: int, closed: bool) -> None:
         told = other.bounds(fast_of(stream, slow))
         assert (told.U - near <= b.U).all()
         assert (told.L + near >= b.L).all()
-        assert (best.evidence.known.r_low <= other.evidence.known.r_low + 1e-12).all()
-        assert (best.evidence.known.r_up >= other.evidence.known.r_up - 1e-12).all()
+        assert (best.evidence.known["r_low"] <= other.evidence.known["r_low"] + 1e-12).all()
+        assert (best.evidence.known["r_up"] >= other.evidence.known["r_up"] - 1e-12).all()
 
 
 def fast_of(stream: RandomEvents, slow: SlowExperience) -> Experience:

@@ -23,19 +23,19 @@ def reach(
     seen: Seen,
     d: Floats,
     V: Floats,
-    bonus: Floats | None,
+    bonus: Floats,
     sign: float,
 ) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row; d (rows,).
 
-    bonus (entries,) is what a successor pays, or None.
+    bonus (entries,) is what a successor pays, or (0,).
     """
     begin, end, indices = layout.indptr[row], layout.indptr[row + 1], layout.indices
     c, n = seen.c, seen.n[row]
     z = np.empty(end - begin)
     for e in range(begin, end):
         z[e - begin] = sign * V[indices[e]]
-        if bonus is not None:
+        if bonus.size > 0:
             z[e - begin] += sign * bonus[e]
     if n == 0:
         return float(sign * z.max())
@@ -57,22 +57,21 @@ def plan(
     seen: Seen,
     d: Floats,
     r: Floats,
-    bonus: Floats | None,
+    bonus: Floats,
     sign: float,
     tie: float,
     out: Planned,
 ) -> None:
     """Optimistic (sign = 1) or robust planning over balls; d (rows,), r (1 or H, R).
 
+    bonus (1 or H, entries): what a successor pays; (1, 0) if nothing.
     Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
     the best action, a robust one that of the action taken: each a bound in its direction.
     """
     first, action, V, policy = layout.first, layout.action, out.V, out.policy
     H, S = policy.shape
     for t in range(H - 1, -1, -1):
-        r_t, bonus_t = r[min(t, len(r) - 1)], None
-        if bonus is not None:
-            bonus_t = bonus[min(t, len(bonus) - 1)]
+        r_t, bonus_t = r[min(t, len(r) - 1)], bonus[min(t, len(bonus) - 1)]
         for s in range(S):
             best, chosen = -inf, -inf
             for k in range(first[s], first[s + 1]):

@@ -179,7 +179,7 @@ class ValueBeliefs:
         """The rows (H, S) to take next."""
         if b.upper >= self.best.pay.cap[0]:
             return b.up  # nothing is known of U yet, so no row is to blame
-        episodes = max(1, int(self.best.evidence.known.n[-1]))
+        episodes = max(1, int(self.best.evidence.known["n"][-1]))
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:

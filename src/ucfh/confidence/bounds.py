@@ -204,7 +204,7 @@ class ValueBounds(ABC):
     @property
     def _any_state(self) -> bool:
         """Whether any state may follow some row."""
-        return bool((self.evidence.known.rest == STATES).any())
+        return bool((self.evidence.known["rest"] == STATES).any())
 
     @property
     def _longest(self) -> int:
@@ -235,7 +235,7 @@ class ValueBounds(ABC):
         rows, row = self.rows, len(self.rows.indptr) - 2
         at = slice(rows.indptr[row], rows.indptr[row + 1])
         out = np.zeros(len(rows.first) - 1)
-        out[rows.indices[at]] = self.evidence.one[at] / max(1.0, self.evidence.known.n[row])
+        out[rows.indices[at]] = self.evidence.one[at] / max(1.0, self.evidence.known["n"][row])
         return out
 
     def mean_at_start(self, V: Floats) -> float:
@@ -274,13 +274,13 @@ class ValueBounds(ABC):
             out,
         )
         if not out.any() and b.upper >= self.pay.cap[0] and b.lower < b.upper:
-            out[:] = 1.0 / (1.0 + known.tries)  # nothing is known yet: what was taken least
+            out[:] = 1.0 / (1.0 + known["tries"])  # nothing is known yet: what was taken least
         return out
 
     def explore(self, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that reduces blame (rows,) most."""
         rows = self.first_rows()
-        gain = blame / np.maximum(self.evidence.known.tries, 1)
+        gain = blame / np.maximum(self.evidence.known["tries"], 1)
         kernels.explore(self.rows, self.evidence, gain, np.zeros((2, rows.shape[1])), rows)
         return rows
 

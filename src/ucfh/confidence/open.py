@@ -161,17 +161,19 @@ class OpenBest(ValueBounds):
             budget = price[part] + discovery + more
             return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
 
-        known = np.zeros(start + 1, KNOWN).view(np.recarray)
-        known.n, known.tries, known.n_one = n - used.lost.n, tries, n
-        known.ladder = (price["ladder"] + functions + discovery) * ROUND_UP
-        known.eta_up = eta("above", n, functions + regret)
-        known.eta_low = eta("below", n, functions + actions + regret)
-        known.n_outcomes = known.n_successors = repeats
-        known.eta_outcomes = eta("outcomes", repeats, actions + pattern)
-        known.eta_successors = eta("all", repeats, actions + pattern)
-        known.missing, known.rest, known.noisy = self.missing, self._rest, noisy
-        known.r_low, known.r_up = r_low, r_up
-        known.lost, known.lost_up, known.up_pays, known.lost_low, known.low_pays = used.lost
+        known = np.zeros(start + 1, KNOWN)
+        known["n"], known["tries"], known["n_one"] = n - used.lost.n, tries, n
+        known["ladder"] = (price["ladder"] + functions + discovery) * ROUND_UP
+        known["eta_up"] = eta("above", n, functions + regret)
+        known["eta_low"] = eta("below", n, functions + actions + regret)
+        known["n_outcomes"] = known["n_successors"] = repeats
+        known["eta_outcomes"] = eta("outcomes", repeats, actions + pattern)
+        known["eta_successors"] = eta("all", repeats, actions + pattern)
+        known["missing"], known["rest"], known["noisy"] = self.missing, self._rest, noisy
+        known["r_low"], known["r_up"] = r_low, r_up
+        known["lost"], known["lost_up"], known["up_pays"], known["lost_low"], known["low_pays"] = (
+            used.lost
+        )
         self.evidence = Evidence(
             known=known, one=found.c, outcomes=found.again, successors=found.again
         )

@@ -159,16 +159,13 @@ class Sets:
         else:
             V = np.zeros((H + 1, table.states))
             policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
-            kernel: Any = l1.plan
-            bonus = told.successor
-            if self.kind != "l1":
-                kernel, bonus = balls.plan, np.zeros((1, 0)) if bonus is None else bonus
+            kernel: Any = l1.plan if self.kind == "l1" else balls.plan
             kernel(
                 table.arrays,
                 n.arrays,
                 self._eta,
                 told.pair,
-                bonus,
+                np.zeros((1, 0)) if told.successor is None else told.successor,
                 1.0 if optimistic else -1.0,
                 balls.TIE * H,
                 Planned(V, policy),
@@ -196,7 +193,7 @@ class Sets:
             return float(expectation(table.start, table.arrays, lo, hi, V[0], sign))
         row, layout, seen, eta = table.start, table.arrays, n.arrays, self._eta
         if self.kind == "l1":
-            return float(l1.reach(row, layout, seen, eta, V[0], None, sign))
+            return float(l1.reach(row, layout, seen, eta, V[0], np.zeros(0), sign))
         return float(balls.reach(row, layout, seen, eta, V[0], sign))
 
 

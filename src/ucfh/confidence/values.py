@@ -183,27 +183,29 @@ class Best(ValueBounds):
         problem, table, told = self.problem, self.problem.table, self.problem.rewards
         where, indptr = self._list(data)
         H, c, n = problem.horizon, data.successors[where], data.visits
-        known = np.zeros(table.rows, KNOWN).view(np.recarray)
-        known.n = known.tries = known.n_one = known.n_outcomes = known.n_successors = n
-        known.eta_up, known.eta_low = self.eta_up, self.eta_low
-        known.eta_outcomes = known.eta_successors = self.eta_all
-        known.r_low, known.r_up = self.r_low, self.r_up
-        known.ladder, known.missing = -1.0, 1.0
-        known.rest = np.where(self._full, STATES, NOTHING)
+        known = np.zeros(table.rows, KNOWN)
+        known["n"] = known["tries"] = known["n_one"] = known["n_outcomes"] = known[
+            "n_successors"
+        ] = n
+        known["eta_up"], known["eta_low"] = self.eta_up, self.eta_low
+        known["eta_outcomes"] = known["eta_successors"] = self.eta_all
+        known["r_low"], known["r_up"] = self.r_low, self.r_up
+        known["ladder"], known["missing"] = -1.0, 1.0
+        known["rest"] = np.where(self._full, STATES, NOTHING)
         weight = again = c.astype(float)
         bonus = np.zeros((1, 0))
         if told is None:
             found = outcomes_of(c, data.rewards[where], data.least[where], data.most[where])
             source = np.arange(table.entries)[where]
-            known.noisy[table.row_of_entry[source[found.noisy]]] = True
-            known.rest[:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
-            known.eta_outcomes, known.n_outcomes = self.eta_outcomes, n - distinct(indptr, c)
+            known["noisy"][table.row_of_entry[source[found.noisy]]] = True
+            known["rest"][:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
+            known["eta_outcomes"], known["n_outcomes"] = self.eta_outcomes, n - distinct(indptr, c)
             where, weight, again = source[found.source], found.c, found.again
             bonus = found.reward[None]
             indptr = np.searchsorted(where, table.indptr)
         elif told.successor is not None:
             bonus = np.ascontiguousarray(told.successor[:, where])
-        known.certain = (known.rest == NOTHING) & (np.diff(indptr) == 1)
+        known["certain"] = (known["rest"] == NOTHING) & (np.diff(indptr) == 1)
         self.rows = Rows(
             first=table.first,
             action=table.action,

@@ -41,7 +41,7 @@ def certificate_of_learner(
         data.episodes,
         "open world, growth schedule",
         (*open_assumptions(H, data.P, units, max_return), *assumed),
-        what_is_missing(data.pair_of, best.evidence.known.n, blame),
+        what_is_missing(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,
     )
     return in_units(known, units, H, beliefs.crossing, names, first)
