@@ -49,7 +49,7 @@ def _fetch(_: Any, array: Any, at: Any) -> Any:
         place, number = builder.bitcast(place, cgutils.voidptr_t), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [place, number(0), number(3), number(1)])
+        builder.call(fetch, [place, number(0), number(2), number(1)])
         return context.get_dummy_value()
 
     return types.none(array, at), generate
