@@ -16,10 +16,11 @@ M is a sum of doubles in one fixed order, and rounding is monotone, so M never f
 the pivot is a function of the row's data alone. Whatever pivot a search starts from, the result is
 the same to the bit.
 
-Where the pivot is lost, in a short row M is found at all of its values, which takes no branch that
-nobody can predict. In a long one it is looked for where M would be one if it were linear between
-the two values that are known to enclose it, at first the row's least and greatest, and every few
-times halfway.
+Where the pivot is lost, in a short row M is found at all of its values, several at once, which
+takes no branch that nobody can predict. That M is summed in another order: a pass still proves the
+pivot, and the search goes on if rounding has misled it. In a long row it is looked for where M
+would be one if it were linear between the two values that are known to enclose it, at first the
+row's least and greatest, and every few times halfway.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.groups import Layout
-from ucfh._kernels.intrinsics import weigh
+from ucfh._kernels.intrinsics import lowest_enough, weigh
 
 Floats = NDArray[np.float64]
 
@@ -85,10 +86,7 @@ def search(
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
     left, m_left, right, m_right = 0.0, 0.0, 0.0, 0.0
     if size <= SHORT:
-        lowest = np.inf
-        for j in range(np.uint64(size)):
-            found = weigh(lo, hi, begin, end, y, None, y[j])[0] <= 1.0
-            lowest = min(lowest, y[j] if found else np.inf)
+        lowest = lowest_enough(lo, hi, begin, size, y)
         if lowest < np.inf:
             mass, reach, total = weigh(lo, hi, begin, end, y, None, lowest)
             x = lowest

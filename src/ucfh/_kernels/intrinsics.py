@@ -42,14 +42,17 @@ def _atomic_read(_: Any, array: Any, at: Any) -> Any:
 
 
 def _fetch(_: Any, array: Any, at: Any) -> Any:
-    """Have array[at] on its way from memory, without waiting for it."""
+    """Have array[at] on its way from memory, without waiting for it.
+
+    Into the cache's second level: the first has few reads pending, and values need them.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _address(context, builder, signature, arguments)
         place, number = builder.bitcast(place, cgutils.voidptr_t), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [place, number(0), number(3), number(1)])
+        builder.call(fetch, [place, number(0), number(2), number(1)])
         return context.get_dummy_value()
 
     return types.none(array, at), generate
@@ -166,9 +169,58 @@ def _weigh(_: Any, lo: Any, hi: Any, begin: Any, end: Any, y: Any, indices: Any,
     return types.UniTuple(x, 3)(lo, hi, types.int64, types.int64, y, indices, x), generate
 
 
+def _lowest(_: Any, lo: Any, hi: Any, begin: Any, size: Any, y: Any) -> Any:
+    """The lowest of a row's values y[:size] at which its mass is at most one; inf if there is none.
+
+    The mass is that of `boxes`, but for rounding: it is added up in the order of the entries, at
+    several values at once. lo, hi (entries,), of which the row has those from begin on; y (size,)
+    or longer.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lo, hi, y = (
+            context.make_array(signature.args[i])(context, builder, arguments[i]).data
+            for i in (0, 1, 4)
+        )
+        begin, size = arguments[2:4]
+        lo, hi = builder.gep(lo, [begin]), builder.gep(hi, [begin])
+        last, one = builder.sub(size, LONG(1)), ir.Constant(VECTOR, [1.0] * LANES)
+        nowhere = ir.Constant(VECTOR, [float("inf")] * LANES)
+        lowest = cgutils.alloca_once_value(builder, nowhere)
+        with cgutils.for_range_slice(builder, LONG(0), size, LONG(LANES)) as (first, _):
+            at = ir.Constant(VECTOR, ir.Undefined)
+            for lane in range(LANES):  # beyond the last value, it serves again
+                j = builder.add(first, LONG(lane))
+                j = builder.select(builder.icmp_signed("<", j, last), j, last)
+                at = builder.insert_element(at, builder.load(builder.gep(y, [j])), NUMBER(lane))
+            mass = cgutils.alloca_once(builder, VECTOR)
+            builder.store(ir.Constant(VECTOR, [0.0] * LANES), mass)
+            with cgutils.for_range(builder, size) as loop:
+                value, least, most = (
+                    _fill(builder, builder.load(builder.gep(x, [loop.index]))) for x in (y, lo, hi)
+                )
+                p = builder.select(builder.fcmp_ordered(">", value, at), most, least)
+                builder.store(builder.fadd(builder.load(mass), p), mass)
+            found = builder.fcmp_ordered("<=", builder.load(mass), one)
+            found = builder.select(found, at, nowhere)
+            low = builder.load(lowest)
+            low = builder.select(builder.fcmp_ordered("<", found, low), found, low)
+            builder.store(low, lowest)
+        values = [builder.extract_element(builder.load(lowest), NUMBER(x)) for x in range(LANES)]
+        least = values[0]
+        for value in values[1:]:
+            least = builder.select(builder.fcmp_ordered("<", value, least), value, least)
+        return least
+
+    if not isinstance(begin, types.Integer) or not isinstance(size, types.Integer):
+        return None
+    return types.float64(lo, hi, types.int64, types.int64, y), generate
+
+
 add_at: Any = intrinsic(_atomic_add)
 read_at: Any = intrinsic(_atomic_read)
 prefetch: Any = intrinsic(_fetch)
 bits_of: Any = intrinsic(_bits)
 double_of: Any = intrinsic(_double)
 weigh: Any = intrinsic(_weigh)
+lowest_enough: Any = intrinsic(_lowest)

@@ -24,8 +24,8 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Places = NDArray[np.uint64]
 
-BATCH = 128  # states planned at a time
-AHEAD = 16  # how many rows ahead rows are asked for from memory
+BATCH = 512  # states planned at a time
+AHEAD = 32  # how many rows ahead rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 
@@ -77,6 +77,19 @@ class Scratch(NamedTuple):
     value: Floats
 
 
+@njit(**folded)
+def _ask_for(k: int, model: Model, hi: Floats | None, step: Step) -> None:
+    """Have row k on its way from memory, up to its tenth entry or so."""
+    e = model.indptr[np.uint64(step.offset) + k]
+    prefetch(model.indices, e)
+    prefetch(model.indices, e + 9)
+    prefetch(model.lo, e)
+    prefetch(model.lo, e + 8)
+    if hi is not None:
+        prefetch(hi, e)
+        prefetch(hi, e + 8)
+
+
 @njit(**uncounted, **inner, fastmath=REORDER)
 def _average(p: Floats, z: Floats) -> float:
     """The mean of z over a row that lists all states in order: p, z (S,)."""
@@ -91,16 +104,15 @@ def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -
     """The values of the rows that are due into q: of known probabilities."""
     indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
+    if indices.size:
+        for i in range(min(np.uint64(many), ahead)):
+            _ask_for(row[i], model, None, step)
     for i in range(np.uint64(many)):
         k, total = row[i], 0.0
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         if indices.size:
             if i + ahead < np.uint64(many):
-                e = indptr[offset + row[i + ahead]]
-                prefetch(indices, e)
-                prefetch(indices, e + 9)
-                prefetch(p, e)
-                prefetch(p, e + 8)
+                _ask_for(row[i + ahead], model, None, step)
             for e in range(np.uint64(begin), np.uint64(end)):
                 total += p[e] * z[np.uint64(indices[e])]
         else:
@@ -129,19 +141,16 @@ def _weigh_rows(
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
     values = scratch.value[BATCH + row.size :]
+    if plain and listed:
+        for i in range(min(np.uint64(many), ahead)):
+            _ask_for(row[i], model, hi, step)
     for i in range(np.uint64(many)):
         k, y = row[i], z
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
         if plain and listed:
             if i + ahead < np.uint64(many):
-                e = indptr[offset + row[i + ahead]]
-                prefetch(indices, e)
-                prefetch(indices, e + 9)
-                prefetch(lo, e)
-                prefetch(lo, e + 8)
-                prefetch(hi, e)
-                prefetch(hi, e + 8)
+                _ask_for(row[i + ahead], model, hi, step)
             x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
             mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
         else:
