@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from helpers.lengths import many
 from oracles.vectorised import instance, learned_instance, sorted_fill
 from ucfh._kernels import evi
-from ucfh._kernels.intrinsics import weigh
+from ucfh._kernels.intrinsics import lowest_enough, weigh
 from ucfh._kernels.row_values import Model
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
 from ucfh.planning.optimistic import run
@@ -191,3 +191,22 @@ if child == 0:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@njit
+def lowest_of(lo: Floats, hi: Floats, begin: int, size: int, y: Floats) -> Any:
+    return lowest_enough(lo, hi, begin, size, y)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 13])
+def test_the_lowest_value_with_mass_to_spare_is_found(size: int) -> None:
+    """Masses are multiples of 1/64, so that no sum of them is rounded."""
+    rng = np.random.default_rng(size)
+    for _ in range(50):
+        begin = int(rng.integers(0, 3))
+        lo = rng.integers(0, 128 // size, begin + size) / 64
+        hi = lo + rng.integers(0, 32, begin + size) / 64
+        y = rng.integers(0, 5, size + 2).astype(float)  # ties, and more values than the row has
+        row = list(zip(y[:size], lo[begin:], hi[begin:], strict=True))
+        enough = [x for x in y[:size] if sum(b if v > x else a for v, a, b in row) <= 1]
+        assert lowest_of(lo, hi, begin, size, y) == min(enough, default=np.inf)
