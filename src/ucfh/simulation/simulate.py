@@ -107,7 +107,7 @@ def simulate(
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
         if agent.wants is not None:
             _ask(run, world, agent, rng)
-        elif method == "bulk" and agent.follow is not None and most is not None:
+        elif not agent.done and method == "bulk" and agent.follow is not None and most is not None:
             _run_loop(run, world, agent, rng, most, progress, look)
         elif not agent.done:
             _run_phase(run, world, agent, rng, most, method, progress, look)
