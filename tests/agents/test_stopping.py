@@ -76,7 +76,7 @@ def mixture(counts: Any, p: Any) -> float:
     """ln of the mean likelihood ratio under a uniform law, by the Dirichlet integral."""
     k, n = len(counts), sum(counts)
     mean = lgamma(k) + sum(lgamma(c + 1) for c in counts) - lgamma(n + k)
-    return mean - sum(c * log(q) for c, q in zip(counts, p, strict=True))
+    return float(mean - sum(c * log(q) for c, q in zip(counts, p, strict=True)))
 
 
 def test_what_the_rate_is_made_of() -> None:

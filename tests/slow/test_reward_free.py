@@ -56,9 +56,9 @@ def worst_loss(mdp: MDP, p_hat: Floats) -> tuple[float, Floats]:
         for best in range(len(d)):
             if best != chosen:
                 cost = d[chosen] - d[best]
-                r = linprog(cost, others, np.zeros(len(d)), bounds=(0, 1))
-                if -r.fun > worst:
-                    worst, at = float(-r.fun), np.asarray(r.x)
+                r = np.asarray(linprog(cost, others, np.zeros(len(d)), bounds=(0, 1)).x)
+                if -cost @ r > worst:
+                    worst, at = float(-cost @ r), r
     return worst, at
 
 
