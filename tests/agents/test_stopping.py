@@ -18,7 +18,7 @@ from ucfh.counts import NEVER
 from ucfh.problem import MDP
 
 A, B, C = (5, 2, 5, 0.5, 0.1), (20, 3, 5, 0.25, 0.05), (6, 2, 12, 0.5, 0.1)
-STOPPING = {"fiechter": 1.0, "bpi-ucrl": 1.0, "bpi-ucbvi": 0.02, "rf-ucrl": 1.0, "rf-express": 1e-3}
+STOPPING = {"fiechter": 1.0, "bpi-ucrl": 1.0, "bpi-ucbvi": 0.02, "rf-ucrl": 1.0, "rf-express": 3e-4}
 """Each with a scale at which it stops soon."""
 
 CHAIN = MDP([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]], [[0.05, 0.0], [1, 1]], 3)
@@ -178,6 +178,28 @@ def test_both_schedules_stop_at_the_same_time(name: str) -> None:
     assert np.mean(runs["growth"]) == pytest.approx(np.mean(runs["episode"]), rel=0.15)
 
 
+@pytest.mark.parametrize("schedule", ["episode", "growth"])
+@pytest.mark.parametrize("name", STOPPING)
+def test_no_limit_is_needed(name: str, schedule: str) -> None:
+    run = simulate(CHAIN, made(name, schedule), seed=3)
+    assert run.final
+    limited = simulate(CHAIN, made(name, schedule), 10**5, seed=3)
+    assert (run.episodes, run.value) == (limited.episodes, limited.value)
+
+
+@pytest.mark.parametrize("name", sorted({*STOPPING} - {"fiechter"}))
+def test_transitions_by_step(name: str) -> None:
+    """What is seen at one step says nothing of the others: here they are opposites."""
+    right, wrong = [[[0.9, 0.1], [0.1, 0.9]]] * 2, [[[0.1, 0.9], [0.9, 0.1]]] * 2
+    mdp = MDP([right, wrong, right], [[0, 0], [1, 1]], 3)
+    given = f"{name}:schedule=growth"
+    agent: Any = make_agent(given, mdp, 0.5, 0.1, 1, scale=STOPPING[name])
+    run = simulate(mdp, agent, seed=1)
+    assert agent.done
+    assert run.gap == pytest.approx(0, abs=1e-9)
+    assert (np.add.reduceat(agent.counts.visits[:-1], [0, 4, 8]) == run.episodes).all()
+
+
 def test_schedules() -> None:
     with pytest.raises(InputError, match="unknown schedule 'grow': did you mean 'growth'"):
         make_agent("rf-ucrl:schedule=grow", CHAIN, 0.5, 0.1, 10)
@@ -197,7 +219,8 @@ def model_of(agent: Any) -> Any:
 
 def explored(name: str, problem: Problem | None = None) -> RewardFree:
     """A learner that has stopped."""
-    agent = make_agent(f"{name}:schedule=growth", CHAIN, 0.5, 0.1, 1, problem=problem)
+    given = f"{name}:schedule=growth"
+    agent = make_agent(given, CHAIN, 0.5, 0.1, 1, scale=STOPPING[name], problem=problem)
     assert isinstance(agent, RewardFree)
     simulate(CHAIN, agent, seed=1)
     return agent

@@ -65,6 +65,7 @@ class Stopping(Online):
     """
 
     kept = (*Online.kept, "clock")
+    stops = True
 
     def __init__(
         self,
