@@ -2,8 +2,8 @@
 
 They follow the policy of which the model knows least, until no policy's value can be far off under
 any rewards. From then on, the optimum of the model p^ for whatever rewards are given is within
-epsilon of the true one, for all rewards at once with probability 1 - delta (`plan_for`). With b =
-beta(n)/n, V^ the values of a policy under p^, and p^ E for p^ max_a E_{t+1}:
+epsilon of optimal, for all rewards at once with probability 1 - delta (`plan_for`). With
+b = beta(n)/n, V^ the values of a policy under p^, and p^ E for p^ max_a E_{t+1}:
 
 RF-UCRL. Kaufmann, Menard, Domingues, Jonsson, Leurent, Valko: Adaptive Reward-Free Exploration.
 ALT 2021 (arXiv 2006.06294). It needs O~(S A H^4 (ln(1/delta) + S)/eps^2) episodes.
@@ -18,41 +18,43 @@ would do for sqrt(2 b): a scale of 1/2 keeps the promise.) Where the problem's r
 next state, or are unknown, H-t+1 takes the place of H-t, and such rewards may be asked for, too.
 
 RF-Express. Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko: Fast active learning for pure
-exploration in reinforcement learning. ICML 2021 (arXiv 2007.13442). O~(S A H^3 (ln(1/delta) +
-S)/eps^2) episodes.
+exploration in reinforcement learning. ICML 2021 (arXiv 2007.13442). It needs
+O~(S A H^3 (ln(1/delta) + S)/eps^2) episodes.
 
     beta(n) = ln(3 S A H/delta) + S ln(8e(n+1))
     W_t = min( H, 15 H^2 b + (1 + 1/H) p^ W ),  n = 0: H;   stop when 2 (3e sqrt(W_1) + W_1) <= eps
 
-Let KL(p^, p) <= b, and 0 <= f <= H. KL(p^, p) >= p^ g - ln p e^g with g = +-x (f - p f), with
-Bernstein's bound of ln p e^g and the best x, and then with g = -(f - p^ f)^2/H^2, gives
+Proof. With probability 1 - delta/3, KL(p^, p) <= b for all rows and n. Let 0 <= f <= H.
+KL(p^, p) >= p^ g - ln p e^g with g = +-x (f - p f), Bernstein's bound of ln p e^g and the best x
+gives the first of these, with g = -(f - p^ f)^2/H^2 the second, and both give (1):
 
     |(p^ - p) f| <= sqrt(2 Var_p(f) b) + H b/3,   Var_p(f) <= 2 Var_p^(f) + 2 H^2 b
     (1)  |(p^ - p) f| <= 2 sd_p^(f) sqrt(b) + (7/3) H b
 
-Let e_t = |V^_t - V_t| for a policy and rewards. sd_p^(V) <= sd_p^(V^) + sqrt(H p^ e), (1) and
-2 sqrt(x y) <= x + y give
+Let D = |V^ - V| <= H for a policy and rewards. As sd_p^(V) <= sd_p^(V^) + sqrt(H p^ D), and
+2 sqrt(x y) <= x + y, with p^ D for p^ D_{t+1},
 
-    e_t <= |(p^ - p) V| + p^ e <= 2 sd_p^(V^) sqrt(b) + (1 + 1/H) p^ e + (H^2 + 7H/3) b
-    e_t <= Y_t + W_t,   Y_t = 2 sd_p^(V^) sqrt(b) + (1 + 1/H) p^ Y,  but Y_t = 0 where W_t = H
+    D_t <= |(p^ - p) V_{t+1}| + p^ D <= 2 sd_p^(V^) sqrt(b) + (H^2 + 7H/3) b + (1 + 1/H) p^ D
+    D_t <= Y_t + W_t,   Y_t = 2 sd_p^(V^) sqrt(b) + (1 + 1/H) p^ Y,  but Y_t = 0 where W_t = H
 
-by induction, as H^2 + 7H/3 <= 15 H^2 and e <= H. Along episodes of p^, as long as W < H, terms of Y
-and W are weighted by at most e and at least 1. The variances of all steps sum to that of an
-episode's reward, at most H^2/4, and so by Cauchy and Schwarz
+by induction, as H^2 + 7H/3 <= 15 H^2. Follow the policy in p^ until W = H or the end: Y_1 is the
+mean of the sum of 2 w_t sd sqrt(b), w_t = (1 + 1/H)^(t-1) < e, and W_1 is at least that of
+15 H^2 w_t b. The variances of all steps sum to that of an episode's reward, at most H^2/4. So, by
+the inequality of Cauchy and Schwarz and w_t^2 <= e w_t,
 
-    Y_1 <= 2 sqrt( E sum Var ) sqrt( e E sum (1 + 1/H)^(t-1) b ) <= H sqrt(e W_1/(15 H^2))
+    Y_1 <= 2 sqrt(H^2/4) sqrt(e W_1/(15 H^2)) = sqrt(e W_1/15) <= 0.43 sqrt(W_1) <= 3e sqrt(W_1)
 
-which is 0.43 sqrt(W_1), and less than 3e sqrt(W_1) = 8.2 sqrt(W_1) has room for. (The proof needs
-neither the 15 nor the 3e: a scale of 2/9 keeps the promise.) The root of a mean over the start is
-at least the mean of the roots. All this holds for rewards that depend on the next state, too.
+and D_1 <= 3e sqrt(W_1) + W_1. Of a random start, the mean of roots is at most the root of the mean.
+Rewards may depend on the next state. (There is room: with a scale of 2/9, that is 10/3 for 15, all
+steps hold as well.)
 
-Seen: the two betas, 15, 1 + 1/H and 3e in code of the authors, the width of RF-UCRL in that of
-others (the authors' own has sqrt(b)); of the papers only abstracts. Both are for counts by step;
-pooled ones, as here, are right where transitions do not depend on it.
+Seen: both betas, 15, 1 + 1/H and 3e in code of the authors, the width of RF-UCRL in that of others
+(the authors' own has sqrt(b)); of the papers only abstracts. Both are for counts by step; pooled
+ones, as here, are right where transitions do not depend on it.
 
-A run on a problem with rewards: it explores, its policies are scored by the rewards that they do
-not look at, and when it stops, its last policy is the best one for p^ and these rewards.
-A scale multiplies the widths, (H-t) sqrt(2 b) and 15 H^2 b.
+In a run on a problem with rewards, the policies that explore are scored by rewards that they do not
+look at; from the stop on, the policy is the best one for p^ and these rewards. A scale multiplies
+the widths, (H-t) sqrt(2 b) and 15 H^2 b.
 """
 
 from __future__ import annotations
@@ -162,7 +164,7 @@ class RFExpress(RewardFree):
     reference = "Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021"
     setting = "no rewards; transitions by step, but counts pooled here"
     guarantee = "stops after O~(S^2 A H^3/eps^2) episodes, then eps-optimal for any rewards"
-    constants = "published: beta; from code: 15 and 3e; derived: that they suffice"
+    constants = "from code: beta, 15 and 3e; derived: that they suffice"
     rule = Rule(cap=CAP_HORIZON, lower=LOWER_OF_PLAYED)  # L stays 0, and the spread is p^ W
     by_step = True
     all_rewards = True

@@ -5,8 +5,8 @@
         after every 2 % more episodes, stop if the loss is known to be at most epsilon
         follow the plan for an episode, and count
 
-Bounds that hold at all times may be looked at at any: the stop comes at most 2 % later than if it
-were tested after every episode. Nor does it matter to such bounds which policies were followed.
+Bounds that hold at all times may be tested at any time: the stop comes about 2 % later at most than
+if it were tested after every episode. Nor do such bounds depend on which policies were followed.
 With schedule "growth", a learner also plans anew only when it tests, and follows one policy until
 then, so that it runs in bulk: what it says when it stops holds with the same probability. Theorems
 about how soon it stops are for a new plan in every episode, schedule "episode".
