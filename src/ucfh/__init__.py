@@ -34,6 +34,7 @@ _HOME = {
     "CertifiedUCFH": "agents.certified",
     "Agent": "agents.base",
     "Online": "agents.online",
+    "RewardFree": "agents.reward_free",
     "make_agent": "agents.registry",
     "agent_class": "agents.registry",
     "Run": "simulation.run",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from ucfh.agents.online import Online as Online
     from ucfh.agents.registry import agent_class as agent_class
     from ucfh.agents.registry import make_agent as make_agent
+    from ucfh.agents.reward_free import RewardFree as RewardFree
     from ucfh.agents.ucfh import UCFH as UCFH
     from ucfh.auditing.findings import AuditReport as AuditReport
     from ucfh.certificate import Certificate as Certificate

@@ -239,3 +239,53 @@ def test_bonuses_of_bpi_ucbvi_cover_what_is_proved() -> None:
         error = sqrt(2 * star / n * (2 * own**2 + 2 * H**2 * beta / n)) + 3 * H * star / n
         other = (gap - part) / H + (H + 1) ** 2 / 2 * beta / n
         assert gap + bonus + error + other <= width
+
+
+# -- the proofs that are told of RF-UCRL and RF-Express --------------------------------------------
+
+
+def test_a_divergence_bounds_means_by_deviations() -> None:
+    """|(p^ - p) f| <= 2 sd_p^(f) sqrt(KL) + (7/3) H KL, 0 <= f <= H."""
+    tightest = 0.0
+    for seed in range(2000):
+        p_hat, p, kl = laws(seed)
+        rng = np.random.default_rng([seed, 2])
+        H = int(rng.integers(1, 8))
+        f = H * rng.random(len(p)) ** rng.choice([0.2, 1, 5])
+        off = abs(float((p_hat - p) @ f))
+        bound = 2 * sqrt(max(0.0, variance(p_hat, f) * kl)) + 7 / 3 * H * kl
+        assert off <= bound + 1e-9
+        tightest = max(tightest, off / bound)
+    assert tightest > 0.5
+
+
+def test_errors_of_a_model_by_its_divergences() -> None:
+    """For any policy and rewards, |V^ - V| <= E, and <= sqrt(e W/c) + W with c H^2 b for 15 H^2 b.
+
+    b = KL(p^, p) of each row, which is the smallest that it may be; sqrt(b/2) in E, and c = 10/3 or
+    15 in W. What RF-Express stops by, with c = 15 and 3e, is larger.
+    """
+    tightest = {"E": 0.0, 10 / 3: 0.0, 15: 0.0}
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        S, H = int(rng.integers(2, 5)), int(rng.integers(1, 6))
+        p = rng.dirichlet(np.ones(S), (H, S))  # of the policy's actions
+        p_hat = p * np.exp(rng.normal(0, rng.choice([0.003, 0.1, 1]), p.shape))
+        p_hat /= p_hat.sum(-1, keepdims=True)
+        b = (p_hat * np.log(p_hat / p)).sum(-1)
+        r = rng.random((H, S, S)) ** rng.choice([0.1, 1, 10])  # on the next state, too
+        V, V_hat, E = np.zeros((3, S))
+        W = {c: np.zeros(S) for c in (10 / 3, 15)}
+        for t in range(H - 1, -1, -1):
+            E = np.minimum(H - t, (H - t) * np.sqrt(b[t] / 2) + p_hat[t] @ E)
+            W = {
+                c: np.minimum(H, c * H**2 * b[t] + (1 + 1 / H) * p_hat[t] @ x) for c, x in W.items()
+            }
+            V, V_hat = (p[t] * (r[t] + V)).sum(-1), (p_hat[t] * (r[t] + V_hat)).sum(-1)
+        off = np.abs(V - V_hat)
+        bounds = {"E": E} | {c: sqrt(exp(1) / c) * np.sqrt(x) + x for c, x in W.items()}
+        for name, bound in bounds.items():
+            assert (off <= bound + 1e-9).all()
+            tightest[name] = max(tightest[name], float((off / bound).max()))
+        assert (bounds[15] <= 3 * exp(1) * np.sqrt(W[15]) + W[15]).all()
+    assert min(tightest.values()) > 0.2

@@ -28,6 +28,9 @@ KINDS = [
     "certified-ucfh:stop=certificate",
     "certified-ucfh:confidence=kt",
     "certified-ucfh:confidence=l1",
+    "bpi-ucrl:schedule=growth",
+    "rf-ucrl:schedule=growth",
+    "rf-express:schedule=growth",
 ]
 
 

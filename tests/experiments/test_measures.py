@@ -131,7 +131,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "lifetime": ARGUMENTS,
     "certificate": ARGUMENTS,
     "learner": {**ARGUMENTS, "agent": "ucbvi-bf", "episodes": 50},
-    "stopping": {**ARGUMENTS, "agent": "fiechter"},
+    "stopping": {**ARGUMENTS, "epsilon": 0.3, "agent": "bpi-ucrl"},
     "stationary": {"problem": "chain:n=3,horizon=3"},
     "claims": {**ARGUMENTS, "runs": 1},
     "knownness": ARGUMENTS,

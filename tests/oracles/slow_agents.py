@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.certified import Row, l1_reach, rows_at
+from oracles.certified import Row, l1_reach, reach, rows_at
 from ucfh._kernels.online import (
     CAP_HORIZON,
     CAP_LEFT,
@@ -154,6 +154,15 @@ def slack(value: float, H: int) -> float:
     return 1e-6 * H * (1 + abs(value))
 
 
+def ball_slack(value: float, H: int) -> float:
+    """The same where there are budgets.
+
+    The kernel stops at an x whose KL is off by 3 %. Bounds are tangents of the true one as a
+    function of the budget, which is about sqrt(budget): they are off by .03^2/8 of a width.
+    """
+    return 2e-4 * H * (1 + abs(value))
+
+
 def from_terms(rule: Rule, terms: dict[str, Floats]) -> Backup:
     """The formula of `ucfh._kernels.online`, term by term."""
 
@@ -171,6 +180,7 @@ def from_terms(rule: Rule, terms: dict[str, Floats]) -> Backup:
             common += a["spread"] * x.mean(x.gap)
             common += a["distance"] * sqrt(x.mean([d * d for d in x.gap]))
         mean = l1_reach(x.c, x.V, a["radius"], 1) if a["radius"] else x.mean(x.V)
+        mean = reach(x.c, x.V, a["budget"], 1) if a["budget"] else mean
         hope = mean + common + a["deviation"] * x.sd(x.V)
         if rule.best_next:
             hope = min(hope, max(x.V))
@@ -300,6 +310,28 @@ def fiechter(w: Told, x: Look) -> Bounds:
     return min(x.worth, x.worth * min(1.0, rad / 2) + x.mean(x.V)), 0.0
 
 
+def mixture_beta(w: Told, n: int) -> float:
+    more = (w.S - 1) * log(e * (1 + n / (w.S - 1))) if w.S > 1 else 0.0
+    return log(2 * w.S * w.A * w.H / w.delta) + more
+
+
+def rf_ucrl(w: Told, x: Look) -> Bounds:
+    """E; to be swept with rewards of zero."""
+    width = sqrt(2 * mixture_beta(w, x.n) / x.n) if x.n else inf
+    return (min(x.worth, x.worth * width + x.mean(x.V)) if x.worth else 0.0), 0.0
+
+
+def rf_express(w: Told, x: Look) -> Bounds:
+    """W; to be swept with rewards of zero."""
+    width = 15 * w.H**2 * betas(w, x.n)[0] / x.n if x.n else inf
+    return min(w.H, width + (1 + 1 / w.H) * x.mean(x.V)), 0.0
+
+
+def bpi_ucrl(w: Told, x: Look) -> Bounds:
+    eta = mixture_beta(w, x.n) / x.n if x.n else inf
+    return x.r + reach(x.c, x.V, eta, 1), x.r + reach(x.c, x.L, eta, -1)
+
+
 PAPERS: dict[str, tuple[Callable[[Told, Look], Bounds], int]] = {
     "ucbvi-ch": (ucbvi_ch, 0),
     "ucbvi-bf": (ucbvi_bf, 0),
@@ -311,6 +343,9 @@ PAPERS: dict[str, tuple[Callable[[Told, Look], Bounds], int]] = {
     "euler": (euler, LOWER_OF_PLAYED),
     "bpi-ucbvi": (bpi_ucbvi, LOWER_OF_BEST),
     "fiechter": (fiechter, 0),
+    "rf-ucrl": (rf_ucrl, 0),
+    "rf-express": (rf_express, 0),
+    "bpi-ucrl": (bpi_ucrl, LOWER_OF_BEST),
 }
 """Each learner's bounds of a row, and whose lower bound it keeps."""
 

@@ -7,8 +7,9 @@ all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coefficients of
             + distance sqrt(p^ (V - L)^2) + crowd sqrt(p^ G_{t+1})
 
 where L bounds the value of a policy from below, and G is a function of visits to states. With a
-radius, the mean p^ V is the best one in an L1 ball around p^ instead. Coefficients are functions
-of n alone: what they are after n visits stands in tables, so that the loop only looks it up.
+radius, the mean p^ V is the best one in an L1 ball around p^ instead; with a budget, the best one
+p V with KL(p^, p) <= budget (`ucfh._kernels.balls`). Coefficients are functions of n alone: what
+they are after n visits stands in tables, so that the loop only looks it up.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels.balls import extreme
 from ucfh._kernels.compiling import njit
 from ucfh._kernels.episodes import promise, same, take_up, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
@@ -28,7 +30,7 @@ Floats = NDArray[np.float64]
 
 NO_CAP, CAP_LEFT, CAP_HORIZON, CAP_NEXT = 0, 1, 2, 3
 NO_LOWER, LOWER_OF_PLAYED, LOWER_OF_BEST = 0, 1, 2
-FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS = range(6)  # the lines of coefficients
+FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS, BUDGET = range(7)  # the lines of coefficients
 TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
 
@@ -53,7 +55,7 @@ class Rule(NamedTuple):
 
 
 class Bonus(NamedTuple):
-    """Coefficients, by line: terms (6, rows) as they are now; 0 where one is not used.
+    """Coefficients, by line: terms (7, rows) as they are now; 0 where one is not used.
 
     tables (k, most + 1): the k coefficients which (k,) by n. crowding (most + 1,): G after so many
     visits N (H+1, S) of a state at a step; N and G (H+1, S) are empty if G does not matter.
@@ -172,7 +174,12 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                             x = max(0.0, square_low - mean_low * mean_low)
                             x = terms[DEVIATION, row] * sqrt(x)
                         down += x
-                    if terms[RADIUS, row] > 0.0:
+                    if terms[BUDGET, row] > 0.0:
+                        mean = extreme(
+                            begin, end, c, float(visits), terms[BUDGET, row], values, -inf,
+                            0.0, 0.0, 0.0,
+                        ).bound  # fmt: skip
+                    elif terms[RADIUS, row] > 0.0:
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
                     mean += up
                     if rule.best_next:
@@ -193,7 +200,6 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
 def learn(
     rng: np.random.Generator,
     episodes: int,
-    enough: float,
     nature: Nature,
     sheet: Sheet,
     rule: Rule,
@@ -205,8 +211,8 @@ def learn(
 ) -> Progress:
     """Plan, walk an episode, count, again and again.
 
-    Stops early if there is no room for another record, or in the tables, or if the `promise` from
-    the start is not above ``enough``. followed (H, S): the rows of the policy recorded last.
+    Stops early if there is no room for another record, or in the tables. followed (H, S): the rows
+    of the policy recorded last.
     """
     rows, c, n, N, G = out.rows, seen.c, seen.n, bonus.N, bonus.G
     which, tables, terms, crowding = bonus.which, bonus.tables, bonus.terms, bonus.crowding
@@ -215,13 +221,11 @@ def learn(
     for episode in range(episodes):
         if changed:
             plan(sheet, rule, terms, seen, G, out)
-            promises = promise(sheet.start, out.V[0])
-            if promises <= enough:
-                return Progress(episode, recorded)
             if not same(rows, followed):
                 if recorded == len(record.value):
                     return Progress(episode, recorded)
-                record.first_episode[recorded], record.promised[recorded] = episode, promises
+                record.first_episode[recorded] = episode
+                record.promised[recorded] = promise(sheet.start, out.V[0])
                 record.value[recorded] = take_up(nature, rows, followed)
                 recorded += 1
         walk_once(rng, nature, rows, path)

@@ -58,6 +58,8 @@ class Agent(ABC):
         gap_bound: how far that policy is from optimal at most; else NaN.
         certificate: what it has proved about its policy so far, if it keeps track of that.
         done: whether it has stopped: the certificate says what it asked for.
+        stops: whether a learner with a loop of its own will ever be done: `ucfh.simulate` runs
+            others for a given number of episodes only.
         scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
         wants: (rows,) how many successors of each row it asks of a generative model before it
             continues; None if it asks for none, or has what it asked for.
@@ -89,6 +91,7 @@ class Agent(ABC):
     gap_bound: float = nan
     certificate: Certificate | None = None
     done: bool = False
+    stops: bool = False
     randomised: bool = False
     scale: float = 1.0
     wants: Ints | None = None

@@ -43,31 +43,25 @@ A scale multiplies all of a bonus, the term of V~ - V_ included, and what stands
 
 from __future__ import annotations
 
-from math import ceil, e, log
+from math import e, log
 from typing import Any
 
 import numpy as np
 
 from ucfh._kernels.episodes import promise
-from ucfh._kernels.groups import Nature, Record
 from ucfh._kernels.online import CAP_HORIZON, LOWER_OF_BEST, Rule
-from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.online import Online
-from ucfh.counts import NEVER
-
-GROWTH = 1.02
-"""The factor by which episodes grow until the next test whether to stop."""
+from ucfh._support.arrays import Floats
+from ucfh.agents.stopping import Stopping
 
 
-class BPIUCBVI(Online):
-    """BPI-UCBVI.
+def menard_rates(S: int, A: int, H: int, delta: float, n: Any) -> tuple[Any, Any]:
+    """beta and beta* after n (k,) visits."""
+    log_term, more = log(3 * S * A * H / delta), np.log(8 * e * (n + 1))
+    return log_term + S * more, log_term + more
 
-    ``gap_bound`` is G at the start, when it was tested last; ``done`` once that is at most epsilon.
 
-    Attributes:
-        clock: (2,) the episodes seen, and those after which to test whether to stop.
-
-    """
+class BPIUCBVI(Stopping):
+    """BPI-UCBVI; ``gap_bound`` is G at the start."""
 
     name = "bpi-ucbvi"
     reference = "Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021, Algorithm 2"
@@ -76,17 +70,10 @@ class BPIUCBVI(Online):
     constants = "published: beta and beta*; derived: 3, 14, 6 and 36"
     rule = Rule(cap=CAP_HORIZON, lower=LOWER_OF_BEST, own=True)
     by_step = True
-    kept = (*Online.kept, "clock")
-
-    def _prepare(self) -> None:
-        self.clock = np.array([0, 1])
-        super()._prepare()
 
     def thresholds(self, n: Any) -> tuple[Any, Any]:
         """beta and beta* after n (k,) visits."""
-        log_term = log(3 * self.S * self.A * self.H / self.delta)
-        more = np.log(8 * e * (n + 1))
-        return log_term + self.S * more, log_term + more
+        return menard_rates(self.S, self.A, self.H, self.delta, n)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
         """Those of b."""
@@ -119,36 +106,3 @@ class BPIUCBVI(Online):
             bound[self.counts.visits[first : first + table.pairs] == 0] = H
             G = bound[self.rows[t] - first]
         return float(promise(self.start, G))
-
-    def _plan(self) -> None:
-        super()._plan()
-        seen, test = self.clock
-        if seen >= test or test == NEVER:
-            self.gap_bound = self.gap_bound_now()
-            stops = self.gap_bound <= self.epsilon
-            self.clock[1] = NEVER if stops else max(seen + 1, ceil(GROWTH * seen))
-        self.done = bool(self.clock[1] == NEVER)
-
-    def _count(self, steps: Ints) -> None:
-        super()._count(steps)
-        self.clock[0] += 1
-
-    def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
-    ) -> tuple[int, int]:
-        seen, test = self.clock
-        walked, recorded = super()._learn(rng, nature, int(min(episodes, test - seen)), record)
-        self.clock[0] += walked
-        if self.clock[0] == test:
-            self._look_up()
-            self._plan()
-        return walked, recorded
-
-    def state(self) -> dict[str, Any]:
-        """Counts, what else was learned, and what the last test found."""
-        return {**super().state(), "gap_bound": self.gap_bound}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
-        super().restore(state)
-        self.gap_bound = float(state["gap_bound"])

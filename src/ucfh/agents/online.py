@@ -20,7 +20,17 @@ import numpy as np
 from ucfh._kernels import online as kernels
 from ucfh._kernels.episodes import promise
 from ucfh._kernels.groups import Nature, Record, Sheet
-from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
+from ucfh._kernels.online import (
+    BUDGET,
+    CROWD,
+    DEVIATION,
+    DISTANCE,
+    FLAT,
+    NO_CAP,
+    RADIUS,
+    SPREAD,
+    Rule,
+)
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
 from ucfh.agents.base import Agent, LoopResult
@@ -36,6 +46,7 @@ LINES = {
     "distance": DISTANCE,
     "crowd": CROWD,
     "radius": RADIUS,
+    "budget": BUDGET,
 }
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
@@ -99,22 +110,21 @@ class EveryEpisode(Agent):
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        rewards = told_rewards(problem, self.name)
         self.problem = problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.start = np.zeros(0) if problem.initial is None else problem.initial
-        self.sheet = sheet_of(problem, self.planned_rewards(rewards))
+        self.sheet = sheet_of(problem, self.planned_rewards())
         self.counts = Counts.zero(problem)
         self.rows = np.zeros((self.H, self.S), np.int64)
         self.followed = np.full((self.H, self.S), -1)
         self._prepare()
         self._plan()
 
-    def planned_rewards(self, rewards: Rewards) -> Rewards:
+    def planned_rewards(self) -> Rewards:
         """What it plans for."""
-        return rewards
+        return told_rewards(self.problem, self.name)
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -234,13 +244,11 @@ class Online(EveryEpisode):
 
     Attributes:
         V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
-        enough: it stops when its optimistic value is no more than this.
         by_step: whether its formulas hold where transitions depend on the step.
 
     """
 
     rule = Rule()
-    enough = -np.inf
     by_step = False
     kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
 
@@ -319,6 +327,6 @@ class Online(EveryEpisode):
             G=self.G,
         )
         return kernels.learn(
-            rng, episodes, self.enough, nature, self.sheet, self.rule, bonus, self.counts.arrays,
+            rng, episodes, nature, self.sheet, self.rule, bonus, self.counts.arrays,
             kernels.Outlook(self.Q, self.V, self.L, self.rows), self.followed, record,
         )  # fmt: skip

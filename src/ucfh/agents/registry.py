@@ -48,7 +48,10 @@ AGENTS = {
     "mvp": "mvp:MVP",
     "ucb-h": "qlearning:UCBH",
     "ucb-b": "qlearning:UCBB",
+    "bpi-ucrl": "bpi_ucrl:BPIUCRL",
     "bpi-ucbvi": "bpi_ucbvi:BPIUCBVI",
+    "rf-ucrl": "reward_free:RFUCRL",
+    "rf-express": "reward_free:RFExpress",
     "opsrl": "psrl:OPSRL",
     # baselines
     "epsilon-greedy": "baselines:EpsilonGreedy",

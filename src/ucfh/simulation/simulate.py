@@ -95,7 +95,8 @@ def simulate(
         raise InputError(
             f"the learner ({agent.name}) has been run before: pass a new one, made in the same way"
         )
-    if agent.follow is not None and most is None and (resume is None or not resume.final):
+    endless = agent.follow is not None and not agent.stops
+    if endless and most is None and (resume is None or not resume.final):
         raise InputError(f"{agent.name} never stops by itself: pass episodes=N (--episodes N)")
     about = describe(mdp, agent, seed, method)
     if resume is None:
@@ -110,7 +111,7 @@ def simulate(
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
         if agent.wants is not None:
             _ask(run, world, agent, rng)
-        elif method == "bulk" and agent.follow is not None and most is not None:
+        elif not agent.done and method == "bulk" and agent.follow is not None:
             _run_loop(run, world, agent, rng, most, progress, look)
         elif not agent.done:
             _run_phase(run, world, agent, rng, most, method, progress, look)
@@ -177,7 +178,7 @@ def _run_loop(
     world: World,
     agent: Agent,
     rng: np.random.Generator,
-    most: int,
+    most: int | None,
     progress: OnRun | None,
     look: OnRun,
 ) -> None:
@@ -186,7 +187,8 @@ def _run_loop(
     before = run.episodes
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     try:
-        asked = min(max(1, CHUNK_STEPS // (64 * world.mdp.horizon)), most - before)
+        asked = max(1, CHUNK_STEPS // (64 * world.mdp.horizon))
+        asked = asked if most is None else min(asked, most - before)
         walked, record, run.policy = agent.follow(rng, world.as_nature(), asked)
     except KeyboardInterrupt:
         agent.restore(checkpoint.agent)
