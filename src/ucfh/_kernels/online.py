@@ -7,8 +7,9 @@ all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coefficients of
             + distance sqrt(p^ (V - L)^2) + crowd sqrt(p^ G_{t+1})
 
 where L bounds the value of a policy from below, and G is a function of visits to states. With a
-radius, the mean p^ V is the best one in an L1 ball around p^ instead. Coefficients are functions
-of n alone: what they are after n visits stands in tables, so that the loop only looks it up.
+radius, the mean p^ V is the best one in an L1 ball around p^ instead, and with a deviate z, a
+quantile of w V for Dirichlet weights w (`ucfh._kernels.dirichlet`). Coefficients are functions of
+n alone: what they are after n visits stands in tables, so that the loop only looks it up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import promise, same, take_up, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
 
@@ -28,7 +30,7 @@ Floats = NDArray[np.float64]
 
 NO_CAP, CAP_LEFT, CAP_HORIZON, CAP_NEXT = 0, 1, 2, 3
 NO_LOWER, LOWER_OF_PLAYED, LOWER_OF_BEST = 0, 1, 2
-FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS = range(6)  # the lines of coefficients
+FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS, DEVIATE = range(7)  # the lines of coefficients
 TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
 
@@ -40,7 +42,8 @@ class Rule(NamedTuple):
     state can be worth: left, and one more where it is paid for. best_next: p^ V + flat is at most
     the best V of a successor. falling: Q never rises. lower: L is kept for the action played, or
     for its own best one. own: L's bonus has the deviation of L, not of V. most: visits of a row
-    beyond so many are not counted.
+    beyond so many are not counted. apart: the weights w have this parameter for one more state,
+    which pays so much (pays) in each step that is left.
     """
 
     cap: int = CAP_LEFT
@@ -50,10 +53,12 @@ class Rule(NamedTuple):
     lower: int = NO_LOWER
     own: bool = False
     most: int = 2**62
+    apart: float = 0.0
+    pays: float = 0.0
 
 
 class Bonus(NamedTuple):
-    """Coefficients, by line: terms (6, rows) as they are now; 0 where one is not used.
+    """Coefficients, by line: terms (7, rows) as they are now; 0 where one is not used.
 
     tables (k, most + 1): the k coefficients which (k,) by n. crowding (most + 1,): G after so many
     visits N (H+1, S) of a state at a step; N and G (H+1, S) are empty if G does not matter.
@@ -174,6 +179,11 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                         down += x
                     if terms[RADIUS, row] > 0.0:
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
+                    if terms[DEVIATE, row] > 0.0:
+                        mean = upper_quantile(
+                            c[begin:end], values[: end - begin], rule.apart, rule.pays * worth,
+                            terms[DEVIATE, row],
+                        )  # fmt: skip
                     mean += up
                     if rule.best_next:
                         mean = min(mean, most)

@@ -20,7 +20,17 @@ import numpy as np
 from ucfh._kernels import online as kernels
 from ucfh._kernels.episodes import promise
 from ucfh._kernels.groups import Nature, Record, Sheet
-from ucfh._kernels.online import CROWD, DEVIATION, DISTANCE, FLAT, NO_CAP, RADIUS, SPREAD, Rule
+from ucfh._kernels.online import (
+    CROWD,
+    DEVIATE,
+    DEVIATION,
+    DISTANCE,
+    FLAT,
+    NO_CAP,
+    RADIUS,
+    SPREAD,
+    Rule,
+)
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
 from ucfh.agents.base import Agent, LoopResult
@@ -36,6 +46,7 @@ LINES = {
     "distance": DISTANCE,
     "crowd": CROWD,
     "radius": RADIUS,
+    "deviate": DEVIATE,
 }
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
@@ -207,12 +218,18 @@ class SeededLearner(EveryEpisode):
     """A learner that draws something itself; ``seed`` is that of its own generator."""
 
     def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int = 0
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        episodes: int,
+        seed: int = 0,
+        scale: float = 1.0,
     ) -> None:
         # not the stream of the world, which has the same seed in a comparison
         self.seed = seed = check_seed(seed)
         self.own = np.random.default_rng([seed, 1])
-        super().__init__(problem, epsilon, delta, episodes)
+        super().__init__(problem, epsilon, delta, episodes, scale)
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""

@@ -50,6 +50,10 @@ AGENTS = {
     "ucb-b": "qlearning:UCBB",
     "bpi-ucbvi": "bpi_ucbvi:BPIUCBVI",
     "opsrl": "psrl:OPSRL",
+    "eqo": "eqo:EQO",
+    "rlsvi": "rlsvi:RLSVI",
+    "bayes-ucbvi": "bayes_ucbvi:BayesUCBVI",
+    "q-early-settled": "q_early_settled:QEarlySettled",
     # baselines
     "epsilon-greedy": "baselines:EpsilonGreedy",
     "uniform": "baselines:Uniform",
