@@ -12,6 +12,7 @@ NAMED = [
     "rmax", "kakade", "mbie", "mbie-eb", "delayed-q", "ucrl2", "ucrl-gamma", "mormax", "beb",
     "auer-ortner", "fiechter", "reveliotis", "phased-q", "indirect", "azar", "psrl", "ucbvi-ch",
     "ucbvi-bf", "ubev", "orlc", "euler", "mvp", "ucb-h", "ucb-b", "bpi-ucbvi", "opsrl",
+    "eqo", "rlsvi", "bayes-ucbvi", "q-early-settled",
     "epsilon-greedy", "uniform", "optimal", "ucfh",
 ]  # fmt: skip
 

@@ -172,9 +172,7 @@ def plan_with_noise(
                 row = t * stride + k
                 total = 0.0
                 for e in range(indptr[row], indptr[row + 1]):
-                    total += c[e] * (
-                        V[t + 1, indices[e]] + (extra_t[e] if extra_t.size else 0.0)
-                    )
+                    total += c[e] * (V[t + 1, indices[e]] + (extra_t[e] if extra_t.size else 0.0))
                 q = r[line, k] + total / (n[row] + 1)
                 q += spread / sqrt(n[row] + 1.0) * own.standard_normal()
                 if q > best:

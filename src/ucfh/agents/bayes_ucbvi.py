@@ -22,9 +22,10 @@ thousands. The experiments of the paper have kappa = 0.85, n0 = 1 and r0 = 1, fo
 proved: "bayes-ucbvi:kappa=0.85,n0=1,r0=1".
 
 The paper approximates quantiles by 64 draws, which 1 - kappa = 1e-15 does not allow. Here, they
-are computed (`ucfh._kernels.dirichlet`); the probability of being above is off by a tenth at most,
-which is as much as if delta were. If s' pays something, it does so in addition to its V_{t+1}, and
-s0 pays r0 there, too. A scale multiplies n0, and the normal deviate of kappa.
+are computed, by a formula (`ucfh._kernels.dirichlet`) that is exact enough: with such an n0, a
+quantile is exceeded with at most 1.001 times the probability that it should be, as if delta were
+larger by as much. If s' pays something, that adds to V_{t+1}(s'), and s0 pays r0 for it, too. A
+scale multiplies n0, and the normal deviate of kappa.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class QEarlySettled(EveryEpisode):
         return log(self.S * self.A * self.K * self.H / self.delta)
 
     def bonuses(self, n: Floats) -> tuple[Floats, Floats, Floats]:
-        """After n (k,) visits: b_n, the factor c_b sqrt(iota/n) in B_n, and c_b H^2 iota/n^(3/4)."""
+        """b_n, c_b sqrt(iota/n) in B_n, and c_b H^2 iota/n^{3/4}, each after n (k,) visits."""
         H, iota = self.H, self.iota
         return (
             self.scale * np.sqrt(H**3 * iota / n),

@@ -23,9 +23,9 @@ all (t, s), the mean is at least minus one standard deviation, and
 
     P( V >= V* at the start ) >= Phi(-1) = 0.1587.
 
-As 0 <= V*_{t+1} <= H - 1, n p^ V* and n p V* differ by less than (H - 1) sqrt(n x/2) but with
-probability 2 e^-x (Hoeffding), and the 1 in n + 1 adds (H - 1)/(n + 1): by Cauchy and Schwarz,
-g <= (H - 1) sqrt( (x/2 + 1)/(n + 1) ), which is what is needed if
+As 0 <= V*_{t+1} <= H - 1, its sum over n next states is off by (H - 1) sqrt(n x/2) at most, but
+with probability 2 e^-x (Hoeffding), and the 1 in n + 1 adds H - 1 at most. By Cauchy and Schwarz,
+g <= (H - 1) sqrt( (x/2 + 1)/(n + 1) ), which is small enough for
 x = (H/(H - 1))^2 ln(2 H S A k) - 2.
 
 A scale multiplies the noise.
