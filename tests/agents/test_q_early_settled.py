@@ -77,7 +77,7 @@ def by_the_page(agent: QEarlySettled, mdp: MDP, episodes: Any) -> dict[str, Any]
             elif u_ref[t, s]:
                 V_ref[t, s], u_ref[t, s] = V[t, s], False
     kinds = {"Q": [[z[x] for x in pairs] for z in (Q_ucb, Q_lcb, Q_ref, Q)]}
-    for name, values in {"V": V, "L": V_lcb, "reference": V_ref}.items():
+    for name, values in {"V": V, "L": V_lcb, "anchor": V_ref}.items():
         kinds[name] = [[values[t, s] for s in range(S)] for t in range(H + 1)]
     return kinds
 
@@ -144,20 +144,20 @@ def test_settles_once() -> None:
     agent = QEarlySettled(CHAIN.problem, 0.5, 0.1, 3000, scale=0.02)
     rng, nature, moving = np.random.default_rng(0), nature_of(agent), set()
     for _ in range(300):
-        before = {x: getattr(agent, x).copy() for x in ("V", "L", "reference", "open")}
+        before = {x: getattr(agent, x).copy() for x in ("V", "L", "anchor", "open")}
         agent.follow(rng, nature, 1)
         assert (before["V"] >= agent.V).all()
         assert (before["L"] <= agent.L).all()
         assert (agent.open <= before["open"]).all()
-        closed, reference = ~before["open"], agent.reference[:-1]
-        assert (reference[closed] == before["reference"][:-1][closed]).all()
+        closed, reference = ~before["open"], agent.anchor[:-1]
+        assert (reference[closed] == before["anchor"][:-1][closed]).all()
         assert (reference[agent.open] == agent.V[:-1][agent.open]).all()
         assert ((agent.V - agent.L)[:-1][agent.open] > 1).all()
         assert ((agent.V - agent.L)[:-1][~agent.open] <= 1).all()
         moving.add(int(agent.open.sum()))
     assert max(moving) == 9
     assert min(moving) <= 5
-    assert (agent.reference[:-1][~agent.open] > agent.V[:-1][~agent.open]).any()
+    assert (agent.anchor[:-1][~agent.open] > agent.V[:-1][~agent.open]).any()
 
 
 def failures(scale: float) -> list[int]:

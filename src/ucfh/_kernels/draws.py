@@ -39,10 +39,10 @@ class Draws(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Its variance is factor ln(count k)/(n + 1), after n visits, before episode k."""
+    """Its variance is factor ln(cases k)/(n + 1), after n visits, before episode k."""
 
     factor: float
-    count: float
+    cases: float
 
 
 @njit(cache=True, nogil=True)
@@ -152,7 +152,7 @@ def learn_by_draws(
 @njit(cache=True, nogil=True)
 def deviation(noise: Noise, k: int) -> float:
     """Of the noise before episode k, without visits."""
-    return sqrt(noise.factor * log(noise.count * k))
+    return sqrt(noise.factor * log(noise.cases * k))
 
 
 @njit(cache=True, nogil=True)

@@ -51,7 +51,7 @@ class QEarlySettled(EveryEpisode):
     Attributes:
         Q: (4, rows) Q^UCB, Q^LCB, Q^R and Q.
         moments: (4, rows) m, q, m' and q'. B: (rows,) B_n.
-        L, reference: (H+1, S) V^LCB and V^R. open: (H, S) where V^R is not settled.
+        L, anchor: (H+1, S) V^LCB and V^R. open: (H, S) where V^R is not settled.
 
     """
 
@@ -60,7 +60,7 @@ class QEarlySettled(EveryEpisode):
     setting = "episodic, stage-dependent; K known in advance; known rewards"
     guarantee = "regret O~(sqrt(H^2 S A T) + H^6 S A), T = K H, for a c_b that is not published"
     constants = "from code: all but c_b; chosen: c_b = 1"
-    kept = ("Q", "moments", "B", "V", "L", "reference", "open", "rows", "followed")
+    kept = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -86,15 +86,15 @@ class QEarlySettled(EveryEpisode):
         self.Q, self.moments = np.full((4, table.rows), H), np.zeros((4, table.rows))
         self.Q[kernels.LCB] = 0.0
         self.B, self.open = np.zeros(table.rows), np.ones((self.H, self.S), bool)
-        self.V, self.reference = np.full((2, self.H + 1, self.S), H)
-        self.V[-1] = self.reference[-1] = 0.0
+        self.V, self.anchor = np.full((2, self.H + 1, self.S), H)
+        self.V[-1] = self.anchor[-1] = 0.0
         self.L = np.zeros((self.H + 1, self.S))
         self.learned = kernels.Estimates(
             Q=self.Q,
             moments=self.moments,
             B=self.B,
             lower=self.L,
-            reference=self.reference,
+            reference=self.anchor,
             open=self.open,
         )
         self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]

@@ -72,7 +72,7 @@ class RLSVI(SeededLearner):
         self.clock = np.ones(1, np.int64)
         self.noise = kernels.Noise(
             factor=0.5 * self.S * self.H**3 * self.scale**2,
-            count=2.0 * self.H * self.S * self.A,
+            cases=2.0 * self.H * self.S * self.A,
         )
         self.V = np.zeros((self.H + 1, self.S))
 
