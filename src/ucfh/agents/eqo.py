@@ -32,8 +32,8 @@ At y = 6 lambda/(3 + 2 lambda) the right side is (lambda/H) Var_p(W) + c/n: the 
 and F_t is left. This holds for counts by step as well, so the learner keeps them where transitions
 depend on the step.
 
-The regret of this c, but for constants: let pi be the policy followed, D = V - V* + f(U) >= 0,
-and G = V - V^pi + lambda H >= D. Again by Bennett's inequality, p^(s') - p(s') <= p(s')/H + H l'/n with
+The regret of this c, but for constants: let pi be the policy followed, D = V - V* + f(U) >= 0, and
+G = V - V^pi + lambda H >= D. By Bennett's inequality again, p^(s') - p(s') <= p(s')/H + H l'/n for
 l' = ln(S^2 A/delta), and (p^ - p) W <= (lambda/H) Var_p U + c/n, so that (p^ - p) V_{t+1}
 = (p^ - p) (W + D) gives G_t <= (2 c + 2 S H^2 l')/n + (lambda/H) Var_p U + (1 + 1/H) p G_{t+1}. As
 above, the variances on the way of pi add up to lambda H at most. So V* - V^pi <= G_1 is at most e
