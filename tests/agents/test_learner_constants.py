@@ -75,7 +75,7 @@ def test_what_was_not_seen_is_not_called_published() -> None:
         assert kinds[name] == ["published"]
     assert kinds["eqo"] == ["derived", "chosen"]
     assert kinds["rlsvi"] == ["published", "unverified"]
-    assert kinds["q-early-settled"] == ["from code", "chosen"]
+    assert kinds["q-early-settled"] == ["from code", "derived"]
 
 
 def test_numbers_of_ucfh_are_where_they_were() -> None:

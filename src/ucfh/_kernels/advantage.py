@@ -59,12 +59,12 @@ def update_all(
     lower, reference = learned.lower, learned.reference
     H, following, at = len(out.rows), sheet.indices[e], n[row]
     paid = sheet.r[min(t, len(sheet.r) - 1), row - t * sheet.stride]
-    if sheet.extra.shape[1]:
-        paid += sheet.extra[0, e]
+    extra = sheet.extra[0, e] if sheet.extra.shape[1] else 0.0
     eta, bonus = tables[0, at], tables[1, at]
-    ahead, settled = V[t + 1, following], reference[t + 1, following]
+    ahead, behind = V[t + 1, following] + extra, lower[t + 1, following] + extra
+    settled = reference[t + 1, following] + extra
     Q[UCB, row] += eta * (paid + ahead + bonus - Q[UCB, row])
-    Q[LCB, row] += eta * (paid + lower[t + 1, following] - bonus - Q[LCB, row])
+    Q[LCB, row] += eta * (paid + behind - bonus - Q[LCB, row])
 
     moments[REF_MEAN, row] += (settled - moments[REF_MEAN, row]) / at
     moments[REF_SQUARE, row] += (settled * settled - moments[REF_SQUARE, row]) / at

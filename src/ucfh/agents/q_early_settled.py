@@ -21,15 +21,42 @@ their squares, m' and q' those of (V_{t+1} - V^R_{t+1})(s') weighted by eta, and
     B_n = c_b sqrt(iota/n) ( sqrt(q - m^2) + sqrt(H (q' - m'^2)) ),  B_0 = 0
     b^R_n = B_n + (1 - eta_n)/eta_n (B_n - B_{n-1}) + c_b H^2 iota/n^{3/4}
 
-Theorem 1: for some c_b, the regret is O~(sqrt(H^2 S A T) + H^6 S A) with probability 1 - delta.
+Where s' pays something, that is part of all values of s' above. Theorem 1: for some c_b, the regret
+is O~(sqrt(H^2 S A T) + H^6 S A) with probability 1 - delta (the second term from memory).
 
-All this is from public code of others, where Q^LCB has +b_n for -b_n and is in the minimum, too,
+All but c_b is from public code of others, where Q^LCB has +b_n for -b_n and is in the minimum, too,
 which are slips: it would be no lower bound. There, whether V^R of a state is settled is kept for
-all steps at once, here for each. The value of c_b was not seen. c_b = 1 suffices for
-Q^UCB >= Q* and for Q^LCB <= Q*, each with probability 1 - delta, as it does for UCB-H
-(`ucfh.agents.qlearning`) and by the same proof with signs turned. For Q^R no such thing is claimed.
-An update at step t changes what is done at step t only, so the policy of an episode is the one with
-which it began.
+all steps at once, here for each. An update at step t changes what is done at step t only, so the
+policy of an episode is the one with which it began.
+
+c_b = 8 suffices for Q^LCB <= Q* <= Q with probability 1 - delta. Let w_i be the weight of visit i
+in a value after n visits. Of the w_i it is known that they sum to 1, that they and their squares'
+sum are at most 2 H/n (Jin et al. 2018, Lemma 4.1), and, by induction, that the sum of w_i/i is at
+most (1 + 1/H)/n. For Q^UCB and Q^LCB, sqrt(x/iota) would do, with x as below, by the same proof
+as for UCB-H (`ucfh.agents.qlearning`). By steps from the last one back, let V >= V* at t+1, and at visit
+i, let f_i = V_{t+1} - V^R_{t+1}, g_i = V^R_{t+1}, and s_i be what followed. The bonuses B telescope,
+g_i falls with i, and so
+
+    Q^R - Q* >= sum_i w_i (f_i(s_i) - p f_i) + sum_i w'_i (g_i(s_i) - p g_i)
+                + B_n + c_b H^2 iota/n^{3/4},   w'_i <= (1 + 1/H)/n.
+
+Let x = iota + ln(12 + log2 K): with probability 1 - delta, at all (t, s, a) and n, each of at most
+12 + log2 K inequalities holds that fail with probability e^-x. By Hoeffding's, the variances of the
+f_i, weighted by w, are at most q' - m'^2 + 3 H^2 sqrt(H x/n), and those of the g_i in the mean
+q - m^2 + 3 D^2 sqrt(x/(2n)), D = H + 1. By Freedman's, for variances of at most 2^-k of the largest
+possible one, k = 0, 1, ... up to where 2^-k <= 1/sqrt(n), and for H >= 2, the first sum is at least
+
+    -2 sqrt(2 H x (q' - m'^2)/n) - 4 H^2 x/(3n)
+    - (2 sqrt(6) H^{7/4} x^{3/4} + H^{3/2} sqrt(x))/n^{3/4}
+
+and the second one at least
+
+    -3 sqrt(x (q - m^2)/n) - D x/n
+    - (3 sqrt(3/sqrt(2)) D x^{3/4} + 3 D sqrt(x/8))/n^{3/4}.
+
+If H c_b iota >= 2 n^{3/4}, the last bonus alone is 2 H, which is enough. If not, n and thus iota
+are large, so that x <= 1.45 iota; then B_n has more than enough for the roots of variances, and all
+other terms come to at most 7.5 H^2 iota/n^{3/4}. (For H = 1, f is 0, and there is less to bound.)
 """
 
 from __future__ import annotations
@@ -58,8 +85,8 @@ class QEarlySettled(EveryEpisode):
     name = "q-early-settled"
     reference = "Li, Shi, Chen, Gu, Chi 2021, Q-EarlySettled-Advantage"
     setting = "episodic, stage-dependent; K known in advance; known rewards"
-    guarantee = "regret O~(sqrt(H^2 S A T) + H^6 S A), T = K H, for a c_b that is not published"
-    constants = "from code: all but c_b; chosen: c_b = 1"
+    guarantee = "V >= V* with probability 1 - delta; regret O~(sqrt(H^2 S A T) + H^6 S A), T = K H"
+    constants = "from code: all but c_b; derived: c_b = 8"
     kept = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")
 
     def __init__(
@@ -74,12 +101,8 @@ class QEarlySettled(EveryEpisode):
 
     def bonuses(self, n: Floats) -> tuple[Floats, Floats, Floats]:
         """b_n, c_b sqrt(iota/n) in B_n, and c_b H^2 iota/n^{3/4}, each after n (k,) visits."""
-        H, iota = self.H, self.iota
-        return (
-            self.scale * np.sqrt(H**3 * iota / n),
-            self.scale * np.sqrt(iota / n),
-            self.scale * H**2 * iota / n**0.75,
-        )
+        H, iota, c_b = self.H, self.iota, 8 * self.scale
+        return c_b * np.sqrt(H**3 * iota / n), c_b * np.sqrt(iota / n), c_b * H**2 * iota / n**0.75
 
     def _prepare(self) -> None:
         H, table = float(self.H), self.problem.table
