@@ -32,10 +32,10 @@ policy of an episode is the one with which it began.
 c_b = 8 suffices for Q^LCB <= Q* <= Q with probability 1 - delta. Let w_i be the weight of visit i
 in a value after n visits. Of the w_i it is known that they sum to 1, that they and their squares'
 sum are at most 2 H/n (Jin et al. 2018, Lemma 4.1), and, by induction, that the sum of w_i/i is at
-most (1 + 1/H)/n. For Q^UCB and Q^LCB, sqrt(x/iota) would do, with x as below, by the same proof
-as for UCB-H (`ucfh.agents.qlearning`). By steps from the last one back, let V >= V* at t+1, and at visit
-i, let f_i = V_{t+1} - V^R_{t+1}, g_i = V^R_{t+1}, and s_i be what followed. The bonuses B telescope,
-g_i falls with i, and so
+most (1 + 1/H)/n. For Q^UCB and Q^LCB, sqrt(x/iota) would do, with x as below, by the same proof as
+for UCB-H (`ucfh.agents.qlearning`). By steps from the last one back, let V >= V* at t+1, and let
+f_i = V_{t+1} - V^R_{t+1} and g_i = V^R_{t+1} be as at visit i, and s_i what followed it. The B_n
+telescope, g_i falls with i, and so
 
     Q^R - Q* >= sum_i w_i (f_i(s_i) - p f_i) + sum_i w'_i (g_i(s_i) - p g_i)
                 + B_n + c_b H^2 iota/n^{3/4},   w'_i <= (1 + 1/H)/n.
