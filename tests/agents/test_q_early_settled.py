@@ -175,7 +175,8 @@ def lacking(S: int, A: int, H: int, K: int, delta: float, n: int) -> float:
     slow = 2 * sqrt(6) * H**1.75 * x**0.75 + H**1.5 * sqrt(x)
     slow += 3 * sqrt(3 / sqrt(2)) * D * x**0.75 + 3 * D * sqrt(x / 8)
     rest = slow / n**0.75 + (4 * H**2 / 3 + D) * x / n
-    return max(2 * sqrt(2 * x / iota), 3 * sqrt(x / iota), rest / (H**2 * iota / n**0.75))
+    roots = max(2 * sqrt(2 * x / iota), 3 * sqrt(x / iota))
+    return max(roots, float(rest / (H**2 * iota / n**0.75)))
 
 
 def test_bonus_is_what_the_proof_needs() -> None:

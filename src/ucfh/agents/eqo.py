@@ -10,8 +10,8 @@ The values need not be above V*: it is enough that they fall short of it by litt
 c of the paper: regret O~(H sqrt(S A K) + H S^2 A) with probability 1 - delta.
 
 Read in public reviews of the paper: the bonus, H for rows without visits, a shortfall of at most
-(3/2) lambda H, and a c that grows with sqrt(K). The constants of its c were not seen. Here, for
-known rewards and any 0 < lambda <= 1,
+(3/2) lambda H, and a c that grows with sqrt(K). The constants of its c were not seen, nor whether
+H caps other rows, too, which does no harm. Here, for known rewards and any 0 < lambda <= 1,
 
     c = H l (1/(2 lambda) + 1/3),  l = ln(S A H/delta)
 
