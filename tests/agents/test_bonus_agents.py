@@ -163,24 +163,6 @@ def test_golden_logs_and_thresholds() -> None:
         assert agent_at(UCBVI, point).log_term == pytest.approx(log_term, rel=1e-10)
 
 
-def test_golden_prior() -> None:
-    """Bayes-UCBVI's n0 and 1 - kappa, and what a scale and parameters make of them."""
-    agents = [agent_at(BayesUCBVI, x) for x in (A, B, C)]
-    assert [x.rule.apart for x in agents] == [839, 839, 854]
-    assert [x.rule.pays for x in agents] == [2, 2, 2]
-    tail = agents[0].tail(np.array([1.0, 100]))
-    assert tail == pytest.approx([9.77111746567e-13, 2.748782434374e-18], rel=1e-10)
-    assert agent_at(BayesUCBVI, A, scale=1.1).rule.apart == pytest.approx(1.1 * 839)
-    staged = Problem(5, 2, 5, np.zeros((5, 2)), initial=0).by_stage()
-    assert BayesUCBVI(staged, 0.5, 0.1, 1000).rule.apart == 813
-    own = agent_at(BayesUCBVI, A, kappa=0.85, n0=1, r0=1)
-    assert own.tail(np.ones(3)) == pytest.approx([0.15] * 3)
-    assert (own.rule.apart, own.rule.pays, own.settings()["kappa"]) == (1, 1, 0.85)
-    for wrong in ({"kappa": 0.5}, {"kappa": 1.0}, {"n0": 0}, {"n0": np.inf}, {"r0": 0.9}):
-        with pytest.raises(InputError, match=f"{next(iter(wrong))} = .* must be"):
-            agent_at(BayesUCBVI, A, **wrong)
-
-
 def test_golden_gap() -> None:
     """BPI-UCBVI's G, where Var = 2.25 and the next states have G = .2."""
     told = slow.Told(5, 2, 5, 1, 0.5, 0.1)
