@@ -16,8 +16,10 @@ from scipy.stats import binomtest
 from helpers.lengths import many
 from oracles import slow_agents as slow
 from ucfh._support.arrays import Floats
+from ucfh.agents.bayes_ucbvi import BayesUCBVI
 from ucfh.agents.bpi_ucbvi import BPIUCBVI
 from ucfh.agents.bpi_ucrl import BPIUCRL
+from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.fiechter import Fiechter
 from ucfh.agents.mbie import BEB, MBIE, MBIEBonus, l1_radius
@@ -46,7 +48,10 @@ def agent_at(cls: Any, point: Point, K: int = 1000, scale: float = 1.0, **option
 def bonus(agent: Online, n: float, sd: float = 0, gap: float = 0, norm: float = 0) -> float:
     """All of the bonus after n visits but crowding, where these are what the terms multiply."""
     terms = {name: float(x[0]) for name, x in agent.coefficients(np.array([float(n)])).items()}
-    weights = {"flat": 1, "radius": 1, "deviation": sd, "spread": gap, "distance": norm, "crowd": 0}
+    weights = {
+        "flat": 1, "radius": 1, "deviate": 1, "deviation": sd, "spread": gap, "distance": norm,
+        "crowd": 0,
+    }  # fmt: skip
     return sum(weights[name] * x for name, x in terms.items())
 
 
@@ -107,6 +112,14 @@ def golden() -> list[tuple[str, Number, float]]:
         ("bpi-ucbvi", at(BPIUCBVI, A, 100, sd=1.5, gap=0.3), 162.054401945),
         ("bpi-ucbvi", at(BPIUCBVI, A, 1e4, sd=1.5, gap=0.3), 2.66593130612),
         ("bpi-ucbvi", at(BPIUCBVI, A, 1e6, sd=1.5, gap=0.3), 0.114266606091),
+        ("eqo", at(EQO, A, 1), 43.16686039453),
+        ("eqo", at(EQO, A, 100, 10**6), 7.520233178926),
+        ("eqo", at(EQO, B, 10, 10**4), 6.293111872387),
+        ("eqo", at(EQO, C, 10, 100), 7.27239839257),  # 5/6 H l/n, lambda = 1
+        ("bayes-ucbvi", at(BayesUCBVI, A, 1), 7.03771180486),
+        ("bayes-ucbvi", at(BayesUCBVI, A, 100), 8.642542594743),
+        ("bayes-ucbvi", at(BayesUCBVI, A, 1e6, 10**6), 12.25378142082),
+        ("bayes-ucbvi", at(BayesUCBVI, C, 100), 8.765225398371),
         ("fiechter", at(Fiechter, A, 10), 1.5941673647 / 2),
         ("fiechter", at(Fiechter, A, 1000), 0.208915665406 / 2),
         ("fiechter", at(Fiechter, A, 1e5), 0.0249127391098 / 2),
@@ -177,7 +190,9 @@ def short_chain() -> MDP:
 
 
 RUNS, EPISODES, DELTA = many(10, 20), 30_000, 0.1
-OPTIMISTS = (UCBVI, UCBVIBernstein, MBIE, MBIEBonus, UBEV, ORLC, EULER, BPIUCBVI, BPIUCRL)
+OPTIMISTS = (
+    UCBVI, UCBVIBernstein, MBIE, MBIEBonus, UBEV, ORLC, EULER, BPIUCBVI, BPIUCRL, BayesUCBVI,
+)  # fmt: skip
 CHAIN = short_chain()
 BEST = CHAIN.optimal()
 
@@ -234,6 +249,37 @@ def test_optimism(cls: Any) -> None:
 
     assert not fails(cls, above_optimum, learned)
     assert fails(cls, above_optimum, learned, hardly_any(cls))
+
+
+def hardly_below(agent: Any) -> bool:
+    """V >= V* - (lambda/H) (2 H V* - V*^2)."""
+    H, best = CHAIN.horizon, BEST.values
+    return bool((best - agent.shortfall / H * (2 * H * best - best**2) - 1e-9 <= agent.V).all())
+
+
+@pytest.mark.slow
+def test_quasi_optimism() -> None:
+    """EQO's values are hardly below the optimum; not so with hardly any bonus."""
+
+    def learned(agent: Any) -> bool:
+        return bool(agent.optimistic < 1.95 and agent.shortfall < 0.06)
+
+    assert not fails(EQO, hardly_below, learned)
+    assert fails(EQO, hardly_below, learned, 1e-5)
+
+
+def test_quasi_optimism_is_less_than_optimism() -> None:
+    """After a bad but usual draw, two standard deviations off: below the optimum, but hardly."""
+    agent = EQO(CHAIN.problem, 0.5, DELTA, 1000)
+    counts, n = agent.counts, 20_000
+    counts.visits[:-1] = n
+    good = CHAIN.table.dense(CHAIN.p)[..., 1].ravel()
+    worse = np.round(n * good - 2 * np.sqrt(n * good * (1 - good)))
+    counts.successors[:8] = np.column_stack([n - worse, worse]).ravel()
+    agent.restore(agent.state())
+    assert agent.V[0, 0] < BEST.values[0, 0] - 0.001
+    assert not above_optimum(agent)
+    assert hardly_below(agent)
 
 
 def lower_holds(agent: Any) -> bool:
@@ -311,6 +357,7 @@ def test_what_is_not_known(cls: type[RewardFree]) -> None:
         (UCBVI, 400_000), (UCBVIBernstein, 60_000), (MBIE, 5000), (MBIEBonus, 5000), (BEB, 2000),
         (UBEV, 5000), (ORLC, 60_000), (EULER, 20_000), (BPIUCBVI, 100_000), (Fiechter, 20_000),
         (RFUCRL, 100_000), (BPIUCRL, 20_000),
+        (EQO, 5000), (BayesUCBVI, 60_000),
     ],
 )  # fmt: skip
 def test_learns(cls: Any, episodes: int) -> None:
@@ -405,7 +452,7 @@ def test_frozen(cls: Any) -> None:
 def test_one_of_each() -> None:
     """S = A = H = 1: no radius, no log of zero."""
     mdp = MDP([[[1.0]]], [[0.5]], 1)
-    for cls in (*OPTIMISTS, BEB, Fiechter, RFUCRL, RFExpress):
+    for cls in (*OPTIMISTS, BEB, EQO, Fiechter, RFUCRL, RFExpress):
         agent = cls(mdp.problem, 0.5, 0.1, 10)
         assert simulate(mdp, agent, episodes=10).gap == 0
     assert MBIE(mdp.problem, 0.5, 0.1, 10).m == 1

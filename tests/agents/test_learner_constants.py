@@ -19,6 +19,7 @@ from ucfh.agents.base import Agent
 from ucfh.agents.bpi_ucbvi import BPIUCBVI
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.delayed_q import DelayedQ
+from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.generative import Azar
 from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins
@@ -70,8 +71,11 @@ def test_what_was_not_seen_is_not_called_published() -> None:
     assert kinds["opsrl"] == ["from code"]
     for name in ("kakade", "fiechter", "reveliotis", "phased-q", "indirect"):
         assert kinds[name] == ["derived"]
-    for name in ("ucrl2", "ucbvi-ch", "ucbvi-bf", "mvp"):
+    for name in ("ucrl2", "ucbvi-ch", "ucbvi-bf", "mvp", "bayes-ucbvi"):
         assert kinds[name] == ["published"]
+    assert kinds["eqo"] == ["derived", "chosen"]
+    assert kinds["rlsvi"] == ["published", "unverified"]
+    assert kinds["q-early-settled"] == ["from code", "derived"]
 
 
 def test_numbers_of_ucfh_are_where_they_were() -> None:
@@ -174,6 +178,36 @@ def test_eighteen_of_ubev(point: Point) -> None:
     delta_1 = delta / (6 * S * actions * H)
     assert 2 * S * actions * H * delta_1 == pytest.approx(delta / 3)
     assert agent.phi(np.ones(1))[0] ** 2 == pytest.approx(log(3 / delta_1), rel=1e-12)
+
+
+@pytest.mark.parametrize("K", [10, 1000, 10**4, 10**7])
+def test_bonus_of_eqo(K: int) -> None:
+    """H l/y for the largest y that Bennett's inequality allows, y phi(y) <= lambda, or a bit more.
+
+    Here phi(y) = (e^y - 1 - y)/y^2. And the function f of the proof does what it is for.
+    """
+    S, actions, H, epsilon, delta = A
+    agent = EQO(told(A), epsilon, delta, K)
+    lam = agent.shortfall
+    low, high = 0.0, 3.0
+    for _ in range(100):
+        y = (low + high) / 2
+        low, high = (y, high) if (exp(y) - 1 - y) / y <= lam else (low, y)
+    least = H * log(S * actions * H / delta) / low
+    assert least <= agent.coefficients(np.ones(1))["flat"][0] <= 1.05 * least
+
+    def f(v: Any) -> Any:
+        return lam / H * (2 * H * v - v**2)
+
+    rng = np.random.default_rng(K)
+    U, p = H * rng.random((1000, 4)), rng.dirichlet(np.ones(4), 1000)
+    mean = (p * U).sum(1)
+    variance = (p * U**2).sum(1) - mean**2
+    np.testing.assert_allclose((p * f(U)).sum(1), f(mean) - lam / H * variance, atol=1e-12)
+    W = U - f(U)
+    slopes = np.diff(W) / np.diff(U)
+    assert (np.abs(slopes) <= 1 + 1e-9).all()
+    assert f(H) == pytest.approx(lam * H)
 
 
 # -- the proof that is told of BPI-UCBVI -----------------------------------------------------------

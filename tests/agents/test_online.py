@@ -18,8 +18,10 @@ from ucfh._kernels import online as kernels
 from ucfh._kernels.online import NO_LOWER, Rule
 from ucfh._support.arrays import Floats
 from ucfh.agents import online
+from ucfh.agents.bayes_ucbvi import BayesUCBVI
 from ucfh.agents.bpi_ucbvi import BPIUCBVI
 from ucfh.agents.bpi_ucrl import BPIUCRL
+from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.fiechter import Fiechter
 from ucfh.agents.mbie import BEB, MBIE, MBIEBonus
@@ -39,7 +41,7 @@ from ucfh.simulation.world import World
 simulation = importlib.import_module("ucfh.simulation.simulate")
 ALL: tuple[type[Online], ...] = (
     UCBVI, UCBVIBernstein, MBIE, MBIEBonus, BEB, UBEV, ORLC, EULER, BPIUCBVI, Fiechter,
-    RFUCRL, RFExpress, BPIUCRL,
+    RFUCRL, RFExpress, BPIUCRL, EQO, BayesUCBVI,
 )  # fmt: skip
 SOME = settings(max_examples=many(30, 60), deadline=None)
 HIDDEN = st.sets(st.sampled_from(("successors", "initial"))).map(lambda x: tuple(sorted(x)))
@@ -52,6 +54,8 @@ RULES = st.builds(
     lower=st.integers(0, 2),
     own=st.booleans(),
     most=st.just(2**62),
+    apart=st.floats(0.5, 9),
+    pays=st.floats(1, 3),
 )
 
 
@@ -87,6 +91,7 @@ def check_sweep(case: Case, rule: Rule, names: set[str], seed: int) -> None:
     problem = case.problem
     H, S, R = problem.horizon, problem.states, problem.table.pairs
     chosen = {x: rng.exponential(0.5, problem.table.rows) * (x in names) for x in LINES}
+    chosen["deviate"] += "deviate" in names  # above the median
     terms = np.zeros((len(LINES), problem.table.rows))
     for name, line in LINES.items():
         terms[line] = chosen[name]
@@ -123,17 +128,19 @@ def test_sweep(case: Case, rule: Rule, names: set[str], seed: int) -> None:
 def test_every_term_alone(name: str, lower: int) -> None:
     for seed in range(4):
         case = draw_case(seed, 4, 3, 4, hide=("successors",), visits=(1, 2, 5, 30))
-        check_sweep(case, Rule(cap=seed, lower=lower, own=seed % 2 == 0), {name}, seed)
+        rule = Rule(cap=seed, lower=lower, own=seed % 2 == 0, apart=1.5, pays=2.0)
+        check_sweep(case, rule, {name}, seed)
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_check_sees_every_term(name: str) -> None:
     """A term that is 10 % off fails: the checks above would notice."""
     case = draw_case(1, 4, 3, 4, hide=("successors",), visits=(2, 5, 30))
-    rule = Rule(cap=kernels.NO_CAP, lower=kernels.LOWER_OF_PLAYED)
+    rule = Rule(cap=kernels.NO_CAP, lower=kernels.LOWER_OF_PLAYED, apart=1.5, pays=2.0)
     rng = np.random.default_rng(2)
     chosen = {x: rng.exponential(0.5, case.problem.table.rows) for x in LINES}
     other = "radius" if name == "budget" else "budget"  # of which a row has one
+    chosen["deviate"] = 1 + chosen["deviate"] if name == "deviate" else 0 * chosen["deviate"]
     G, Q = np.ones((5, 4)), np.zeros((4, 12))
     terms = np.array([chosen[x] * (x != other) for x in LINES])
     right = swept(case, rule, terms, G, Q)[1].copy()
@@ -188,7 +195,8 @@ def test_learners_against_their_papers(cls: type[Online], case: Case, seed: int)
     assert problem.rewards is not None
     visits = np.random.default_rng(seed).choice([0, 1, 9, 700, 5000], agent.N.shape)
     agent.restore({**agent.state(), **counts.state("n"), "N": visits})
-    told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, getattr(agent, "m", 1.0))
+    m, stages = getattr(agent, "m", 1.0), problem.table.stages
+    told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, m, stages)
     backup, lower = slow.PAPERS[cls.name]
     planned = Problem._of(**{**vars(problem), "rewards": agent.planned_rewards()})
     expected = slow.sweep(

@@ -13,6 +13,7 @@ NAMED = [
     "auer-ortner", "fiechter", "reveliotis", "phased-q", "indirect", "azar", "psrl", "ucbvi-ch",
     "ucbvi-bf", "ubev", "orlc", "euler", "mvp", "ucb-h", "ucb-b", "bpi-ucbvi", "opsrl",
     "bpi-ucrl", "rf-ucrl", "rf-express",
+    "eqo", "rlsvi", "bayes-ucbvi", "q-early-settled",
     "epsilon-greedy", "uniform", "optimal", "ucfh",
 ]  # fmt: skip
 

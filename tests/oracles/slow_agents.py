@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import e, fsum, inf, log, sqrt
+from math import ceil, e, fsum, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from oracles.certified import Row, l1_reach, reach, rows_at
+from oracles.dirichlet import exact_quantile, saddle_quantile
 from ucfh._kernels.online import (
     CAP_HORIZON,
     CAP_LEFT,
@@ -64,6 +65,10 @@ class Look:
     def sd(self, f: Sequence[float]) -> float:
         mean = self.mean(f)
         return sqrt(self.mean([(x - mean) ** 2 for x in f]))
+
+    def with_one_more(self, parameter: float, value: float) -> tuple[Floats, Floats]:
+        """The parameters of a Dirichlet law on the next states and one more, and their values."""
+        return np.array([*self.c, parameter], float), np.array([*self.V, value])
 
     @property
     def gap(self) -> list[float]:
@@ -181,6 +186,9 @@ def from_terms(rule: Rule, terms: dict[str, Floats]) -> Backup:
             common += a["distance"] * sqrt(x.mean([d * d for d in x.gap]))
         mean = l1_reach(x.c, x.V, a["radius"], 1) if a["radius"] else x.mean(x.V)
         mean = reach(x.c, x.V, a["budget"], 1) if a["budget"] else mean
+        if a["deviate"]:
+            law = x.with_one_more(rule.apart, rule.pays * x.worth)
+            mean = saddle_quantile(*law, a["deviate"])
         hope = mean + common + a["deviation"] * x.sd(x.V)
         if rule.best_next:
             hope = min(hope, max(x.V))
@@ -204,6 +212,7 @@ class Told:
     epsilon: float
     delta: float
     m: float = 1000.0
+    stages: int = 1
 
 
 def ucbvi_ch(w: Told, x: Look) -> Bounds:
@@ -301,6 +310,25 @@ def bpi_gap(w: Told, x: Look) -> float:
     return min(w.H, width + (1 + 3 / w.H) * x.mean(x.G))
 
 
+def eqo(w: Told, x: Look) -> Bounds:
+    if x.n == 0:
+        return float(w.H), 0.0
+    ell = log(w.S * w.A * w.H / w.delta)
+    L = 1 + log(1 + w.K * w.H / (w.S * w.A))
+    lam = min(1.0, sqrt(w.S * w.A * ell * L / (2 * w.K)))
+    return min(w.H, x.r + x.mean(x.V) + (w.H * ell / (2 * lam) + w.H * ell / 3) / x.n), 0.0
+
+
+def bayes_ucbvi(w: Told, x: Look) -> Bounds:
+    base = log(17 / 16)
+    c0 = ((2 * sqrt(2) / sqrt(base) + 98 * sqrt(6) / 9) / (sqrt(2 * pi) - 1)) ** 2
+    c0 += log(10 * pi) / base
+    n0 = ceil(c0 + log(w.K * w.H if w.stages == 1 else w.K, 17 / 16))
+    others = w.S * w.A * w.H * (2 * x.n + 1) ** 3 * (x.n + n0) ** 1.5
+    tail = w.delta / (5 * (e * pi) ** 3 * others)
+    return x.r + exact_quantile(*x.with_one_more(n0, 2 * x.worth), tail), 0.0
+
+
 def fiechter(w: Told, x: Look) -> Bounds:
     """E; to be swept with rewards of zero."""
     if x.n == 0:
@@ -342,6 +370,8 @@ PAPERS: dict[str, tuple[Callable[[Told, Look], Bounds], int]] = {
     "orlc": (orlc, LOWER_OF_PLAYED),
     "euler": (euler, LOWER_OF_PLAYED),
     "bpi-ucbvi": (bpi_ucbvi, LOWER_OF_BEST),
+    "eqo": (eqo, 0),
+    "bayes-ucbvi": (bayes_ucbvi, 0),
     "fiechter": (fiechter, 0),
     "rf-ucrl": (rf_ucrl, 0),
     "rf-express": (rf_express, 0),

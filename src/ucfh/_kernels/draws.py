@@ -1,8 +1,8 @@
-"""Learners that plan for draws of their model: drawing, planning and learning in one loop."""
+"""Learners that plan for draws of their model, or with noise: all in one loop."""
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,13 @@ class Draws(NamedTuple):
 
     p: Floats
     aside: Floats
+
+
+class Noise(NamedTuple):
+    """Its variance is factor ln(cases k)/(n + 1), after n visits, before episode k."""
+
+    factor: float
+    cases: float
 
 
 @njit(cache=True, nogil=True)
@@ -95,6 +102,19 @@ def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) ->
 
 
 @njit(cache=True, nogil=True)
+def walk_and_count(
+    rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
+) -> None:
+    """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
+    walk_once(rng, nature, rows, path)
+    s = nature.indices[path[0]]
+    for t in range(len(rows)):
+        seen.n[rows[t, s]] += 1
+        seen.c[nature.position[path[t + 1]]] += 1
+        s = nature.indices[path[t + 1]]
+
+
+@njit(cache=True, nogil=True)
 def learn_by_draws(
     rng: np.random.Generator,
     own: np.random.Generator,
@@ -113,9 +133,8 @@ def learn_by_draws(
     Stops early if there is no room for another record. followed (H, S): the rows of the policy
     recorded last.
     """
-    rows, c, n = out.rows, seen.c, seen.n
-    H = len(rows)
-    path, recorded = np.empty(H + 1, np.int64), 0
+    rows = out.rows
+    path, recorded = np.empty(len(rows) + 1, np.int64), 0
     for episode in range(episodes):
         if not same(rows, followed):
             if recorded == len(record.value):
@@ -124,12 +143,73 @@ def learn_by_draws(
             record.promised[recorded] = promise(sheet.start, out.V[0])
             record.value[recorded] = take_up(nature, rows, followed)
             recorded += 1
-        walk_once(rng, nature, rows, path)
-        s = nature.indices[path[0]]
-        for t in range(H):
-            n[rows[t, s]] += 1
-            c[nature.position[path[t + 1]]] += 1
-            s = nature.indices[path[t + 1]]
-        draw_models(own, sheet.indptr, c, posterior, draws)
+        walk_and_count(rng, nature, rows, seen, path)
+        draw_models(own, sheet.indptr, seen.c, posterior, draws)
         plan_draws(sheet, posterior, draws, out)
+    return Progress(episodes, recorded)
+
+
+@njit(cache=True, nogil=True)
+def deviation(noise: Noise, k: int) -> float:
+    """Of the noise before episode k, without visits."""
+    return sqrt(noise.factor * log(noise.cases * k))
+
+
+@njit(cache=True, nogil=True)
+def plan_with_noise(
+    own: np.random.Generator, sheet: Sheet, noise: Noise, clock: Ints, seen: Seen, out: Chosen
+) -> None:
+    """Plan with noise in every (t, s, a); clock (1,) is the episode, counted from 1."""
+    first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
+    r, extra, c, n, V, rows = sheet.r, sheet.extra, seen.c, seen.n, out.V, out.rows
+    H, S = rows.shape
+    spread = deviation(noise, clock[0])
+    for t in range(H - 1, -1, -1):
+        line, extra_t = min(t, len(r) - 1), extra[min(t, len(extra) - 1)]
+        for s in range(S):
+            best = -inf
+            for k in range(first[s], first[s + 1]):
+                row = t * stride + k
+                total = 0.0
+                for e in range(indptr[row], indptr[row + 1]):
+                    total += c[e] * (V[t + 1, indices[e]] + (extra_t[e] if extra_t.size else 0.0))
+                q = r[line, k] + total / (n[row] + 1)
+                q += spread / sqrt(n[row] + 1.0) * own.standard_normal()
+                if q > best:
+                    best, rows[t, s] = q, row
+            V[t, s] = best
+
+
+@njit(cache=True, nogil=True)
+def learn_by_noise(
+    rng: np.random.Generator,
+    own: np.random.Generator,
+    episodes: int,
+    nature: Nature,
+    sheet: Sheet,
+    noise: Noise,
+    clock: Ints,
+    seen: Seen,
+    out: Chosen,
+    followed: Ints,
+    record: Record,
+) -> Progress:
+    """Walk an episode, count, and `plan_with_noise`, again and again.
+
+    Stops early if there is no room for another record. followed (H, S): the rows of the policy
+    recorded last.
+    """
+    rows = out.rows
+    path, recorded = np.empty(len(rows) + 1, np.int64), 0
+    for episode in range(episodes):
+        if not same(rows, followed):
+            if recorded == len(record.value):
+                return Progress(episode, recorded)
+            record.first_episode[recorded] = episode
+            record.promised[recorded] = promise(sheet.start, out.V[0])
+            record.value[recorded] = take_up(nature, rows, followed)
+            recorded += 1
+        walk_and_count(rng, nature, rows, seen, path)
+        clock[0] += 1
+        plan_with_noise(own, sheet, noise, clock, seen, out)
     return Progress(episodes, recorded)

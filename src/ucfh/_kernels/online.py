@@ -8,8 +8,9 @@ all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coefficients of
 
 where L bounds the value of a policy from below, and G is a function of visits to states. With a
 radius, the mean p^ V is the best one in an L1 ball around p^ instead; with a budget, the best one
-p V with KL(p^, p) <= budget (`ucfh._kernels.balls`). Coefficients are functions of n alone: what
-they are after n visits stands in tables, so that the loop only looks it up.
+p V with KL(p^, p) <= budget (`ucfh._kernels.balls`); with a deviate z, a quantile of w V for
+Dirichlet weights w (`ucfh._kernels.dirichlet`). Coefficients are functions of n alone: what they
+are after n visits stands in tables, so that the loop only looks it up.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels.balls import extreme
 from ucfh._kernels.compiling import njit
+from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import promise, same, take_up, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
 
@@ -30,7 +32,8 @@ Floats = NDArray[np.float64]
 
 NO_CAP, CAP_LEFT, CAP_HORIZON, CAP_NEXT = 0, 1, 2, 3
 NO_LOWER, LOWER_OF_PLAYED, LOWER_OF_BEST = 0, 1, 2
-FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS, BUDGET = range(7)  # the lines of coefficients
+# the lines of coefficients
+FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS, BUDGET, DEVIATE = range(8)
 TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
 
@@ -42,7 +45,8 @@ class Rule(NamedTuple):
     state can be worth: left, and one more where it is paid for. best_next: p^ V + flat is at most
     the best V of a successor. falling: Q never rises. lower: L is kept for the action played, or
     for its own best one. own: L's bonus has the deviation of L, not of V. most: visits of a row
-    beyond so many are not counted.
+    beyond so many are not counted. apart: the weights w have this parameter for one more state,
+    which pays so much (pays) in each step that is left.
     """
 
     cap: int = CAP_LEFT
@@ -52,6 +56,8 @@ class Rule(NamedTuple):
     lower: int = NO_LOWER
     own: bool = False
     most: int = 2**62
+    apart: float = 0.0
+    pays: float = 0.0
 
 
 class Bonus(NamedTuple):
@@ -181,6 +187,11 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                         ).bound  # fmt: skip
                     elif terms[RADIUS, row] > 0.0:
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
+                    if terms[DEVIATE, row] > 0.0:
+                        mean = upper_quantile(
+                            c[begin:end], values[: end - begin], rule.apart, rule.pays * worth,
+                            terms[DEVIATE, row],
+                        )  # fmt: skip
                     mean += up
                     if rule.best_next:
                         mean = min(mean, most)

@@ -23,6 +23,7 @@ from ucfh._kernels.groups import Nature, Record, Sheet
 from ucfh._kernels.online import (
     BUDGET,
     CROWD,
+    DEVIATE,
     DEVIATION,
     DISTANCE,
     FLAT,
@@ -47,6 +48,7 @@ LINES = {
     "crowd": CROWD,
     "radius": RADIUS,
     "budget": BUDGET,
+    "deviate": DEVIATE,
 }
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
@@ -217,12 +219,18 @@ class SeededLearner(EveryEpisode):
     """A learner that draws something itself; ``seed`` is that of its own generator."""
 
     def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, seed: int = 0
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        episodes: int,
+        seed: int = 0,
+        scale: float = 1.0,
     ) -> None:
         # not the stream of the world, which has the same seed in a comparison
         self.seed = seed = check_seed(seed)
         self.own = np.random.default_rng([seed, 1])
-        super().__init__(problem, epsilon, delta, episodes)
+        super().__init__(problem, epsilon, delta, episodes, scale)
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""

@@ -53,6 +53,10 @@ AGENTS = {
     "rf-ucrl": "reward_free:RFUCRL",
     "rf-express": "reward_free:RFExpress",
     "opsrl": "psrl:OPSRL",
+    "eqo": "eqo:EQO",
+    "rlsvi": "rlsvi:RLSVI",
+    "bayes-ucbvi": "bayes_ucbvi:BayesUCBVI",
+    "q-early-settled": "q_early_settled:QEarlySettled",
     # baselines
     "epsilon-greedy": "baselines:EpsilonGreedy",
     "uniform": "baselines:Uniform",
