@@ -50,6 +50,7 @@ AGENTS = {
     "ucb-b": "qlearning:UCBB",
     "bpi-ucbvi": "bpi_ucbvi:BPIUCBVI",
     "opsrl": "psrl:OPSRL",
+    "eprl": "eprl:EPRL",
     # baselines
     "epsilon-greedy": "baselines:EpsilonGreedy",
     "uniform": "baselines:Uniform",
