@@ -90,7 +90,8 @@ def test_all_paths_listed(mdp: MDP, seed: int, epsilon: float, scale: float) -> 
     rng = np.random.default_rng(seed)
     mean = np.broadcast_to(mdp.mean_rewards, (mdp.table.stages, mdp.table.pairs)).ravel()
     tape = (rng.random((len(mean), 1000)) < mean[:, None]).astype(float)
-    slow, fast = (cls(mdp.problem, epsilon, 0.1, scale) for cls in (SlowEPRL, EPRL))
+    slow = SlowEPRL(mdp.problem, epsilon, 0.1, scale)
+    fast = EPRL(mdp.problem, epsilon, 0.1, scale)
     while slow.answer is None:
         path = slow.next_path()
         slow.see(path, [tape[row, slow.n[row] % tape.shape[1]] for row in path])
