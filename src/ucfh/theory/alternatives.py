@@ -56,7 +56,7 @@ LOW = -1e12
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class Laws:
     """What may come of each row: payment and next state, as far as the learner does not know it.
 
     Attributes:
@@ -138,11 +138,11 @@ class Outcomes:
             w[t, self.choose(Q[t])] = d
             e, at, _ = self.step(t)
             went = np.repeat(w[t], np.diff(at, append=e.stop - e.start))
-            d = np.bincount(self.to[e], self.p[e] * went, len(self.initial))
+            d = np.bincount(self.to[e], self.p[e] * went, len(self.initial)).astype(float)
         return w
 
 
-def outcomes_of(mdp: MDP, told: Problem) -> Outcomes:
+def laws_of(mdp: MDP, told: Problem) -> Laws:
     """The outcomes of an MDP for a learner that is told ``told``.
 
     Each entry is an outcome; where rewards are unknown, and 0 or 1, it is two.
@@ -150,20 +150,20 @@ def outcomes_of(mdp: MDP, told: Problem) -> Outcomes:
     mdp = mdp.by_stage() if told.table.stages > 1 else mdp
     table, at = told.table, told.table.positions_of(mdp.table)
     body = int(table.indptr[table.start])
-    p, to, begin = np.zeros(table.entries), table.indices[:body].astype(np.int64), table.indptr[:-1]
-    p[at] = mdp.p
-    p = p[:body]
-    steps = max(len(mdp.rewards.pair), table.stages)
-    pair = np.broadcast_to(mdp.rewards.pair, (steps, table.pairs)).reshape(-1, table.start)
-    paid = np.repeat(pair, table.lengths[:-1], axis=1)
-    if mdp.rewards.successor is not None:
-        extra = np.zeros((len(mdp.rewards.successor), table.entries))
-        extra[:, at] = mdp.rewards.successor
+    to, begin = table.indices[:body].astype(np.int64), table.indptr[:-1]
+    laid = np.zeros(table.entries)
+    laid[at] = mdp.p
+    p, rewards = laid[:body], mdp.rewards
+    pair = np.broadcast_to(rewards.pair, (max(len(rewards.pair), table.stages), table.pairs))
+    paid = np.repeat(pair.reshape(-1, table.start), table.lengths[:-1], axis=1)
+    if rewards.successor is not None:
+        extra = np.zeros((len(rewards.successor), table.entries))
+        extra[:, at] = rewards.successor
         paid = paid + extra[:, :body]
     if told.rewards is None and mdp.noise == "bernoulli":
         p = np.stack([p * (1 - paid[0]), p * paid[0]], axis=1).ravel()
         paid, to, begin = np.tile([[0.0, 1.0]], body), np.repeat(to, 2), 2 * begin
-    return Outcomes(
+    return Laws(
         told.horizon, table.stages, table.first, table.state, begin, to, p, paid, mdp.initial
     )
 
@@ -181,6 +181,20 @@ class Alternative(NamedTuple):
     information: Floats
 
 
+class Mix(NamedTuple):
+    """Both models, for each u of the grid.
+
+    Attributes:
+        mass: (GRID+1, E) m of each outcome.
+        left, part: (GRID+1, E) where u q/m is: the chord, and the place on it.
+
+    """
+
+    mass: Floats
+    left: Ints
+    part: Floats
+
+
 class Search:
     """The search for alternatives to one model.
 
@@ -190,7 +204,7 @@ class Search:
 
     """
 
-    def __init__(self, model: Outcomes, epsilon: float) -> None:
+    def __init__(self, model: Laws, epsilon: float) -> None:
         self.model, self.Q = model, model.plan(model.p)
         self.optimum = model.optimum(self.Q)
         self.enough = epsilon + SLACK * (1 + abs(self.optimum))
@@ -334,17 +348,3 @@ class Search:
             part[t, here] = here == k
             parts.append(part)
         return parts
-
-
-class Mix(NamedTuple):
-    """Both models, for each u of the grid.
-
-    Attributes:
-        mass: (GRID+1, E) m of each outcome.
-        left, part: (GRID+1, E) where u q/m is: the chord, and the place on it.
-
-    """
-
-    mass: Floats
-    left: Ints
-    part: Floats

@@ -31,7 +31,7 @@ import numpy as np
 from ucfh._support.arrays import Floats
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.problem import MDP, Problem, as_problem, check_mdp
-from ucfh.theory.alternatives import Alternative, Outcomes, Search, outcomes_of
+from ucfh.theory.alternatives import Alternative, Laws, Search, laws_of
 
 ROUNDS = 200
 """The most policies that are added in the search for the best weights."""
@@ -83,13 +83,13 @@ def least_episodes(mdp: MDP, epsilon: float, delta: float, problem: Problem | No
     >>> coins = MDP([[[0, x, 1 - x] for x in win], [[0, 1, 0]] * 2, [[0, 0, 1]] * 2],
     ...             rewards=[[0], [1], [0]], horizon=2)
     >>> round(least_episodes(coins, epsilon=0.05, delta=0.05).episodes)
-    117
+    228
 
     """
     check_mdp(mdp)
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
-    model = outcomes_of(mdp, mdp.problem if problem is None else as_problem(problem))
+    model = laws_of(mdp, mdp.problem if problem is None else as_problem(problem))
     alternatives = list(Search(model, epsilon).alternatives())
     if not alternatives:
         return Floor(0.0, epsilon, delta)
@@ -98,14 +98,14 @@ def least_episodes(mdp: MDP, epsilon: float, delta: float, problem: Problem | No
     return Floor(demand(delta) * ratio, epsilon, delta, counted)
 
 
-def _most_informative(model: Outcomes, c: Floats) -> tuple[float, Floats]:
+def _most_informative(model: Laws, c: Floats) -> tuple[float, Floats]:
     """C, the most of c (stages*R,) that a policy collects in an episode, and its visits."""
     by_outcome = np.repeat(c, np.diff(model.begin))[None]
     Q = replace(model, paid=by_outcome).plan(model.p)
     return model.optimum(Q), model.by_row(model.visits(Q))
 
 
-def _best_weights(model: Outcomes, K: Floats) -> tuple[Floats, float]:
+def _best_weights(model: Laws, K: Floats) -> tuple[Floats, float]:
     """Weights (k,) of alternatives with information K (k, stages*R), and sum y / C(y)."""
     first = [_most_informative(model, one) for one in K]
     most = np.array([C for C, _ in first])  # by which they are scaled, for the sake of rounding
@@ -115,7 +115,7 @@ def _best_weights(model: Outcomes, K: Floats) -> tuple[Floats, float]:
         y = _packed(np.array(told), 1 / most) / most
         C, visits = _most_informative(model, y @ K)
         if y.sum() / C > best:
-            best, weights = y.sum() / C, y
+            best, weights = float(y.sum() / C), y
         if C <= 1 + TIGHT:
             break
         told.append(K @ visits / most)
@@ -166,7 +166,7 @@ def hard_class_floor(
     is bounded by a tangent.
 
     >>> round(hard_class_floor(n=10, actions=4, horizon=10, epsilon=0.1, delta=0.1))
-    96
+    178
 
     """
     check_count("n", n)
@@ -186,15 +186,15 @@ def hard_class_floor(
 
 
 def _least_divergence(total: float) -> float:
-    """min { kl(1 - a, total - a) : 0 <= a <= total } for total < 1, from below."""
+    """min { kl(1 - a, total - a) : 0 <= a <= total } for total < 1, by a tangent from below."""
 
     def slope(a: float) -> float:
-        x, y = 1 - a, total - a
-        return -log(x * (1 - y) / ((1 - x) * y)) + x / y - (1 - x) / (1 - y)
+        b = total - a
+        return (1 - a) / b - a / (1 - b) - log((1 - a) * (1 - b) / (a * b))
 
     low, high = 0.0, total
-    for _ in range(100):
+    for _ in range(60):
         a = (low + high) / 2
         low, high = (a, high) if slope(a) < 0 else (low, a)
-    a = (low + high) / 2
-    return max(0.0, binary_kl(1 - a, total - a) - abs(slope(a)) * total)
+    steepest = max(slope(a) * a, -slope(a) * (total - a))
+    return max(0.0, binary_kl(1 - a, total - a) - steepest)
