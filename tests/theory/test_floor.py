@@ -122,6 +122,18 @@ def test_unknown_rewards() -> None:
     assert 1 < floor < run.episodes
 
 
+def test_what_is_known_to_pay_nothing() -> None:
+    """A state that ends an episode pays nothing in any alternative."""
+    p = [[[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]], [[0, 0, 1]] * 2]
+    r = [[0.3, 0.6], [0.8, 0.1], [0, 0]]
+    mdp = MDP(p, r, 3, terminal=[2], noise="bernoulli")
+    floor = least_episodes(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
+    assert floor.alternatives
+    for x in floor.alternatives:
+        assert x.information[:4].sum() > 0
+        assert x.information[4] == 0
+
+
 def test_nothing_to_learn() -> None:
     """On riverswim, to swim is within 0.1 of optimal whatever the current is."""
     assert least_episodes(make("riverswim:n=4,horizon=8"), 0.1, 0.1).episodes == 0

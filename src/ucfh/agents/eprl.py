@@ -36,7 +36,8 @@ one active path is left, it is the optimal one, and is returned.
 The abstract and the authors' code were seen, the paper was not. How it samples, eliminates and
 stops is as in the code. Its radius there, sqrt(ln((n + 1)/delta)/(2 n)), is marked as not supported
 by theory; a comment has e S A H (n + 1) in the logarithm: by the proof above, N (n + 1) suffices.
-By the abstract, no algorithm can do with less than 1/H^2 as many episodes, up to logarithms.
+By the abstract, no algorithm can do with less than 1/H^2 as many episodes, up to logarithms (for
+Gaussian rewards, quoted from memory: coins that fall on one side nearly always need fewer).
 Another sampling rule of the code, the path with the largest U - L, is left out.
 
 Here k grows by 2 % rather than by 1, once it is above 50. A path that covers the most rows does so
@@ -99,7 +100,7 @@ class EPRL(Agent):
     name = "eprl"
     reference = "Tirinzoni, Al-Marjani, Kaufmann 2022"
     setting = "deterministic transitions, told; unknown rewards, by step"
-    guarantee = "eps-optimal when it stops; O~(H^2) times as many episodes as any algorithm needs"
+    guarantee = "eps-optimal when it stops; O~(H^2) times the fewest episodes, for Gaussian rewards"
     constants = "from code: the rules; derived: the radius"
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:

@@ -162,7 +162,9 @@ def laws_of(mdp: MDP, told: Problem) -> Laws:
         paid = paid + extra[:, :body]
     if told.rewards is None and mdp.noise == "bernoulli":
         p = np.stack([p * (1 - paid[0]), p * paid[0]], axis=1).ravel()
-        paid, to, begin = np.tile([[0.0, 1.0]], body), np.repeat(to, 2), 2 * begin
+        one = np.repeat(told.pays_unknown, table.lengths[:-1]).astype(float)
+        paid = np.stack([np.zeros(body), one], axis=1).reshape(1, -1)
+        to, begin = np.repeat(to, 2), 2 * begin
     return Laws(
         told.horizon, table.stages, table.first, table.state, begin, to, p, paid, mdp.initial
     )

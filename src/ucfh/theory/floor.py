@@ -40,14 +40,14 @@ TIGHT = 1e-3
 """The search ends when the bound is within this share of what these alternatives give."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Floor:
     """What `least_episodes` found.
 
     Attributes:
         episodes: no valid rule needs fewer, in the mean; 0: some rule may need no data.
         epsilon, delta: accuracy and failure probability.
-        alternatives: the models that a rule must exclude, for the most part: those that count.
+        alternatives: the models that a rule must exclude, those that this number rests on.
 
     """
 
@@ -76,7 +76,8 @@ def least_episodes(mdp: MDP, epsilon: float, delta: float, problem: Problem | No
             1 - delta.
         problem: what the rule is told; ``mdp.problem`` unless given.
 
-    It takes seconds for problems of about a hundred pairs and ten steps.
+    It takes seconds for tens of pairs and ten steps, and minutes for hundreds. The number need not
+    be the largest possible: see `ucfh.theory.alternatives` for what is looked for.
 
     >>> from ucfh import MDP
     >>> win = [0.5, 0.4]  # a choice between two coins
