@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ucfh
+from helpers.fitting import fitting
 from ucfh._support.defaults import DELTA
 from ucfh.agents.psrl import OPSRL, PSRL
 from ucfh.agents.registry import AGENTS
@@ -73,8 +74,10 @@ def test_large_numpy_sizes_do_not_overflow() -> None:
     assert one == other
 
 
-def run_and_save(agent: Any, path: Path, n: Any = np.int64) -> dict[str, Any]:
-    run = ucfh.simulate(CHAIN, agent, n(20), n(4))
+def run_and_save(
+    agent: Any, path: Path, n: Any = np.int64, mdp: ucfh.MDP = CHAIN
+) -> dict[str, Any]:
+    run = ucfh.simulate(mdp, agent, n(20), n(4))
     run.save(path, force=True)
     assert ucfh.Run.load(path).about == run.about
     return json.loads(json.dumps({**run.about, "regret": run.regret}))  # type: ignore[no-any-return]
@@ -83,9 +86,9 @@ def run_and_save(agent: Any, path: Path, n: Any = np.int64) -> dict[str, Any]:
 @pytest.mark.parametrize("name", AGENTS)
 def test_episodes_and_seeds_of_learners(name: str, tmp_path: Path) -> None:
     """The same run, which can be saved."""
+    mdp, path = fitting(name), tmp_path / "run.npz"
     numpys, pythons = (
-        run_and_save(ucfh.make_agent(name, CHAIN, 0.5, 0.1, n(20), n(4)), tmp_path / "run.npz", n)
-        for n in KINDS
+        run_and_save(ucfh.make_agent(name, mdp, 0.5, 0.1, n(20), n(4)), path, n, mdp) for n in KINDS
     )
     assert numpys == pythons
 

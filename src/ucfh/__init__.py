@@ -16,6 +16,9 @@ _HOME = {
     "Constants": "theory.constants",
     "constants": "theory.constants",
     "bounds": "theory.bounds",
+    "Floor": "theory.floor",
+    "least_episodes": "theory.floor",
+    "hard_class_floor": "theory.floor",
     "confidence_set": "confidence.intervals",
     "kl_set": "confidence.intervals",
     "Counts": "counts",
@@ -147,6 +150,9 @@ if TYPE_CHECKING:
     from ucfh.theory.bounds import bounds as bounds
     from ucfh.theory.constants import Constants as Constants
     from ucfh.theory.constants import constants as constants
+    from ucfh.theory.floor import Floor as Floor
+    from ucfh.theory.floor import hard_class_floor as hard_class_floor
+    from ucfh.theory.floor import least_episodes as least_episodes
     from ucfh.verification import verify as verify
 
 

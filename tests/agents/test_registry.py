@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.fitting import fitting
 from ucfh import InputError, make, make_agent, simulate
 from ucfh.agents.registry import AGENTS, agent_class, parameters_of
 
@@ -12,8 +13,7 @@ NAMED = [
     "rmax", "kakade", "mbie", "mbie-eb", "delayed-q", "ucrl2", "ucrl-gamma", "mormax", "beb",
     "auer-ortner", "fiechter", "reveliotis", "phased-q", "indirect", "azar", "psrl", "ucbvi-ch",
     "ucbvi-bf", "ubev", "orlc", "euler", "mvp", "ucb-h", "ucb-b", "bpi-ucbvi", "opsrl",
-    "bpi-ucrl", "rf-ucrl", "rf-express",
-    "eqo", "rlsvi", "bayes-ucbvi", "q-early-settled",
+    "bpi-ucrl", "rf-ucrl", "rf-express", "eqo", "rlsvi", "bayes-ucbvi", "q-early-settled", "eprl",
     "epsilon-greedy", "uniform", "optimal", "ucfh",
 ]  # fmt: skip
 
@@ -44,7 +44,7 @@ def test_each_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_runs(name: str) -> None:
     """A few episodes, twice with the same seed: the same policies, worth at most the optimum."""
-    mdp = make("chain:n=3,horizon=3")
+    mdp = fitting(name)
 
     def values() -> list[tuple[int, float]]:
         agent = make_agent(name, mdp, 0.5, 0.1, 50, seed=3)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from helpers.fitting import fitting
 from helpers.lengths import LONG
 from ucfh import InputError, Run, make, make_agent, simulate
 from ucfh.agents.base import Agent
@@ -35,7 +36,7 @@ KINDS = [
 
 
 def learner(name: str, episodes: int = EPISODES) -> Agent:
-    return make_agent(name, MDP, 0.5, 0.1, episodes, seed=3, scale=0.05)
+    return make_agent(name, fitting(name), 0.5, 0.1, episodes, seed=3, scale=0.05)
 
 
 def content(x: Any) -> Any:
@@ -65,13 +66,13 @@ def all_of(run: Run) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_path: Path) -> None:
-    whole = simulate(MDP, learner(name), EPISODES, 5, method)
+    whole = simulate(fitting(name), learner(name), EPISODES, 5, method)
     turn = KINDS.index(name) + (method == "step")
     for cut in CUTS if LONG else CUTS[turn % 3 :][:1]:
-        part = simulate(MDP, learner(name), cut, 5, method)
+        part = simulate(fitting(name), learner(name), cut, 5, method)
         part.save(tmp_path / "run.npz", force=True)
         for saved in (part, Run.load(tmp_path / "run.npz")):
-            rest = simulate(MDP, learner(name), EPISODES, 5, method, resume=saved)
+            rest = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=saved)
             assert all_of(rest) == all_of(whole)
 
 
@@ -80,12 +81,12 @@ def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_pa
 @pytest.mark.parametrize("name", KINDS)
 def test_a_finished_run_is_given_again(name: str, method: Method, tmp_path: Path) -> None:
     """Whether it is certified, can never change again, or has had all its episodes."""
-    run = simulate(MDP, learner(name), EPISODES, 5, method)
+    run = simulate(fitting(name), learner(name), EPISODES, 5, method)
     run.save(tmp_path / "run.npz")
     for saved in (run, Run.load(tmp_path / "run.npz")):
-        again = simulate(MDP, learner(name), EPISODES, 5, method, resume=saved)
+        again = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=saved)
         assert all_of(again) == all_of(run)
-        third = simulate(MDP, learner(name), EPISODES, 5, method, resume=again)
+        third = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=again)
         assert all_of(third) == all_of(run)
 
 
@@ -107,9 +108,9 @@ def test_a_certificate_outlives_resuming(epsilon: float) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_resuming_leaves_the_old_run_alone(name: str, cut: int) -> None:
     """Two go on from it alike, and what is done to them does not reach it."""
-    old = simulate(MDP, learner(name), cut, 5)
+    old = simulate(fitting(name), learner(name), cut, 5)
     before, seconds = deepcopy(all_of(old)), old.seconds
-    runs = [simulate(MDP, learner(name), EPISODES, 5, resume=old) for _ in range(2)]
+    runs = [simulate(fitting(name), learner(name), EPISODES, 5, resume=old) for _ in range(2)]
     assert all_of(runs[0]) == all_of(runs[1])
     for run in runs:
         run.about["seed"] = -1
@@ -166,11 +167,11 @@ def test_learners_that_are_told_how_many_episodes_there_will_be(name: str) -> No
 @pytest.mark.parametrize("name", KINDS)
 def test_a_used_learner_is_refused(name: str, method: Method) -> None:
     agent = learner(name)
-    run = simulate(MDP, agent, EPISODES, 0, method)
+    run = simulate(fitting(name), agent, EPISODES, 0, method)
     before = content(agent.state())
     for options in ({"seed": 1}, {"resume": run}):
         with pytest.raises(InputError, match="has been run before: pass a new one") as caught:
-            simulate(MDP, agent, EPISODES, method=method, **options)
+            simulate(fitting(name), agent, EPISODES, method=method, **options)
         assert "\n" not in str(caught.value)
     assert content(agent.state()) == before
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ucfh import UCFH, check_agent, make
+from helpers.fitting import fitting
+from ucfh import UCFH, check_agent
 from ucfh._kernels.online import Rule
 from ucfh.agents.registry import AGENTS, make_agent
 from ucfh.agents.ucbvi import UCBVI
@@ -93,7 +94,7 @@ def test_what_is_no_agent() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
 def test_nothing_is_wrong_with_those_here(name: str) -> None:
-    world = make("chain:n=3,horizon=3") if name == "ucrl-gamma" else small_world()
+    world = fitting(name) if name in ("ucrl-gamma", "eprl") else small_world()
 
     def make_one(_: Problem) -> Any:
         return make_agent(name, world, 0.5, 0.1, 60)

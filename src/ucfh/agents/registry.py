@@ -57,6 +57,7 @@ AGENTS = {
     "rlsvi": "rlsvi:RLSVI",
     "bayes-ucbvi": "bayes_ucbvi:BayesUCBVI",
     "q-early-settled": "q_early_settled:QEarlySettled",
+    "eprl": "eprl:EPRL",
     # baselines
     "epsilon-greedy": "baselines:EpsilonGreedy",
     "uniform": "baselines:Uniform",

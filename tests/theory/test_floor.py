@@ -1,0 +1,172 @@
+"""The floor: alternatives that are what they should be, exact cases, and learners above it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.noisy import noisy
+from oracles import slow_floor as slow
+from ucfh import MDP, CertifiedUCFH, InputError, hard_class_floor, least_episodes, make, simulate
+from ucfh.agents.eprl import EPRL
+from ucfh.problem import Problem
+from ucfh.theory.alternatives import Search, laws_of
+from ucfh.theory.floor import binary_kl, demand
+
+
+def coins(*win: float) -> MDP:
+    """A choice between coins, of which a head pays 1."""
+    A = len(win)
+    p = [[[0, x, 1 - x] for x in win], [[0, 1, 0]] * A, [[0, 0, 1]] * A]
+    return MDP(p, [[0], [1], [0]], 2)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "epsilon", "delta"),
+    [(0.5, 0.4, 0.05, 0.05), (0.7, 0.4, 0.1, 0.1), (0.3, 0.2, 0.02, 0.05)],
+)
+@pytest.mark.parametrize("factor", [1.0, 0.9, 1.1])
+def test_two_coins(
+    better: float, worse: float, epsilon: float, delta: float, factor: float
+) -> None:
+    """Below what is needed, by 6 % at most; and not if it is off by a tenth.
+
+    Changes of one coin alone give the bound of Kaufmann, Cappe and Garivier (2016, Theorem 4):
+    less.
+    """
+    floor = least_episodes(coins(better, worse), epsilon, delta).episodes * factor
+    needed = demand(delta) * slow.two_coins(better, worse, epsilon)
+    assert (0.94 * needed <= floor <= needed) == (factor == 1)
+    alone = 1 / binary_kl(better, worse - epsilon) + 1 / binary_kl(worse, better + epsilon)
+    assert floor > demand(delta) * alone
+
+
+@pytest.mark.parametrize(
+    ("delta", "known"), [(0.1, 1.757780), (0.05, 2.649995), (0.01, 4.503218), (0.5, 0), (0.9, 0)]
+)
+def test_demand(delta: float, known: float) -> None:
+    """(1 - 2 delta) ln((1 - delta)/delta): 0.8 ln 9, 0.9 ln 19, 0.98 ln 99."""
+    assert demand(delta) == pytest.approx(known, abs=1e-6)
+
+
+@st.composite
+def tiny(draw: st.DrawFn) -> tuple[MDP, Problem]:
+    """Few policies; transitions or rewards by step or not, and rewards known or 0 and 1."""
+    H, S, A = draw(st.sampled_from([(2, 2, 2), (3, 2, 2), (1, 2, 3), (2, 2, 3)]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    p = rng.dirichlet([0.7] * S, size=(H, S, A) if draw(st.booleans()) else (S, A))
+    mdp = MDP(p, rng.random((S, A)), H, rng.dirichlet([1] * S), noise="bernoulli")
+    return mdp, mdp.problem.hiding("rewards") if draw(st.booleans()) else mdp.problem
+
+
+@settings(max_examples=12, deadline=None)
+@given(given_=tiny(), epsilon=st.sampled_from([0.03, 0.1, 0.3]))
+def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
+    """All policies listed: none is eps-optimal in both models; and the best weights are found."""
+    mdp, told = given_
+    model = laws_of(mdp, told)
+    found = list(Search(model, epsilon).alternatives())
+    for x in found[:4]:
+        assert slow.good_in_both(model, x.q, epsilon) == 0
+        for row, (a, b) in enumerate(zip(model.begin, model.begin[1:], strict=False)):
+            p, q = model.p[a:b], x.q[a:b]
+            assert q.sum() == pytest.approx(1, abs=1e-12)
+            kl = sum(y * np.log(y / z) for y, z in zip(p, q, strict=True) if y > 0)
+            assert x.information[row] == pytest.approx(kl, abs=1e-12)
+    floor = least_episodes(mdp, epsilon, 0.1, told).episodes
+    if not found:
+        assert floor == 0
+        return
+    exact = demand(0.1) * slow.fewest(model, np.array([x.information for x in found]))
+    assert exact * (1 - 2e-3) <= floor <= exact * (1 + 1e-7)
+
+
+def test_values_of_a_model() -> None:
+    """As planning has them, with what is told or not."""
+    mdp = noisy(make("riverswim:n=3,horizon=4"))
+    for told in (mdp.problem, mdp.problem.hiding("rewards", "successors")):
+        model = laws_of(mdp, told)
+        Q = model.plan(model.p)
+        best = mdp.at_start(mdp.optimal().values)
+        assert model.optimum(Q) == pytest.approx(best, abs=1e-12)
+        assert model.value(model.p, Q) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mdp", "epsilon"),
+    [
+        (coins(0.5, 0.4), 0.05),
+        (make("hard:n=2,actions=2,horizon=4"), 0.2),
+        (make("chain:n=3,horizon=3"), 0.1),
+    ],
+)
+def test_a_learner_is_above(mdp: MDP, epsilon: float) -> None:
+    """In every run, and so in the mean: what its certificate takes is many times as much."""
+    floor = least_episodes(mdp, epsilon, 0.1).episodes
+    assert floor > 1
+    for seed in range(2):
+        run = simulate(mdp, CertifiedUCFH(mdp.problem, epsilon, 0.1), seed=seed)
+        assert run.final
+        assert run.episodes > 2 * floor
+
+
+def test_unknown_rewards() -> None:
+    """Nothing has to be learned of sure transitions and known rewards; of unknown ones there is."""
+    mdp = noisy(make("chain:n=3,horizon=3,slip=0"))
+    assert least_episodes(mdp, 0.1, 0.1).episodes == 0
+    told = mdp.by_stage().problem.hiding("rewards")
+    floor = least_episodes(mdp, 0.1, 0.1, told).episodes
+    run = simulate(mdp, EPRL(mdp.problem, 0.1, 0.1), seed=1)
+    assert 1 < floor < run.episodes
+
+
+def test_what_is_known_to_pay_nothing() -> None:
+    """A state that ends an episode pays nothing in any alternative."""
+    p = [[[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]], [[0, 0, 1]] * 2]
+    r = [[0.3, 0.6], [0.8, 0.1], [0, 0]]
+    mdp = MDP(p, r, 3, terminal=[2], noise="bernoulli")
+    floor = least_episodes(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
+    assert floor.alternatives
+    for x in floor.alternatives:
+        assert x.information[:4].sum() > 0
+        assert x.information[4] == 0
+
+
+def test_nothing_to_learn() -> None:
+    """On riverswim, to swim is within 0.1 of optimal whatever the current is."""
+    assert least_episodes(make("riverswim:n=4,horizon=8"), 0.1, 0.1).episodes == 0
+
+
+# n, A, H, eps, delta: k = floor(n eps/l), rho, and the minimum over a, found by trying all
+HARD = [
+    ((10, 4, 10, 0.1, 0.1), 1.0, 0.19),
+    ((10, 4, 10, 0.05, 0.01), 1.0, 0.01),
+    ((3, 3, 5, 0.3, 0.1), 0.375, 0.7),
+    ((8, 2, 6, 0.25, 0.05), 0.5, 0.525),
+]
+
+
+@pytest.mark.parametrize(("point", "loss", "rho"), HARD)
+def test_hard_class(point: tuple[int, int, int, float, float], loss: float, rho: float) -> None:
+    n, A, H, epsilon, delta = point
+    assert loss == (H - 2) * 0.125
+    assert rho == pytest.approx((1 - delta) * (n * epsilon // loss) / n + delta)
+    D = binary_kl(0.5, 0.75)
+    least = 0.0
+    if rho < 0.5:
+        least = min(binary_kl(1 - a, 2 * rho - a) for a in np.linspace(0, 2 * rho * 0.9999, 4001))
+    floor = hard_class_floor(*point)
+    assert floor == pytest.approx(n * (A - 1) * least / D, rel=1e-4)
+    assert floor <= n * (A - 1) * least / D
+
+
+def test_refusals() -> None:
+    mdp = make("chain:n=3,horizon=3")
+    with pytest.raises(InputError, match="epsilon"):
+        least_episodes(mdp, 0, 0.1)
+    with pytest.raises(InputError, match="an MDP"):
+        least_episodes(mdp.problem, 0.1, 0.1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="must be in this order"):
+        hard_class_floor(3, 3, 5, 0.1, 0.1, gap=0.2, bias=0.3)
