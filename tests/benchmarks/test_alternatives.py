@@ -221,7 +221,7 @@ def test_the_regret_of_q_learning_contains_its_exploration() -> None:
 
 
 def test_q_learning_learns_a_road_and_repeats_itself() -> None:
-    runs = [q_learning.run(ROAD, q_learning.TUNED, 200, 0.1, seed=3) for _ in range(2)]
+    runs = [q_learning.run(ROAD, q_learning.UNDISCOUNTED, 200, 0.1, seed=3) for _ in range(2)]
     for measured in runs:
         del measured["seconds"]
     assert runs[0] == runs[1]
@@ -260,13 +260,15 @@ def made_up(learner: str, seed: int, **changed: Any) -> bench.Result:
 def test_the_finding_names_who_is_first() -> None:
     runs = [made_up(x, k) for x in bench.LEARNERS for k in range(5)]
     slow = [made_up(x, k, for_good=None) for x in bench.LEARNERS for k in range(5)]
-    tuned = "Q-learning, tuned"
-    mixed = [x | {"for_good": 40} if x["learner"] == tuned else x for x in runs]
+    first, cheap = "Q-learning, undiscounted", "PPO, zoo"
+    changed = {first: {"for_good": 40}, cheap: {"regret": 3.0}, "ucfh.learn": {"regret": 5.0}}
+    mixed = [x | changed.get(x["learner"], {}) for x in runs]
     assert bench.finding("chain", mixed) == (
-        "- chain: ucfh.learn is there after 100 episodes, and knows it after 900; the first of the "
-        "others, Q-learning, tuned, after 40."
+        "- chain: ucfh.learn is there after 100 episodes, and knows it after 900; the first of "
+        'the others, "Q-learning, undiscounted", after 40. Its regret is 5; the least of the '
+        'others, of "PPO, zoo", 3.'
     )
-    assert bench.finding("chain", slow).endswith("none of the others is in most of its runs.")
+    assert "; none of the others is in most of its runs. Its" in bench.finding("chain", slow)
 
 
 def test_the_doubt_counts_what_was_lost_and_what_was_right() -> None:
