@@ -140,7 +140,7 @@ def run_deep(task: Task, job: Job) -> Result:
         command = [SB3 / "bin" / "python", "-m", "peers.deep", model, job.learner, EPISODES,
                    EPSILON, job.seed]  # fmt: skip
         done = subprocess.run(
-            [str(x) for x in command], cwd=HERE, check=True, capture_output=True, text=True
+            [str(x) for x in command], cwd=HERE, check=True, stdout=subprocess.PIPE, text=True
         )
     measured: Result = json.loads(done.stdout)
     return measured
