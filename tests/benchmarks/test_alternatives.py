@@ -212,6 +212,15 @@ def test_q_values_by_hand(by_step: bool) -> None:
     assert found == pytest.approx([0.225, 0.75])
 
 
+def test_nothing_follows_the_end() -> None:
+    """Two episodes of the bandit, rate 0.5: Q = 0.2/2, then 0.2 (1 - 1/4)."""
+    setting, q = q_learning.Setting(0.5, 0.9, 0.0, 0.0), np.zeros((1, 1, 2))
+    env, rng = WithStep(environment(BANDIT), BANDIT), np.random.default_rng(0)
+    for value in (0.1, 0.15):
+        q_learning._learn_from_episode(env, q, setting, 0.0, rng)
+        assert q[0, 0].tolist() == pytest.approx([value, 0])
+
+
 def test_the_regret_of_q_learning_contains_its_exploration() -> None:
     """A setting that never learns takes the first action, or with 0.1 a random one."""
     setting = q_learning.Setting(0.0, 1.0, 0.1, 0.1)
@@ -249,6 +258,21 @@ def test_learn_is_recorded_until_it_knows(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < measured["regret"] < measured["knows"]
 
 
+def test_every_episode_of_learn_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    class Counting(Record):
+        def add(self, handed: Any, followed: Any, episodes: int = 1) -> None:
+            counted.append(episodes)
+            super().add(handed, followed, episodes)
+
+    monkeypatch.setattr(bench, "Record", Counting)
+    measured = bench.run(bench.Job("chain", "ucfh.learn", 1))
+    *learning, after, last = counted
+    assert sum(learning) == measured["knows"]
+    assert (after, last) == (bench.EPISODES, 1)
+
+
 def made_up(learner: str, seed: int, **changed: Any) -> bench.Result:
     knows = 900 if learner in bench.OURS else None
     plain = {"problem": "chain", "learner": learner, "seed": seed, "first": 50, "for_good": 100,
@@ -273,11 +297,12 @@ def test_the_finding_names_who_is_first() -> None:
 
 def test_the_doubt_counts_what_was_lost_and_what_was_right() -> None:
     others = [made_up("PPO, zoo", 0), made_up("PPO, zoo", 1, for_good=50),
-              made_up("PPO, zoo", 2, first=None, for_good=None)]  # fmt: skip
+              made_up("PPO, zoo", 2, first=None, for_good=None),
+              made_up("PPO, zoo", 3, for_good=None)]  # fmt: skip
     ours = [made_up("ucfh.learn", 0), made_up("ucfh.learn", 1, certified_loss=0.2),
             made_up("ucfh.learn", 2, knows=None)]  # fmt: skip
     said = bench.doubt(others + ours)
-    assert "in 2 of 3 runs, and in 1 of these" in said
+    assert "in 3 of 4 runs, and in 2 of these" in said
     assert "in 2 of 3 runs; its policy was within 0.1 in 1 of these" in said
 
 
