@@ -296,9 +296,11 @@ def finding(problem: str, results: Sequence[Result]) -> str:
     if of(first, "for_good") < inf:
         other = f'the first of the others, "{first}", after {count(of(first, "for_good"))}'
     return (
-        f"- {problem}: {ours} is there after {count(of(ours, 'for_good'))} episodes, and knows it "
-        f"after {count(of(ours, 'knows'))}; {other}. Its regret is {of(ours, 'regret'):,.0f}; the "
-        f'least of the others, of "{least}", {of(least, "regret"):,.0f}.'
+        f"- {problem}: {ours} is within {EPSILON} for good after {count(of(ours, 'for_good'))} "
+        "episodes, and knows it "
+        f"after {count(of(ours, 'knows'))}; {other}. The regret of {ours} is "
+        f'{of(ours, "regret"):,.0f}; the least of the others, of "{least}", '
+        f"{of(least, 'regret'):,.0f}."
     )
 
 
