@@ -277,7 +277,7 @@ def rows_of(results: Sequence[Result]) -> list[list[str]]:
             spread(values_of(own, "for_good"), count),
             f"{good} of {len(own)}",
             spread([x["regret"] for x in own], lambda x: f"{x:,.0f}"),
-            f"{median(x['seconds'] for x in own):.2g}",
+            f"{median(x['seconds'] for x in own):.3g}",
             knows,
         ])  # fmt: skip
     return rows
