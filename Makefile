@@ -9,17 +9,19 @@
 # make verify long checks: statistics, crashes, hostile requests, and all tests at full length (over an hour)
 # make report all studies (about half an hour), and docs/report.html from them
 # make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
+# make alternatives  what a user would pick instead (Q-learning, DQN, PPO), in benchmarks/alternatives.md
 
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
+SB3 := .venv-sb3
 PORT := 8765
 
 # modules that are parsed anew at every start cost each command a second
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve quick test browser lint compiled kinds format docs links verify report bench clean
+.PHONY: run serve quick test browser lint compiled kinds format docs links verify report bench alternatives clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -115,5 +117,14 @@ $(RLBERRY)/.installed: benchmarks/peers/requirements-rlberry.txt
 bench: $(VENV)/.installed-dev $(PEERS)/.installed $(RLBERRY)/.installed
 	PYTHONPATH=tests $(BIN)/python benchmarks/run.py
 
+$(SB3)/.installed: benchmarks/peers/requirements-sb3.txt
+	python3 -m venv $(SB3)
+	$(SB3)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+# runs are kept in results/alternatives.jsonl: what was interrupted continues
+alternatives: $(VENV)/.installed-dev $(SB3)/.installed
+	$(BIN)/python benchmarks/bench_alternatives.py
+
 clean:
-	rm -rf $(VENV) $(PEERS) $(RLBERRY) out .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build
+	rm -rf $(VENV) $(PEERS) $(RLBERRY) $(SB3) out .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build
