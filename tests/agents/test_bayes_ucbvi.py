@@ -49,6 +49,6 @@ def test_parameters_of_the_experiments() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"kappa": 0.5}, {"kappa": 1.0}, {"n0": 0}, {"n0": np.inf}, {"r0": 0.9}]
 )
-def test_bad_choices(wrong: dict[str, float]) -> None:
+def test_bad_choices(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"{next(iter(wrong))} = .* must be"):
         learner(A, **wrong)
