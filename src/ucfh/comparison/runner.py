@@ -21,7 +21,8 @@ from ucfh._support.parallel import DIED, do_all
 from ucfh._support.statistics import Interval, Place, median_interval, ranking
 from ucfh.agents.base import Agent
 from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
-from ucfh.problem import MDP, check_mdp
+from ucfh.problem import MDP
+from ucfh.problems import as_mdp
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
 
@@ -172,7 +173,7 @@ def compare(
     If it is interrupted (Ctrl-C), it returns the runs done, marked ``interrupted``.
 
     """
-    check_mdp(mdp)
+    mdp = as_mdp(mdp)
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         names = "a list of names, such as ['psrl']"
         raise wrong_type(
