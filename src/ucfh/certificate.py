@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._support.arrays import Floats, Ints
+from ucfh._support.canvas import plot_bars
+from ucfh._support.files import AnyPath
+from ucfh._support.notebook import block, picture, policy_table, table
 from ucfh.auditing.findings import Finding
 from ucfh.confidence.behaviour import Behaviour
 from ucfh.confidence.bounds import Crossing
 from ucfh.confidence.outcomes import ROUND_UP
+from ucfh.errors import InputError
 from ucfh.problem import Problem
 from ucfh.units import DEFAULT, RewardRange
 
@@ -139,6 +143,41 @@ class Certificate:
         texts |= {name: saved.get(name, 0) for name in ("waiting", "lost")}
         texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
+
+    def plot(
+        self,
+        path: AnyPath | None = None,
+        title: str = "",
+        force: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """Draw what the policy, the best one and logged behaviour earn; the figure of matplotlib.
+
+        Args:
+            path: a .png, .svg or .pdf file to save it to, if any.
+            title: what to write above it.
+            force: whether to overwrite an existing file.
+            ax: axes of your own to draw on, in place of a new figure.
+
+        """
+        if self.refuted:
+            raise InputError("the data refute what is assumed: there are no bounds to draw")
+        bars = {"best policy": (self.lower, self.upper), "this policy": (self.lower, self.upper)}
+        if self.behaviour is not None:
+            bars["logged behaviour"] = (self.behaviour.lower, self.behaviour.upper)
+        said = f"within {self.gap:.3g} of optimal ({1 - self.delta:.0%} confidence)"
+        return plot_bars(bars, "reward per episode", title or said, path, force, ax)
+
+    def _repr_html_(self) -> str:
+        columns = ("state", "action", "visits", "share of the gap")
+        rows = [
+            [f"{x.state}", f"{x.action}", f"{x.visits}", f"{x.share:.0%}"] for x in self.missing
+        ]
+        drawing = "" if self.refuted else picture(self.plot(), "bounds on what policies earn")
+        return block(
+            repr(self), policy_table(self.policy), drawing,
+            "What keeps the gap wide:" * bool(rows), table(columns, rows) * bool(rows),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         what = "certified" if self.certified else "not certified"

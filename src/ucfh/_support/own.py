@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 
 from ucfh.errors import InputError, unknown
 
+OURS = (os.path.dirname(os.path.dirname(__file__)), "<")
+"""How the paths of files begin that are not a user's: those of this package, and none."""
+
 FORM = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)(:(?P<rest>.*))?")
+
+
+class OwnFault(InputError):
+    """What a user wrote fails with an error of another kind."""
 
 
 class OwnThing(NamedTuple):
@@ -74,7 +81,9 @@ def _load(kind: str, text: str, module: str) -> ModuleType:
                 f"{text!r} is no {kind} of this package, and there is no module {error.name!r}: "
                 f"correct the name, or run it in the folder that holds {error.name}.py"
             ) from None
-        raise InputError(f"the module {module} does not import ({told(error)})") from error
+        raise InputError(
+            f"the module {module} does not import ({told(error)}): install what it needs"
+        ) from error
     except (Exception, SystemExit) as error:
         raise InputError(
             f"the module {module} does not import ({told(error)}): correct it"
@@ -89,11 +98,11 @@ def calling(label: str) -> Iterator[None]:
     except InputError as error:
         raise InputError(f"{label}: {error}") from error
     except Exception as error:
-        raise InputError(f"{label} fails ({told(error)}): correct it") from error
+        raise OwnFault(f"{label} fails ({told(error)}): correct it") from error
 
 
 def told(error: BaseException) -> str:
-    """An error in a line: what it is, and in which line of which file.
+    """An error in a line: what it is, and in which line of which file of theirs.
 
     >>> told(ValueError("too\\nlong"))
     'ValueError: too long'
@@ -101,7 +110,7 @@ def told(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     if isinstance(error, SyntaxError):
         return text  # it names file and line itself
-    frames = [x for x in extract_tb(error.__traceback__) if not x.filename.startswith("<")]
-    if len(frames) < 2:  # where it was called, and nothing below
+    theirs = [x for x in extract_tb(error.__traceback__) if not x.filename.startswith(OURS)]
+    if not theirs:
         return text
-    return f"{text}, line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)}"
+    return f"{text}, line {theirs[-1].lineno} of {os.path.basename(theirs[-1].filename)}"

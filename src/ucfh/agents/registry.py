@@ -78,7 +78,7 @@ MANY = 10**9
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
-def agent_class(name: str) -> type[Agent]:
+def agent_class(name: AnyLearner) -> type[Agent]:
     """The class of a learner; an error that suggests the nearest name."""
     return read_name(name)[0]
 
@@ -104,11 +104,14 @@ def parameters_of(cls: type[Agent]) -> dict[str, Any]:
 
 
 def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
-    """Those that a name can carry: of type None there is one value, and tuples have commas."""
+    """Those that a name can carry: None has one value, and tuples have commas."""
     return {
         name: x
         for name, x in signature(cls.__init__).parameters.items()
-        if name not in COMMON and x.annotation != "None" and "tuple" not in str(x.annotation)
+        if name not in COMMON
+        and x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)
+        and x.annotation != "None"
+        and "tuple" not in str(x.annotation)
     }
 
 
@@ -201,7 +204,7 @@ def make_agent(
 def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
     """The class of a learner, and the parameters that its name carries."""
     if isinstance(name, type) and issubclass(name, Agent):
-        return name, {}
+        return _whole(name, name.__name__), {}
     if not isinstance(name, str):
         raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
     name = RENAMED.get(name, name)
@@ -214,7 +217,7 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         if not (isinstance(thing, type) and issubclass(thing, Agent)):
             what = "class" if isinstance(thing, type) else type(thing).__name__
             raise InputError(f"{label} is a {what} and no learner: derive it from ucfh.Agent")
-        cls = thing
+        cls = _whole(thing, label)
     else:
         raise unknown("learner", label, AGENTS)
     accepted = signature(cls.__init__).parameters
@@ -225,6 +228,13 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
             raise unknown(f"parameter of {label}", key, parameters_of(cls))
         choices[key] = _read_value(label, key, value, accepted[key])
     return cls, choices
+
+
+def _whole(cls: type[Agent], label: str) -> type[Agent]:
+    """The class, if it has all methods of a learner; else raise."""
+    if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise InputError(f"{label} is no learner yet: write its methods {', '.join(lacking)}")
+    return cls
 
 
 KINDS = {int: "a whole number", float: "a number", str: "text"}

@@ -98,18 +98,15 @@ def make(name: AnyPath) -> MDP:
 def _make_own(name: str) -> MDP:
     """The MDP of ``module:name``."""
     label, thing, text = find_own("problem", name)
-    if callable(thing) and not isinstance(thing, MDP):
-        with calling(label):
-            given, named = read_arguments(label, thing, text.strip())
-            made = thing(*given, **named)
-        what = "returns"
-    else:
-        made, what = thing, "is"
+    if isinstance(thing, MDP):
+        return thing
+    if isinstance(thing, type) or not callable(thing):
+        raise wrong_type(label, thing, "an MDP, or a function that returns one")
+    given, named = read_arguments(label, thing, text.strip())
+    with calling(label):
+        made = thing(*given, **named)
     if not isinstance(made, MDP):
-        raise InputError(
-            f"{label} {what} a {type(made).__name__}: it must be an MDP, or a function that "
-            "returns one"
-        )
+        raise wrong_type(f"{label}()", made, "an MDP: let the function return one")
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.own import told
+from ucfh._support.own import OwnFault, told
 from ucfh.agents.base import Agent
 from ucfh.agents.registry import AnyLearner, label_of, make_agent
 from ucfh.counts import Limits
@@ -60,6 +60,8 @@ def faults_of(agent: AnyLearner) -> list[str]:
     """What `check_agent` finds wrong with a learner on a small MDP, unless it refuses that."""
     try:
         return _examine(agent, small_world())[1]
+    except OwnFault as error:
+        return [str(error)]
     except InputError:
         return []  # as one made for other problems may
 
