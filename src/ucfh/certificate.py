@@ -25,6 +25,9 @@ SHOWN = 10
 """How many of the pairs that keep a gap wide are named."""
 
 
+ROUNDING = 1e-9
+"""A smaller distance from optimal is none."""
+
 TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
 
 
@@ -151,7 +154,9 @@ class Certificate:
         force: bool = False,
         ax: Any = None,
     ) -> Any:
-        """Draw what the policy, the best one and logged behaviour earn; the figure of matplotlib.
+        """Draw what the policy and logged behaviour earn, and the most that any policy can.
+
+        Returns the figure of matplotlib.
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
@@ -162,11 +167,13 @@ class Certificate:
         """
         if self.refuted:
             raise InputError("the data refute what is assumed: there are no bounds to draw")
-        bars = {"best policy": (self.lower, self.upper), "this policy": (self.lower, self.upper)}
+        bars = {"this policy": (self.lower, self.upper)}
         if self.behaviour is not None:
             bars["logged behaviour"] = (self.behaviour.lower, self.behaviour.upper)
-        said = f"within {self.gap:.3g} of optimal ({1 - self.delta:.0%} confidence)"
-        return plot_bars(bars, "reward per episode", title or said, path, force, ax)
+        near = f"within {self.gap:.3g} of optimal" if self.gap > ROUNDING else "optimal"
+        most = f"no policy earns more than {self.upper:.3g}"
+        said = title or f"{near}, and {most} ({100 * (1 - self.delta):.4g} % confidence)"
+        return plot_bars(bars, self.upper, "reward per episode", said, path, force, ax)
 
     def _repr_html_(self) -> str:
         columns = ("state", "action", "visits", "share of the gap")
@@ -174,10 +181,8 @@ class Certificate:
             [f"{x.state}", f"{x.action}", f"{x.visits}", f"{x.share:.0%}"] for x in self.missing
         ]
         drawing = "" if self.refuted else picture(self.plot(), "bounds on what policies earn")
-        return block(
-            repr(self), policy_table(self.policy), drawing,
-            "What keeps the gap wide:" * bool(rows), table(columns, rows) * bool(rows),
-        )  # fmt: skip
+        missing = ("What keeps the gap wide:", table(columns, rows)) if rows else ()
+        return block(repr(self), policy_table(self.policy), drawing, *missing)
 
     def __repr__(self) -> str:
         what = "certified" if self.certified else "not certified"

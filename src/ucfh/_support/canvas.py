@@ -11,7 +11,7 @@ import numpy as np
 
 from ucfh._support.arrays import Floats
 from ucfh._support.files import AnyPath, check_ending, replacing
-from ucfh._support.palette import COLOURS
+from ucfh._support.palette import COLOURS, GREY
 from ucfh.errors import InputError, wrong_type
 
 ENDINGS = (".png", ".svg", ".pdf")
@@ -81,15 +81,17 @@ def save(figure: Any, path: AnyPath | None, force: bool) -> None:
 
 def plot_bars(
     bars: Mapping[str, tuple[float, float]],
+    limit: float,
     label: str,
     title: str,
     path: AnyPath | None,
     force: bool,
     ax: Any,
 ) -> Any:
-    """Draw intervals by name, one below the other: full up to the low end, hatched up to the high.
+    """Draw intervals by name, one below the other, and a limit of them; returns the figure.
 
-    On axes of a user's own, or on new ones; the figure, which is saved if there is a path.
+    A bar is full up to the low end of its interval, and hatched up to the high one. On axes of a
+    user's own, or on new ones, which are saved if there is a path.
     """
     check_axes(ax, path)
     if path is not None:
@@ -101,6 +103,7 @@ def plot_bars(
         axes.barh(
             y, high - low, left=low, height=0.5, color="white", edgecolor=COLOURS[0], hatch="////"
         )
+    axes.axvline(limit, color=GREY, ls="--", lw=1.5)
     axes.set_yticks(range(len(bars)), list(bars))
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_xlabel(f"{label} (full: for certain; hatched: perhaps)")

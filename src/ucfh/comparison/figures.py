@@ -60,10 +60,14 @@ def plot_comparison(
         return ax.figure
     height = max(4.8, LABEL * len(standings) + 1.4)
     figure = new_figure(12, height)
-    for axes, name in zip(figure.subplots(1, 2), CURVES, strict=True):
+    titles = (
+        "regret: reward lost, compared with the optimum",
+        f"mistakes: episodes worse than {result.epsilon:g}",
+    )
+    for axes, name, text in zip(figure.subplots(1, 2), CURVES, titles, strict=True):
         ends = _draw(axes, result, standings, name)
         _label(axes, standings, ends, height)
-        axes.set_title(axes.get_ylabel(), fontsize=10)
+        axes.set_title(text, fontsize=10)
         axes.set_ylabel("")
     said = "median and middle half of the seeds"
     said = f"{title}: {said}" if title else said
@@ -88,7 +92,7 @@ def _draw(axes: Any, result: Comparison, standings: list[Standing], name: str) -
         axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
         # dashes over unbroken lines, so that both show where lines coincide
         order = 2 + 0.1 * (k % 4)
-        axes.plot(grid, median, lw=1.6, zorder=order, label=standing.place.agent, **_look(k))
+        axes.plot(grid, median, lw=1.6, zorder=order, label=standing.label, **_look(k))
     ends: Floats = np.maximum(medians[:, -1], floor)
     powers = np.arange(np.ceil(np.log10(floor)), np.floor(np.log10(1.5 * top)) + 1)
     ticks = {10.0**power: f"$10^{{{int(power)}}}$" for power in powers}
@@ -98,11 +102,7 @@ def _draw(axes: Any, result: Comparison, standings: list[Standing], name: str) -
     axes.minorticks_off()
     axes.grid(alpha=0.2)
     axes.set_xlabel("episodes")
-    axes.set_ylabel(
-        "regret: reward lost, compared with the optimum"
-        if name == "regret"
-        else f"mistakes: episodes worse than {result.epsilon:g}"
-    )
+    axes.set_ylabel(name)
     return ends
 
 
@@ -136,6 +136,6 @@ def _label(axes: Any, standings: list[Standing], ends: Floats, height: float) ->
         axes.plot([1, 1.03], [y, place], lw=0.8, color=look["color"], **outside)
         axes.plot([1.03, 1.1], [place, place], lw=1.6, **look, **outside)
         axes.text(
-            1.11, place, standing.place.agent, va="center", fontsize=8.5, color=look["color"],
+            1.11, place, standing.label, va="center", fontsize=8.5, color=look["color"],
             **outside,
         )  # fmt: skip

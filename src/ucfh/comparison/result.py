@@ -68,6 +68,10 @@ class Outcome:
         return f"Outcome({self.agent}, seed {self.seed}: regret {self.regret:.4g})"
 
 
+KEPT = "="
+"""Marks learners that never left their first policy."""
+
+
 class Failure(NamedTuple):
     """A run that failed, and why."""
 
@@ -103,6 +107,11 @@ class Standing:
     def changed(self) -> bool:
         """Whether the learner ever left its first policy for one of another value."""
         return any(outcome.changed for outcome in self.outcomes)
+
+    @property
+    def label(self) -> str:
+        """The learner's name, marked if it never left its first policy."""
+        return self.place.agent + f" {KEPT}" * (not self.changed)
 
     def __repr__(self) -> str:
         ranks = f"{self.place.first}" + f"-{self.place.last}" * (self.place.last > self.place.first)

@@ -100,9 +100,10 @@ def compare(
                 for seed in range(first, most)
                 for name in racing
             ]
-            for total in _add(result, jobs, workers, cluster):
+            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(racing)
+            for done in _add(result, jobs, workers, cluster):
                 if progress is not None:
-                    progress(total, total - len(jobs) + (seeds - first) * len(racing))
+                    progress(done, all_runs)
             first, racing = most, result.undecided()
     except KeyboardInterrupt:
         result.interrupted = True

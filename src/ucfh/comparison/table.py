@@ -12,15 +12,12 @@ if TYPE_CHECKING:
     from ucfh._support.statistics import Interval
     from ucfh.comparison.result import Comparison, Standing
 
-KEPT = "="
-"""Marks learners that never left their first policy."""
-
 
 def cells_of(result: Comparison, standings: list[Standing]) -> tuple[list[str], list[list[str]]]:
     """The names of the columns, and the rows of the table."""
     columns: dict[str, Callable[[Standing], str]] = {
         "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
-        "learner": lambda x: x.place.agent + f" {KEPT}" * (not x.changed),
+        "learner": lambda x: x.label,
         "regret": lambda x: _show(x.of("regret")),
         "mistakes": lambda x: _show(x.of("mistakes")),
         "last mistake": lambda x: _show(x.of("last_mistake"), most=result.episodes),
@@ -50,10 +47,7 @@ def _marks(result: Comparison, standings: list[Standing]) -> list[str]:
     if any(x.of("last_mistake").high >= result.episodes for x in standings):
         lines.append("+     the last episode was still a mistake")
     if not all(x.changed for x in standings):
-        lines.append(
-            f"{KEPT}     never left its first policy, or only for one of the same value: a rank by"
-        )
-        lines.append("      luck, not by learning; more episodes may show more")
+        lines.append("=     never left its first policy, or only for others of the same value")
     if len(standings) > 1:
         looks = " and looks" * (len(result.looks) > 1)
         lines += [
@@ -84,6 +78,8 @@ def _findings(result: Comparison, standings: list[Standing]) -> list[str]:
         lines.append(f"{best.agent} is not significantly better than: {', '.join(close)}")
     else:
         lines.append(f"{best.agent} is significantly better than all others")
+    if not standings[0].changed:
+        lines.append(f"{best.agent} has not learned anything yet: its first policy is that good.")
     return lines
 
 

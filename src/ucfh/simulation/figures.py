@@ -36,13 +36,14 @@ def plot_run(
     if run.certificate is None:
         _draw_losses(axes, run)
     else:
-        _draw_bounds(axes, course_of(run), run.optimal)
+        _draw_bounds(axes, course_of(run))
+        axes.axhline(run.optimal, color=LIMIT, ls="--", lw=1, label="the best policy earns this")
     axes.set_xlabel("episodes")
     axes.set_title(fill(title, 70), parse_math=False)
     if ax is None:
         axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)
     else:
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="lower left" if run.certificate is None else "best")
     save(axes.figure, path, force)
     return axes.figure
 
@@ -135,21 +136,12 @@ def course_of(run: Run) -> Course:
     )
 
 
-def _draw_bounds(axes: Any, course: Course, optimal: float | None) -> None:
-    """The bounds over the number of episodes, and V* if that is known."""
+def _draw_bounds(axes: Any, course: Course) -> None:
+    """The bounds over the number of episodes."""
     x = np.maximum(course.episodes, 0.7)
     axes.plot(x, course.upper, color=PROMISE, lw=2, label="no policy earns more")
     axes.plot(x, course.lower, color=GAP, lw=2, label="this policy earns at least this")
     axes.fill_between(x, course.lower, course.upper, color=LIMIT, alpha=0.1, lw=0)
-    if optimal is not None:
-        axes.axhline(optimal, color=LIMIT, ls="--", lw=1)
-        axes.annotate(
-            f"the best policy earns {optimal:.3g} (the learner does not know)",
-            (0.01, optimal),
-            xycoords=("axes fraction", "data"),
-            va="bottom",
-            color=LIMIT,
-        )
     axes.set_xscale("log")
     axes.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
     axes.set_ylabel("reward per episode")
@@ -176,7 +168,16 @@ def plot_bounds(
     x = np.maximum(course.episodes, 0.7)
     figure = new_figure(8, 5.6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    _draw_bounds(above, course, optimal)
+    _draw_bounds(above, course)
+    if optimal is not None:
+        above.axhline(optimal, color=LIMIT, ls="--", lw=1)
+        above.annotate(
+            f"the best policy earns {optimal:.3g} (the learner does not know)",
+            (0.01, optimal),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            color=LIMIT,
+        )
     above.set_title(fill(title, 70), parse_math=False)
     below.plot(x, course.gap, color="black", lw=2, label="at most this far from optimal")
     below.axhline(epsilon, color=LIMIT, ls="--", lw=1)
