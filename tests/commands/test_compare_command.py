@@ -243,10 +243,6 @@ def test_the_page_says_what_happens(
         code, out, err = run(capsys, *shlex.split(line))
         assert (code, err) == (0, "")
         assert timeless(out) == timeless(printed)
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(example, {})
-    expected = re.findall(r"# (.*)\n", example)
-    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_the_usual_ones_have_names() -> None:

@@ -126,7 +126,8 @@ def test_certificates_on_own_axes(tmp_path: Any) -> None:
     logged = replace(known(), behaviour=Behaviour(0.15, 0.1, 0.2, 9, 0))
     assert logged.plot(ax=ax) is figure
     assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behaviour"]
-    ends = sorted({round(x.get_x() + x.get_width(), 12) for x in ax.patches})
+    bars: list[Any] = list(ax.patches)
+    ends = sorted({round(x.get_x() + x.get_width(), 12) for x in bars})
     assert ends == sorted(round(x, 12) for x in (known().lower, known().upper, 0.1, 0.2))
     assert ax.get_title().startswith(f"within {known().gap:.3g} of optimal, and no policy earns")
     known().plot(tmp_path / "known.svg", "$ _")

@@ -65,6 +65,13 @@ def find_own(kind: str, text: str) -> OwnThing:
     return OwnThing(f"{module}:{name}", known[name], parts["rest"] or "")
 
 
+def home_of(text: str) -> str:
+    """The folder in which the module of ``module:name`` was found."""
+    top = import_module(text.partition(":")[0].partition(".")[0])
+    path = os.path.dirname(str(top.__file__))
+    return os.path.dirname(path) if hasattr(top, "__path__") else path
+
+
 def look_in(folder: str) -> None:
     """Let modules in a folder be found."""
     if folder not in sys.path:

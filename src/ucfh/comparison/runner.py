@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ucfh._support.defaults import DELTA, EPSILON
-from ucfh._support.own import is_own, look_in
+from ucfh._support.own import home_of, is_own, look_in
 from ucfh._support.parallel import DIED, check_places, do_all
 from ucfh._support.statistics import looks_of
 from ucfh.agents.base import Agent
@@ -145,10 +145,11 @@ def makers(
         if name is not None and callable(learner) and not isinstance(learner, type):
             found[name] = learner
             continue
-        make = partial(_make, (learner, epsilon, delta, episodes, scale), os.getcwd())
-        make(mdp, 0)  # fail now, not after an hour
-        if not _is_ours(learner):
+        if not agent_class(learner).__module__.startswith("ucfh."):
             check_runnable(learner)
+        folder = home_of(learner) if isinstance(learner, str) and is_own(learner) else None
+        make = partial(_make, (learner, epsilon, delta, episodes, scale), folder)
+        make(mdp, 0)  # fail now, not after an hour
         label = label_of(learner) if name is None else name
         if label in found:
             raise InputError(f"the agent {label} is given twice: remove one")
@@ -157,18 +158,13 @@ def makers(
 
 
 def _make(
-    settings: tuple[AnyLearner, float, float, int, float], folder: str, mdp: MDP, seed: int
+    settings: tuple[AnyLearner, float, float, int, float], folder: str | None, mdp: MDP, seed: int
 ) -> Agent:
-    """A learner, also in a process that was begun in another folder."""
+    """A learner, whose module is in a folder that this process may not know."""
     learner, epsilon, delta, episodes, scale = settings
-    if isinstance(learner, str) and is_own(learner):
+    if folder is not None:
         look_in(folder)
     return make_agent(learner, mdp, epsilon, delta, episodes, seed, scale)
-
-
-def _is_ours(learner: AnyLearner) -> bool:
-    """Whether a learner is one of this package."""
-    return agent_class(learner).__module__.startswith("ucfh.")
 
 
 class SeedRun(NamedTuple):
