@@ -37,7 +37,9 @@ class Eager(ucfh.Online):
         super().__init__(problem, epsilon, delta, episodes, scale)
 
     def coefficients(self, n):
+        """The bonus after n visits."""
         return {"flat": self.scale * self.c * self.H / np.sqrt(n)}
 
     def settings(self):
+        """What it was made with."""
         return {**super().settings(), "c": self.c}

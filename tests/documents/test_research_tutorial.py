@@ -42,11 +42,7 @@ def test_its_commands_print_what_it_shows(
     (command, _) = blocks[-1]
     code, out, _ = run(capsys, *shlex.split(command), "--force", "--until-significant")
     rows = out.split("\n\n")[1].splitlines()[1:]
-    assert [row.split()[1] for row in rows] == [
-        "psrl",
-        "mine:Eager:c=0.1",
-        "mine:Eager",
-        "ucbvi-bf",
-    ]
+    ranked = ["psrl", "mine:Eager:c=0.1", "mine:Eager", "ucbvi-bf"]
+    assert [row.split()[1] for row in rows] == ranked
     seeds = [int(row.split()[-1]) for row in rows]
     assert (sum(seeds), seeds[0], seeds[-1]) == (126, 50, 13)  # as the page says
