@@ -152,7 +152,7 @@ def _arguments_in(docstring: str) -> dict[str, str]:
     found: dict[str, str] = {}
     names: list[str] = []
     inside = False
-    for line in docstring.splitlines():
+    for line in docstring.replace("`", "").splitlines():
         text = line.strip()
         if line[:1].strip():
             inside = text.startswith("Args")

@@ -145,11 +145,12 @@ def makers(
         if name is not None and callable(learner) and not isinstance(learner, type):
             found[name] = learner
             continue
-        if not agent_class(learner).__module__.startswith("ucfh."):
-            check_runnable(learner)
+        ours = agent_class(learner).__module__.startswith("ucfh.")
         folder = home_of(learner) if isinstance(learner, str) and is_own(learner) else None
         make = partial(_make, (learner, epsilon, delta, episodes, scale), folder)
         make(mdp, 0)  # fail now, not after an hour
+        if not ours:
+            check_runnable(learner)
         label = label_of(learner) if name is None else name
         if label in found:
             raise InputError(f"the agent {label} is given twice: remove one")
