@@ -104,7 +104,8 @@ def compare(
             for done in _add(result, jobs, workers, cluster):
                 if progress is not None:
                     progress(done, all_runs)
-            first, racing = most, result.undecided()
+            if most < seeds:
+                first, racing = most, result.undecided()
     except KeyboardInterrupt:
         result.interrupted = True
     order = {name: k for k, name in enumerate(made)}
