@@ -25,7 +25,7 @@ from ucfh.comparison.result import Comparison, Outcome
 from ucfh.comparison.table import notes_on
 
 
-@given(st.integers(1, 400), st.integers(1, 20))
+@given(st.integers(1, 400), st.integers(2, 20))
 def test_looks_are_halves_that_can_show_something(seeds: int, learners: int) -> None:
     looks = looks_of(seeds, learners)
     assert looks[-1] == seeds
@@ -36,6 +36,10 @@ def test_looks_are_halves_that_can_show_something(seeds: int, learners: int) -> 
     before = -(-looks[0] // 2)
     if before < looks[0]:  # one more look would show nothing
         assert pairs * 2.0 ** (1 - before) * (len(looks) + 1) > 1 - LEVEL
+
+
+def test_one_learner_alone_runs_with_all_seeds() -> None:
+    assert looks_of(40, 1) == [40]
 
 
 def slow_claims(regrets: dict[str, list[float]], looks: list[int]) -> dict[Any, float]:

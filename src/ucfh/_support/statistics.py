@@ -155,19 +155,21 @@ class Place(NamedTuple):
 def looks_of(seeds: int, agents: int) -> list[int]:
     """After how many seeds to look, if ``seeds`` is the most: that many, halved again and again.
 
-    The first look has enough seeds that differences of all pairs can be significant.
+    The first look has enough seeds that differences of all pairs can be significant. A single
+    learner has none.
 
     >>> looks_of(100, 2), looks_of(100, 14), looks_of(10, 14)
     ([13, 25, 50, 100], [25, 50, 100], [10])
 
     """
     looks = [seeds]
-    while True:
+    while agents > 1:
         first = -(-looks[0] // 2)
         least = comb(agents, 2) * 2.0 ** (1 - first) * (len(looks) + 1)
         if first == looks[0] or least > 1 - LEVEL:
             return looks
         looks.insert(0, first)
+    return looks
 
 
 Regrets = Mapping[str, Mapping[int, float]]

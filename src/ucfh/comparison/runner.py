@@ -73,7 +73,7 @@ def compare(
     Comparison(2 learners, 6 seeds, 100 episodes; best: psrl)
 
     """
-    name = os.fspath(mdp) if isinstance(mdp, str | os.PathLike) else ""
+    title = os.fspath(mdp) if isinstance(mdp, str | os.PathLike) else ""
     mdp = as_mdp(mdp)
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         names = "a list of names, such as ['psrl']"
@@ -89,7 +89,7 @@ def compare(
     if not made:
         raise InputError("no agents are given: name at least one")
     optimal = mdp.at_start(mdp.optimal().values)
-    result = Comparison(list(made), episodes, seeds, epsilon, optimal, problem=name)
+    result = Comparison(list(made), episodes, seeds, epsilon, optimal, problem=title)
     if until_significant:
         result.looks = looks_of(seeds, len(made))
     try:
@@ -106,6 +106,8 @@ def compare(
                     progress(done, all_runs)
             if most < seeds:
                 first, racing = most, result.undecided()
+            if not racing:
+                break
     except KeyboardInterrupt:
         result.interrupted = True
     order = {name: k for k, name in enumerate(made)}
