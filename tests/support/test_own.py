@@ -77,6 +77,15 @@ class Broken(Misshapen):
         raise KeyError("nothing")
 
 
+class Stumbling(Eager):
+    """Fails when it has seen something."""
+
+    name = "stumbling"
+
+    def observe(self, seen):
+        return self.nothing[5]
+
+
 class Picky(Eager):
     """Is made for long chains only."""
 
@@ -181,7 +190,7 @@ def test_a_learner_of_ones_own() -> None:
         ("theirs:Eager", "theirs:Eager = <class 'theirs.Eager'> must be an MDP, or a function"),
         (
             "theirs:fault",
-            "theirs:fault fails (ZeroDivisionError: division by zero, line 85 of theirs.py)",
+            "theirs:fault fails (ZeroDivisionError: division by zero, line 94 of theirs.py)",
         ),
         ("theirs:needs", "theirs:needs fails (TypeError: needs() missing 1 required positional"),
         ("theirs:walk:size=x", "theirs:walk: size=x is not a whole number: write one, such as"),
@@ -215,6 +224,11 @@ def test_a_problem_that_is_none(name: str, message: str) -> None:
         ),
         ("theirs:Broken", "theirs:Broken fails (KeyError: 'nothing', line"),
         ("theirs:Misshapen", "theirs:Misshapen is not a learner that can be run: policy has shape"),
+        (
+            "theirs:Stumbling",
+            "theirs:Stumbling is not a learner that can be run: a run of it fails (AttributeError: "
+            "'Stumbling' object has no attribute 'nothing', line",
+        ),
         ("theirs:Eager:d=1", "unknown parameter of theirs:Eager 'd'"),
         ("theirs:Eager:c=x", "c of theirs:Eager is 'x': it must be a number"),
         ("theirs:Picky", "theirs:Picky: picky needs six states: pass a larger problem"),

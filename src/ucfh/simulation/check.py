@@ -64,13 +64,16 @@ def faults_of(agent: AnyLearner) -> list[str]:
         return [str(error)]
     except InputError:
         return []  # as one made for other problems may
+    except Exception as error:  # whatever a user's code may raise
+        return [f"a run of it fails ({told(error)})"]
 
 
 def check_runnable(agent: AnyLearner) -> None:
     """Raise an `InputError`, in one line, if a learner has faults."""
     if faults := faults_of(agent):
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InputError(f"{label_of(agent)} is not a learner that can be run: {faults[0]}{more}")
+        name = label_of(agent)
+        more = f" ({len(faults) - 1} more: ucfh agents {name})" if len(faults) > 1 else ""
+        raise InputError(f"{name} is not a learner that can be run: {faults[0]}{more}")
 
 
 def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
