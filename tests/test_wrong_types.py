@@ -29,7 +29,8 @@ from ucfh.errors import check_type, check_unit, unknown
 from ucfh.interval_mdp import IntervalMDP
 from ucfh.logs.samples import write_log
 from ucfh.models import read_intervals, read_model, write_model
-from ucfh.problem import as_problem, check_mdp
+from ucfh.policies import read_policy
+from ucfh.problems import as_mdp, as_problem
 
 MDP3 = make("chain:n=3")
 FIVE: Any = 5
@@ -49,12 +50,12 @@ def test_a_check_keeps_to_one_short_line() -> None:
     assert fault(check_type, "x", "a\nb", int, "a number") == r"x = 'a\nb' must be a number"
 
 
-NAME = ("chain:n=4", ": pass make('chain:n=4')")
 TAKE_A_PROBLEM: list[Callable[[Any], Any]] = [
     as_problem,
     Counts.zero,
     lambda x: UCFH(x, 0.5, 0.1),
     lambda x: CertifiedUCFH(x, 0.5, 0.1),
+    lambda x: read_policy("none.csv", x),
 ]
 MAY_TAKE_ONE: list[Callable[[Any], Any]] = [
     lambda x: certify("none.csv", x),
@@ -63,7 +64,7 @@ MAY_TAKE_ONE: list[Callable[[Any], Any]] = [
     lambda x: make_agent("psrl", MDP3, 0.5, 0.1, 10, problem=x),
 ]
 TAKE_AN_MDP: list[Callable[[Any], Any]] = [
-    check_mdp,
+    as_mdp,
     lambda x: write_log(x, "none.csv", 10),
     lambda x: make_agent("psrl", x, 0.5, 0.1, 10),
     lambda x: simulate(x, learner()),
@@ -72,46 +73,46 @@ TAKE_AN_MDP: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("odd", "remedy"), [(3, ""), NAME])
 @pytest.mark.parametrize("call", TAKE_A_PROBLEM + MAY_TAKE_ONE)
-def test_what_is_no_problem(call: Callable[[Any], Any], odd: Any, remedy: str) -> None:
-    assert fault(call, odd) == f"problem = {odd!r} must be a Problem or an MDP{remedy}"
+def test_what_is_no_problem(call: Callable[[Any], Any]) -> None:
+    assert fault(call, 3) == "problem = 3 must be a Problem, an MDP or a name"
 
 
 @pytest.mark.parametrize("call", TAKE_A_PROBLEM)
 def test_nothing_is_no_problem(call: Callable[[Any], Any]) -> None:
-    assert fault(call, None) == "problem = None must be a Problem or an MDP"
+    assert fault(call, None) == "problem = None must be a Problem, an MDP or a name"
 
 
 @pytest.mark.parametrize(
     ("odd", "remedy"),
-    [(3, ""), NAME, (MDP3.problem, ": a Problem does not hold the transition probabilities")],
+    [(3, ""), (MDP3.problem, ": a Problem does not hold the transition probabilities")],
 )
 @pytest.mark.parametrize("call", [*TAKE_AN_MDP, lambda x: check_agent(lambda _: learner(), x)])
 def test_what_is_no_mdp(call: Callable[[Any], Any], odd: Any, remedy: str) -> None:
-    assert fault(call, odd) == f"mdp = {odd!r} must be an MDP{remedy}"
+    assert fault(call, odd) == f"mdp = {odd!r} must be an MDP or a name{remedy}"
 
 
 @pytest.mark.parametrize("call", TAKE_AN_MDP)
 def test_nothing_is_no_mdp(call: Callable[[Any], Any]) -> None:
-    assert fault(call, None) == "mdp = None must be an MDP"
+    assert fault(call, None) == "mdp = None must be an MDP or a name"
+
+
+@pytest.mark.parametrize("call", TAKE_A_PROBLEM + MAY_TAKE_ONE + TAKE_AN_MDP)
+def test_a_name_stands_for_its_problem(call: Callable[[Any], Any]) -> None:
+    """One that does not exist is told so, wherever it is given."""
+    assert fault(call, "chian:n=4").startswith("unknown problem 'chian': did you mean 'chain'?")
 
 
 def test_an_mdp_tells_its_problem() -> None:
-    assert as_problem(MDP3) is UCFH(MDP3, 0.5, 0.1).problem is MDP3.problem  # type: ignore[arg-type]
-    assert len(Counts.zero(MDP3).visits) == MDP3.table.rows  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("odd", [None, "psrl", UCFH])
-def test_what_is_no_learner(odd: Any) -> None:
-    assert fault(simulate, MDP3, odd) == (
-        f"agent = {odd!r} must be a learner, such as UCFH(mdp.problem, epsilon=0.1, delta=0.1)"
-    )
+    assert as_problem(MDP3) is UCFH(MDP3, 0.5, 0.1).problem is MDP3.problem
+    assert len(Counts.zero(MDP3).visits) == MDP3.table.rows
+    assert len(Counts.zero("chain:n=3").visits) == MDP3.table.rows
 
 
 def test_what_is_no_name_of_a_learner() -> None:
-    for odd in (None, 5, ["psrl"]):
-        message = f"agent = {odd!r} must be a name, such as 'psrl' or 'psrl:prior=1'"
+    for odd in (None, 5, ["psrl"], int):
+        message = f"agent = {odd!r} must be a learner's name, such as 'psrl', or its class"
+        assert fault(simulate, MDP3, odd) == message
         assert fault(lambda odd=odd: make_agent(odd, MDP3, 0.5, 0.1, 10)) == message
         assert fault(compare, MDP3, [odd], 10, 1) == message
 
@@ -142,7 +143,7 @@ def test_one_name_is_no_list_of_names() -> None:
             "make = 5 must be a function that makes a learn",
         ),
         (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be a whole number"),
-        (lambda: check_agent(FIVE), "make = 5 must be a function that makes a learner"),
+        (lambda: check_agent(FIVE), "make = 5 must be a learner's name or class, or a function"),
         (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be a whole number"),
         (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be a whole number"),
     ],

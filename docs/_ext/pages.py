@@ -81,7 +81,7 @@ def sources() -> Iterator[str]:
 
 def learners() -> Iterator[str]:
     """What every learner says of itself."""
-    from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+    from ucfh.agents.registry import AGENTS, agent_class, describe_parameters
 
     for name in AGENTS:
         cls = agent_class(name)
@@ -91,9 +91,9 @@ def learners() -> Iterator[str]:
             "What is proved": cls.guarantee,
             "Constants": cls.constants,
         }
-        own = ", ".join(f"{key}={value}" for key, value in parameters_of(cls).items())
-        if own:
-            facts["Own parameters"] = own
+        for x in describe_parameters(cls):
+            default = "" if x.default is None else f", by default {x.default}"
+            facts[f"Parameter {x.name}"] = f"{x.kind}{default}: {x.words}"
         said = "\n".join(f"- **{key}**: {_cell(value)}" for key, value in facts.items())
         yield f"## {name}\n\n{_cell(_first_sentence(cls))}\n\n{said}"
 

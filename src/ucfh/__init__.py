@@ -44,7 +44,7 @@ _HOME = {
     "simulate": "simulation.simulate",
     "check_agent": "simulation.check",
     "AgentError": "simulation.check",
-    "Comparison": "comparison.runner",
+    "Comparison": "comparison.result",
     "compare": "comparison.runner",
     "verify": "verification",
     "Study": "experiments.spec",
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from ucfh.auditing.findings import AuditReport as AuditReport
     from ucfh.certificate import Certificate as Certificate
     from ucfh.certification import certify as certify
-    from ucfh.comparison.runner import Comparison as Comparison
+    from ucfh.comparison.result import Comparison as Comparison
     from ucfh.comparison.runner import compare as compare
     from ucfh.confidence.intervals import confidence_set as confidence_set
     from ucfh.confidence.intervals import kl_set as kl_set

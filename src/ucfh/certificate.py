@@ -10,16 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._support.arrays import Floats, Ints
+from ucfh._support.canvas import plot_bars
+from ucfh._support.files import AnyPath
+from ucfh._support.notebook import block, picture, policy_table, table
 from ucfh.auditing.findings import Finding
 from ucfh.confidence.behaviour import Behaviour
 from ucfh.confidence.bounds import Crossing
 from ucfh.confidence.outcomes import ROUND_UP
+from ucfh.errors import InputError
 from ucfh.problem import Problem
 from ucfh.units import DEFAULT, RewardRange
 
 SHOWN = 10
 """How many of the pairs that keep a gap wide are named."""
 
+
+ROUNDING = 1e-9
+"""A smaller distance from optimal is none."""
 
 TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
 
@@ -139,6 +146,43 @@ class Certificate:
         texts |= {name: saved.get(name, 0) for name in ("waiting", "lost")}
         texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
+
+    def plot(
+        self,
+        path: AnyPath | None = None,
+        title: str = "",
+        force: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """Draw what the policy and logged behaviour earn, and the most that any policy can.
+
+        Returns the figure of matplotlib.
+
+        Args:
+            path: a .png, .svg or .pdf file to save it to, if any.
+            title: what to write above it.
+            force: whether to overwrite an existing file.
+            ax: axes of your own to draw on, in place of a new figure.
+
+        """
+        if self.refuted:
+            raise InputError("the data refute what is assumed: there are no bounds to draw")
+        bars = {"this policy": (self.lower, self.upper)}
+        if self.behaviour is not None:
+            bars["logged behaviour"] = (self.behaviour.lower, self.behaviour.upper)
+        near = f"within {self.gap:.3g} of optimal" if self.gap > ROUNDING else "optimal"
+        most = f"no policy earns more than {self.upper:.3g}"
+        said = title or f"{near}, and {most} ({100 * (1 - self.delta):.4g} % confidence)"
+        return plot_bars(bars, self.upper, "reward per episode", said, path, force, ax)
+
+    def _repr_html_(self) -> str:
+        columns = ("state", "action", "visits", "share of the gap")
+        rows = [
+            [f"{x.state}", f"{x.action}", f"{x.visits}", f"{x.share:.0%}"] for x in self.missing
+        ]
+        drawing = "" if self.refuted else picture(self.plot(), "bounds on what policies earn")
+        missing = ("What keeps the gap wide:", table(columns, rows)) if rows else ()
+        return block(repr(self), policy_table(self.policy), drawing, *missing)
 
     def __repr__(self) -> str:
         what = "certified" if self.certified else "not certified"

@@ -19,7 +19,8 @@ from ucfh.confidence.values import Best
 from ucfh.counts import Counts, counts_of
 from ucfh.errors import InputError, check_accuracy, check_unit
 from ucfh.experience import Experience
-from ucfh.problem import Problem, as_problem
+from ucfh.problem import Problem
+from ucfh.problems import AnyProblem, as_problem
 from ucfh.units import RewardRange
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def certify(
-    data: Any, problem: Problem | None = None, delta: float = DELTA, epsilon: float | None = None
+    data: Any, problem: AnyProblem | None = None, delta: float = DELTA, epsilon: float | None = None
 ) -> Certificate:
     """What data, collected by any policy, prove about V* and about the best policy found.
 

@@ -16,7 +16,8 @@ from ucfh._kernels.groups import Seen
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.validation import as_array, as_numbers
 from ucfh.errors import InputError, check_type
-from ucfh.problem import Problem, as_problem
+from ucfh.problem import Problem
+from ucfh.problems import AnyProblem, as_problem
 from ucfh.table import Table
 
 NEVER = np.iinfo(np.int64).max
@@ -77,9 +78,10 @@ class Counts:
         return Seen(self.successors, self.visits)
 
     @classmethod
-    def zero(cls, problem: Problem) -> Counts:
+    def zero(cls, problem: AnyProblem) -> Counts:
         """No visits yet."""
-        table = as_problem(problem).table
+        problem = as_problem(problem)
+        table = problem.table
         paid = table.entries if problem.rewards is None else 0
         return cls(
             np.zeros(table.rows, np.int64),

@@ -19,7 +19,8 @@ from ucfh._support import files
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath, Labels, Object, naming
 from ucfh.errors import NEAR, InputError, unknown
-from ucfh.problem import MDP, Problem, as_problem
+from ucfh.problem import Problem
+from ucfh.problems import AnyProblem, as_problem
 
 FORMAT, VERSION = "ucfh-policy", 1
 ENDINGS = (".csv", ".json")
@@ -33,7 +34,7 @@ Named = Sequence[Sequence[tuple[str | int, str | int]]]
 """For each step, each state's name and action."""
 
 
-def write_policy(policy: Any, problem: Problem | MDP, path: AnyPath, force: bool = False) -> None:
+def write_policy(policy: Any, problem: AnyProblem, path: AnyPath, force: bool = False) -> None:
     """Write a policy to a file, by its ending .csv or .json.
 
     Args:
@@ -59,7 +60,7 @@ def write_named(named: Named, path: AnyPath, force: bool = False, first: int = 0
     files.write_text(path, write(named, first), force)
 
 
-def read_policy(path: AnyPath, problem: Problem | MDP) -> Ints:
+def read_policy(path: AnyPath, problem: AnyProblem) -> Ints:
     """(H, S) the policy in a file, by its ending .csv or .json.
 
     Anything else in the file, and a policy that does not fit the problem, is an

@@ -20,7 +20,7 @@ import numpy as np
 from ucfh._support import validation
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.memory import check_memory
-from ucfh.errors import InputError, check_count, check_type
+from ucfh.errors import InputError, check_count
 from ucfh.table import Rewards, Table, build
 
 if TYPE_CHECKING:
@@ -346,26 +346,6 @@ class MDP:
 
     def __repr__(self) -> str:
         return repr(self.problem).replace("Problem", "MDP", 1)
-
-
-def as_problem(given: Problem | MDP) -> Problem:
-    """What a learner may be told, from a `Problem` or an `MDP`; else raise."""
-    if isinstance(given, MDP):
-        return given.problem
-    check_type("problem", given, Problem, f"a Problem or an MDP{_remedy(given)}")
-    return given
-
-
-def check_mdp(given: MDP) -> None:
-    """Raise unless an `MDP` is given."""
-    check_type("mdp", given, MDP, f"an MDP{_remedy(given)}")
-
-
-def _remedy(given: object) -> str:
-    """How to get a problem from the name of one, or why a `Problem` is no `MDP`."""
-    if isinstance(given, Problem):
-        return ": a Problem does not hold the transition probabilities"
-    return f": pass make({given!r})" if isinstance(given, str) else ""
 
 
 def _start_states(p0: Floats | None, states: int) -> Ints:

@@ -28,7 +28,8 @@ from ucfh.agents.ucfh import UCFH
 from ucfh.errors import check_count, check_seed, check_type
 from ucfh.instruments import knownness, local_variances, value_difference, weights_by_row
 from ucfh.planning.optimistic import optimistic_model
-from ucfh.problem import MDP, check_mdp
+from ucfh.problem import MDP
+from ucfh.problems import AnyMDP, as_mdp
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
 from ucfh.theory.constants import Variant
@@ -131,7 +132,7 @@ def refuted(failures: int, trials: int, chance: float) -> bool:
 
 
 def verify(
-    mdp: MDP,
+    mdp: AnyMDP,
     epsilon: float,
     delta: float,
     variant: Variant = "corrected",
@@ -158,7 +159,7 @@ def verify(
     True
 
     """
-    check_mdp(mdp)
+    mdp = as_mdp(mdp)
     check_type("make", make, Callable, "a function that makes a learner, such as UCFH")
     check_type("progress", progress, Callable | None, "a function, or None")
     seed = check_seed(seed)

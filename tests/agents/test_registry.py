@@ -6,7 +6,7 @@ import pytest
 
 from helpers.fitting import fitting
 from ucfh import InputError, make, make_agent, simulate
-from ucfh.agents.registry import AGENTS, agent_class, parameters_of
+from ucfh.agents.registry import AGENTS, agent_class, describe_parameters, parameters_of
 
 NAMED = [
     "certified-ucfh",
@@ -64,6 +64,23 @@ def test_parameters_follow_a_colon() -> None:
     made = make_agent("certified-ucfh:confidence=kt", mdp, 0.5, 0.1, 10).settings()
     assert (made["confidence"], made["stop"]) == ("kt", "certificate")
     assert parameters_of(agent_class("opsrl")) == {"J": 8, "kappa": 1.0, "n0": 1.0, "r0": 1.0}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_each_parameter_is_described(name: str) -> None:
+    """What it does, and what it accepts: values in quotation marks, or a range."""
+    for x in describe_parameters(agent_class(name)):
+        assert x.kind in ("a whole number", "a number", "text")
+        assert x.words.endswith("."), x
+        accepts = ('"',) if x.kind == "text" else ("at least", "positive", " in (0, 1]")
+        assert any(words in x.words for words in accepts), x
+
+
+def test_none_is_said_where_it_is_allowed() -> None:
+    mdp = make("chain:n=3")
+    assert make_agent("certified-ucfh:stop=none", mdp, 0.5, 0.1).settings()["stop"] is None
+    with pytest.raises(InputError, match="J of opsrl is 'none': it must be a whole number"):
+        make_agent("opsrl:J=none", mdp, 0.5, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_policies(tmp_path: Path) -> None:
             lambda x: write_policy([0, 0, 0], x, path, True),
             lambda x: read_policy(path, x),
         ):
-            assert fault(call, odd) == f"problem = {odd!r} must be a Problem or an MDP"
+            assert fault(call, odd) == f"problem = {odd!r} must be a Problem, an MDP or a name"
 
 
 def test_paths() -> None:

@@ -23,7 +23,8 @@ from helpers.lengths import LONG, many
 from helpers.paths import TESTS
 from ucfh import MDP, InputError, make
 from ucfh._support.statistics import LEVEL, holm, median_interval, ranking, signed_rank
-from ucfh.comparison.runner import Comparison, Outcome, SeedRun, _reduce, compare, grid_of
+from ucfh.comparison.result import Comparison, Outcome, grid_of
+from ucfh.comparison.runner import SeedRun, _reduce, compare
 from ucfh.simulation.run import Phase, Run
 
 # -- statistics

@@ -45,7 +45,7 @@ def test_a_figure_that_fails_costs_no_other_file(
     def fail(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("ucfh.simulation.run.plot_certificate", fail)
+    monkeypatch.setattr("ucfh.simulation.run.plot_run", fail)
     names = {"--plot": "f.png", "--policy": "p.csv", "--save": "r.npz"}
     files = [x for option, name in names.items() for x in (option, str(tmp_path / name))]
     with pytest.raises(RuntimeError):

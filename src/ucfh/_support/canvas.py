@@ -1,16 +1,18 @@
-"""Figures that are drawn without a display, and saved."""
+"""Figures that are drawn without a display, and saved; or on axes of a user's own figure."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ucfh._support.arrays import Floats
-from ucfh._support.files import AnyPath, replacing
-from ucfh.errors import InputError
+from ucfh._support.files import AnyPath, check_ending, replacing
+from ucfh._support.palette import COLOURS, GREY
+from ucfh.errors import InputError, wrong_type
 
 ENDINGS = (".png", ".svg", ".pdf")
 
@@ -46,11 +48,68 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Any, path: AnyPath, force: bool) -> None:
-    """Save a figure."""
+def check_axes(ax: Any, path: AnyPath | None) -> None:
+    """Raise unless ``ax`` is None, or axes of a user's own figure, which the user saves."""
+    if ax is None:
+        return
+    load_matplotlib()
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+    if isinstance(ax, FigureBase):
+        raise InputError("ax is a figure: pass axes of it, such as figure.subplots()")
+    if isinstance(ax, list | tuple | np.ndarray):
+        raise InputError("ax holds several axes: pass one of them, such as ax[0]")
+    if not isinstance(ax, Axes):
+        raise wrong_type("ax", ax, "axes of matplotlib, such as pyplot.gca()")
+    if ax.figure is None:
+        raise InputError("ax has been removed from its figure: pass axes that are in one")
+    if ax.name != "rectilinear":
+        raise InputError(f"ax is {ax.name}: pass rectangular axes")
+    if path is not None:
+        raise InputError("ax belongs to your figure: save that, ax.figure.savefig(path)")
+
+
+def save(figure: Any, path: AnyPath | None, force: bool) -> None:
+    """Save a figure, unless the path is None."""
+    if path is None:
+        return
     with replacing(path, force) as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
         figure.savefig(temporary, dpi=150)
+
+
+def plot_bars(
+    bars: Mapping[str, tuple[float, float]],
+    limit: float,
+    label: str,
+    title: str,
+    path: AnyPath | None,
+    force: bool,
+    ax: Any,
+) -> Any:
+    """Draw intervals by name, one below the other, and a limit of them; returns the figure.
+
+    A bar is full up to the low end of its interval, and hatched up to the high one. On axes of a
+    user's own, or on new ones, which are saved if there is a path.
+    """
+    check_axes(ax, path)
+    if path is not None:
+        check_ending(path, ENDINGS)
+    axes = new_figure(7, 1 + 0.5 * len(bars)).subplots() if ax is None else ax
+    left = min(0.0, *(low for low, _ in bars.values()))
+    for y, (low, high) in enumerate(bars.values()):
+        axes.barh(y, low - left, left=left, height=0.5, color=COLOURS[0])
+        axes.barh(
+            y, high - low, left=low, height=0.5, color="white", edgecolor=COLOURS[0], hatch="////"
+        )
+    axes.axvline(limit, color=GREY, ls="--", lw=1.5)
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_xlabel(f"{label} (full: for certain; hatched: perhaps)")
+    axes.set_title(title, parse_math=False, fontsize=11)
+    save(axes.figure, path, force)
+    return axes.figure
 
 
 def spread(at: Floats, gap: float) -> Floats:

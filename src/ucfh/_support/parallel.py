@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from warnings import catch_warnings, filterwarnings, simplefilter
 
 from ucfh._support.interrupts import SIGNALS, awaited, keep
-from ucfh.errors import InputError, not_installed
+from ucfh.errors import InputError, check_count, not_installed
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
@@ -35,6 +35,14 @@ LEAST = 8
 
 TIMEOUT = 10
 """Seconds in which a Dask scheduler has to answer."""
+
+
+def check_places(workers: int | None, cluster: str | None) -> None:
+    """Raise unless it is clear where work is to be done: in processes here, or on a cluster."""
+    if workers is not None:
+        check_count("workers", workers)
+        if cluster is not None:
+            raise InputError("--workers are processes here, --cluster has its own: leave one out")
 
 
 def do_all(

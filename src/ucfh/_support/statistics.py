@@ -9,6 +9,15 @@ Medians and rankings are exact, whatever the distribution of the runs:
 - Which learner did best is found from the same data, so the family of tests is that of all pairs,
   not only those with the best; with Holm's correction, the probability of any false claim is below
   5 %.
+- Who looks at the data after n_1 < ... < n_K seeds, and stops when all is clear, gives each look an
+  equal share of that 5 %: p-values of a look are those of the pairs that are still open, corrected
+  by Holm, times K. Proof that the probability of any false claim is below alpha = 5 % still: Let T
+  be the pairs that do not differ. As long as none of T was claimed, all of T are open, and their
+  learners have run with all n_k seeds, whoever else was left out. So the first false claim, at
+  look k, needs a pair of T whose exact p-value of n_k seeds is at most alpha/(K |T|), as Holm's
+  factor is at least |T|; that has probability alpha/K at most, and there are K looks.
+  AdaStop (Mathieu et al. 2023; its code was seen) has the same plan for runs that are not paired:
+  it compares means, with limits from permutations of the runs, drawn at random.
 
 Exponents of growth and ratios of means have intervals by the bootstrap: runs are drawn again.
 """
@@ -16,7 +25,7 @@ Exponents of growth and ratios of means have intervals by the bootstrap: runs ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, count
+from itertools import combinations, count, pairwise
 from math import comb, isfinite, nan
 from typing import NamedTuple
 
@@ -65,6 +74,11 @@ class Verdict(NamedTuple):
 
     p: float
     side: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether a difference is claimed, if the p-value is corrected for all that was tested."""
+        return self.p <= 1 - LEVEL
 
 
 def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
@@ -138,8 +152,55 @@ class Place(NamedTuple):
     p: float | None
 
 
-def ranking(regrets: Mapping[str, Mapping[int, float]]) -> list[Place]:
-    """Rank learners by their median regret, given by name and seed, smallest first.
+def looks_of(seeds: int, agents: int) -> list[int]:
+    """After how many seeds to look, if ``seeds`` is the most: that many, halved again and again.
+
+    The first look has enough seeds that differences of all pairs can be significant. A single
+    learner has none.
+
+    >>> looks_of(100, 2), looks_of(100, 14), looks_of(10, 14)
+    ([13, 25, 50, 100], [25, 50, 100], [10])
+
+    """
+    looks = [seeds]
+    while agents > 1:
+        first = -(-looks[0] // 2)
+        least = comb(agents, 2) * 2.0 ** (1 - first) * (len(looks) + 1)
+        if first == looks[0] or least > 1 - LEVEL:
+            return looks
+        looks.insert(0, first)
+    return looks
+
+
+Regrets = Mapping[str, Mapping[int, float]]
+"""By learner and seed; seeds are numbered from 0."""
+
+Pair = tuple[str, str]
+"""Two learners."""
+
+
+def verdicts(regrets: Regrets, looks: Sequence[int] | None = None) -> dict[Pair, Verdict]:
+    """What is known of the difference of each pair of learners, with corrected p-values.
+
+    ``looks``: after how many seeds one is to look; None: after all, and only then. A look that has
+    seen no new seeds is left out, and a pair whose difference is significant is not tested again.
+    """
+    seen = 1 + max((seed for runs in regrets.values() for seed in runs), default=0)
+    planned = [seen] if looks is None else looks
+    out = {pair: Verdict(1.0, 0) for pair in combinations(regrets, 2)}
+    for before, n in pairwise([0, *planned]):
+        if before >= seen:
+            break
+        waiting = [pair for pair, verdict in out.items() if not verdict.significant]
+        tests = [_compare(regrets[a], regrets[b], n) for a, b in waiting]
+        corrected = np.minimum(len(planned) * holm([test.p for test in tests]), 1.0)
+        for pair, test, p in zip(waiting, tests, corrected, strict=True):
+            out[pair] = min(out[pair], Verdict(float(p), test.side))
+    return out
+
+
+def ranking(regrets: Regrets, looks: Sequence[int] | None = None) -> list[Place]:
+    """Rank learners by their median regret, smallest first; ``looks`` as in `verdicts`.
 
     >>> runs = {"a": {k: 1.0 + k for k in range(20)}, "b": {k: 2.0 + k for k in range(20)}}
     >>> for place in ranking(runs):
@@ -149,14 +210,12 @@ def ranking(regrets: Mapping[str, Mapping[int, float]]) -> list[Place]:
 
     """
     names = sorted(regrets, key=lambda name: float(np.median(list(regrets[name].values()))))
-    pairs = list(combinations(names, 2))
-    tests = [_compare(regrets[a], regrets[b]) for a, b in pairs]
-    corrected = dict(zip(pairs, holm([test.p for test in tests]), strict=True))
+    found = verdicts({name: regrets[name] for name in names}, looks)
     better = dict.fromkeys(names, 0)
     worse = dict.fromkeys(names, 0)
-    for (a, b), test in zip(pairs, tests, strict=True):
-        if corrected[a, b] <= 1 - LEVEL:
-            low, high = (a, b) if test.side < 0 else (b, a)
+    for (a, b), verdict in found.items():
+        if verdict.significant:
+            low, high = (a, b) if verdict.side < 0 else (b, a)
             better[high] += 1
             worse[low] += 1
     return [
@@ -164,15 +223,15 @@ def ranking(regrets: Mapping[str, Mapping[int, float]]) -> list[Place]:
             name,
             1 + better[name],
             len(names) - worse[name],
-            float(corrected[names[0], name]) if name != names[0] else None,
+            found[names[0], name].p if name != names[0] else None,
         )
         for name in names
     ]
 
 
-def _compare(one: Mapping[int, float], other: Mapping[int, float]) -> Verdict:
-    """The test of the differences of two learners, over the seeds that both ran with."""
-    shared = sorted(one.keys() & other.keys())
+def _compare(one: Mapping[int, float], other: Mapping[int, float], most: int) -> Verdict:
+    """The test of the differences of two learners, over those of the first seeds that both have."""
+    shared = sorted(seed for seed in one.keys() & other.keys() if seed < most)
     a = np.array([one[seed] for seed in shared], float)
     b = np.array([other[seed] for seed in shared], float)
     same = np.abs(a - b) <= NOISE * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))

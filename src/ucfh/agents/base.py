@@ -100,9 +100,9 @@ class Agent(ABC):
     has_run: bool = False
     planning_seconds: float = 0.0
     name: str
-    reference: str
-    setting: str
-    guarantee: str
+    reference: str = "not stated"
+    setting: str = "not stated"
+    guarantee: str = "not stated"
     constants: str = "unverified: not stated"
 
     def limits(self) -> Limits | None:

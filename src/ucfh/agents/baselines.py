@@ -36,7 +36,7 @@ class EpsilonGreedy(SeededLearner):
         problem: what it is told: the rewards, and which states may follow.
         epsilon, delta, episodes: what a comparison asks for; they make no difference to it.
         seed: the random seed of its actions.
-        explore: the probability that a step is random.
+        explore: the probability that a step is random, in (0, 1].
 
     Attributes:
         greedy: (H, S) the rows that it prefers. V: (H+1, S) what they would earn, were p^ true.

@@ -26,7 +26,7 @@ from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.confidence.values import Best
 from ucfh.counts import Counts, Limits
 from ucfh.errors import InputError, check_unit, unknown
-from ucfh.problem import Problem, as_problem
+from ucfh.problems import AnyProblem, as_problem
 from ucfh.theory.constants import Variant, constants_of
 
 GROWTH = 0.02
@@ -49,8 +49,10 @@ class CertifiedUCFH(Agent):
             visits of a pair have doubled, "paper" as Algorithm 1 does; None: growth, if the sets
             allow it.
         stop: "certificate", or None to learn without end.
-        variant, m: which constants m and w_min the schedule "paper" takes; see `ucfh.UCFH`.
-        without: ideas of "best" that are switched off, to measure their effect.
+        variant: which constants the schedule "paper" takes: "paper" or "corrected".
+        m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
+        without: ideas of "best" that are switched off, to measure their effect; see
+            `ucfh.confidence.bounds.IDEAS`.
 
     Attributes (besides those of `Agent`):
         certificate: the policy, the bounds and what they depend on, at any time.
@@ -71,7 +73,7 @@ class CertifiedUCFH(Agent):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: AnyProblem,
         epsilon: float,
         delta: float,
         *,

@@ -63,7 +63,7 @@ class MBIE(Online):
     """MBIE.
 
     Args (besides those of `Online`):
-        m: only this many visits to a pair count; None: as derived above.
+        m: only this many visits to a pair count, at least 1; None: as derived above.
 
     """
 

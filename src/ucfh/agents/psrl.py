@@ -81,7 +81,13 @@ def _positive(name: str, value: float) -> float:
 
 
 class PSRL(Sampler):
-    """Posterior sampling; ``prior`` is the Dirichlet parameter of each successor, 1/C if None."""
+    """Posterior sampling.
+
+    Args (besides those of `SeededLearner`):
+        prior: the Dirichlet parameter of each successor, positive; None: 1/C, where C is the
+            largest number of successors.
+
+    """
 
     name = "psrl"
     reference = "Osband, Russo, Van Roy 2013"
@@ -108,7 +114,15 @@ class PSRL(Sampler):
 
 
 class OPSRL(Sampler):
-    """Optimistic posterior sampling: the best of J draws."""
+    """Optimistic posterior sampling: the best of J draws.
+
+    Args (besides those of `SeededLearner`):
+        J: how many models are drawn, at least 1.
+        kappa: all Dirichlet parameters are divided by this positive number.
+        n0: the Dirichlet parameter of the one more state, positive.
+        r0: what that state pays in every step, positive.
+
+    """
 
     name = "opsrl"
     reference = "Tiapkin et al. 2022"

@@ -6,18 +6,25 @@ constructor takes
 
     (problem, epsilon, delta, episodes, scale=1.0, ...)
 
-and refuses, by an `InputError` with the reason, a problem that does not fit its setting.
+and refuses, by an `InputError` with the reason, a problem that does not fit its setting. Of
+``episodes``, ``seed``, ``scale`` and ``mdp`` it may leave out what it does not need. A learner of
+a user's own is named with its module, ``module:Class``.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import import_module
-from inspect import signature
-from typing import Any
+from inspect import Parameter, getdoc, signature
+from typing import Any, NamedTuple
 
+from ucfh._support.own import calling, find_own, is_own
 from ucfh.agents.base import Agent
-from ucfh.errors import InputError, check_type, unknown
-from ucfh.problem import MDP, Problem, as_problem, check_mdp
+from ucfh.errors import InputError, unknown, wrong_type
+from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
+
+AnyLearner = str | type[Agent]
+"""A learner by its name, or its class."""
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
@@ -73,16 +80,20 @@ was at hand."""
 RENAMED = {"ucfh:confidence=best,stop=certificate": "certified-ucfh"}
 """Names that earlier versions used, and that their results folders hold."""
 
+MANY = 10**9
+"""Episodes that a learner is told of which wants to know how many there will be."""
+
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
-def agent_class(name: str) -> type[Agent]:
+def agent_class(name: AnyLearner) -> type[Agent]:
     """The class of a learner; an error that suggests the nearest name."""
-    if name not in AGENTS:
-        raise unknown("learner", name, AGENTS)
-    module, _, attribute = AGENTS[name].partition(":")
-    found: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
-    return found
+    return read_name(name)[0]
+
+
+def label_of(agent: AnyLearner) -> str:
+    """What a learner is called in results."""
+    return agent if isinstance(agent, str) else getattr(agent, "name", agent.__name__)
 
 
 def origins(constants: str) -> list[str]:
@@ -97,61 +108,161 @@ def origins(constants: str) -> list[str]:
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
     """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
-    given = signature(cls.__init__).parameters
+    return {name: x.default for name, x in _own_parameters(cls).items()}
+
+
+def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
+    """Those that a name can carry: None has one value, and tuples have commas."""
     return {
-        name: x.default
-        for name, x in given.items()
-        if name not in COMMON and x.annotation != "None"  # which takes no other value
+        name: x
+        for name, x in signature(cls.__init__).parameters.items()
+        if name not in COMMON
+        and x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)
+        and x.annotation != "None"
+        and "tuple" not in str(x.annotation)
     }
 
 
+class ParameterFacts(NamedTuple):
+    """What is told of a learner's parameter.
+
+    Attributes:
+        name, default: as its constructor has them; the default is None where it is computed.
+        kind: "a whole number", "a number" or "text".
+        words: what it does and which values it takes, as the docstring says.
+
+    """
+
+    name: str
+    kind: str
+    default: Any
+    words: str
+
+
+def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
+    """A learner's own parameters, for people.
+
+    >>> describe_parameters(agent_class("epsilon-greedy"))
+    [ParameterFacts(name='explore', kind='a number', default=0.1,
+    words='the probability that a step is random, in (0, 1].')]
+    """
+    words: dict[str, str] = {}
+    for ancestor in reversed(cls.__mro__):
+        words |= _arguments_in(getdoc(ancestor) or "")
+    return [
+        ParameterFacts(name, KINDS[_kind(x)], x.default, words.get(name, "not described"))
+        for name, x in _own_parameters(cls).items()
+    ]
+
+
+def _arguments_in(docstring: str) -> dict[str, str]:
+    """What the section "Args" of a docstring says, by argument."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    inside = False
+    for line in docstring.replace("`", "").splitlines():
+        text = line.strip()
+        if line[:1].strip():
+            inside = text.startswith("Args")
+        elif inside and text and line[:5].strip():  # four blanks: a new entry
+            head, _, text = text.partition(": ")
+            names = head.split(", ")
+            found |= dict.fromkeys(names, text)
+        elif inside and text:
+            found |= {name: f"{found[name]} {text}" for name in names}
+    return found
+
+
 def make_agent(
-    name: str,
-    mdp: MDP,
+    name: AnyLearner,
+    mdp: AnyMDP,
     epsilon: float,
     delta: float,
-    episodes: int,
+    episodes: int | None = None,
     seed: int = 0,
     scale: float = 1.0,
-    problem: Problem | None = None,
+    problem: AnyProblem | None = None,
 ) -> Agent:
     """A learner by its name, which may carry parameters: "psrl:prior=1".
 
-    ``scale`` is passed to those that have something to scale (see `Agent.scale` of the result).
-    ``seed`` is the random seed of the learner itself, if it has one. ``mdp`` is what it will run
-    on; it is told ``problem``, by default ``mdp.problem``, and shown the MDP only if its setting
-    says so.
+    Args:
+        name: a name (see ``ucfh agents``); ``module:Class``, with parameters after a second colon,
+            for a learner of your own; or its class.
+        mdp: what it will run on. It is shown the MDP only if its setting says so.
+        epsilon, delta: accuracy and failure probability.
+        episodes: how many there will be; None: that is not known, and very many.
+        seed: the random seed of the learner itself, if it has one.
+        scale: passed to those that have something to scale (see `Agent.scale` of the result).
+        problem: what it is told; by default ``mdp.problem``.
+
     """
     cls, choices = read_name(name)
-    check_mdp(mdp)
+    mdp = as_mdp(mdp)
     told = mdp.problem if problem is None else as_problem(problem)
     accepted = signature(cls.__init__).parameters
-    common = {"episodes": episodes, "seed": seed, "scale": scale, "mdp": mdp}
+    announced = MANY if episodes is None else episodes
+    common = {"episodes": announced, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
-    agent: Agent = make(told, epsilon, delta, **choices)
+    with calling(name) if isinstance(name, str) and is_own(name) else nullcontext():
+        agent: Agent = make(told, epsilon, delta, **choices)
     return agent
 
 
-def read_name(name: str) -> tuple[type[Agent], dict[str, Any]]:
+def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
     """The class of a learner, and the parameters that its name carries."""
-    check_type("agent", name, str, "a name, such as 'psrl' or 'psrl:prior=1'")
-    name, _, given = RENAMED.get(name, name).partition(":")
-    cls = agent_class(name)
+    if isinstance(name, type) and issubclass(name, Agent):
+        return _whole(name, name.__name__), {}
+    if not isinstance(name, str):
+        raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
+    name = RENAMED.get(name, name)
+    label, _, given = name.partition(":")
+    if label in AGENTS:
+        module, _, attribute = AGENTS[label].partition(":")
+        cls: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
+    elif is_own(name):
+        label, thing, given = find_own("learner", name)
+        if not (isinstance(thing, type) and issubclass(thing, Agent)):
+            what = "class" if isinstance(thing, type) else type(thing).__name__
+            raise InputError(f"{label} is a {what} and no learner: derive it from ucfh.Agent")
+        cls = _whole(thing, label)
+    else:
+        raise unknown("learner", label, AGENTS)
     accepted = signature(cls.__init__).parameters
     choices: dict[str, Any] = {}
     for part in filter(None, given.split(",")):
-        key, _, value = part.partition("=")
+        key, _, value = (x.strip() for x in part.partition("="))
         if key not in accepted or key in COMMON:
-            raise unknown(f"parameter of {name}", key, parameters_of(cls))
-        choices[key] = _as_kind(name, key, value, str(accepted[key].annotation))
+            raise unknown(f"parameter of {label}", key, parameters_of(cls))
+        choices[key] = _read_value(label, key, value, accepted[key])
     return cls, choices
 
 
-def _as_kind(name: str, key: str, value: str, kind: str) -> Any:
-    """A parameter's text as what its constructor asks for: "int", "float", or a text."""
+def _whole(cls: type[Agent], label: str) -> type[Agent]:
+    """The class, if it has all methods of a learner; else raise."""
+    if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise InputError(f"{label} is no learner yet: write its methods {', '.join(lacking)}")
+    return cls
+
+
+KINDS = {int: "a whole number", float: "a number", str: "text"}
+
+
+def _kind(parameter: Parameter) -> type:
+    """What a parameter is: by its annotation or, without one, by its default."""
+    said = parameter.annotation
+    if said is Parameter.empty:
+        said = type(parameter.default)
+    text = said.__name__ if isinstance(said, type) else str(said)
+    return {"int": int, "float": float}.get(text.partition(" ")[0], str)
+
+
+def _read_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
+    """The value of a text; "none" is None where that is allowed."""
+    if value.lower() == "none" and "None" in str(parameter.annotation):
+        return None
+    kind = _kind(parameter)
     try:
-        return {"int": int, "float": float}.get(kind.partition(" ")[0], str)(value)
+        return kind(value)
     except ValueError:
-        what = "a whole number" if kind.startswith("int") else "a number"
-        raise InputError(f"{key} of {name} is {value!r}: it must be {what}") from None
+        raise InputError(f"{key} of {label} is {value!r}: it must be {KINDS[kind]}") from None

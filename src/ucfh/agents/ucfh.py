@@ -27,7 +27,7 @@ from ucfh.confidence.sets import ALWAYS
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_unit
 from ucfh.planning import PhasePlanner, start_value
-from ucfh.problem import Problem, as_problem
+from ucfh.problems import AnyProblem, as_problem
 from ucfh.table import Rewards
 from ucfh.theory.constants import Variant, constants_of
 
@@ -46,8 +46,8 @@ class UCFH(Agent):
             random.
         confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or, to
             measure their effect, the printed one less a condition, such as "without-bernstein".
-        m: replaces the constant m, for tests and studies. No guarantee then: ``episode_bound``
-            is None.
+        m: a positive number that replaces the constant m, for tests and studies. No guarantee
+            then: ``episode_bound`` is None.
         stop: None: it never stops by itself. `ucfh.CertifiedUCFH` does, and takes other
             confidence sets and schedules.
 
@@ -76,7 +76,7 @@ class UCFH(Agent):
 
     def __init__(
         self,
-        problem: Problem,
+        problem: AnyProblem,
         epsilon: float,
         delta: float,
         *,

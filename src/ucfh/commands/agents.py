@@ -12,36 +12,59 @@ from ucfh.commands.printing import print_json, print_lines, print_table
 FACTS = ("reference", "setting", "guarantee", "constants")
 """What is said of a learner."""
 
+FAULTY = 1
+"""The exit code if a learner of a user's own has faults."""
+
 
 def agents(
     name: Annotated[
-        str | None, typer.Argument(help="show only this learner, in full", show_default=False)
+        str | None,
+        typer.Argument(
+            help="show only this learner, in full; your own, module:Class, is also checked",
+            show_default=False,
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
     """List the learners, with source, setting and guarantee.
 
-    Also where their constants come from.
+    Also where their constants come from, and for one of them, what its parameters accept. Exit
+    code 1 if a learner of your own has faults.
 
     \b
     Examples:
       ucfh agents
       ucfh agents psrl
+      ucfh agents mine:Eager
     """
-    from ucfh.agents.registry import AGENTS, origins, parameters_of, read_name
+    from ucfh._support.own import is_own
+    from ucfh.agents.registry import AGENTS, describe_parameters, label_of, origins, read_name
+    from ucfh.simulation.check import faults_of
 
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
         found, given = read_name(key)
         facts = {what: getattr(found, what) for what in FACTS}
-        listed.append({"name": found.name, **facts, "parameters": parameters_of(found) | given})
+        parameters = [
+            x._replace(default=given.get(x.name, x.default)) for x in describe_parameters(found)
+        ]
+        listed.append({"name": label_of(found), **facts, "parameters": parameters})
+    own = name is not None and is_own(name)
+    faults = faults_of(name) if name is not None and own else []
     if json:
-        print_json({"agents": listed})
+        for row in listed:
+            row["parameters"] = {x.name: x._asdict() for x in row["parameters"]}
+        print_json({"agents": listed} | ({"faults": faults} if own else {}))
     elif name is not None:
         parameters = listed[0].pop("parameters")
         print_lines(listed[0])
-        for key, default in parameters.items():
-            print(f"{'parameter':>12}  {key}" + ("" if default is None else f" = {default}"))
+        for x in parameters:
+            default = "" if x.default is None else f"; default: {x.default}"
+            print_lines({"parameter": f"{x.name} ({x.kind}{default}): {x.words}"})
+        for fault in faults:
+            print_lines({"fault": fault})
+        if own and not faults:
+            print_lines({"checked": "no faults found (see ucfh.check_agent)"})
     else:
         columns: list[dict[str, Any]] = [{"header": "learner", "no_wrap": True}]
         columns += [{"header": heading} for heading in ("source", *FACTS[1:])]
@@ -55,3 +78,4 @@ def agents(
         ]
         print_table(columns, rows)
         print("one in full, with its parameters: ucfh agents NAME")
+    raise typer.Exit(FAULTY if faults else 0)

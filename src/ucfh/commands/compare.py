@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ucfh._support.defaults import DELTA
-from ucfh.commands.options import AsJson, Delta, Epsilon, Force, ProblemName
+from ucfh.commands.options import AsJson, Cluster, Delta, Epsilon, Force, ProblemName
 from ucfh.commands.printing import print_json, print_lines
 from ucfh.commands.progress import Bar
 from ucfh.errors import InputError, check_count, check_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ucfh._support.statistics import Interval
-    from ucfh.comparison.runner import Comparison, Maker, Standing
+    from ucfh.comparison.result import Comparison, Standing
+    from ucfh.comparison.runner import Maker
     from ucfh.problem import MDP
 
 INCOMPLETE = 1
@@ -36,13 +34,21 @@ def compare(
     agents: Annotated[
         str | None,
         typer.Option(
-            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf; default: the "
-            "usual fourteen, as far as they fit the problem",
+            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf, or your own, "
+            "module:Class; default: the usual fourteen, as far as they fit the problem",
             show_default=False,
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(help="episodes of every run")] = 10_000,
     seeds: Annotated[int, typer.Option(help="runs of every learner")] = 20,
+    until_significant: Annotated[
+        bool,
+        typer.Option(
+            "--until-significant",
+            help="begin with fewer seeds, and add more, at most --seeds, only where differences "
+            "are not significant yet",
+        ),
+    ] = False,
     epsilon: Epsilon = 0.1,
     delta: Delta = DELTA,
     scale: Annotated[
@@ -55,7 +61,15 @@ def compare(
             help="number of processes; default: one per core; same result", show_default=False
         ),
     ] = None,
+    cluster: Cluster = None,
     plot: Annotated[str | None, typer.Option(help="write a figure: .png, .svg or .pdf")] = None,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="write a row for each run to this file, and their curves to FILE-curves.csv",
+        ),
+    ] = None,
     force: Force = False,
     json: AsJson = False,
 ) -> None:
@@ -71,20 +85,25 @@ def compare(
       ucfh compare chain:n=5 --plot chain.png
       ucfh compare riverswim --agents psrl,ucbvi-bf,uniform --episodes 50000
       ucfh compare hard:n=4 --scale 0.1 --json
+      ucfh compare chain:n=5 --agents psrl,mine:Eager --seeds 100 --until-significant --csv runs.csv
     """
-    from ucfh._support.canvas import ENDINGS
+    from ucfh._support import canvas
     from ucfh._support.files import check_outputs
     from ucfh._support.interrupts import exit_code
-    from ucfh.comparison.figures import plot_comparison
+    from ucfh._support.parallel import check_places
+    from ucfh.comparison import frames
     from ucfh.comparison.runner import compare as compare_on
     from ucfh.comparison.runner import makers
     from ucfh.problems import make
 
-    check_outputs([(plot, ENDINGS)], [problem], force)
+    curves = None if csv is None else str(frames.curves_path(csv))
+    outputs = [(plot, canvas.ENDINGS), (csv, frames.ENDINGS), (curves, frames.ENDINGS)]
+    check_outputs(outputs, [problem], force)
     for name, share in (("epsilon", epsilon), ("delta", delta)):
         check_unit(name, share)
     for name, count in (("episodes", episodes), ("seeds", seeds)):
         check_count(name, count)
+    check_places(workers, cluster)
     started = perf_counter()
     mdp = make(problem)
     settings = (epsilon, delta, episodes, scale)
@@ -95,17 +114,26 @@ def compare(
         def report(done: int, total: int) -> None:
             bar.show(f"{done} of {total} runs", done / total)
 
-        result = compare_on(mdp, made, episodes, seeds, epsilon, workers=workers, progress=report)
+        result = compare_on(
+            mdp, made, episodes, seeds, epsilon, workers=workers, progress=report,
+            until_significant=until_significant, cluster=cluster,
+        )  # fmt: skip
+    result.problem = problem
     if json:
         about = {"problem": problem, "delta": delta, "scale": scale}
         print_json(about | summary(result) | {"seconds": perf_counter() - started})
     else:
-        print_summary(problem, mdp, result, delta)
-    standings = result.standings()
-    if plot is not None and standings:
-        plot_comparison(result, standings, f"{problem}, {_scaled(result)}", plot, force)
-        if not json:
-            print_lines({"figure": plot})
+        print_summary(mdp, result, delta)
+    written: dict[str, str] = {}
+    if plot is not None and result.outcomes:
+        result.plot(plot, f"{problem}, {_scaled(result)}", force)
+        written["figure"] = plot
+    if csv is not None and curves is not None:
+        frames.write_csv(frames.totals_of(result), csv, force)
+        frames.write_csv(frames.curves_of(result), curves, force)
+        written |= {"runs": csv, "curves": curves}
+    if not json:
+        print_lines(written)
     for failure in result.failures:
         print(f"ucfh: {failure.agent}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     if result.interrupted:
@@ -162,6 +190,7 @@ def summary(result: Comparison) -> dict[str, Any]:
         "grid": result.grid.tolist(),
         "episodes": result.episodes,
         "seeds": result.seeds,
+        "looks": result.looks,
         "complete_seeds": result.complete,
         "epsilon": result.epsilon,
         "optimal": result.optimal,
@@ -180,7 +209,8 @@ def _summary_of(standing: Standing) -> dict[str, Any]:
     from ucfh._support.statistics import LEVEL
 
     place = standing.place
-    runs = [{name: getattr(x, name) for name in ("seed", *NUMBERS)} for x in standing.outcomes]
+    told = ("seed", *NUMBERS, "changed")
+    runs = [{name: getattr(x, name) for name in told} for x in standing.outcomes]
     curves = {
         name: dict(zip(("q1", "median", "q3"), standing.curve(curve).tolist(), strict=True))
         for name, curve in (("regret", "regret_curve"), ("mistakes", "mistakes_curve"))
@@ -190,6 +220,7 @@ def _summary_of(standing: Standing) -> dict[str, Any]:
         "rank": [place.first, place.last],
         "p": place.p,
         "best": place.p is None or place.p > 1 - LEVEL,
+        "changed": standing.changed,
         "scale": standing.outcomes[0].scale,
         "constants": standing.outcomes[0].constants,
         **{name: standing.of(name)._asdict() for name in NUMBERS},
@@ -198,11 +229,14 @@ def _summary_of(standing: Standing) -> dict[str, Any]:
     }
 
 
-def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> None:
+def print_summary(mdp: MDP, result: Comparison, delta: float) -> None:
     """A comparison for a person."""
+    from ucfh.comparison.table import cells_of, notes_on
+
     standings = result.standings()
     lines = {
-        "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
+        "problem": f"{result.problem}: {mdp.states} states, {mdp.actions} actions, "
+        f"{mdp.horizon} steps",
         "compared": f"{len(result.agents)} learners, {result.episodes} episodes, {result.seeds} "
         f"seeds; epsilon {result.epsilon:g}, delta {delta:g}",
         "optimum": f"the best policy earns {result.optimal:.6g} per episode",
@@ -215,99 +249,14 @@ def print_summary(problem: str, mdp: MDP, result: Comparison, delta: float) -> N
     if not standings:
         print("Every run failed.")
         return
-    _print_table(standings, result)
-    print()
-    _print_notes(standings, result.episodes)
-    _print_constants(standings)
-
-
-def _print_table(standings: list[Standing], result: Comparison) -> None:
-    columns: dict[str, Callable[[Standing], str]] = {
-        "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
-        "learner": lambda x: x.place.agent,
-        "regret": lambda x: _show(x.of("regret")),
-        "mistakes": lambda x: _show(x.of("mistakes")),
-        "last mistake": lambda x: _show(x.of("last_mistake"), most=result.episodes),
-        "planning": lambda x: f"{x.of('planning_seconds').median:.2f} s",
-        "p": lambda x: "best" if x.place.p is None else f"{x.place.p:.1g}",
-    }
-    if any(outcome.samples for outcome in result.outcomes):
-        columns["samples"] = lambda x: _number(x.of("samples").median)
-    if len(result.outcomes) < len(result.agents) * result.seeds:
-        columns["seeds"] = lambda x: str(len(x.outcomes))
-    table = [list(columns), *([cell(x) for cell in columns.values()] for x in standings)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
+    columns, rows = cells_of(result, standings)
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
         cells = [
             cell.ljust(width) if name == "learner" else cell.rjust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         print("  ".join(cells).rstrip())
-
-
-def _print_notes(standings: list[Standing], episodes: int) -> None:
-    from ucfh._support.statistics import LEVEL, seeds_needed
-
-    coverage = min(x.of("regret").coverage for x in standings)
-    few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
-    print(f"[ ]   {coverage:.1%} confidence interval of the median over all seeds{few}")
-    if any(x.of("last_mistake").high >= episodes for x in standings):
-        print("+     the last episode was still a mistake")
-    best, *others = (x.place for x in standings)
-    if others:
-        print(
-            "p     of the difference in regret, paired by seed: exact signed-rank test, corrected"
-        )
-        print("      for all pairs (Holm); rank: by the differences that are significant at 5 %")
-        close = [place.agent for place in others if place.p is not None and place.p > 1 - LEVEL]
-        needed = seeds_needed(len(standings))
-        if max(len(x.outcomes) for x in standings) < needed:
-            print(f"No difference can be significant with so few seeds: pass --seeds {needed}.")
-        elif close:
-            print(f"{best.agent} is not significantly better than: {', '.join(close)}")
-        else:
-            print(f"{best.agent} is significantly better than all others")
-
-
-def _print_constants(standings: list[Standing]) -> None:
-    """Whose constants were read, derived, chosen or are uncertain."""
-    by_origin: dict[str, list[str]] = {}
-    for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
-        told = _origins(x.outcomes[0].constants)
-        by_origin.setdefault(told, []).append(x.place.agent)
-    print("Where the learners' constants come from (one in full: ucfh agents NAME):")
-    for told, agents in by_origin.items():
-        print(f"  {told}: {', '.join(agents)}")
-
-
-def _origins(constants: str) -> str:
-    """The kinds of origin that a text names, in a few words."""
-    from ucfh.agents.registry import origins
-
-    return ", ".join(origins(constants)) or "none"
-
-
-def _told_first(constants: str) -> list[int]:
-    """Sorts texts by the origins that they name, published ones first."""
-    from ucfh.agents.registry import ORIGINS, origins
-
-    return [ORIGINS.index(origin) for origin in origins(constants)] or [len(ORIGINS)]
-
-
-def _show(x: Interval, most: float | None = None) -> str:
-    """A median with its interval; + where it is as large as can be."""
-    median, low, high = (
-        _number(value) + "+" * (most is not None and value >= most) for value in x[:3]
-    )
-    return median if low == high else f"{median} [{low}, {high}]"
-
-
-def _number(value: float) -> str:
-    """Three digits, or all of a whole part of up to six; no zeros in exponents.
-
-    >>> [_number(x) for x in (0.0, 0.12345, 12.345, 123456.7, 2.5e15)]
-    ['0', '0.123', '12.3', '123457', '2.5e15']
-    """
-    if 100 <= value < 1e6:
-        return f"{value:.0f}"
-    return f"{value:.3g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
+    print()
+    for line in notes_on(result, standings):
+        print(line)

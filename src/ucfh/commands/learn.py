@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from ucfh.problem import MDP
     from ucfh.simulation.run import Run
 
-MANY = 10**9
-"""Episodes that a learner is told of which wants to know how many there will be."""
-
 
 def learn(
     problem: ProblemName,
     epsilon: Epsilon = 0.1,
     delta: Delta = DELTA,
     agent: Annotated[
-        str, typer.Option(help="learner (see: ucfh agents); ucfh is the same as --paper")
+        str,
+        typer.Option(
+            help="learner (see: ucfh agents), or your own, module:Class; ucfh means --paper"
+        ),
     ] = CERTIFIED,
     paper: Annotated[
         bool,
@@ -173,9 +173,11 @@ def learn(
     from ucfh._support import canvas
     from ucfh._support.files import check_outputs
     from ucfh._support.interrupts import exit_code
+    from ucfh._support.own import is_own
     from ucfh.agents.registry import make_agent
     from ucfh.problems import make
     from ucfh.simulation import run_file
+    from ucfh.simulation.check import check_runnable
     from ucfh.simulation.run import Run
     from ucfh.simulation.simulate import simulate
 
@@ -200,8 +202,9 @@ def learn(
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
-    announced = MANY if episodes is None else episodes
-    learner = make_agent(agent + choices, mdp, epsilon, delta, announced, seed, problem=told)
+    learner = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
+    if is_own(agent):
+        check_runnable(agent)
     if log is not None:
         _begin_with(learner, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)

@@ -12,7 +12,8 @@ ProblemName = Annotated[
     str,
     typer.Argument(
         metavar="PROBLEM",
-        help="a name (see: ucfh problems), such as chain:n=8, or a model file, .json or .npz",
+        help="a name (see: ucfh problems), such as chain:n=8; a model file, .json or .npz; or your "
+        "own, module:function",
         show_default=False,
     ),
 ]
@@ -29,6 +30,12 @@ AcceptLosses = Annotated[
     typer.Option(
         "--accept-losses",
         help="use a log although rows are lost or contradict what is assumed, and list that",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="run on the workers of a Dask scheduler, such as tcp://host:8786", show_default=False
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files that exist")]

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 NOT_CERTIFIED = 3
 """The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
 
-ROUNDING = 1e-9
-"""A smaller distance from optimal is none."""
-
 LEAST_SHARE = 0.005
 """Pairs that hold a smaller share of the gap are not named."""
 
@@ -56,6 +53,8 @@ def certificate_lines(
     ``staged``: what the stages of rows are called, "step" or "stage"; "" if there is only one.
     ``first``: the number of the first step.
     """
+    from ucfh.certificate import ROUNDING
+
     if known.refuted:
         found = [str(x) for x in known.findings]
         return {"refuted": _under(filter(None, [known.contradiction, *found]))}

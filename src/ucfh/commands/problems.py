@@ -70,6 +70,7 @@ def _list(json: bool) -> None:
 def _show(name: str, write: str | None, force: bool, json: bool) -> None:
     """One problem: what it models, its size and its optimum."""
     from ucfh._support.files import check_outputs
+    from ucfh._support.own import find_own, is_own
     from ucfh.models import ENDINGS, write_model
     from ucfh.problems import catalogue, make
 
@@ -92,7 +93,9 @@ def _show(name: str, write: str | None, force: bool, json: bool) -> None:
         print_json(facts)
         return
     builder = catalogue().get(name.partition(":")[0])
-    if builder is not None:
+    if builder is None and is_own(name):
+        builder = find_own("problem", name).thing
+    if callable(builder):
         print(getdoc(builder))
         print()
     for key, value in facts.items():

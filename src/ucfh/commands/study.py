@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ucfh.commands.options import AsJson
+from ucfh.commands.options import AsJson, Cluster
 from ucfh.commands.printing import print_json, print_lines
 from ucfh.commands.progress import Bar
 from ucfh.commands.report import PAGE, as_dict
-from ucfh.errors import InputError, check_count
+from ucfh.errors import InputError
 
 if TYPE_CHECKING:
     from ucfh.experiments.runner import Progress
@@ -50,13 +50,7 @@ def study(
             help="number of processes; default: one per core; same results", show_default=False
         ),
     ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="run on the workers of a Dask scheduler, such as tcp://host:8786",
-            show_default=False,
-        ),
-    ] = None,
+    cluster: Cluster = None,
     json: AsJson = False,
 ) -> None:
     """Run studies of the paper's claims, and write a report.
@@ -73,6 +67,7 @@ def study(
     """
     from ucfh import __version__
     from ucfh._support.files import write_text
+    from ucfh._support.parallel import check_places
     from ucfh.experiments.store import Request, Store
     from ucfh.studies.readings import page_of, sections_of
 
@@ -82,10 +77,7 @@ def study(
     started = perf_counter()
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed} must be at least 0 and less than 2^63: pass one that is")
-    if workers is not None:
-        check_count("workers", workers)
-        if cluster is not None:
-            raise InputError("--workers are processes here, --cluster has its own: leave one out")
+    check_places(workers, cluster)
     requests = [Request(study, quick, seed) for study in _read(names)]
     with Store(out, write=True) as store:
         progress = _do(requests, store, workers, cluster)

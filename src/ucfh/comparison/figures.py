@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucfh._support.canvas import ENDINGS, new_figure, save, spread
+from ucfh._support.canvas import ENDINGS, check_axes, new_figure, save, spread
 from ucfh._support.files import AnyPath, check_ending
 from ucfh._support.palette import COLOURS
+from ucfh.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from ucfh._support.arrays import Floats
-    from ucfh.comparison.runner import Comparison, Standing
+    from ucfh.comparison.result import Comparison, Standing
 
 STYLES = ("-", "--", ":", "-.")
 """Four kinds of dashes and seven colours in turn make 28 kinds of lines."""
@@ -25,55 +26,84 @@ LABEL = 0.165
 """The height of a label, in inches."""
 
 
+CURVES = {"regret": "regret_curve", "mistakes": "mistakes_curve"}
+"""Attributes of an outcome that are drawn."""
+
+
 def plot_comparison(
-    result: Comparison, standings: list[Standing], title: str, path: AnyPath, force: bool = False
-) -> None:
-    """Draw regret and mistakes over the episodes, and save it.
+    result: Comparison,
+    title: str = "",
+    path: AnyPath | None = None,
+    force: bool = False,
+    ax: Any = None,
+    curve: str = "regret",
+) -> Any:
+    """Draw regret and mistakes over the episodes; the figure is saved if there is a path.
 
     A line is the median over the seeds, and its band the middle half of them; axes are
-    logarithmic, with a place for 0 at the bottom. Labels stand where the lines end.
+    logarithmic, with a place for 0 at the bottom. Labels stand where the lines end. On axes of
+    a user's own, it is one of the two, with a legend.
     """
-    check_ending(path, ENDINGS)
+    check_axes(ax, path)
+    if path is not None:
+        check_ending(path, ENDINGS)
+    if curve not in CURVES:
+        raise unknown("curve", curve, CURVES)
+    standings = result.standings()
+    if not standings:
+        raise InputError("every run failed: there is nothing to draw")
+    if ax is not None:
+        _draw(ax, result, standings, curve)
+        ax.legend(fontsize=8)
+        if title:
+            ax.set_title(title, parse_math=False)
+        return ax.figure
     height = max(4.8, LABEL * len(standings) + 1.4)
+    figure = new_figure(12, height)
+    titles = (
+        "regret: reward lost, compared with the optimum",
+        f"mistakes: episodes worse than {result.epsilon:g}",
+    )
+    for axes, name, text in zip(figure.subplots(1, 2), CURVES, titles, strict=True):
+        ends = _draw(axes, result, standings, name)
+        _label(axes, standings, ends, height)
+        axes.set_title(text, fontsize=10)
+        axes.set_ylabel("")
+    said = "median and middle half of the seeds"
+    said = f"{title}: {said}" if title else said
+    figure.suptitle(fill(said, 110), parse_math=False, fontsize=11)
+    save(figure, path, force)
+    return figure
+
+
+def _draw(axes: Any, result: Comparison, standings: list[Standing], name: str) -> Floats:
+    """Draw the curves of all learners; (agents,) where they end."""
     shown = result.grid >= result.episodes / SHOWN
     grid = result.grid[shown]
-    figure = new_figure(12, height)
-    panels = figure.subplots(1, 2)
-    for axes, name, text in zip(
-        panels,
-        ("regret_curve", "mistakes_curve"),
-        (
-            "regret: reward lost, compared with the optimum",
-            f"mistakes: episodes worse than {result.epsilon:g}",
-        ),
-        strict=True,
-    ):
-        curves = [standing.curve(name)[:, shown] for standing in standings]
-        medians = np.array([curve[1] for curve in curves])
-        floor, top = _range(medians)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(grid[0], max(result.episodes, 2 * grid[0]))
-        axes.set_ylim(floor / 1.5, 1.5 * top)
-        for k, curve in enumerate(curves):
-            low, median, high = np.maximum(curve, floor)
-            axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
-            # dashes over unbroken lines, so that both show where lines coincide
-            axes.plot(grid, median, lw=1.6, zorder=2 + 0.1 * (k % 4), **_look(k))
-        _label(axes, standings, np.maximum(medians[:, -1], floor), height)
-        powers = np.arange(np.ceil(np.log10(floor)), np.floor(np.log10(1.5 * top)) + 1)
-        ticks = {10.0**power: f"$10^{{{int(power)}}}$" for power in powers}
-        if medians[:, -1].min() < floor:
-            ticks[floor] = "0"
-        axes.set_yticks(list(ticks), list(ticks.values()))
-        axes.minorticks_off()
-        axes.grid(alpha=0.2)
-        axes.set_xlabel("episodes")
-        axes.set_title(text, fontsize=10)
-    figure.suptitle(
-        fill(f"{title}: median and middle half of the seeds", 110), parse_math=False, fontsize=11
-    )
-    save(figure, path, force)
+    curves = [standing.curve(CURVES[name])[:, shown] for standing in standings]
+    medians = np.array([curve[1] for curve in curves])
+    floor, top = _range(medians)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(grid[0], max(result.episodes, 2 * grid[0]))
+    axes.set_ylim(floor / 1.5, 1.5 * top)
+    for k, (standing, curve) in enumerate(zip(standings, curves, strict=True)):
+        low, median, high = np.maximum(curve, floor)
+        axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
+        # dashes over unbroken lines, so that both show where lines coincide
+        order = 2 + 0.1 * (k % 4)
+        axes.plot(grid, median, lw=1.6, zorder=order, label=standing.label, **_look(k))
+    ends: Floats = np.maximum(medians[:, -1], floor)
+    powers = np.arange(np.ceil(np.log10(floor)), np.floor(np.log10(1.5 * top)) + 1)
+    ticks = {10.0**power: f"$10^{{{int(power)}}}$" for power in powers}
+    if medians[:, -1].min() < floor:
+        ticks[floor] = "0"
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.minorticks_off()
+    axes.grid(alpha=0.2)
+    axes.set_xlabel("episodes")
+    axes.set_ylabel(name)
+    return ends
 
 
 def _look(k: int) -> dict[str, str]:
@@ -106,6 +136,6 @@ def _label(axes: Any, standings: list[Standing], ends: Floats, height: float) ->
         axes.plot([1, 1.03], [y, place], lw=0.8, color=look["color"], **outside)
         axes.plot([1.03, 1.1], [place, place], lw=1.6, **look, **outside)
         axes.text(
-            1.11, place, standing.place.agent, va="center", fontsize=8.5, color=look["color"],
+            1.11, place, standing.label, va="center", fontsize=8.5, color=look["color"],
             **outside,
         )  # fmt: skip

@@ -7,172 +7,74 @@ that ran it reduces it to some numbers and two curves.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
-from ucfh._support.defaults import DELTA
-from ucfh._support.parallel import DIED, do_all
-from ucfh._support.statistics import Interval, Place, median_interval, ranking
+from ucfh._support.defaults import DELTA, EPSILON
+from ucfh._support.own import home_of, is_own, look_in
+from ucfh._support.parallel import DIED, check_places, do_all
+from ucfh._support.statistics import looks_of
 from ucfh.agents.base import Agent
+from ucfh.agents.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
 from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
-from ucfh.problem import MDP, check_mdp
+from ucfh.problem import MDP
+from ucfh.problems import AnyMDP, as_mdp
+from ucfh.simulation.check import check_runnable
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
-
-POINTS = 200
-"""Points of a curve over the episodes, evenly spaced in their logarithm."""
 
 Maker = Callable[[MDP, int], Agent]
 """Makes a learner for a problem and a seed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The result of one learner with one seed.
-
-    Attributes:
-        agent, seed: the name of the learner, and the random seed.
-        mistakes: episodes whose policy was worse than epsilon.
-        last_mistake: the last of them, counted from 1; 0 if there was none. If it is the last
-            episode of all, there may be more to come.
-        regret: the reward lost over all episodes, compared with the optimum, in expectation given
-            the policies followed.
-        gap: V* - V of the last policy.
-        scale: the factor of the learner's bonuses.
-        samples: how many samples it asked a generative model for.
-        planning_seconds, seconds: time for planning, and in total; without compiling.
-        regret_curve, mistakes_curve: (points,) both after the numbers of episodes in `grid_of`.
-        constants: where the learner's constants come from (`Agent.constants`).
-
-    """
-
-    agent: str
-    seed: int
-    mistakes: int
-    last_mistake: int
-    regret: float
-    gap: float
-    scale: float
-    samples: int
-    planning_seconds: float
-    seconds: float
-    regret_curve: Floats
-    mistakes_curve: Floats
-    constants: str = Agent.constants
-
-
-class Failure(NamedTuple):
-    """A run that failed, and why."""
-
-    agent: str
-    seed: int
-    reason: str
-
-
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """A learner's runs, over its seeds.
-
-    Attributes:
-        place: its rank, and how certain that is.
-        outcomes: one per seed, in their order.
-
-    """
-
-    place: Place
-    outcomes: list[Outcome]
-
-    def of(self, name: str) -> Interval:
-        """The median of an attribute of the outcomes, and its interval."""
-        return median_interval([getattr(outcome, name) for outcome in self.outcomes])
-
-    def curve(self, name: str) -> Floats:
-        """(3, points) quartiles of a curve of the outcomes."""
-        curves = np.array([getattr(outcome, name) for outcome in self.outcomes])
-        quartiles: Floats = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
-        return quartiles
-
-
-@dataclass(eq=False)
-class Comparison:
-    """Learners on one problem.
-
-    Attributes:
-        agents: their names, in the order given.
-        episodes, seeds: how many; seeds are numbered from 0.
-        epsilon: a policy that is worse by more than this is a mistake.
-        optimal: V*.
-        outcomes, failures: of the runs, by learner and seed.
-        interrupted: whether the user stopped it early.
-
-    """
-
-    agents: list[str]
-    episodes: int
-    seeds: int
-    epsilon: float
-    optimal: float
-    outcomes: list[Outcome] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def grid(self) -> Floats:
-        """(points,) numbers of episodes after which the curves are known."""
-        return grid_of(self.episodes)
-
-    @property
-    def complete(self) -> int:
-        """The number of seeds with which no learner failed."""
-        done = {(x.agent, x.seed) for x in self.outcomes}
-        return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
-
-    def standings(self) -> list[Standing]:
-        """Learners that did not fail with every seed, smallest median regret first."""
-        by_agent: dict[str, list[Outcome]] = {}
-        for outcome in self.outcomes:
-            by_agent.setdefault(outcome.agent, []).append(outcome)
-        places = ranking(
-            {name: {x.seed: x.regret for x in found} for name, found in by_agent.items()}
-        )
-        return [Standing(place, by_agent[place.agent]) for place in places]
-
-
 def compare(
-    mdp: MDP,
-    agents: Sequence[str] | Mapping[str, Maker],
+    mdp: AnyMDP,
+    agents: Iterable[AnyLearner] | Mapping[str, AnyLearner | Maker],
     episodes: int,
     seeds: int = 20,
-    epsilon: float = 0.1,
+    epsilon: float = EPSILON,
     delta: float = DELTA,
     scale: float = 1.0,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    until_significant: bool = False,
+    cluster: str | None = None,
 ) -> Comparison:
     """Run learners on a problem, every one with the same seeds, and evaluate them exactly.
 
     Args:
-        mdp: the world.
+        mdp: the world, or its name.
         agents: names (see ``ucfh agents``), with parameters after a colon where they differ from
-            their defaults; or your own learners: functions of the MDP and a seed, by name, that
-            other processes can import.
+            their defaults, or ``module:Class`` for a learner of your own; or classes; or a dict of
+            these by the names that results shall show, in which functions of the MDP and a seed
+            may make learners, too. Other processes have to be able to import classes and
+            functions.
         episodes: the number of episodes of every run.
         seeds: the number of random seeds, from 0. A seed fixes all randomness of world and learner.
-        epsilon, delta: asked of learners by name; a mistake is a policy worse than epsilon.
-        scale: the factor of the bonuses of learners by name; 1 leaves them as they are.
+        epsilon, delta: asked of learners by name or class; a mistake is a policy worse than
+            epsilon.
+        scale: the factor of the bonuses of learners by name or class; 1 leaves them as they are.
         workers: the number of processes; None: one per core. It does not change the result.
-        progress: called with the number of runs done and the number of all runs.
+        progress: called with the number of runs done and the largest number that there may be.
+        until_significant: whether to begin with fewer seeds, and to add more, at most ``seeds``,
+            only for learners that do not yet differ significantly from all others.
+        cluster: the address of a Dask scheduler, whose workers do the runs in place of processes
+            here.
 
     If it is interrupted (Ctrl-C), it returns the runs done, marked ``interrupted``.
 
+    >>> compare("chain:n=3", ["psrl", "uniform"], episodes=100, seeds=6)
+    Comparison(2 learners, 6 seeds, 100 episodes; best: psrl)
+
     """
-    check_mdp(mdp)
+    title = os.fspath(mdp) if isinstance(mdp, str | os.PathLike) else ""
+    mdp = as_mdp(mdp)
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         names = "a list of names, such as ['psrl']"
         raise wrong_type(
@@ -182,62 +84,91 @@ def compare(
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
     episodes, seeds = check_count("episodes", episodes), check_count("seeds", seeds)
-    if workers is not None:
-        workers = check_count("workers", workers)
-    if not isinstance(agents, Mapping):
-        agents = makers(mdp, agents, epsilon, delta, episodes, scale)
-    if not agents:
+    check_places(workers, cluster)
+    made = makers(mdp, agents, epsilon, delta, episodes, scale)
+    if not made:
         raise InputError("no agents are given: name at least one")
-    result = Comparison(list(agents), episodes, seeds, epsilon, mdp.at_start(mdp.optimal().values))
-    jobs = [
-        SeedRun(name, make, seed, mdp, episodes, epsilon)
-        for seed in range(seeds)
-        for name, make in agents.items()
-    ]
+    optimal = mdp.at_start(mdp.optimal().values)
+    result = Comparison(list(made), episodes, seeds, epsilon, optimal, problem=title)
+    if until_significant:
+        result.looks = looks_of(seeds, len(made))
     try:
-        for done, (job, one) in enumerate(do_all(run_job, jobs, workers), 1):
-            if isinstance(one, Outcome):
-                result.outcomes.append(one)
-            else:
-                result.failures.append(one or Failure(job.agent, job.seed, DIED))
-            if progress is not None:
-                progress(done, len(jobs))
+        first, racing = 0, result.agents
+        for most in result.looks:
+            jobs = [
+                SeedRun(name, made[name], seed, mdp, episodes, epsilon)
+                for seed in range(first, most)
+                for name in racing
+            ]
+            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(racing)
+            for done in _add(result, jobs, workers, cluster):
+                if progress is not None:
+                    progress(done, all_runs)
+            if most < seeds:
+                first, racing = most, result.undecided()
+            if not racing:
+                break
     except KeyboardInterrupt:
         result.interrupted = True
-    order = {name: k for k, name in enumerate(agents)}
+    order = {name: k for k, name in enumerate(made)}
     result.outcomes.sort(key=lambda x: (order[x.agent], x.seed))
     result.failures.sort(key=lambda x: (order[x.agent], x.seed))
     return result
 
 
+def _add(
+    result: Comparison, jobs: list[SeedRun], workers: int | None, cluster: str | None
+) -> Iterator[int]:
+    """Do some runs and add them to the result; after each, how many there are."""
+    for job, one in do_all(run_job, jobs, workers, cluster):
+        if isinstance(one, Outcome):
+            result.outcomes.append(one)
+        else:
+            result.failures.append(one or Failure(job.agent, job.seed, DIED))
+        yield len(result.outcomes) + len(result.failures)
+
+
 def makers(
-    mdp: MDP, names: Sequence[str], epsilon: float, delta: float, episodes: int, scale: float
+    mdp: MDP,
+    agents: Iterable[AnyLearner] | Mapping[str, AnyLearner | Maker],
+    epsilon: float,
+    delta: float,
+    episodes: int,
+    scale: float,
 ) -> dict[str, Maker]:
-    """How to make each learner of a list of names; an error if one cannot be made."""
+    """How to make each learner, by its name in results; an error if one cannot be made."""
     from ucfh.agents.online import check_scale
 
     check_scale(scale)  # not every learner looks at it
     found: dict[str, Maker] = {}
-    for name in names:
-        make = partial(_make, (name, epsilon, delta, episodes, scale))
+    named: Iterable[tuple[str | None, Any]] = (
+        agents.items() if isinstance(agents, Mapping) else ((None, x) for x in agents)
+    )
+    for name, learner in named:
+        if name is not None and callable(learner) and not isinstance(learner, type):
+            found[name] = learner
+            continue
+        ours = agent_class(learner).__module__.startswith("ucfh.")
+        folder = home_of(learner) if isinstance(learner, str) and is_own(learner) else None
+        make = partial(_make, (learner, epsilon, delta, episodes, scale), folder)
         make(mdp, 0)  # fail now, not after an hour
-        if name in found:
-            raise InputError(f"the agent {name} is given twice: remove one")
-        found[name] = make
+        if not ours:
+            check_runnable(learner)
+        label = label_of(learner) if name is None else name
+        if label in found:
+            raise InputError(f"the agent {label} is given twice: remove one")
+        found[label] = make
     return found
 
 
-def _make(settings: tuple[str, float, float, int, float], mdp: MDP, seed: int) -> Agent:
-    from ucfh.agents.registry import make_agent
-
-    name, epsilon, delta, episodes, scale = settings
-    return make_agent(name, mdp, epsilon, delta, episodes, seed, scale)
-
-
-def grid_of(episodes: int) -> Floats:
-    """(points,) whole numbers from 1 to ``episodes``, about evenly spaced in their logarithm."""
-    grid: Floats = np.unique(np.geomspace(1, episodes, POINTS).round())
-    return grid
+def _make(
+    settings: tuple[AnyLearner, float, float, int, float], folder: str | None, mdp: MDP, seed: int
+) -> Agent:
+    """A learner, whose module is in a folder that this process may not know."""
+    learner, epsilon, delta, episodes, scale = settings
+    if folder is not None:
+        look_in(folder)
+    return make_agent(learner, mdp, epsilon, delta, episodes, seed, scale)
 
 
 class SeedRun(NamedTuple):
@@ -280,6 +211,7 @@ def _reduce(job: SeedRun, agent: Agent, run: Run) -> Outcome:
     mistakes = np.concatenate([[0.0], np.cumsum(times * bad)])
     grid = grid_of(job.episodes)
     last = max((k + 1 for k in np.flatnonzero(bad) if counts[k]), default=0)
+    followed = [row.value for row, count in zip(run.rows, counts, strict=True) if count]
     return Outcome(
         job.agent,
         job.seed,
@@ -294,4 +226,5 @@ def _reduce(job: SeedRun, agent: Agent, run: Run) -> Outcome:
         regret_curve=np.interp(grid, ends, regret),
         mistakes_curve=np.interp(grid, ends, mistakes),
         constants=type(agent).constants,
+        changed=max(followed) - min(followed) > TOLERANCE,
     )

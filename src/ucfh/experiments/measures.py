@@ -18,7 +18,8 @@ import numpy as np
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.agents.registry import make_agent, read_name
 from ucfh.agents.ucfh import UCFH
-from ucfh.comparison.runner import Failure, SeedRun, grid_of, makers, run_job
+from ucfh.comparison.result import Failure, grid_of
+from ucfh.comparison.runner import SeedRun, makers, run_job
 from ucfh.confidence.intervals import choose_set
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.instruments import Knownness, best_stationary, weights_by_row

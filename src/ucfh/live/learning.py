@@ -37,7 +37,7 @@ from ucfh.errors import (
 )
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
-from ucfh.live.opening import check_log, check_world_stages, open_world
+from ucfh.live.opening import by_name, check_log, check_world_stages, open_world
 from ucfh.live.policy import LearnedPolicy
 from ucfh.live.store import ENDINGS, load, save
 from ucfh.live.worlds import SteppedWorld
@@ -207,8 +207,8 @@ def learn(
     advance: states, successors, rewards and the start are found on the way.
 
     Args:
-        env: a Gymnasium environment, or its id, such as "FrozenLake-v1"; or an `MDP`, which is
-            then stepped like one.
+        env: a Gymnasium environment, or its id, such as "FrozenLake-v1"; or an `MDP` or the name
+            of one, such as "chain:n=5", which is then stepped like an environment.
         epsilon: the largest acceptable loss per episode, in the units of the rewards.
         delta: the probability that the certificate may be wrong, in (0, 1].
         horizon: H, the number of steps of an episode; None: the environment's own limit.
@@ -239,6 +239,7 @@ def learn(
     """
     check_type("progress", progress, Callable | None, "a function, or None")
     units = RewardRange.check(rewards)
+    env = by_name(env)
     if store is not None:
         check_ending(store, ENDINGS)
         refuse_existing(store, force=True)

@@ -11,7 +11,9 @@ from ucfh.live.environments import Environment
 from ucfh.live.simulated import SimulatedWorld
 from ucfh.live.worlds import SteppedWorld
 from ucfh.logs.labels import text_of
+from ucfh.models import ENDINGS
 from ucfh.problem import MDP
+from ucfh.problems import catalogue, make
 from ucfh.units import DEFAULT, RewardRange, check_stages
 
 
@@ -33,6 +35,13 @@ def check_log(log: AnyPath | None, env: Any) -> None:
                     f"an episode that begins in terminal state {s} leaves no row in a log: leave "
                     "log out"
                 )
+
+
+def by_name(env: Any) -> Any:
+    """An environment, or the MDP whose name is given; ids of Gymnasium stay what they are."""
+    if isinstance(env, str) and (env.endswith(ENDINGS) or env.partition(":")[0] in catalogue()):
+        return make(env)
+    return env
 
 
 def open_world(

@@ -11,10 +11,10 @@ from ucfh.counts import Counts, counts_of
 from ucfh.errors import InputError
 from ucfh.logs.reading import Log, read_log
 from ucfh.logs.sources import is_source
-from ucfh.problem import Problem, as_problem
+from ucfh.problems import AnyProblem, as_problem
 
 
-def audit(data: Any, problem: Problem | None = None, alpha: float = ALPHA) -> AuditReport:
+def audit(data: Any, problem: AnyProblem | None = None, alpha: float = ALPHA) -> AuditReport:
     """Test whether data refute what a certificate of them would assume.
 
     Args:

@@ -76,7 +76,8 @@ from ucfh.logs.sources import is_file, open_source
 from ucfh.logs.tally import Shown, ShownTally, ToldTally
 from ucfh.logs.times import PEEK, Clock
 from ucfh.logs.understanding import Understanding, understand
-from ucfh.problem import MDP, Problem, as_problem
+from ucfh.problem import Problem
+from ucfh.problems import AnyProblem, as_problem
 from ucfh.units import RewardRange
 
 MOST_STATES, MOST_COMBINATIONS = 10**6, 10**7
@@ -165,7 +166,7 @@ class Log:
 
 def read_log(
     path: AnyPath | Any,
-    problem: Problem | MDP | None = None,
+    problem: AnyProblem | None = None,
     *,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     states: Iterable[str] | SupportsIndex | None = None,

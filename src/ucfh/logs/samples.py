@@ -11,14 +11,15 @@ from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath, check_ending, labels_of, replacing
 from ucfh.errors import InputError, check_count, check_seed
 from ucfh.logs.batches import COLUMNS
-from ucfh.problem import MDP, check_mdp
+from ucfh.problem import MDP
+from ucfh.problems import AnyMDP, as_mdp
 
 BLOCK = 10_000
 """Episodes at a time: memory does not depend on their number."""
 
 
 def write_log(
-    mdp: MDP,
+    mdp: AnyMDP,
     path: AnyPath,
     episodes: int,
     *,
@@ -37,7 +38,7 @@ def write_log(
         force: whether to overwrite an existing file.
 
     """
-    check_mdp(mdp)
+    mdp = as_mdp(mdp)
     check_ending(path, [".csv"])
     check_count("episodes", episodes)
     for s in mdp.problem.terminal:

@@ -44,7 +44,8 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
 
     """
     if not isinstance(model, MDP | IntervalMDP):
-        raise InputError(f"{model!r} is not a model: pass an MDP, or an IntervalMDP")
+        such = f", such as make({model!r})" if isinstance(model, str) else ""
+        raise InputError(f"{model!r} is not a model: pass an MDP, or an IntervalMDP{such}")
     if files.check_ending(path, ENDINGS) == ".json":
         files.write_text(path, to_json(content_of(model)), force)
         return

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ucfh._support.arrays import Floats
 from ucfh._support.memory import check_memory
+from ucfh._support.notebook import block, policy_table
 
 
 class Plan(NamedTuple):
@@ -25,6 +26,15 @@ class Plan(NamedTuple):
     policy: NDArray[Any]
     values: Floats
     transitions: Floats | None = None
+
+    def __repr__(self) -> str:
+        steps, states = self.policy.shape
+        low, high = self.values[0].min(), self.values[0].max()
+        model = ", with its model" if self.transitions is not None else ""
+        return f"Plan({states} states, {steps} steps, worth {low:.4g} to {high:.4g}{model})"
+
+    def _repr_html_(self) -> str:
+        return block(repr(self), policy_table(self.policy, self.values))
 
 
 def blank(states: int, actions: int, horizon: int) -> tuple[Floats, NDArray[Any]]:

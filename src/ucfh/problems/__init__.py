@@ -2,7 +2,10 @@
 
 A problem is a plain function with annotated parameters and defaults that returns an `MDP`; its
 name and parameters are those of the function. So a new problem is one more function below, and
-everything random about a problem is fixed by its name (``seed=0``).
+everything random about a problem is fixed by its name (``seed=0``). A function of a user's own is
+named with its module, ``module:function``.
+
+Whatever takes a problem or an MDP takes a name in its place: see `as_problem` and `as_mdp`.
 """
 
 from __future__ import annotations
@@ -11,15 +14,21 @@ import os
 from collections.abc import Callable, Mapping
 
 from ucfh._support.files import AnyPath
-from ucfh.errors import InputError, unknown
-from ucfh.problem import MDP
+from ucfh._support.own import calling, find_own, is_own
+from ucfh.errors import InputError, unknown, wrong_type
+from ucfh.problem import MDP, Problem
 from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
 from ucfh.problems.gym import gym
 from ucfh.problems.paper import hard, hypotheses
 from ucfh.problems.tasks import calls, revenue, tutoring
 
-__all__ = ["catalogue", "hypotheses", "make"]
+__all__ = ["AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make"]
+
+AnyMDP = MDP | AnyPath
+"""An MDP, or what `make` makes one of."""
+AnyProblem = Problem | MDP | AnyPath
+"""What a learner may be told, or what holds it."""
 
 _BUILDERS = (
     hard,
@@ -52,7 +61,8 @@ def make(name: AnyPath) -> MDP:
         name: a name of the `catalogue`, with parameters after a colon where they differ from
             their defaults (``hard:n=10,gap=0.125``); for an environment of Gymnasium, its id
             comes first (``gym:FrozenLake-v1,horizon=20``). A name that ends in .json or .npz is
-            the path of a model.
+            the path of a model. ``module:name`` is an MDP of your own, or a function that returns
+            one; its parameters follow a second colon (``machine:vending:size=3``).
 
     >>> make("hard:n=10,actions=4,horizon=10,gap=0.25")
     MDP(states=13, actions=4, horizon=10, successors<=10)
@@ -75,9 +85,45 @@ def make(name: AnyPath) -> MDP:
         raise InputError(f"{name} can only be stepped: ucfh learn {name}, or ucfh.learn in Python")
     builders = catalogue()
     if problem not in builders:
+        if is_own(name):
+            return _make_own(name)
         raise unknown("problem", problem, builders)
     text = text.strip()
     given, named = read_arguments(problem, builders[problem], text)
     if colon and not text:
         raise InputError(f"nothing follows the colon of {name!r}: write name=value, or no colon")
     return builders[problem](*given, **named)
+
+
+def _make_own(name: str) -> MDP:
+    """The MDP of ``module:name``."""
+    label, thing, text = find_own("problem", name)
+    if isinstance(thing, MDP):
+        return thing
+    if isinstance(thing, type) or not callable(thing):
+        raise wrong_type(label, thing, "an MDP, or a function that returns one")
+    given, named = read_arguments(label, thing, text.strip())
+    with calling(label):
+        made = thing(*given, **named)
+    if not isinstance(made, MDP):
+        raise wrong_type(f"{label}()", made, "an MDP: let the function return one")
+    return made
+
+
+def as_mdp(given: AnyMDP) -> MDP:
+    """The `MDP` that is given, or named; else raise."""
+    if isinstance(given, MDP):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return make(given)
+    why = ": a Problem does not hold the transition probabilities"
+    raise wrong_type("mdp", given, f"an MDP or a name{why * isinstance(given, Problem)}")
+
+
+def as_problem(given: AnyProblem) -> Problem:
+    """What a learner may be told, from a `Problem`, an `MDP`, or the name of one; else raise."""
+    if isinstance(given, Problem):
+        return given
+    if isinstance(given, MDP | str | os.PathLike):
+        return as_mdp(given).problem
+    raise wrong_type("problem", given, "a Problem, an MDP or a name")

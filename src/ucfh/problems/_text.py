@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -32,7 +32,7 @@ def read_arguments(
     builder with ``**settings`` takes names that it does not list, and checks them itself.
     """
     parameters = inspect.signature(builder).parameters
-    hints = get_type_hints(builder)
+    hints = _hints(builder)
     leading = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
     known = [
         p.name for p in parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -53,8 +53,8 @@ def read_arguments(
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
             raise InputError(
-                f"{problem}: {item!r} in {text!r} is not of the form name=value: write them like "
-                f"{known[0]}={parameters[known[0]].default or 20}, separated by commas"
+                f"{problem}: {item!r} in {text!r} is not of the form name=value: "
+                + _form(parameters)
             )
         if name in named:
             raise InputError(f"{problem}: {name} is given twice in {text!r}: give it once")
@@ -65,6 +65,21 @@ def read_arguments(
         else:
             raise unknown(f"parameter of {problem}", name, known)
     return given, named
+
+
+def _form(parameters: Mapping[str, inspect.Parameter]) -> str:
+    """How parameters are written, for one of those that there are."""
+    for p in parameters.values():
+        if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD):
+            return f"write them like {p.name}={p.default or 20}, separated by commas"
+    return "it has no parameters"
+
+
+def _hints(builder: Callable[..., Any]) -> dict[str, Any]:
+    """The type of each parameter: its annotation or, without one, the type of its default."""
+    parameters = inspect.signature(builder).parameters.values()
+    kinds = {p.name: type(p.default) if type(p.default) in _READERS else str for p in parameters}
+    return kinds | get_type_hints(builder)
 
 
 def _read(problem: str, name: str, text: str, hint: Any, default: Any) -> Any:

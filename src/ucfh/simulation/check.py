@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ucfh._support.own import OwnFault, told
 from ucfh.agents.base import Agent
+from ucfh.agents.registry import AnyLearner, label_of, make_agent
 from ucfh.counts import Limits
-from ucfh.errors import check_type
-from ucfh.problem import MDP, Problem, check_mdp
+from ucfh.errors import InputError, check_type
+from ucfh.problem import MDP, Problem
+from ucfh.problems import AnyMDP, as_mdp
 from ucfh.simulation.run import Run
 from ucfh.simulation.simulate import simulate
 
@@ -30,32 +34,67 @@ def small_world() -> MDP:
     return MDP(p, [[0.1, 0.0], [0.2, 0.0], [1.0, 1.0]], 4, available=available)
 
 
-def check_agent(make: Callable[[Problem], Agent], mdp: MDP | None = None) -> None:
+Makes = Callable[[Problem], Agent]
+"""Makes a new learner for a problem."""
+
+
+def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
     """Run a learner on a small MDP and raise an `AgentError` that lists what is wrong with it.
 
     Args:
-        make: makes a new learner for a problem; it is called several times.
+        make: the learner's class, or its name; or a function that makes a new one for a problem
+            and is called several times.
         mdp: the MDP to run on; None: a small one with states of one and two actions.
 
     >>> from ucfh import UCFH, check_agent
     >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
 
     """
-    check_type("make", make, Callable, "a function that makes a learner for a problem")
-    mdp = small_world() if mdp is None else mdp
-    check_mdp(mdp)
-    faults: list[str] = []
-    agent = make(mdp.problem)
-    faults += _of_attributes(agent, mdp)
-    if not faults:
-        faults += _of_limits(agent)
-        faults += _of_settings(agent)
-    if not faults:
-        faults += _of_runs(make, mdp)
+    mdp = small_world() if mdp is None else as_mdp(mdp)
+    name, faults = _examine(make, mdp)
     if faults:
-        raise AgentError(
-            f"{type(agent).__name__} has {len(faults)} fault(s):\n- " + "\n- ".join(faults)
-        )
+        raise AgentError(f"{name} has {len(faults)} fault(s):\n- " + "\n- ".join(faults))
+
+
+def faults_of(agent: AnyLearner) -> list[str]:
+    """What `check_agent` finds wrong with a learner on a small MDP, unless it refuses that."""
+    try:
+        return _examine(agent, small_world())[1]
+    except OwnFault as error:
+        return [str(error)]
+    except InputError:
+        return []  # as one made for other problems may
+    except Exception as error:  # whatever a user's code may raise
+        return [f"a run of it fails ({told(error)})"]
+
+
+def check_runnable(agent: AnyLearner) -> None:
+    """Raise an `InputError`, in one line, if a learner has faults."""
+    if faults := faults_of(agent):
+        name = label_of(agent)
+        more = f" ({len(faults) - 1} more: ucfh agents {name})" if len(faults) > 1 else ""
+        raise InputError(f"{name} is not a learner that can be run: {faults[0]}{more}")
+
+
+def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
+    """The name of a learner's class, and its faults on an MDP."""
+    check_type("make", make, str | Callable, "a learner's name or class, or a function")
+    named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
+    new: Any = partial(_new, make, mdp) if named else make
+    try:
+        agent = new(mdp.problem)
+    except TypeError as error:  # its arguments differ, or it lacks a method
+        return getattr(make, "__name__", "the learner"), [f"it cannot be made ({told(error)})"]
+    faults = [*_of_attributes(agent, mdp)]
+    if not faults:
+        faults += [*_of_limits(agent), *_of_settings(agent)]
+    if not faults:
+        faults += _of_runs(new, mdp)
+    return type(agent).__name__, faults
+
+
+def _new(learner: Any, mdp: MDP, problem: Problem) -> Agent:
+    return make_agent(learner, mdp, 0.1, 0.1, EPISODES, problem=problem)
 
 
 def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
@@ -63,6 +102,8 @@ def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
     if not isinstance(agent, Agent):
         yield f"it is a {type(agent).__name__}: derive it from ucfh.Agent"
         return
+    if not hasattr(agent, "name"):
+        yield f"it has no name: write one into the class, name = {type(agent).__name__.lower()!r}"
     for name in ("problem", "policy", "optimistic", "epsilon", "delta"):
         if not hasattr(agent, name):
             yield f"it has no {name}: set it in __init__"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.canvas import ENDINGS, new_figure, save
+from ucfh._support.canvas import ENDINGS, check_axes, new_figure, save
 from ucfh._support.files import AnyPath, check_ending
 
 if TYPE_CHECKING:
@@ -17,14 +17,44 @@ GAP, PROMISE, LIMIT = "#0072B2", "#E69F00", "#555555"
 """Two colours that differ for people with any colour vision (Okabe and Ito), and grey."""
 
 
-def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
-    """Draw what each policy lost over the episodes that followed it, and save the figure.
+def plot_run(
+    run: Run, title: str, path: AnyPath | None = None, force: bool = False, ax: Any = None
+) -> Any:
+    """Draw what each policy lost or, with a certificate, how bounds closed in; the figure.
+
+    It is saved if there is a path. On axes of a user's own, which get a legend, it is the upper
+    part of what would be drawn.
+    """
+    check_axes(ax, path)
+    if run.certificate is not None and ax is None:
+        return plot_bounds(
+            course_of(run), run.epsilon, run.certificate.certified, title, path, force, run.optimal
+        )
+    if path is not None:
+        check_ending(path, ENDINGS)
+    axes = new_figure(8, 4.8).subplots() if ax is None else ax
+    if run.certificate is None:
+        _draw_losses(axes, run)
+    else:
+        _draw_bounds(axes, course_of(run))
+        axes.axhline(run.optimal, color=LIMIT, ls="--", lw=1, label="the best policy earns this")
+    axes.set_xlabel("episodes")
+    axes.set_title(fill(title, 70), parse_math=False)
+    if ax is None:
+        axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    else:
+        axes.legend(fontsize=8, loc="lower left" if run.certificate is None else "best")
+    save(axes.figure, path, force)
+    return axes.figure
+
+
+def _draw_losses(axes: Any, run: Run) -> None:
+    """Draw what each policy lost over the episodes that followed it.
 
     Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
     that was followed, and V~ - V*, by how much the learner overestimates the optimum. Epsilon and
     the number of mistakes that the learner's theorem allows are marked.
     """
-    check_ending(path, ENDINGS)
     phases = run.phases
     begin = np.array([float(x) for x in phases.first_episode])
     end = begin + np.array([float(x) for x in phases.episodes])
@@ -38,8 +68,6 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     positive = np.concatenate([gap[gap > 1e-12], promise[promise > 1e-12], [run.epsilon]])
     floor = 10 ** np.floor(np.log10(positive.min()) - 1)
 
-    figure = new_figure(8, 4.8)
-    axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
     for values, colour, label in (
@@ -84,26 +112,8 @@ def plot_run(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
     axes.set_yticks([floor, *10**powers], ["0", *(f"$10^{{{int(power)}}}$" for power in powers)])
     axes.set_xlim(edges[0], last)
     axes.set_ylim(floor / 2, 2 * 10**top)
-    axes.set_xlabel("episodes")
     axes.set_ylabel("reward per episode")
-    axes.set_title(fill(title, 70), parse_math=False)
     axes.grid(alpha=0.2)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    save(figure, path, force)
-
-
-def plot_certificate(run: Run, title: str, path: AnyPath, force: bool = False) -> None:
-    """Draw how the bounds of a run approach the true values, and save the figure."""
-    phases = run.phases
-    course = Course(
-        [float(x) for x in phases.first_episode],
-        [float(x) for x in phases.optimistic],
-        [float(x) for x in phases.lower],
-        [float(x) for x in phases.gap_bound],
-    )
-    known = run.certificate
-    certified = known is not None and known.certified
-    plot_bounds(course, run.epsilon, certified, title, path, force, run.optimal)
 
 
 class Course(NamedTuple):
@@ -115,28 +125,50 @@ class Course(NamedTuple):
     gap: list[float]
 
 
+def course_of(run: Run) -> Course:
+    """How the bounds of a run closed in."""
+    phases = run.phases
+    return Course(
+        [float(x) for x in phases.first_episode],
+        [float(x) for x in phases.optimistic],
+        [float(x) for x in phases.lower],
+        [float(x) for x in phases.gap_bound],
+    )
+
+
+def _draw_bounds(axes: Any, course: Course) -> None:
+    """The bounds over the number of episodes."""
+    x = np.maximum(course.episodes, 0.7)
+    axes.plot(x, course.upper, color=PROMISE, lw=2, label="no policy earns more")
+    axes.plot(x, course.lower, color=GAP, lw=2, label="this policy earns at least this")
+    axes.fill_between(x, course.lower, course.upper, color=LIMIT, alpha=0.1, lw=0)
+    axes.set_xscale("log")
+    axes.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
+    axes.set_ylabel("reward per episode")
+    axes.grid(alpha=0.2)
+
+
 def plot_bounds(
     course: Course,
     epsilon: float,
     certified: bool,
     title: str,
-    path: AnyPath,
+    path: AnyPath | None = None,
     force: bool = False,
     optimal: float | None = None,
-) -> None:
-    """Draw how bounds close in, and save the figure.
+) -> Any:
+    """Draw how bounds close in; the figure, which is saved if there is a path.
 
     Above, over the number of episodes: the upper bound on V* and the lower bound on what the
     policy earns, around V*, if that is known. Below: how far the policy may be from optimal, until
     it is epsilon.
     """
-    check_ending(path, ENDINGS)
+    if path is not None:
+        check_ending(path, ENDINGS)
     x = np.maximum(course.episodes, 0.7)
     figure = new_figure(8, 5.6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    above.plot(x, course.upper, color=PROMISE, lw=2, label="no policy earns more")
-    above.plot(x, course.lower, color=GAP, lw=2, label="this policy earns at least this")
-    above.fill_between(x, course.lower, course.upper, color=LIMIT, alpha=0.1, lw=0)
+    _draw_bounds(above, course)
     if optimal is not None:
         above.axhline(optimal, color=LIMIT, ls="--", lw=1)
         above.annotate(
@@ -146,7 +178,6 @@ def plot_bounds(
             va="bottom",
             color=LIMIT,
         )
-    above.set_ylabel("reward per episode")
     above.set_title(fill(title, 70), parse_math=False)
     below.plot(x, course.gap, color="black", lw=2, label="at most this far from optimal")
     below.axhline(epsilon, color=LIMIT, ls="--", lw=1)
@@ -168,12 +199,10 @@ def plot_bounds(
             va="top",
             color=LIMIT,
         )
-    below.set_xscale("log")
     below.set_yscale("log")
-    below.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
     below.set_xlabel("episodes")
     below.set_ylabel("distance from optimal")
-    for axes in (above, below):
-        axes.grid(alpha=0.2)
+    below.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     save(figure, path, force)
+    return figure

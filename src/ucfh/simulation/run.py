@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._support.files import AnyPath
+from ucfh._support.notebook import block, picture, table
 from ucfh.certificate import Certificate
 from ucfh.errors import InputError
-from ucfh.simulation.figures import plot_certificate, plot_run
+from ucfh.simulation.figures import plot_run
 from ucfh.simulation.run_file import read_run, write_run
 
 TOLERANCE = 1e-9
 """A gap that exceeds epsilon by at most this is rounding: values often lie on grids."""
+
+SHOWN = 5
+"""Phases at the beginning and at the end of a run that a notebook shows."""
 
 COLUMNS = [
     ("first_episode", object),
@@ -164,10 +168,38 @@ class Run:
         """The reward lost compared with the optimum, expected given the policies followed."""
         return sum(row.episodes * row.gap for row in self.rows)
 
-    def plot(self, path: AnyPath, title: str = "", force: bool = False) -> None:
-        """Draw losses, or bounds if there is a certificate, to a .png, .svg or .pdf file."""
-        plot = plot_run if self.certificate is None else plot_certificate
-        plot(self, title or self.about["agent"].upper(), path, force)
+    def plot(
+        self,
+        path: AnyPath | None = None,
+        title: str = "",
+        force: bool = False,
+        ax: Any = None,
+    ) -> Any:
+        """Draw losses, or bounds if there is a certificate, and return the figure of matplotlib.
+
+        Args:
+            path: a .png, .svg or .pdf file to save it to, if any.
+            title: what to write above it.
+            force: whether to overwrite an existing file.
+            ax: axes of your own to draw on, in place of a new figure.
+
+        """
+        if not self.rows:
+            raise InputError("the run has no episodes yet: there is nothing to draw")
+        return plot_run(self, title or self.about["agent"].upper(), path, force, ax)
+
+    def _repr_html_(self) -> str:
+        columns = ("phase", "episodes", "value", "loss", "V~")
+        shown = list(enumerate(self.rows))
+        if len(shown) > 2 * SHOWN:
+            shown = [*shown[:SHOWN], *shown[-SHOWN:]]
+        rows = [
+            [f"{k}", f"{x.episodes:.4g}", f"{x.value:.4g}", f"{x.gap:.4g}", f"{x.optimistic:.4g}"]
+            for k, x in shown
+        ]
+        known = "" if self.certificate is None else repr(self.certificate)
+        drawing = picture(self.plot(), "losses or bounds over the episodes") if self.rows else ""
+        return block(f"{self.about['agent']}: {self!r}", known, table(columns, rows), drawing)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""

@@ -13,10 +13,12 @@ import numpy as np
 
 from ucfh._support.arrays import Ints
 from ucfh._support.clock import work_seconds
+from ucfh._support.defaults import DELTA, EPSILON
 from ucfh.agents.base import Agent
+from ucfh.agents.registry import AnyLearner, make_agent
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_type, unknown
-from ucfh.problem import MDP, check_mdp
+from ucfh.problems import AnyMDP, as_mdp
 from ucfh.simulation.bulk import BulkPhase
 from ucfh.simulation.run import Checkpoint, Phase, Run
 from ucfh.simulation.run_file import check_same, describe
@@ -32,21 +34,24 @@ OnRun = Callable[[Run], None]
 
 
 def simulate(
-    mdp: MDP,
-    agent: Agent,
+    mdp: AnyMDP,
+    agent: Agent | AnyLearner,
     episodes: int | None = None,
     seed: int = 0,
     method: Literal["bulk", "step"] = "bulk",
     progress: OnRun | None = None,
     resume: Run | None = None,
     on_phase: OnRun | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
 ) -> Run:
     """Run a learner on an MDP, and keep a record of every policy it follows.
 
     Args:
-        mdp: the world. The learner sees counts from it, never its probabilities.
-        agent: the learner, a new one for every run. To continue with what another has learned,
-            call ``agent.restore(other.state())``; to begin with counts, ``agent.observe`` them.
+        mdp: the world, or its name. The learner sees counts from it, never its probabilities.
+        agent: the learner, a new one for every run; or its name or class, and `make_agent` makes
+            it. To continue with what another has learned, call ``agent.restore(other.state())``;
+            to begin with counts, ``agent.observe`` them.
         episodes: the most episodes to run; None: until the policy can never change again, or the
             learner has the certificate that was asked for.
         seed: random seed of the simulation (NumPy's default generator). The same seed and
@@ -60,20 +65,23 @@ def simulate(
         on_phase: called with the run so far whenever its last row is that of a new policy, which
             the learner is about to follow: look at the learner, and change nothing. A learner
             with its own loop (`Agent.follow`) is already further by then.
+        epsilon, delta: asked of a learner by its name or class; None: 0.1.
 
     If it is interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
-    >>> from ucfh import UCFH, make
-    >>> mdp = make("chain:n=5")
-    >>> run = simulate(mdp, UCFH(mdp.problem, epsilon=0.5, delta=0.1))
+    >>> run = simulate("chain:n=5", "ucfh", epsilon=0.5, delta=0.1)
     >>> run.final, run.episodes > 1e10, run.gap <= 0.5
     (True, True, True)
 
     """
     started = work_seconds()
-    check_mdp(mdp)
-    such = "UCFH(mdp.problem, epsilon=0.1, delta=0.1)"
-    check_type("agent", agent, Agent, f"a learner, such as {such}")
+    mdp = as_mdp(mdp)
+    if isinstance(agent, Agent):
+        if epsilon is not None or delta is not None:
+            raise InputError("the learner has its own epsilon and delta: leave them out here")
+    else:
+        asked = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
+        agent = make_agent(agent, mdp, *asked, episodes, check_seed(seed))
     check_type("progress", progress, Callable | None, "a function, or None")
     check_type("resume", resume, Run | None, "a Run, or None")
     check_type("on_phase", on_phase, Callable | None, "a function, or None")

@@ -1,0 +1,213 @@
+"""A comparison as a frame, as files, on own axes, in a notebook, and in a line."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.command_line import fails, run
+from helpers.dask_cluster import cluster
+from ucfh import InputError, compare
+from ucfh.comparison.figures import plot_comparison
+from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
+from ucfh.comparison.table import cells_of, notes_on
+
+Capture = pytest.CaptureFixture[str]
+
+
+def outcome(agent: str, seed: int, regret: float, changed: bool = True) -> Outcome:
+    grid = grid_of(3)
+    return Outcome(
+        agent, seed, 2, 2, regret, 0.5, 1.0, 0, 0.1, 0.2, regret * grid / 3, np.minimum(grid, 2),
+        "chosen: <all>", changed,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def result() -> Comparison:
+    outcomes = [outcome("<a>", k, 1.0 + k / 8) for k in range(6)]
+    outcomes += [outcome("b", k, 9.0, changed=False) for k in range(6)]
+    return Comparison(["<a>", "b"], 3, 6, 0.1, 1.0, outcomes, problem="chain:n=3")
+
+
+def test_a_frame_has_a_row_for_each_run(result: Comparison) -> None:
+    frame = result.to_frame()
+    assert list(frame.columns) == [
+        "problem", "agent", "seed", "regret", "mistakes", "last_mistake", "gap", "changed",
+        "scale", "samples", "planning_seconds", "seconds", "constants",
+    ]  # fmt: skip
+    assert len(frame) == 12
+    medians = frame.groupby("agent").regret.median()
+    assert medians.to_dict() == {x.place.agent: x.of("regret").median for x in result.standings()}
+    assert frame.changed.dtype == bool
+    assert set(frame.problem) == {"chain:n=3"}
+
+
+def test_a_frame_of_curves_ends_in_the_totals(result: Comparison) -> None:
+    frame = result.to_frame(curves=True)
+    assert list(frame.columns) == ["problem", "agent", "seed", "episode", "regret", "mistakes"]
+    assert len(frame) == 12 * 3
+    one = frame[(frame.agent == "<a>") & (frame.seed == 4)]
+    assert one.episode.tolist() == [1, 2, 3]
+    assert one.regret.tolist() == pytest.approx([0.5, 1.0, 1.5], rel=1e-15)
+    last = frame[frame.episode == 3].set_index(["agent", "seed"]).regret
+    totals = result.to_frame().set_index(["agent", "seed"]).regret
+    assert last.to_dict() == totals.to_dict()
+
+
+def test_without_pandas_one_line(result: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError) as error:
+        result.to_frame()
+    assert str(error.value) == "a frame needs pandas, which is not installed: pip install pandas"
+
+
+def test_csv_files_hold_what_the_frames_hold(capsys: Capture, tmp_path: Path) -> None:
+    runs, curves = tmp_path / "runs.csv", tmp_path / "runs-curves.csv"
+    asked = ["compare", "chain:n=3", "--agents", "psrl,uniform", "--episodes", "30", "--seeds", "2"]
+    asked += ["--workers", "1", "--csv", str(runs)]
+    code, out, err = run(capsys, *asked)
+    assert (code, err) == (0, "")
+    assert f"runs  {runs}\n" in out
+    assert f"curves  {curves}\n" in out
+    expected = compare("chain:n=3", ["psrl", "uniform"], 30, 2, workers=1)
+    for path, frame in ((runs, expected.to_frame()), (curves, expected.to_frame(curves=True))):
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == len(frame)
+        assert list(rows[0]) == list(frame.columns)
+        # all digits are written
+        assert [float(x["regret"]) for x in rows] == frame.regret.tolist()
+        assert [x["agent"] for x in rows] == frame.agent.tolist()
+    assert "runs.csv exists: pass --force" in fails(capsys, *asked)
+    runs.unlink()
+    assert "runs-curves.csv exists: pass --force" in fails(capsys, *asked)
+    assert "unknown ending '.txt'" in fails(capsys, *asked[:-1], "runs.txt")
+
+
+# -- axes
+
+
+def test_own_axes_and_nothing_else_are_drawn_on(result: Comparison) -> None:
+    """Also those of another figure than the one that pyplot would draw on."""
+    from matplotlib.figure import Figure
+
+    mine, other = Figure(), Figure()
+    left, right = mine.subplots(1, 2)
+    other.subplots()
+    assert result.plot(ax=left) is mine
+    assert result.plot(ax=right, curve="mistakes", title="$ _") is mine
+    assert (left.get_ylabel(), right.get_ylabel()) == ("regret", "mistakes")
+    assert (left.get_title(), right.get_title()) == ("chain:n=3", "$ _")
+    for axes in (left, right):
+        assert [x.get_text() for x in axes.get_legend().get_texts()] == ["<a>", "b ="]
+    assert left.lines[0].get_ydata()[-1] == np.median([1.0 + k / 8 for k in range(6)])
+    assert right.lines[0].get_ydata()[-1] == 2
+    assert len(mine.axes) == 2
+    assert other.axes[0].has_data() is False
+
+
+def test_a_figure_without_a_file(result: Comparison) -> None:
+    figure = result.plot()
+    assert len(figure.axes) == 2
+    assert figure.get_suptitle().startswith("chain:n=3: median")
+
+
+def test_what_cannot_be_drawn_on(result: Comparison) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    gone = figure.add_subplot()
+    gone.remove()
+    several = figure.subplots(1, 2)
+    round_one = figure.add_subplot(projection="polar")
+    odd: list[tuple[Any, str]] = [
+        (figure, "ax is a figure: pass axes of it, such as figure.subplots()"),
+        (several, "ax holds several axes: pass one of them, such as ax[0]"),
+        (list(several), "ax holds several axes: pass one of them, such as ax[0]"),
+        (gone, "ax has been removed from its figure: pass axes that are in one"),
+        (round_one, "ax is polar: pass rectangular axes"),
+        (5, "ax = 5 must be axes of matplotlib, such as pyplot.gca()"),
+    ]
+    for ax, message in odd:
+        with pytest.raises(InputError) as error:
+            result.plot(ax=ax)
+        assert str(error.value) == message
+    with pytest.raises(InputError, match=r"ax belongs to your figure: save that, ax.figure.save"):
+        result.plot("file.png", ax=several[0])
+    wrong: Any = "regrets"
+    with pytest.raises(InputError, match="unknown curve 'regrets': did you mean 'regret'"):
+        result.plot(curve=wrong)
+    with pytest.raises(InputError, match="every run failed: there is nothing to draw"):
+        plot_comparison(Comparison(["a"], 3, 6, 0.1, 1.0))
+
+
+# -- texts
+
+
+def test_in_a_line(result: Comparison) -> None:
+    assert repr(result) == "Comparison(2 learners, 6 seeds, 3 episodes; best: <a>)"
+    best, other = result.standings()
+    assert repr(best) == "Standing(<a>, rank 1, 6 seeds)"
+    assert repr(other.outcomes[0]) == "Outcome(b, seed 0: regret 9)"
+    failed = Comparison(["a"], 3, 1, 0.1, 1.0, failures=[Failure("a", 0, "no")], interrupted=True)
+    assert repr(failed) == (
+        "Comparison(1 learners, 1 seeds, 3 episodes; every run failed; interrupted)"
+    )
+    result.failures.append(Failure("a", 7, "no"))
+    assert repr(result).endswith("; best: <a>; 1 runs failed)")
+
+
+def test_in_a_notebook(result: Comparison) -> None:
+    page = result._repr_html_()
+    assert "<a>" not in page
+    assert "<td>&lt;a&gt;</td>" in page
+    assert '<img alt="regret and mistakes over the episodes" src="data:image/png;base64,' in page
+    assert "http" not in page
+    assert len(page) < 200_000
+    assert "every run failed" in Comparison(["a"], 3, 1, 0.1, 1.0)._repr_html_()
+
+
+def test_who_never_left_its_first_policy_is_marked(result: Comparison) -> None:
+    standings = result.standings()
+    columns, rows = cells_of(result, standings)
+    at = columns.index("learner")
+    assert [row[at] for row in rows] == ["<a>", "b ="]
+    notes = notes_on(result, standings)
+    mark = "=     never left its first policy, or only for others of the same value"
+    assert mark in notes
+    result.outcomes = [outcome(x.agent, x.seed, -x.regret, x.changed) for x in result.outcomes]
+    notes = notes_on(result, result.standings())
+    assert "b has not learned anything yet: its first policy is that good." in notes
+    result.outcomes = [outcome(x.agent, x.seed, x.regret) for x in result.outcomes]
+    assert mark not in notes_on(result, result.standings())
+
+
+def test_the_paper_s_learner_keeps_its_first_policy_on_riverswim() -> None:
+    """Which happens to be the best one: it ranks first without having learned."""
+    found = compare("riverswim", ["ucfh", "psrl"], 300, seeds=2, workers=1)
+    changed = {x.place.agent: x.changed for x in found.standings()}
+    assert changed == {"ucfh": False, "psrl": True}
+    assert found.standings()[0].place.agent == "ucfh"
+
+
+@pytest.mark.slow
+def test_on_a_cluster_as_here() -> None:
+    here = compare("chain:n=3", ["psrl", "ucbvi-ch"], 30, 3, workers=1)
+    with cluster(2) as address:
+        there = compare("chain:n=3", ["psrl", "ucbvi-ch"], 30, 3, cluster=address)
+    assert [x.regret for x in there.outcomes] == [x.regret for x in here.outcomes]
+    assert there.failures == []
+
+
+def test_processes_or_a_cluster(capsys: Capture) -> None:
+    message = "--workers are processes here, --cluster has its own: leave one out"
+    with pytest.raises(InputError, match=message):
+        compare("chain:n=3", ["psrl"], 30, 3, workers=1, cluster="tcp://x:1")
+    asked = ["compare", "chain:n=3", "--agents", "psrl", "--cluster", "tcp://127.0.0.1:9"]
+    assert message in fails(capsys, *asked, "--workers", "1")

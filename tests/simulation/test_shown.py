@@ -1,0 +1,164 @@
+"""Runs, plans and certificates: in a line, in a notebook, and on axes of a user's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import ucfh
+from ucfh import InputError, Run, simulate
+from ucfh._support.notebook import MOST, policy_table
+from ucfh.certificate import Certificate
+from ucfh.confidence.behaviour import Behaviour
+
+CERTIFIED = simulate("chain:n=3,horizon=3", "certified-ucfh", epsilon=0.5)
+PRINTED = simulate("chain:n=3,horizon=3", "ucfh", epsilon=0.5)
+
+
+def known() -> Certificate:
+    assert CERTIFIED.certificate is not None
+    return CERTIFIED.certificate
+
+
+class Balanced(HTMLParser):
+    """Every tag that is opened is closed; all that is loaded is in the page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images = 0
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "img":
+            self.images += 1
+            assert dict(attrs)["src"].startswith("data:image/png;base64,iVBOR")
+            assert dict(attrs)["alt"]
+        else:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize(
+    ("thing", "images"),
+    [
+        (CERTIFIED, 1),
+        (PRINTED, 1),
+        (CERTIFIED.certificate, 1),
+        (replace(known(), contradiction="x < y"), 0),
+        (ucfh.make("chain:n=3").optimal(), 0),
+    ],
+    ids=["certified", "printed", "certificate", "refuted", "plan"],
+)
+def test_in_a_notebook_and_in_a_line(thing: Any, images: int) -> None:
+    page = thing._repr_html_()
+    assert Balanced(page).images == images
+    assert "http" not in page
+    assert len(page) < 200_000
+    assert "\n" not in repr(thing)
+    assert len(repr(thing)) < 120
+
+
+def test_what_lines_say() -> None:
+    plan = ucfh.make("chain:n=3").optimal()
+    low, high = plan.values[0].min(), plan.values[0].max()
+    assert repr(plan) == f"Plan(3 states, 3 steps, worth {low:.4g} to {high:.4g})"
+    lo, hi = [[[0.2, 0.4]], [[0.0, 1.0]]], [[[0.6, 0.8]], [[0.0, 1.0]]]
+    model = ucfh.fixed_horizon_evi(lo, hi, [[0.0], [1.0]], 2, return_model=True)
+    assert repr(model).endswith(", with its model)")
+
+
+def test_a_policy_is_shown_in_part_if_it_is_large() -> None:
+    small = policy_table(np.array([[0, 1], [1, 0], [1, 1]]), np.arange(8.0).reshape(4, 2))
+    assert small == (
+        "<table><tr><th>state</th><th>step 1</th><th>step 2</th><th>step 3</th><th>value</th></tr>"
+        "<tr><td>0</td><td>0</td><td>1</td><td>1</td><td>0</td></tr>"
+        "<tr><td>1</td><td>1</td><td>0</td><td>1</td><td>1</td></tr></table>"
+    )
+    large = policy_table(np.zeros((1000, 1000), int))
+    assert large.count("<tr>") == MOST + 2
+    assert large.count("<th>") == MOST + 2
+
+
+def test_a_long_run_shows_its_ends() -> None:
+    page = CERTIFIED._repr_html_()
+    assert len(CERTIFIED.rows) > 10
+    assert page.count("<tr>") == 11
+    assert f"<td>{len(CERTIFIED.rows) - 1}</td>" in page
+
+
+@pytest.mark.parametrize(
+    ("run", "lines"),
+    [
+        (
+            CERTIFIED,
+            {"no policy earns more", "this policy earns at least this", "the best policy earns "},
+        ),
+        (PRINTED, {"overestimate, $\\tilde V ", "loss of the policy, $V^* ", "mistakes: "}),
+    ],
+    ids=["certified", "printed"],
+)
+def test_runs_on_own_axes(run: Run, lines: set[str]) -> None:
+    """One of several, in a figure that is not the current one of anybody; the rest stays empty."""
+    figure, other = Figure(), Figure()
+    first, second = figure.subplots(1, 2)
+    other.subplots()
+    assert run.plot(ax=second, title="mine") is figure
+    assert not first.has_data()
+    assert not other.axes[0].has_data()
+    texts = [x.get_text() for x in second.get_legend().get_texts()]
+    assert all(any(text.startswith(line) for text in texts) for line in lines)
+    assert (second.get_title(), second.get_xlabel()) == ("mine", "episodes")
+    assert run.plot() is not figure
+
+
+def test_certificates_on_own_axes(tmp_path: Any) -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    logged = replace(known(), behaviour=Behaviour(0.15, 0.1, 0.2, 9, 0))
+    assert logged.plot(ax=ax) is figure
+    assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behaviour"]
+    bars: list[Any] = list(ax.patches)
+    ends = sorted({round(x.get_x() + x.get_width(), 12) for x in bars})
+    assert ends == sorted(round(x, 12) for x in (known().lower, known().upper, 0.1, 0.2))
+    assert ax.get_title().startswith(f"within {known().gap:.3g} of optimal, and no policy earns")
+    known().plot(tmp_path / "known.svg", "$ _")
+    assert (tmp_path / "known.svg").read_text().startswith("<?xml")
+    with pytest.raises(InputError, match=r"known\.svg exists: pass"):
+        known().plot(tmp_path / "known.svg")
+    with pytest.raises(InputError, match="the data refute what is assumed: there are no bounds"):
+        replace(known(), contradiction="x").plot()
+
+
+@pytest.mark.parametrize("thing", [CERTIFIED, PRINTED, CERTIFIED.certificate])
+def test_what_cannot_be_drawn_on(thing: Any) -> None:
+    figure = Figure()
+    with pytest.raises(InputError, match="ax is a figure: pass axes of it"):
+        thing.plot(ax=figure)
+    with pytest.raises(InputError, match="ax belongs to your figure: save that"):
+        thing.plot("x.png", ax=figure.subplots())
+    with pytest.raises(InputError, match=r"ax = 'gca' must be axes of matplotlib"):
+        thing.plot(ax="gca")
+
+
+def test_a_run_without_episodes() -> None:
+    empty = replace(PRINTED, rows=[])
+    with pytest.raises(InputError, match="the run has no episodes yet: there is nothing to draw"):
+        empty.plot()
+    assert Balanced(empty._repr_html_()).images == 0
+
+
+def test_epsilon_belongs_to_a_learner_that_is_made() -> None:
+    mdp = ucfh.make("chain:n=3")
+    assert simulate(mdp, "psrl", 5).epsilon == 0.1
+    assert simulate(mdp, "psrl", 5, epsilon=0.3, delta=0.2).about["delta"] == 0.2
+    with pytest.raises(InputError, match="the learner has its own epsilon and delta: leave them"):
+        simulate(mdp, ucfh.UCFH(mdp, 0.5, 0.1), 5, epsilon=0.5)
