@@ -30,7 +30,7 @@ import numpy as np
 
 from ucfh._support.arrays import Floats
 from ucfh.errors import InputError, check_count, check_unit
-from ucfh.problem import MDP, Problem, as_problem, check_mdp
+from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
 from ucfh.theory.alternatives import Alternative, Laws, Search, laws_of
 
 ROUNDS = 200
@@ -67,11 +67,13 @@ def demand(delta: float) -> float:
     return binary_kl(1 - delta, delta) if delta < 0.5 else 0.0
 
 
-def least_episodes(mdp: MDP, epsilon: float, delta: float, problem: Problem | None = None) -> Floor:
+def least_episodes(
+    mdp: AnyMDP, epsilon: float, delta: float, problem: AnyProblem | None = None
+) -> Floor:
     """A lower bound on the mean number of episodes of any valid rule, on this problem.
 
     Args:
-        mdp: the problem, as it is.
+        mdp: the problem, as it is, or its name.
         epsilon, delta: what the rule promises: a policy within epsilon of optimal, with probability
             1 - delta.
         problem: what the rule is told; ``mdp.problem`` unless given.
@@ -87,7 +89,7 @@ def least_episodes(mdp: MDP, epsilon: float, delta: float, problem: Problem | No
     228
 
     """
-    check_mdp(mdp)
+    mdp = as_mdp(mdp)
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
     model = laws_of(mdp, mdp.problem if problem is None else as_problem(problem))
