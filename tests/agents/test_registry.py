@@ -72,7 +72,7 @@ def test_each_parameter_is_described(name: str) -> None:
     for x in describe_parameters(agent_class(name)):
         assert x.kind in ("a whole number", "a number", "text")
         assert x.words.endswith("."), x
-        accepts = ('"',) if x.kind == "text" else ("at least", "positive", " in (0, 1]")
+        accepts = ('"',) if x.kind == "text" else ("at least", "positive", "between", " in (0, 1]")
         assert any(words in x.words for words in accepts), x
 
 

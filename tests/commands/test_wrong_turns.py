@@ -84,7 +84,8 @@ def test_paths() -> None:
 def test_what_is_not_a_model_is_not_written(tmp_path: Path) -> None:
     for odd in (None, make("chain:n=3").problem, "chain"):
         message = fault(write_model, odd, tmp_path / "x.json")
-        assert message == f"{odd!r} is not a model: pass an MDP, or an IntervalMDP"
+        such = ", such as make('chain')" if odd == "chain" else ""
+        assert message == f"{odd!r} is not a model: pass an MDP, or an IntervalMDP{such}"
 
 
 @pytest.mark.parametrize("call", [confidence_set, kl_set])
