@@ -51,7 +51,7 @@ class BayesUCBVI(Online):
 
     Args (besides those of `Online`):
         kappa: the order of the quantile, between 0.5 and 1; None: as in the theorem.
-        n0: how often every pair is believed to have led to s0; None: as in the theorem.
+        n0: how often every pair is believed to have led to s0, positive; None: as in the theorem.
         r0: what s0 pays in every step, at least 1.
 
     """
