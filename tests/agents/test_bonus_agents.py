@@ -465,3 +465,9 @@ def test_ubev_counts_by_step() -> None:
     run = simulate(mdp, UBEV(mdp.problem, 0.5, 0.1, 20_000), episodes=20_000)
     assert run.gap == pytest.approx(0, abs=1e-9)
     assert UBEV(short_chain().problem, 0.5, 0.1, 1).problem.table.stages == 2
+
+
+def test_eqo_with_nothing_to_fail() -> None:
+    """S A H/delta = 1: the logarithm is 0, and so is the bonus."""
+    agent = EQO(MDP([[[1.0]]], [[0.5]], 1).problem, 1.0, 1.0, 5)
+    assert agent.coefficients(np.ones(1))["flat"] == 0

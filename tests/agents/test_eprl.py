@@ -159,3 +159,11 @@ def test_nothing_to_decide() -> None:
     mdp = MDP([[[0, 1]], [[1, 0]]], [[0], [1]], 3)
     run = simulate(mdp, EPRL(mdp.problem, 0.5, 0.1))
     assert (run.final, run.episodes, run.gap) == (True, 0, 0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_can_pay() -> None:
+    """Where an episode ends before it begins, no reward is unknown."""
+    agent = EPRL(MDP([[[1.0]]], [[0.0]], 2, terminal=[0]).problem, 0.5, 0.1)
+    assert agent.done
+    assert agent.gap_bound == 0

@@ -162,6 +162,39 @@ def test_hard_class(point: tuple[int, int, int, float, float], loss: float, rho:
     assert floor <= n * (A - 1) * least / D
 
 
+def test_hard_class_at_the_border() -> None:
+    """9 eps/l = 3 bandits may be wrong, though 9*0.05/(3*0.05) is 2.9999999999999996."""
+    exact = hard_class_floor(9, 4, 5, 0.05, 0.05, gap=0.1)
+    assert exact == pytest.approx(hard_class_floor(9, 4, 5, 0.0500001, 0.05, gap=0.1))
+
+
+def test_rewards_of_what_never_follows() -> None:
+    """What is told of them holds in alternatives: here the second action is best in all."""
+    p, r = np.zeros((3, 2, 3)), np.zeros((1, 3, 2, 3))
+    p[0, :, 1] = p[1, :, 1] = p[2, :, 2] = 1
+    r[0, 0] = [[0.4] * 3, [0.5] * 3]
+    told = Problem(3, 2, 1, rewards=r, initial=0)
+    assert least_episodes(MDP(p, r, 1), 0.05, 0.05, told).episodes == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_small_differences(epsilon: float) -> None:
+    """Close models need many episodes, but no more than all alternatives together ask for."""
+    found = least_episodes(coins(0.5, 0.5 - 2 * epsilon), epsilon, 0.05).episodes
+    needed = demand(0.05) * 2 / (3 * epsilon) ** 2
+    assert 0 < found <= needed * (1 + 10 * epsilon)
+
+
+def test_what_is_told_must_be_true() -> None:
+    mdp = coins(0.5, 0.4)
+    for rewards, horizon in (([[0], [0.01], [0]], 2), ([[0], [1], [0]], 5)):
+        with pytest.raises(InputError, match="was told"):
+            least_episodes(mdp, 0.05, 0.05, Problem(3, 2, horizon, rewards, initial=0))
+    by_step = MDP(np.ones((1, 2, 1)), [[[0.5, 0.4]], [[0.4, 0.5]]], 2, noise="bernoulli")
+    with pytest.raises(InputError, match="depend on t"):
+        least_episodes(by_step, 0.05, 0.05, Problem(1, 2, 2, initial=0))
+
+
 def test_refusals() -> None:
     mdp = make("chain:n=3,horizon=3")
     with pytest.raises(InputError, match="epsilon"):

@@ -149,7 +149,7 @@ class EPRL(Agent):
     def radius(self, n: Any) -> Any:
         """b after n visits."""
         n = np.asarray(n, float)
-        b = np.sqrt(np.log(self.N * (n + 1) / self.delta) / (2 * np.maximum(n, 1)))
+        b = np.sqrt(np.log(max(1, self.N) * (n + 1) / self.delta) / (2 * np.maximum(n, 1)))
         return np.where(n > 0, np.minimum(1.0, self.scale * b), 1.0)
 
     @property

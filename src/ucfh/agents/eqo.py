@@ -76,7 +76,7 @@ class EQO(Online):
         """lambda: values may be below V* by this share of H."""
         pairs = self.S * self.A
         L = 1 + log(1 + self.K * self.H / pairs)
-        return min(1.0, sqrt(pairs * self.log_term * L / (2 * self.K)))
+        return min(1.0, sqrt(pairs * self.log_term * L / (2 * self.K))) or 1.0  # l = 0: any will do
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
         """c/n."""

@@ -35,6 +35,7 @@ import numpy as np
 
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.problem import MDP, Problem
+from ucfh.simulation.world import World
 
 GRID = 32
 """The number of chords in u."""
@@ -148,17 +149,19 @@ def laws_of(mdp: MDP, told: Problem) -> Laws:
     Each entry is an outcome; where rewards are unknown, and 0 or 1, it is two.
     """
     mdp = mdp.by_stage() if told.table.stages > 1 else mdp
-    table, at = told.table, told.table.positions_of(mdp.table)
+    table, at = told.table, World(mdp, told).position  # an error if what is told is not true
     body = int(table.indptr[table.start])
     to, begin = table.indices[:body].astype(np.int64), table.indptr[:-1]
     laid = np.zeros(table.entries)
     laid[at] = mdp.p
-    p, rewards = laid[:body], mdp.rewards
+    p, rewards = laid[:body], mdp.rewards if told.rewards is None else told.rewards
     pair = np.broadcast_to(rewards.pair, (max(len(rewards.pair), table.stages), table.pairs))
     paid = np.repeat(pair.reshape(-1, table.start), table.lengths[:-1], axis=1)
     if rewards.successor is not None:
-        extra = np.zeros((len(rewards.successor), table.entries))
-        extra[:, at] = rewards.successor
+        extra = rewards.successor
+        if told.rewards is None:
+            extra = np.zeros((len(rewards.successor), table.entries))
+            extra[:, at] = rewards.successor
         paid = paid + extra[:, :body]
     if told.rewards is None and mdp.noise == "bernoulli":
         p = np.stack([p * (1 - paid[0]), p * paid[0]], axis=1).ravel()
@@ -286,8 +289,9 @@ class Search:
             else:
                 low = c
         q = self.changed(short, high)
-        each, seen = np.zeros(len(q)), m.p > 0
-        each[seen] = m.p[seen] * np.log(m.p[seen] / q[seen])
+        each, seen = q.copy(), m.p > 0  # as p and q sum to 1: terms of one sign, that do not cancel
+        more = (q[seen] - m.p[seen]) / m.p[seen]
+        each[seen] = m.p[seen] * (more - np.log1p(more))
         return Alternative(q, np.maximum(np.add.reduceat(each, m.begin[:-1]), 0.0))
 
     def separated(self, q: Floats) -> bool:

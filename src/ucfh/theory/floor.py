@@ -39,6 +39,9 @@ ROUNDS = 200
 TIGHT = 1e-3
 """The search ends when the bound is within this share of what these alternatives give."""
 
+ROUNDING = 1e-12
+"""As many bandits as may be wrong are not one fewer because their number was rounded."""
+
 
 @dataclass(frozen=True, eq=False)
 class Floor:
@@ -103,9 +106,10 @@ def least_episodes(
 
 def _most_informative(model: Laws, c: Floats) -> tuple[float, Floats]:
     """C, the most of c (stages*R,) that a policy collects in an episode, and its visits."""
-    by_outcome = np.repeat(c, np.diff(model.begin))[None]
+    unit = float(c.max())  # for small numbers are ties
+    by_outcome = np.repeat(c / unit, np.diff(model.begin))[None]
     Q = replace(model, paid=by_outcome).plan(model.p)
-    return model.optimum(Q), model.by_row(model.visits(Q))
+    return unit * model.optimum(Q), model.by_row(model.visits(Q))
 
 
 def _best_weights(model: Laws, K: Floats) -> tuple[Floats, float]:
@@ -181,7 +185,7 @@ def hard_class_floor(
     if not 0 < bias < gap < 0.5:
         raise InputError(f"bias = {bias} and gap = {gap} must be in this order, in (0, 1/2)")
     loss = max(0, horizon - 2) * min(bias, gap - bias)
-    wrong = floor(n * epsilon / loss) if loss > 0 else n
+    wrong = floor(n * epsilon / loss * (1 + ROUNDING)) if loss > 0 else n
     rho = (1 - delta) * min(1.0, wrong / n) + delta
     if rho >= 0.5 or actions == 1:
         return 0.0
