@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ucfh._support.canvas import load_matplotlib, new_figure
+from ucfh._support.canvas import EMBEDDED, load_matplotlib, new_figure
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Figure:
         alt: the same for people who cannot see it: what is on the axes and what it shows.
         draw: draws on an empty figure of matplotlib, laid out with "constrained".
         height: in inches on a screen, where all are `WIDTH` wide, so that a phone shows their
-            text of 10 points legibly; in print it is less, as the text is smaller.
+            text legibly; in print it is less, as the text is smaller.
 
     """
 
@@ -47,22 +47,18 @@ class Figure:
     @cached_property
     def svg(self) -> str:
         """The figure for a screen as SVG, the same for the same results; drawn once."""
-        return self._drawn("svg", WIDTH, 10.0).decode()
+        return self._drawn("svg", WIDTH, SCREEN).decode()
 
     def pdf(self, width: float) -> bytes:
-        """The figure for print, so many inches wide: text of 8 points, which stays text."""
-        return self._drawn("pdf", width, 8.0)
+        """The figure for print, so many inches wide, with embedded fonts."""
+        return self._drawn("pdf", width, PRINT)
 
     def _drawn(self, kind: str, width: float, points: float) -> bytes:
-        settings = {
-            "svg.hashsalt": self.name,
-            "pdf.fonttype": 42,  # whole fonts: publishers refuse type 3
-            "font.size": points,
-            "axes.titlesize": points,
-        }
+        size = {"font.size": points, "axes.titlesize": points}
+        settings = {"svg.hashsalt": self.name, **EMBEDDED, **size}
         undated = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
         with load_matplotlib().rc_context(settings):
-            figure = new_figure(width, self.height * points / 10)
+            figure = new_figure(width, self.height * points / SCREEN)
             self.draw(figure)
             out = io.BytesIO()
             figure.savefig(out, format=kind, metadata=undated[kind])
@@ -71,6 +67,9 @@ class Figure:
 
 WIDTH = 5.6
 """Inches, of every figure on a screen."""
+
+SCREEN, PRINT = 10.0, 8.0
+"""Points, of the text."""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ def dots(field: Field) -> Figure | None:
                 fmt=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)], ms=5.5, lw=0.8,
                 mfc="none", mew=1.3, label=field.names[problem],
             )  # fmt: skip
-        axes.set_yticks(range(len(learners)), learners, fontsize="small")
+        axes.set_yticks(range(len(learners)), learners)
         axes.set_ylim(len(learners) - 0.5, -0.5)
         axes.set_xlim(floor / 1.6, 2.5 * max(1.0, *medians))
         _ticks(axes.xaxis, floor if min(medians) <= NOISE else None)
