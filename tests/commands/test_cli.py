@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import fails, run
+from ucfh import MDP, least_episodes, write_model
 from ucfh.cli import COMMANDS
 from ucfh.errors import InputError
 
@@ -117,6 +118,32 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in out
 
 
+def test_bounds_of_a_problem(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = str(tmp_path / "coins.json")
+    win = [0.5, 0.4]  # a choice between two coins
+    coins = MDP(
+        [[[0, x, 1 - x] for x in win], [[0, 1, 0]] * 2, [[0, 0, 1]] * 2], [[0], [1], [0]], 2
+    )
+    write_model(coins, model)
+    asked = ["--epsilon", "0.05", "--delta", "0.05"]
+    _, out, _ = run(capsys, "bounds", model, *asked, "--json")
+    told = json.loads(out)
+    assert told["floor"] == least_episodes(coins, 0.05, 0.05).episodes > 200
+    size = {key: told[key] for key in ("states", "actions", "horizon", "successors")}
+    assert size == {"states": 3, "actions": 2, "horizon": 2, "successors": 2}
+    options = [f"--{key}={value}" for key, value in size.items()]
+    _, out, _ = run(capsys, "bounds", *options, *asked, "--json")
+    sized = json.loads(out)
+    assert sized == {**told, "problem": None, "floor": None}
+    _, out, _ = run(capsys, "bounds", model, *asked)
+    assert out.endswith(
+        "Floor on this problem: any rule that stops by itself needs at least 227.7 episodes on "
+        "average.\n"
+    )
+    _, out, _ = run(capsys, "bounds", model, "--epsilon", "0.5", "--delta", "0.05")
+    assert out.endswith("none was found; a rule may exist that stops without data.\n")
+
+
 def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     _, out, _ = run(capsys, "problems")
     for name in ("hard", "chain", "riverswim", "deepsea", "grid", "random", "tutoring", "gym"):
@@ -173,6 +200,8 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
         (["problems", "--write", "x.json"], "--write needs the name of a problem"),
         (["bounds", "--states", "5"], "Missing option"),
+        (["bounds", "--states=5", "--epsilon=1", "--delta=1"], "the size is not complete: pass "),
+        (["bounds", "chain", "--states=5", "--epsilon=1", "--delta=1"], "leave out --states"),
         (
             ["bounds", "--states=5", "--actions=2", "--horizon=5", "--epsilon=1e-99", "--delta=1"],
             "epsilon = 1e-99 is too small: pass a number such as 0.1",

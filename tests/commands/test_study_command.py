@@ -26,6 +26,7 @@ from ucfh.experiments import runner
 from ucfh.experiments.jobs import made_with
 from ucfh.experiments.measures import MEASURES
 from ucfh.experiments.store import FILE
+from ucfh.report.section import Figure, Reading
 from ucfh.studies import readings
 from ucfh.studies.catalogue import STUDIES
 
@@ -102,6 +103,22 @@ def test_for_a_person(capsys: Capture) -> None:
     assert "A study (mine)" in out
     assert "3 results." in out
     assert out.splitlines()[-1].split() == ["report", "results/report.html"]
+
+
+@pytest.mark.usefixtures("mine")
+def test_figures_for_a_screen_and_for_print(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = Figure("two lines", "", "", lambda figure: figure.subplots().plot([1, 2]))
+    found = Reading(["Seen."], [figure], [])
+    monkeypatch.setattr(readings, "read_results", lambda *_: found)
+    asked = ["study", spec(grid("good")), "--workers", "1"]
+    for more, width in (([], 5.5), (["--width", "3.3"], 3.3)):
+        assert run(capsys, *asked, *more)[0] == 0
+        assert Path("results/two lines.svg").read_text() == figure.svg
+        assert Path("results/two lines.pdf").read_bytes() == figure.pdf(width)
+    for wrong in ("0", "-3.3", "330", "nan"):
+        assert "inches: pass one such as 3.3" in fails(capsys, *asked, f"--width={wrong}")
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ def test_every_format(tmp_path: Path, ending: str) -> None:
     answer, path = small_answer(tmp_path), tmp_path / f"answer.{ending}"
     plot_answer(answer, path)
     assert path.stat().st_size > 5000
+    assert b"/Type3" not in path.read_bytes()  # fonts of a PDF are embedded
     with pytest.raises(InputError, match="exists: pass --force"):
         plot_answer(answer, path)
     plot_answer(answer, path, force=True)

@@ -167,3 +167,21 @@ def test_colours_can_be_read(html: str) -> None:
     assert note
     for text, ground in [*pairs, (note[2], note[1])]:
         assert contrast(text, ground) >= 4.5, text
+
+
+@pytest.mark.parametrize("width", [3.3, 5.5])
+def test_figures_for_print(width: float) -> None:
+    sizes: list[float] = []
+
+    def measured(figure: Any) -> None:
+        draw(figure)
+        sizes.append(figure.axes[0].xaxis.label.get_size())
+
+    figure = Figure("one", "", "", measured, height=2.0)
+    found = figure.pdf(width)
+    assert sizes == [8.0]
+    (box,) = re.findall(rb"/MediaBox \[ 0 0 (\S+) (\S+) \]", found)
+    assert [float(x) for x in box] == pytest.approx([72 * width, 72 * 1.6])
+    assert b"/FontFile2" in found  # text in whole fonts
+    assert b"/Type3" not in found
+    assert found == figure.pdf(width)

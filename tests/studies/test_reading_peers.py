@@ -5,9 +5,11 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ucfh._support.canvas import new_figure
 from ucfh.experiments.store import Result
 from ucfh.report.words import labels, number, unseeded
 from ucfh.studies.peers.learners import CERTIFIED, field_of
@@ -199,6 +201,28 @@ def test_scales_are_told_apart() -> None:
     found = read([run("psrl", learns(10)), run("psrl", learns(20), scale=0.1)])
     assert [row[0] for row in found.tables[0].rows] == ["psrl", "psrl, scale 0.1"]
     assert "with scaled constants" in found.seen[0]
+
+
+def test_regret_of_all_learners_on_all_problems() -> None:
+    runs = [*study(3), run("psrl", learns(5), 0, "chain:n=5"), run("ucfh", STILL, 0, "chain:n=5")]
+    figure = read(runs).figures[0]
+    canvas = new_figure(5.5, 4.0)
+    figure.draw(canvas)
+    # few ran on the chain, and azar asks for samples
+    assert [axes.get_title() for axes in canvas.axes] == ["tutoring", "random"]
+    assert "Reward lost so far by 6 learners, medians of 3 runs" in figure.caption
+    for axes in canvas.axes:
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        assert list(lines) == ["psrl", "certified ucfh", "others", "uniform", "ucfh"]
+        assert len(axes.get_lines()) == 6  # of the others, two
+        assert len({(x.get_color(), x.get_marker()) for x in lines.values()}) == len(lines)
+        end = {name: float(line.get_ydata()[-1]) for name, line in lines.items()}
+        assert end["psrl"] == pytest.approx(0.5 * 11)
+        assert end["uniform"] == pytest.approx(0.4 * EPISODES)
+    (legend,) = canvas.legends
+    said = [text.get_text() for text in legend.get_texts()]
+    assert said == ["psrl", "certified ucfh", "uniform", "ucfh", "others"]
+    assert "on tutoring between 5.5 and 500 (least: psrl)" in figure.alt
 
 
 def test_degenerate_figures() -> None:

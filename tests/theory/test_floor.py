@@ -203,3 +203,12 @@ def test_refusals() -> None:
         least_episodes(mdp.problem, 0.1, 0.1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="must be in this order"):
         hard_class_floor(3, 3, 5, 0.1, 0.1, gap=0.2, bias=0.3)
+
+
+def test_progress_rises_to_at_most_all() -> None:
+    shares: list[float] = []
+    least_episodes(coins(0.5, 0.4), 0.05, 0.05, progress=shares.append)
+    assert shares[0] == 0
+    assert len(shares) > 10
+    assert shares == sorted(shares)
+    assert 0.5 < shares[-1] < 1

@@ -16,6 +16,10 @@ from ucfh.errors import InputError, wrong_type
 
 ENDINGS = (".png", ".svg", ".pdf")
 
+EMBEDDED = {"pdf.fonttype": 42}
+"""Settings of matplotlib by which text in a PDF stays text; publishers refuse type 3, the default.
+"""
+
 CHOSEN = "MPLBACKEND"
 """The variable that chooses pyplot's window system, which is not needed here."""
 
@@ -76,7 +80,8 @@ def save(figure: Any, path: AnyPath | None, force: bool) -> None:
         return
     with replacing(path, force) as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
-        figure.savefig(temporary, dpi=150)
+        with load_matplotlib().rc_context(EMBEDDED):
+            figure.savefig(temporary, dpi=150)
 
 
 def plot_bars(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from decimal import ROUND_FLOOR, Context
 from math import inf
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ucfh.commands.options import AsJson
 from ucfh.commands.printing import print_json, print_table
+from ucfh.commands.progress import Bar
+from ucfh.errors import InputError
+
+if TYPE_CHECKING:
+    from ucfh.problem import MDP
 
 MANY = "more than 1e308, the largest number that fits"
 """What is said of an infinite number where JSON has none."""
 
 
 def bounds(
-    states: Annotated[int, typer.Option(help="number of states, S", show_default=False)],
-    actions: Annotated[int, typer.Option(help="number of actions, A", show_default=False)],
-    horizon: Annotated[int, typer.Option(help="steps in an episode, H", show_default=False)],
     epsilon: Annotated[
         float, typer.Option(help="largest acceptable loss per episode", show_default=False)
     ],
@@ -28,30 +31,56 @@ def bounds(
             help="largest acceptable probability that the guarantee is wrong", show_default=False
         ),
     ],
+    problem: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PROBLEM",
+            help="a problem as ucfh learn takes it: its size is used, and its own floor is added",
+            show_default=False,
+        ),
+    ] = None,
+    states: Annotated[
+        int | None, typer.Option(help="number of states, S", show_default=False)
+    ] = None,
+    actions: Annotated[
+        int | None, typer.Option(help="number of actions, A", show_default=False)
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="steps in an episode, H", show_default=False)
+    ] = None,
     successors: Annotated[
         int | None,
         typer.Option(help="most states that can follow one action in a state, C; default: S"),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print the paper's bounds, and others, for a size of problem.
+    """Print the paper's bounds, and others, for a size of problem or for one problem.
+
+    For one problem, also how many episodes any rule needs that stops by itself; this takes seconds
+    for tens of states, and minutes for hundreds.
 
     \b
-    Example:
+    Examples:
       ucfh bounds --states 10 --actions 2 --horizon 10 --epsilon 0.1 --delta 0.05
+      ucfh bounds hard:n=4 --epsilon 0.1 --delta 0.05
     """
     from ucfh.theory.bounds import bounds as bounds_for
 
-    rows = bounds_for(states, actions, horizon, epsilon, delta, successors)
+    mdp, size = None, (states, actions, horizon, successors)
+    if problem is not None:
+        mdp, size = _of_problem(problem, size)
+    S, A, H, C = _checked(size)
+    rows = bounds_for(S, A, H, epsilon, delta, C)
+    floor = None if mdp is None else _floor(mdp, epsilon, delta)
     order = next(row.episodes for row in rows if row.name == "UCFH, order")
     if json:
-        size = {"states": states, "actions": actions, "horizon": horizon}
-        size["successors"] = states if successors is None else successors
+        sizes = {"states": S, "actions": A, "horizon": H, "successors": S if C is None else C}
         listed = [asdict(row) | {"ratio": _ratio(row.episodes, order)} for row in rows]
         for one in listed:
             if one["episodes"] == inf:  # which JSON cannot say
                 one["episodes"], one["note"] = None, f"{MANY}; {one['note']}".rstrip("; ")
-        print_json({**size, "epsilon": epsilon, "delta": delta, "bounds": listed})
+        about = {"problem": problem, **sizes, "epsilon": epsilon, "delta": delta}
+        print_json({**about, "floor": floor, "bounds": listed})
         return
     print("Episodes worse than epsilon: at most this many (a lower bound: at least)")
     columns: list[dict[str, Any]] = [
@@ -78,6 +107,56 @@ def bounds(
     for row in rows:
         if row.note:
             print(f"{row.name}: {row.reference}; {row.note}")
+    if floor is not None:
+        print(f"Floor on this problem: {_words(floor)}")
+
+
+Size = tuple[int | None, int | None, int | None, int | None]
+"""S, A, H and C; None where not given."""
+
+
+def _of_problem(name: str, given: Size) -> tuple[MDP, Size]:
+    """A problem and its size, which may not be given, too."""
+    from ucfh.problems import make
+
+    if any(x is not None for x in given):
+        raise InputError(
+            "a problem has its own size: leave out --states, --actions, --horizon and --successors"
+        )
+    mdp = make(name)
+    table = mdp.problem.table
+    states = table.states * table.stages  # learned apart, if transitions depend on the step
+    return mdp, (states, mdp.actions, mdp.horizon, int(table.lengths[:-1].max()))
+
+
+def _checked(size: Size) -> tuple[int, int, int, int | None]:
+    """The same size, if it is complete."""
+    states, actions, horizon, successors = size
+    if states is None or actions is None or horizon is None:
+        raise InputError(
+            "the size is not complete: pass --states, --actions and --horizon, or a problem's name"
+        )
+    return states, actions, horizon, successors
+
+
+def _floor(mdp: MDP, epsilon: float, delta: float) -> float:
+    """The least mean number of episodes on a problem."""
+    from ucfh.theory.floor import least_episodes
+
+    with Bar() as bar:
+
+        def report(share: float) -> None:
+            bar.show("other models that must be excluded", share)
+
+        return least_episodes(mdp, epsilon, delta, progress=report).episodes
+
+
+def _words(floor: float) -> str:
+    """What a floor says."""
+    if not floor:
+        return "none was found; a rule may exist that stops without data."
+    digits = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(floor))
+    return f"any rule that stops by itself needs at least {digits:f} episodes on average."
 
 
 def _ratio(episodes: float | None, order: float | None) -> float | None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 INCOMPLETE = 1
 """The exit code of a study in which some job failed."""
 
+LEAST_WIDTH, MOST_WIDTH = 2.0, 20.0
+"""Of figures for print, in inches."""
+
 SHOWN = 5
 """How many failures are named."""
 
@@ -51,9 +54,15 @@ def study(
         ),
     ] = None,
     cluster: Cluster = None,
+    width: Annotated[
+        float,
+        typer.Option(
+            help="width in inches of the figures for print (.pdf): 3.3 fits one of two columns"
+        ),
+    ] = 5.5,
     json: AsJson = False,
 ) -> None:
-    """Run studies of the paper's claims, and write a report.
+    """Run studies of the paper's claims, and write a report and figures.
 
     Each states what the theory predicts and what was measured. Results are kept one by one: after
     Ctrl-C or a crash, the same command continues. Exit code 1 if a job failed: the others are kept.
@@ -63,6 +72,7 @@ def study(
       ucfh study
       ucfh study mistakes --quick
       ucfh study all --out results
+      ucfh study peers --width 3.3
       ucfh study mine.toml --cluster tcp://10.0.0.1:8786
     """
     from ucfh import __version__
@@ -77,13 +87,18 @@ def study(
     started = perf_counter()
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed} must be at least 0 and less than 2^63: pass one that is")
+    if not LEAST_WIDTH <= width <= MOST_WIDTH:
+        raise InputError(
+            f"width = {width:g} is outside {LEAST_WIDTH:g} to {MOST_WIDTH:g} inches: pass one such "
+            "as 3.3 or 5.5"
+        )
     check_places(workers, cluster)
     requests = [Request(study, quick, seed) for study in _read(names)]
     with Store(out, write=True) as store:
         progress = _do(requests, store, workers, cluster)
         every = sections_of(store)
         sections = [every[one.study.name] for one in requests]
-        _write_figures(store, sections)
+        _write_figures(store, sections, width)
         path = store.folder / PAGE
         write_text(path, page_of(store, list(every.values())), force=True)
     about = {"folder": out, "report": str(path), "jobs": progress.total, "done": progress.done}
@@ -175,12 +190,15 @@ def _complain(progress: Progress) -> int:
     return INCOMPLETE if progress.failures else 0
 
 
-def _write_figures(store: Store, sections: list[Section]) -> None:
-    from ucfh._support.files import write_text
+def _write_figures(store: Store, sections: list[Section], width: float) -> None:
+    """Each figure twice: for a screen and, so many inches wide, for print."""
+    from ucfh._support.files import replacing, write_text
 
     for one in sections:
         for figure in one.figures:
             write_text(store.folder / f"{figure.name}.svg", figure.svg, force=True)
+            with replacing(store.folder / f"{figure.name}.pdf", force=True) as temporary:
+                temporary.write_bytes(figure.pdf(width))
 
 
 def _print(one: Section) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ucfh._support.canvas import load_matplotlib, new_figure
+from ucfh._support.canvas import EMBEDDED, load_matplotlib, new_figure
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Figure:
         caption: what the figure shows, in a sentence.
         alt: the same for people who cannot see it: what is on the axes and what it shows.
         draw: draws on an empty figure of matplotlib, laid out with "constrained".
-        height: in inches; all are `WIDTH` wide, so that a phone shows their text legibly.
+        height: in inches on a screen, where all are `WIDTH` wide, so that a phone shows their
+            text legibly; in print it is less, as the text is smaller.
 
     """
 
@@ -45,18 +46,30 @@ class Figure:
 
     @cached_property
     def svg(self) -> str:
-        """The figure as SVG, the same for the same results; drawn once."""
-        settings = {"svg.hashsalt": self.name, "font.size": 10.0, "axes.titlesize": 10.0}
+        """The figure for a screen as SVG, the same for the same results; drawn once."""
+        return self._drawn("svg", WIDTH, SCREEN).decode()
+
+    def pdf(self, width: float) -> bytes:
+        """The figure for print, so many inches wide, with embedded fonts."""
+        return self._drawn("pdf", width, PRINT)
+
+    def _drawn(self, kind: str, width: float, points: float) -> bytes:
+        size = {"font.size": points, "axes.titlesize": points}
+        settings = {"svg.hashsalt": self.name, **EMBEDDED, **size}
+        undated = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
         with load_matplotlib().rc_context(settings):
-            figure = new_figure(WIDTH, self.height)
+            figure = new_figure(width, self.height * points / SCREEN)
             self.draw(figure)
-            out = io.StringIO()
-            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+            out = io.BytesIO()
+            figure.savefig(out, format=kind, metadata=undated[kind])
         return out.getvalue()
 
 
 WIDTH = 5.6
-"""Inches, of every figure."""
+"""Inches, of every figure on a screen."""
+
+SCREEN, PRINT = 10.0, 8.0
+"""Points, of the text."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ floor lower, and it stays true.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import NamedTuple
@@ -215,9 +215,15 @@ class Search:
         self.enough = epsilon + SLACK * (1 + abs(self.optimum))
         self.lengths = np.diff(model.begin)
 
-    def alternatives(self) -> Iterator[Alternative]:
-        """All that are found."""
-        for D in self.directions():
+    def alternatives(
+        self, progress: Callable[[float], None] | None = None
+    ) -> Iterator[Alternative]:
+        """All that are found; ``progress`` is called with the share that has been looked at."""
+        rows = self.model.stages * self.model.pairs
+        most = 5 * rows + 3 * int(np.diff(self.model.first).max())  # of `directions`
+        for k, D in enumerate(self.directions()):
+            if progress is not None:
+                progress(k / most)
             found = self.nearest(D)
             if found is not None:
                 yield found

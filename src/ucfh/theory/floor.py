@@ -23,6 +23,7 @@ n bandits action 0 is the best one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import floor, inf, log
 
@@ -71,7 +72,11 @@ def demand(delta: float) -> float:
 
 
 def least_episodes(
-    mdp: AnyMDP, epsilon: float, delta: float, problem: AnyProblem | None = None
+    mdp: AnyMDP,
+    epsilon: float,
+    delta: float,
+    problem: AnyProblem | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Floor:
     """A lower bound on the mean number of episodes of any valid rule, on this problem.
 
@@ -80,6 +85,7 @@ def least_episodes(
         epsilon, delta: what the rule promises: a policy within epsilon of optimal, with probability
             1 - delta.
         problem: what the rule is told; ``mdp.problem`` unless given.
+        progress: called now and then with the share of the work that is done.
 
     It takes seconds for tens of pairs and ten steps, and minutes for hundreds. The number need not
     be the largest possible: see `ucfh.theory.alternatives` for what is looked for.
@@ -96,7 +102,7 @@ def least_episodes(
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
     model = laws_of(mdp, mdp.problem if problem is None else as_problem(problem))
-    alternatives = list(Search(model, epsilon).alternatives())
+    alternatives = list(Search(model, epsilon).alternatives(progress))
     if not alternatives:
         return Floor(0.0, epsilon, delta)
     weights, ratio = _best_weights(model, np.array([x.information for x in alternatives]))

@@ -60,9 +60,9 @@ def knownness_figure(life: Mapping[str, Any], title: str) -> Figure:
                 weight="bold", color=colour,
             )  # fmt: skip
             axes.tick_params(labelleft=k % across == 0)
-        above.supylabel("importance $\\iota$", fontsize=10)
+        above.supylabel("importance $\\iota$", fontsize="medium")
         limit = "at most $\\kappa$ pairs in a cell" + ("" if rows[0] else " of $\\iota > 0$")
-        above.supxlabel(f"knownness $\\kappa$ (balanced: {limit})", fontsize=10)
+        above.supxlabel(f"knownness $\\kappa$ (balanced: {limit})", fontsize="medium")
         _strip(below.add_subplot(), life)
         _legend(below)
 

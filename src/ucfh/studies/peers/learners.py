@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.canvas import spread
+from ucfh._support.arrays import Floats
 from ucfh._support.palette import COLOURS, GREY, MARKS
 from ucfh._support.statistics import NOISE, Interval, median_interval
 from ucfh.agents.registry import RENAMED
@@ -19,8 +19,8 @@ from ucfh.report.words import bars, labels, listed, number, plural, unseeded
 PRINTED, CERTIFIED, FLOOR = "ucfh", "certified ucfh", "uniform"
 CALLED = dict.fromkeys(["certified-ucfh", *RENAMED], CERTIFIED)
 
-TELLING = (PRINTED, CERTIFIED, "psrl", "ucrl2", "ucbvi-bf", "ubev", "ucb-h", FLOOR)
-"""Learners whose curves are drawn, if they ran: some of each kind."""
+TELLING = (PRINTED, CERTIFIED, "psrl", "ucrl2", "ucbvi-bf", "eqo", "ucb-h", FLOOR)
+"""Learners whose curves stand out, if they ran: some of each kind."""
 
 RunsByReplicate = dict[int, Result]
 """Runs of one learner on one problem, by replicate."""
@@ -111,45 +111,88 @@ def median_of(key: str, runs: RunsByReplicate) -> float:
 
 
 def curves(field: Field) -> Figure | None:
-    """Regret over the episodes on one problem, for some learners; None if nobody lost anything."""
-    problem = max(field.runs, key=lambda name: (len(field.runs[name]), name.startswith("tutoring")))
-    by_name = field.runs[problem]
-    ranked = [name for name in field.learners if name in by_name]
-    telling = [name for name in ranked if name in TELLING]
-    chosen = telling if len(telling) > 1 else ranked[:: -(-len(ranked) // len(TELLING))]
-    lines = {name: _quartiles(by_name[name]) for name in chosen}
-    ends = {name: float(values[1][-1]) for name, (_, values) in lines.items()}
-    if max(ends.values()) <= NOISE:
+    """Regret over the episodes, a panel for each problem; None if nobody lost anything.
+
+    Problems that only a few learners ran on are left out.
+    """
+    most = max(map(len, field.runs.values()))
+    panels = {
+        problem: {name: _quartiles(by_name[name]) for name in field.learners if name in by_name}
+        for problem, by_name in field.runs.items()
+        if 2 * len(by_name) > most
+    }
+    panels = {problem: lines for problem, lines in panels.items() if max(_ends(lines)) > NOISE}
+    if not panels:
         return None
-    last = max(float(after[-1]) for after, _ in lines.values())
-    first = last / SHOWN
-    zero = min(ends.values()) <= NOISE
-    seen = [np.interp(first, after, values[1]) for after, values in lines.values()]
-    floor = _floor(ends.values()) if zero else max(min(seen), _floor(ends.values()) / 10)
+    telling = [name for name in field.learners if name in TELLING]
+    chosen = telling if len(telling) > 1 else field.learners[:: -(-most // len(TELLING))]
+    looks = {name: _look(k, name) for k, name in enumerate(chosen)}
+    rows = -(-len(panels) // 2)
 
     def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        axes.set(xscale="log", yscale="log", xlim=(first, last))
-        axes.set_ylim(floor / 1.5, 2 * max(float(values[2][-1]) for _, values in lines.values()))
-        for k, (name, (after, values)) in enumerate(lines.items()):
-            low, middle, high = np.maximum(values, floor)
-            look = _look(k, name)
-            axes.fill_between(after, low, high, alpha=0.15, lw=0, color=look["color"])
-            axes.plot(after, middle, lw=1.5, markevery=(2 * k % 8, 8), **look)
-        _label(axes, {name: max(end, floor) for name, end in ends.items()})
-        _ticks(axes.yaxis, floor if zero else None)
-        axes.set_xlabel("episodes")
-        axes.set_ylabel("regret: reward lost so far")
-        axes.grid(alpha=0.25)
+        grid = figure.subplots(rows, min(2, len(panels)), squeeze=False).ravel()
+        for axes, (problem, lines) in zip(grid, panels.items(), strict=False):
+            _draw_panel(axes, lines, looks)
+            axes.set_title(field.names[problem], parse_math=False)
+        for axes in grid[::2]:
+            axes.set_ylabel("regret")
+        for axes in grid[max(0, len(panels) - 2) : len(panels)]:
+            axes.set_xlabel("episodes")
+        for axes in grid[len(panels) :]:
+            axes.remove()
+        handles = {line.get_label(): line for axes in figure.axes for line in axes.get_lines()}
+        ordered = [handles[name] for name in (*looks, OTHERS) if name in handles]
+        figure.legend(handles=ordered, loc="outside lower center", ncols=3, frameon=False)
 
-    runs = plural(max(map(len, by_name.values())), "run")
+    runs = plural(max(len(x) for found in field.runs.values() for x in found.values()), "run")
     caption = (
-        f"Reward lost so far on {field.names[problem]}, median and middle half of {runs}; both "
-        "axes are logarithmic. A line becomes flat when its learner has learned."
+        f"Reward lost so far by {plural(most, 'learner')}, medians of {runs}, with the middle half "
+        "of them where a line is coloured; both axes are logarithmic. A line becomes flat when its "
+        "learner has learned."
     )
-    told = [f"{name} {number(end)}" for name, end in ends.items()]
-    alt = f"Regret over episodes, both axes logarithmic. At the end: {listed(told)}."
-    return Figure("peers", caption, alt, draw, 4.2)
+    told = []
+    for problem, lines in panels.items():
+        least = min(lines, key=lambda name: float(lines[name][1][1][-1]))
+        ends = listed([number(f(_ends(lines))) for f in (min, max)])
+        told.append(f"on {field.names[problem]} between {ends} (least: {least})")
+    alt = (
+        "Regret over episodes, a panel for each problem, both axes logarithmic. At the end: "
+        f"{'; '.join(told)}."
+    )
+    return Figure("peers", caption, alt, draw, 1.2 + 2.1 * rows)
+
+
+Lines = dict[str, tuple[Floats, Floats]]
+"""Numbers of episodes (n,) and quartiles (3, n) of the regret until then, by learner."""
+
+OTHERS = "others"
+PALE = "#b8b8b8"
+"""The lines of learners that are not singled out."""
+
+
+def _ends(lines: Lines) -> list[float]:
+    """The median regret of each learner at the end."""
+    return [float(values[1][-1]) for _, values in lines.values()]
+
+
+def _draw_panel(axes: Any, lines: Lines, looks: dict[str, dict[str, Any]]) -> None:
+    """The regret of all learners on one problem, those with a look in front."""
+    ends = _ends(lines)
+    last = max(float(after[-1]) for after, _ in lines.values())
+    first, zero = last / SHOWN, min(ends) <= NOISE
+    seen = [float(np.interp(first, after, values[1])) for after, values in lines.values()]
+    floor = _floor(ends) if zero else max(min(seen), _floor(ends) / 10)
+    axes.set(xscale="log", yscale="log", xlim=(first, last))
+    axes.set_ylim(floor / 1.5, 2 * max(float(values[2][-1]) for _, values in lines.values()))
+    for k, (name, (after, values)) in enumerate(lines.items()):
+        low, middle, high = np.maximum(values, floor)
+        if name not in looks:
+            axes.plot(after, middle, lw=0.6, color=PALE, zorder=1, label=OTHERS)
+            continue
+        axes.fill_between(after, low, high, alpha=0.15, lw=0, color=looks[name]["color"])
+        axes.plot(after, middle, lw=1.2, markevery=(2 * k % 8, 8), label=name, **looks[name])
+    _ticks(axes.yaxis, floor if zero else None)
+    axes.grid(alpha=0.25)
 
 
 SHOWN = 1000
@@ -161,10 +204,10 @@ def _look(k: int, name: str) -> dict[str, Any]:
     if name == FLOOR:
         return {"color": GREY, "ls": "--"}
     mark = MARKS[(k + k // len(COLOURS)) % len(MARKS)]
-    return {"color": COLOURS[k % len(COLOURS)], "marker": mark, "ms": 5}
+    return {"color": COLOURS[k % len(COLOURS)], "marker": mark, "ms": 4}
 
 
-def _quartiles(runs: RunsByReplicate) -> tuple[Any, Any]:
+def _quartiles(runs: RunsByReplicate) -> tuple[Floats, Floats]:
     """Numbers of episodes (n,), and quartiles (3, n) of the regret until then."""
     some = next(iter(runs.values()))
     episodes = some.arguments["episodes"]
@@ -191,18 +234,6 @@ def _ticks(axis: Any, zero: float | None) -> None:
         ticks[zero] = "0"
     axis.set_ticks(list(ticks), list(ticks.values()))
     axis.axes.minorticks_off()
-
-
-def _label(axes: Any, ends: dict[str, float]) -> None:
-    """Names beside the ends of lines, without overlap."""
-    bottom, top = np.log(axes.get_ylim())
-    at = (np.log(list(ends.values())) - bottom) / (top - bottom)
-    outside = {"transform": axes.transAxes, "clip_on": False}
-    for k, (name, y, place) in enumerate(zip(ends, at, spread(at, 0.065), strict=True)):
-        look = _look(k, name)
-        axes.plot([1, 1.04], [y, place], lw=0.8, color=look["color"], **outside)
-        axes.plot([1.06], [place], **look, **outside)
-        axes.text(1.09, place, name, va="center", color=look["color"], **outside)
 
 
 def dots(field: Field) -> Figure | None:
@@ -233,7 +264,7 @@ def dots(field: Field) -> Figure | None:
                 fmt=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)], ms=5.5, lw=0.8,
                 mfc="none", mew=1.3, label=field.names[problem],
             )  # fmt: skip
-        axes.set_yticks(range(len(learners)), learners, fontsize=9)
+        axes.set_yticks(range(len(learners)), learners)
         axes.set_ylim(len(learners) - 0.5, -0.5)
         axes.set_xlim(floor / 1.6, 2.5 * max(1.0, *medians))
         _ticks(axes.xaxis, floor if min(medians) <= NOISE else None)
