@@ -29,6 +29,7 @@ def without_times(out: str) -> list[str]:
         ["chain:n=3", "--agent", "rmax", "--epsilon", "0.5"],
         ["chain:n=3", "--agent", "indirect", "--epsilon", "0.5"],
         ["chain:n=3", "--agent", "uniform", "--episodes", "100"],
+        ["chain:n=3", "--agent", "bpi-ucrl", "--epsilon", "0.5"],
     ],
     ids=lambda asked: " ".join(asked[1:]),
 )
@@ -43,6 +44,12 @@ def test_a_finished_run_is_printed_again(capsys: Printed, asked: list[str], tmp_
         finished = "the learner is not done" not in out
         said = f"ucfh: the run in {saved} is finished: this is its result again\n"
         assert err == (said if finished else "")
+
+
+def test_a_learner_that_stops_says_what_it_has_reached(capsys: Printed) -> None:
+    asked = ("chain:n=3", "--agent", "bpi-ucrl:schedule=growth", "--epsilon", "0.5")
+    _, out, _ = run(capsys, "learn", *asked, "--delta", "0.05")
+    assert "(stopped: within 0.5 of optimal, 95 % confidence)" in out
 
 
 def test_learners_that_are_told_how_many_episodes_there_will_be(

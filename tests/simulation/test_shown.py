@@ -70,7 +70,7 @@ def test_in_a_notebook_and_in_a_line(thing: Any, images: int) -> None:
 def test_what_lines_say() -> None:
     plan = ucfh.make("chain:n=3").optimal()
     low, high = plan.values[0].min(), plan.values[0].max()
-    assert repr(plan) == f"Plan(3 states, 3 steps, worth {low:.4g} to {high:.4g})"
+    assert repr(plan) == f"Plan(3 states, 3 steps, worth {low:.4g} to {high:.4g} by first state)"
     lo, hi = [[[0.2, 0.4]], [[0.0, 1.0]]], [[[0.6, 0.8]], [[0.0, 1.0]]]
     model = ucfh.fixed_horizon_evi(lo, hi, [[0.0], [1.0]], 2, return_model=True)
     assert repr(model).endswith(", with its model)")

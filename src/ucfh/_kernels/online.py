@@ -61,7 +61,7 @@ class Rule(NamedTuple):
 
 
 class Bonus(NamedTuple):
-    """Coefficients, by line: terms (7, rows) as they are now; 0 where one is not used.
+    """Coefficients, by line: terms (8, rows) as they are now; 0 where one is not used.
 
     tables (k, most + 1): the k coefficients which (k,) by n. crowding (most + 1,): G after so many
     visits N (H+1, S) of a state at a step; N and G (H+1, S) are empty if G does not matter.

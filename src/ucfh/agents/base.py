@@ -58,8 +58,8 @@ class Agent(ABC):
         gap_bound: how far that policy is from optimal at most; else NaN.
         certificate: what it has proved about its policy so far, if it keeps track of that.
         done: whether it has stopped: the certificate says what it asked for.
-        stops: whether a learner with a loop of its own will ever be done: `ucfh.simulate` runs
-            others for a given number of episodes only.
+        stops: whether it stops by itself, with a policy within epsilon of optimal; of learners with
+            a loop of their own, `ucfh.simulate` runs others for a given number of episodes only.
         scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
         wants: (rows,) how many successors of each row it asks of a generative model before it
             continues; None if it asks for none, or has what it asked for.

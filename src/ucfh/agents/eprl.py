@@ -102,6 +102,7 @@ class EPRL(Agent):
     setting = "deterministic transitions, told; unknown rewards, by step"
     guarantee = "eps-optimal when it stops; O~(H^2) times the fewest episodes, for Gaussian rewards"
     constants = "from code: the rules; derived: the radius"
+    stops = True
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
         self.problem = told = problem.by_stage().hiding("rewards")

@@ -62,7 +62,7 @@ def certificate_lines(
     lines = {
         "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
         f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
-        "": f"It is {near} ({_percent(1 - known.delta)} confidence).",
+        "": f"It is {near} ({percent(1 - known.delta)} confidence).",
         **_behaviour_lines(known),
     }
     if known.gap_if_random is not None:
@@ -97,7 +97,7 @@ def _behaviour_lines(known: Certificate) -> dict[str, str]:
     if gain > 0 and known.delta < 0.5:
         better = (
             f"This policy earns at least {_outward(gain, ROUND_FLOOR)} more per episode than that "
-            f"({_percent(1 - 2 * known.delta)} confidence)."
+            f"({percent(1 - 2 * known.delta)} confidence)."
         )
     return {
         "logged": f"What was done in the log is worth {low} to {high} per episode.",
@@ -110,7 +110,12 @@ def _under(lines: Iterable[str]) -> str:
     return f"\n{'':>14}".join(lines)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.9)
+    '90 %'
+    """
     return f"{100 * share:.4g} %"
 
 

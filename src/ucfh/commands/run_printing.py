@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ucfh._support.files import labels_of
-from ucfh.commands.printing import certificate_lines, print_lines
+from ucfh.commands.printing import certificate_lines, percent, print_lines
 
 if TYPE_CHECKING:
     from ucfh.agents.base import Agent
@@ -80,6 +80,8 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if known is not None and known.certified
         else "stopped: the data contradict the assumptions"
         if known is not None and known.contradiction is not None
+        else f"stopped: within {run.epsilon:g} of optimal, {percent(1 - agent.delta)} confidence"
+        if agent.stops and run.final
         else "the policy can never change again"
         if run.final
         else "interrupted"

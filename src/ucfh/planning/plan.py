@@ -30,8 +30,9 @@ class Plan(NamedTuple):
     def __repr__(self) -> str:
         steps, states = self.policy.shape
         low, high = self.values[0].min(), self.values[0].max()
+        worth = f"worth {low:.4g} to {high:.4g} by first state"
         model = ", with its model" if self.transitions is not None else ""
-        return f"Plan({states} states, {steps} steps, worth {low:.4g} to {high:.4g}{model})"
+        return f"Plan({states} states, {steps} steps, {worth}{model})"
 
     def _repr_html_(self) -> str:
         return block(repr(self), policy_table(self.policy, self.values))

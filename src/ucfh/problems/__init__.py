@@ -13,6 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
+from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath
 from ucfh._support.own import calling, find_own, is_own
 from ucfh.errors import InputError, unknown, wrong_type
@@ -23,7 +26,10 @@ from ucfh.problems.gym import gym
 from ucfh.problems.paper import hard, hypotheses
 from ucfh.problems.tasks import calls, revenue, tutoring
 
-__all__ = ["AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make"]
+__all__ = [
+    "AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make",
+    "positions_in",
+]  # fmt: skip
 
 AnyMDP = MDP | AnyPath
 """An MDP, or what `make` makes one of."""
@@ -127,3 +133,33 @@ def as_problem(given: AnyProblem) -> Problem:
     if isinstance(given, MDP | str | os.PathLike):
         return as_mdp(given).problem
     raise wrong_type("problem", given, "a Problem, an MDP or a name")
+
+
+def positions_in(mdp: MDP, told: Problem) -> Ints:
+    """(entries,) where each entry of the MDP stands in the table of what a learner is told.
+
+    An error if what is told is not true: the horizon, the rewards, the start.
+    """
+    if mdp.horizon != told.horizon:
+        raise InputError(
+            f"the learner was told a horizon of {told.horizon}, the MDP's is {mdp.horizon}: "
+            "build the learner from mdp.problem"
+        )
+    if told.rewards is None:
+        mdp.problem.hiding("rewards")  # an error where they cannot be learned
+    position = told.table.positions_of(mdp.table)
+    if told.rewards is not None:
+        same = bool((told.rewards.pair == mdp.rewards.pair).all())
+        mine, theirs = mdp.rewards.successor, told.rewards.successor
+        if mine is not None and theirs is not None:
+            same &= np.array_equal(mine, theirs[:, position])
+        if not same or (mine is None) != (theirs is None):
+            raise InputError(
+                "the learner was told other rewards than the MDP pays: build the learner from "
+                "mdp.problem"
+            )
+    if told.initial is not None and not np.array_equal(told.initial, mdp.initial):
+        raise InputError(
+            "the learner was told another start than the MDP's: build the learner from mdp.problem"
+        )
+    return position

@@ -11,9 +11,9 @@ from ucfh._kernels import walk as kernels
 from ucfh._kernels.groups import Nature
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Counts, Limits
-from ucfh.errors import InputError
 from ucfh.planning import evaluate
 from ucfh.problem import MDP, Problem
+from ucfh.problems import positions_in
 
 
 @dataclass(eq=False)
@@ -43,16 +43,8 @@ class World:
     """
 
     def __init__(self, mdp: MDP, problem: Problem) -> None:
-        if mdp.horizon != problem.horizon:
-            raise InputError(
-                f"the learner was told a horizon of {problem.horizon}, the MDP's is {mdp.horizon}: "
-                "build the learner from mdp.problem"
-            )
-        if problem.rewards is None:
-            mdp.problem.hiding("rewards")  # an error where they cannot be learned
         self.mdp, self.problem = mdp, problem
-        self.position = problem.table.positions_of(mdp.table)
-        self._check_told()
+        self.position = positions_in(mdp, problem)
         self.p = np.zeros(problem.table.entries)
         self.p[self.position] = mdp.p
         self.mean_rewards = None
@@ -66,26 +58,6 @@ class World:
         out = np.empty_like(self.mdp.p)
         kernels.cumulate(self.mdp.table.indptr, self.mdp.p, out)
         return out
-
-    def _check_told(self) -> None:
-        """What the learner was told about rewards and start must be true."""
-        mdp, told = self.mdp, self.problem.rewards
-        if told is not None:
-            same = bool((told.pair == mdp.rewards.pair).all())
-            mine, theirs = mdp.rewards.successor, told.successor
-            if mine is not None and theirs is not None:
-                same &= np.array_equal(mine, theirs[:, self.position])
-            if not same or (mine is None) != (theirs is None):
-                raise InputError(
-                    "the learner was told other rewards than the MDP pays: build the learner from "
-                    "mdp.problem"
-                )
-        start = self.problem.initial
-        if start is not None and not np.array_equal(start, mdp.initial):
-            raise InputError(
-                "the learner was told another start than the MDP's: build the learner from "
-                "mdp.problem"
-            )
 
     def as_nature(self) -> Nature:
         """The world as the compiled loops of learners take it."""

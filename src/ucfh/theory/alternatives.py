@@ -35,7 +35,7 @@ import numpy as np
 
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.problem import MDP, Problem
-from ucfh.simulation.world import World
+from ucfh.problems import positions_in
 
 GRID = 32
 """The number of chords in u."""
@@ -149,7 +149,7 @@ def laws_of(mdp: MDP, told: Problem) -> Laws:
     Each entry is an outcome; where rewards are unknown, and 0 or 1, it is two.
     """
     mdp = mdp.by_stage() if told.table.stages > 1 else mdp
-    table, at = told.table, World(mdp, told).position  # an error if what is told is not true
+    table, at = told.table, positions_in(mdp, told)
     body = int(table.indptr[table.start])
     to, begin = table.indices[:body].astype(np.int64), table.indptr[:-1]
     laid = np.zeros(table.entries)
