@@ -46,6 +46,12 @@ def test_parameters_of_the_experiments() -> None:
     assert simulate(mdp, own, episodes=1000).gap == pytest.approx(0, abs=1e-12)
 
 
+def test_an_n0_for_which_there_is_no_quantile() -> None:
+    problem = make("chain:n=2,horizon=2").problem
+    with pytest.raises(InputError, match=r"n0 = 0\.0001 is so small"):
+        BayesUCBVI(problem, 0.1, 0.1, 1000, n0=1e-4)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"kappa": 0.5}, {"kappa": 1.0}, {"n0": 0}, {"n0": np.inf}, {"r0": 0.9}]
 )

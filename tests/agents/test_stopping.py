@@ -268,9 +268,18 @@ def test_without_rewards_nothing_is_planned_for() -> None:
 
 def test_a_plan_before_the_end_has_to_be_asked_for() -> None:
     agent: Any = make_agent("rf-ucrl", CHAIN, 0.5, 0.1, 10)
-    with pytest.raises(InputError, match=r"rf-ucrl still explores, .* 4 from optimal: .* early"):
+    with pytest.raises(InputError, match=r"rf-ucrl still explores, .* 3 from optimal: .* early"):
         agent.plan_for([[0, 1], [1, 0]])
     assert agent.plan_for([[0, 1], [1, 0]], early=True).policy[2].tolist() == [1, 0]
+
+
+def test_the_gap_of_an_early_plan_is_that_of_all_counts() -> None:
+    """The last test was made before the last episodes."""
+    agent: Any = make_agent("rf-ucrl", CHAIN, 0.01, 0.1, 10_000, scale=0.05)
+    simulate(CHAIN, agent, 5_050)
+    before = agent.gap_bound
+    agent.plan_for([[0, 1], [1, 0]], early=True)
+    assert agent.gap_bound == agent.gap_bound_now() != before
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ Medians and rankings are exact, whatever the distribution of the runs:
 - The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
   unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
 - Two learners ran with the same seeds, so their differences are compared: the signed-rank test
-  of Wilcoxon, its distribution counted over all signs, ties and zeros included.
+  of Wilcoxon, its distribution counted over all signs, ties and zeros included. It tests whether
+  the differences are symmetric about 0, as they are if the two could change places. Learners with
+  the same median, or the same mean, whose differences are skewed may be told apart, too.
 - Which learner did best is found from the same data, so the family of tests is that of all pairs,
   not only those with the best; with Holm's correction, the probability of any false claim is below
   5 %.

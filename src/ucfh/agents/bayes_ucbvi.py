@@ -93,6 +93,8 @@ class BayesUCBVI(Online):
         return float(ceil(C0 + log(self.K * pooled) / BASE))
 
     def _prepare(self) -> None:
+        if self.tail(np.zeros(1))[0] >= 0.5:
+            raise InputError(f"n0 = {self.n0!r} is so small that kappa is below 1/2: pass more")
         self.rule = self.rule._replace(apart=self.scale * self.n0, pays=self.r0)
         super()._prepare()
 

@@ -68,6 +68,7 @@ from ucfh._kernels.online import CAP_HORIZON, CAP_NEXT, LOWER_OF_PLAYED, Rule
 from ucfh._support.arrays import Floats
 from ucfh._support.validation import check_rewards
 from ucfh.agents.bpi_ucbvi import menard_rates
+from ucfh.agents.online import Online
 from ucfh.agents.stopping import Stopping, mixture_rate
 from ucfh.errors import InputError
 from ucfh.planning import Plan, backward_induction, mean_rewards
@@ -101,7 +102,7 @@ class RewardFree(Stopping):
 
         Once the learner is ``done``, all such policies are within epsilon of optimal at the start,
         with probability 1 - delta; before that, ask for one with ``early``: it is within
-        ``gap_bound``.
+        ``gap_bound``, which is then brought up to date.
 
         Args:
             rewards: in [0, 1], NumPy-broadcast to (H, S, A), as `Problem` takes them.
@@ -109,10 +110,14 @@ class RewardFree(Stopping):
 
         """
         if not self.done and not early:
+            gap = min(self.gap_bound, float(self.H))
             raise InputError(
-                f"{self.name} still explores, and a plan may be {self.gap_bound:.3g} from optimal: "
+                f"{self.name} still explores, and a plan may be {gap:.3g} from optimal: "
                 "run it until it is done, or pass early=True"
             )
+        if not self.done:  # the last test was made with fewer counts
+            Online._plan(self)
+            self.gap_bound = self.gap_bound_now()
         table, problem = self.problem.table, self.problem
         given = Rewards(*check_rewards(rewards, table, self.H, problem.terminal))
         if given.successor is not None and not (self.all_rewards or self.sheet.extra.size):

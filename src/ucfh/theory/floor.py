@@ -49,7 +49,8 @@ class Floor:
     """What `least_episodes` found.
 
     Attributes:
-        episodes: no valid rule needs fewer, in the mean; 0: some rule may need no data.
+        episodes: no valid rule that names one policy needs fewer, in the mean; 0: some rule may
+            need no data.
         epsilon, delta: accuracy and failure probability.
         alternatives: the models that a rule must exclude, those that this number rests on.
 
