@@ -352,5 +352,5 @@ MEASURES: dict[str, Callable[..., Values]] = {
         stationary,
         claims,
         knownness,
-    )  # fmt: skip
+    )
 }
