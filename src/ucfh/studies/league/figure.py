@@ -40,9 +40,10 @@ def figure(found: Standings) -> Figure:
         "divided by H. An arrow: it had not stopped by then. Thick black lines: the floor, where "
         "it is at least one episode; grey lines: what Theorem 1 allows UCFH as printed."
     )
+    medians = span(one.episodes.median for one in scores)
     alt = (
         f"Marks of {plural(len(rules), 'rule')} on {plural(len(contests), 'problem')}, over "
-        f"episodes on a logarithmic axis; medians are {span(one.episodes.median for one in scores)}."
+        f"episodes on a logarithmic axis; medians are {medians}."
     )
     return Figure("league", caption, alt, draw, 1.9 + BAND * len(contests))
 

@@ -116,15 +116,19 @@ def _floors(found: Standings) -> str:
     text = ""
     if contests:
         floors = [x for contest in contests if (x := found.floor(contest)) is not None]
-        where = listed([found.names[contest] for contest in contests])
-        text = f"A valid rule needs, in the mean, no fewer than {span(floors, 2)} episodes on {where}. "
+        text = (
+            f"On {len(contests)} of {plural(len(found.floors), 'problem')} the floor is at least one "
+            f"episode: a valid rule needs, in the mean, no fewer than {span(floors, 2)}. "
+        )
         far = [
             x
             for contest in contests
             if contest in found.scores and (x := found.distance(contest, found.lead)) is not None
         ]
         if far:
-            text += f"{found.lead} takes {_times(far)} as many. "
+            text += (
+                f"{found.lead} takes {_times(far)} as many; how few a rule can reach is not known. "
+            )
         bounds = [
             found.floors[contest]["bound"] / floor
             for contest, floor in zip(contests, floors, strict=True)
