@@ -117,8 +117,8 @@ def _floors(found: Standings) -> str:
     if contests:
         floors = [x for contest in contests if (x := found.floor(contest)) is not None]
         text = (
-            f"On {len(contests)} of {plural(len(found.floors), 'problem')} the floor is at least one "
-            f"episode: a valid rule needs, in the mean, no fewer than {span(floors, 2)}. "
+            f"On {len(contests)} of {plural(len(found.floors), 'problem')} the floor is at least "
+            f"one episode: a valid rule needs, in the mean, no fewer than {span(floors, 2)}. "
         )
         far = [
             x
