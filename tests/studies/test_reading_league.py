@@ -123,7 +123,7 @@ def test_the_distance_to_the_floor_is_that_of_the_mean() -> None:
         f"fewer than 4. certified-ucfh best takes {number(distance)} times as many; how few a rule "
         "can reach is not known. What Theorem 1 allows UCFH as printed is 2.5e+11 times the floor. "
     )
-    assert "On riverswim the floor is 0: one policy is good enough in every model" in text
+    assert "On riverswim the floor is 0: for every model that was tried, some policy" in text
     assert "On grid it is less than one episode" in text
     by_problem, by_rule = found.tables[1:]
     assert by_problem.rows == [
@@ -203,6 +203,12 @@ def test_any_part_of_a_study_is_read(data: st.DataObject) -> None:
     assert found.seen[0]
     for table in found.tables:
         assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_a_rule_that_needs_no_episode_counts_as_one() -> None:
+    found = read([floor(2), run(BEST, 0), run(KT, 7)])
+    assert "certified-ucfh best stops first on 1 of 1 problem, after 1 episodes" in found.seen[0]
+    assert found.tables[2].rows[0][4] == "0.5 times"
 
 
 def test_the_figure_is_drawn() -> None:

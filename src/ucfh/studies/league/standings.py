@@ -53,9 +53,9 @@ def learner_of(rule: str) -> str:
 
 
 def cost(run: Result) -> float:
-    """Episodes; samples of a generative model are divided by H."""
+    """Episodes, at least one; samples of a generative model are divided by H."""
     values = run.values
-    return float(values["episodes"] + values["samples"] / values["horizon"])
+    return max(1.0, values["episodes"] + values["samples"] / values["horizon"])
 
 
 def loss(run: Result) -> float:
