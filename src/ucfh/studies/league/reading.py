@@ -146,8 +146,8 @@ def _low_floors(found: Standings) -> str:
     text = ""
     if none:
         text += (
-            f"On {listed(none)} the floor is 0: for every model that was tried, some policy is within "
-            "epsilon there and in the true one, so that a rule might need no data. "
+            f"On {listed(none)} the floor is 0: for every model that was tried, some policy is "
+            "within epsilon there and in the true one, so that a rule might need no data. "
         )
     if low:
         text += (

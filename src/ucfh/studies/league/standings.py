@@ -55,7 +55,7 @@ def learner_of(rule: str) -> str:
 def cost(run: Result) -> float:
     """Episodes, at least one; samples of a generative model are divided by H."""
     values = run.values
-    return max(1.0, values["episodes"] + values["samples"] / values["horizon"])
+    return max(1.0, float(values["episodes"] + values["samples"] / values["horizon"]))
 
 
 def loss(run: Result) -> float:
