@@ -391,3 +391,13 @@ def test_accuracy_beyond_counting() -> None:
     with pytest.raises(InputError, match="pass at least") as caught:
         UCFH(problem, 1e-9, 0.1)
     UCFH(problem, float(str(caught.value).split()[-1]), 0.1)
+
+
+def test_noisy_rewards_keep_their_mean() -> None:
+    exact = MDP([[[1.0]]], rewards=[[0.3]], horizon=2)
+    coins = exact.noisy()
+    assert (exact.noise, coins.noise) == (None, "bernoulli")
+    policy = exact.optimal().policy
+    assert coins.value(policy) == exact.value(policy) == 0.6
+    assert exact.variance(policy) == pytest.approx(0, abs=1e-15)
+    assert coins.variance(policy) == pytest.approx(2 * 0.3 * 0.7, rel=1e-12)

@@ -270,6 +270,10 @@ class MDP:
             p = _spread(p[None], self.table, self.horizon)[0]
         return MDP._of(self.problem.by_stage(), p, self.noise, self.note)
 
+    def noisy(self) -> MDP:
+        """The same MDP, which pays 1 with its rewards as the probability, and 0 otherwise."""
+        return MDP._of(self.problem, self.p, "bernoulli", self.note)
+
     @property
     def table(self) -> Table:
         """The successors of each row; the last row is the start."""

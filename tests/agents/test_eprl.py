@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from helpers.noisy import noisy
 from oracles.slow_eprl import SlowEPRL
 from ucfh import MDP, Problem, make, simulate
 from ucfh._support.arrays import Floats
@@ -122,7 +121,7 @@ def test_within_epsilon_as_often_as_promised() -> None:
 )
 def test_optimal_in_the_end(name: str) -> None:
     """With less than the least loss for epsilon, and rewards that are 0 or 1."""
-    mdp = noisy(make(name))
+    mdp = make(name).noisy()
     agent = EPRL(mdp.problem, 0.04, 0.1)
     run = simulate(mdp, agent, seed=1)
     assert run.final

@@ -8,7 +8,16 @@ from typing import Any, Literal
 
 import pytest
 
-from ucfh import UCFH, InputError, make, make_agent, simulate, verify
+from ucfh import (
+    UCFH,
+    InputError,
+    hard_class_floor,
+    least_episodes,
+    make,
+    make_agent,
+    simulate,
+    verify,
+)
 from ucfh.agents.certified import CertifiedUCFH
 from ucfh.experiments.measures import MEASURES
 from ucfh.instruments import knownness, weights_by_row
@@ -95,6 +104,50 @@ def test_stopping_learners_stop() -> None:
     assert (short["certified"], short["episodes"]) == (False, values["episodes"] - 1)
 
 
+def test_stopping_by_samples() -> None:
+    name = "chain:n=3,horizon=3"
+    values = MEASURES["stopping"](name, "indirect", 0.5, 0.1, seed=1)
+    wants = make_agent("indirect", make(name), 0.5, 0.1).wants
+    assert wants is not None
+    assert (values["certified"], values["episodes"]) == (True, 0)
+    assert values["samples"] == wants.sum() > 0
+    assert values["optimal"] - values["value"] <= 0.5
+
+
+def test_stopping_with_hidden_rewards() -> None:
+    """Those of a learner that was told none, on rewards that are paid as 0 or 1."""
+    name = "chain:n=3,horizon=3,slip=0"
+    values = MEASURES["stopping"](name, "certified-ucfh", 0.5, 0.1, rewards="hidden", seed=1)
+    mdp = make(name)
+    agent = CertifiedUCFH(mdp.problem.hiding("rewards"), 0.5, 0.1)
+    run = simulate(mdp.noisy(), agent, 10**6, 1)
+    assert (values["episodes"], values["value"]) == (run.episodes, run.value)
+    told = MEASURES["stopping"](name, "certified-ucfh", 0.5, 0.1, seed=1)
+    assert told["episodes"] < values["episodes"]
+
+
+def test_floor_is_that_of_the_public_functions() -> None:
+    name = "hard:n=2,actions=2,horizon=4,gap=0.2,bias=0.15"
+    values = MEASURES["floor"](name, 0.04, 0.1)
+    assert values["floor"] == least_episodes(name, 0.04, 0.1).episodes > 0
+    assert values["class_floor"] == hard_class_floor(2, 2, 4, 0.04, 0.1, 0.2, 0.15) > 0
+    assert values["bound"] == UCFH(make(name).problem, 0.04, 0.1).episode_bound
+    default = MEASURES["floor"]("hard:n=2", 0.9, 0.1)
+    assert default["class_floor"] == hard_class_floor(2, 4, 10, 0.9, 0.1)
+    by_proof = MEASURES["floor"]("hard:n=1,actions=2,horizon=3,epsilon=0.000028", 0.5, 0.1)
+    assert by_proof["class_floor"] is None
+
+
+def test_floor_with_hidden_rewards() -> None:
+    name = "chain:n=2,horizon=2,slip=0"
+    mdp = make(name)
+    values = MEASURES["floor"](name, 0.2, 0.1, "hidden")
+    hidden = mdp.problem.hiding("rewards")
+    assert values["floor"] == least_episodes(mdp.noisy(), 0.2, 0.1, hidden).episodes > 0
+    assert values["bound"] is values["class_floor"] is None
+    assert MEASURES["floor"](name, 0.2, 0.1)["floor"] == 0  # nothing is random, and all is told
+
+
 def test_claims_are_those_of_verify() -> None:
     values = MEASURES["claims"]("chain:n=3,horizon=3", 0.5, 0.1, runs=2, seed=1)
     lines = verify(make("chain:n=3,horizon=3"), 0.5, 0.1, runs=2, seed=1)
@@ -132,6 +185,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "certificate": ARGUMENTS,
     "learner": {**ARGUMENTS, "agent": "ucbvi-bf", "episodes": 50},
     "stopping": {**ARGUMENTS, "epsilon": 0.3, "agent": "bpi-ucrl"},
+    "floor": ARGUMENTS,
     "stationary": {"problem": "chain:n=3,horizon=3"},
     "claims": {**ARGUMENTS, "runs": 1},
     "knownness": ARGUMENTS,
@@ -140,12 +194,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", list(MEASURES))
 def test_values_are_json_and_the_same_for_the_same_seed(name: str) -> None:
-    seed: dict[str, Any] = {} if name == "stationary" else {"seed": 11}
+    exact = name in ("stationary", "floor")
+    seed: dict[str, Any] = {} if exact else {"seed": 11}
     first, again = (
         json.dumps(MEASURES[name](**OTHERS[name], **seed), allow_nan=False) for _ in range(2)
     )
     assert first == again
-    if name not in ("stationary", "claims"):
+    if not exact and name != "claims":
         other = json.dumps(MEASURES[name](**OTHERS[name], seed=12), allow_nan=False)
         assert other != first
 

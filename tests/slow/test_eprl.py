@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.noisy import noisy
 from ucfh import MDP, make, simulate
 from ucfh.agents.eprl import EPRL
 
@@ -21,9 +20,9 @@ def layers() -> MDP:
 
 
 PROBLEMS = {
-    "chain": (noisy(make("chain:n=3,horizon=3,slip=0")), 0.5),
+    "chain": (make("chain:n=3,horizon=3,slip=0").noisy(), 0.5),
     "layers": (layers(), 0.2),
-    "deepsea": (noisy(make("deepsea:n=3")), 0.6),
+    "deepsea": (make("deepsea:n=3").noisy(), 0.6),
 }
 
 

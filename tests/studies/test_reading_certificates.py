@@ -213,32 +213,3 @@ def test_any_part_of_a_study_is_read(data: st.DataObject) -> None:
                 and x.arguments["problem"].startswith(row[0].split(",")[0])
             ]
             assert cell == (number(median(here)) if here else "-")
-
-
-def other(agent: str, episodes: int, stopped: bool, problem: str = "chain:n=5") -> Result:
-    """A learner that stops by itself, or does not within a thousand episodes."""
-    arguments = {
-        "problem": problem, "agent": agent, "epsilon": 0.2, "delta": 0.1, "most": 1000,
-    }  # fmt: skip
-    values = {"episodes": episodes, "certified": stopped, "optimal": 0.5, "value": 0.5}
-    return Result("peers", arguments, 0, values)
-
-
-def test_other_learners_that_stop_stand_beside_best() -> None:
-    found = read([*many("methods"), other("a", 900, True), other("b", 1000, False)])
-    assert found.seen[2] == (
-        "Other learners that stop by themselves, each told the successors and with its own "
-        f'constants: a stops after 900 on chain (with "best": {number(109.5)}); b does not stop '
-        "within 1,000 episodes on chain. In these runs, none of 1 certified policy was worse than "
-        "epsilon."
-    )
-    assert found.seen[:2] == read(many("methods")).seen[:2]
-    assert found.tables == read(many("methods")).tables
-
-
-def test_a_learner_that_stops_on_some_problems_only() -> None:
-    runs = [other("a", 900, True), other("a", 1000, False, "tutoring")]
-    assert (
-        "a stops after 900 on chain; it does not stop within 1,000 episodes on tutoring"
-        in (read(runs).seen[0])
-    )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from ucfh._support.statistics import RESAMPLES, SEED, Fit, exponent, fit
+from ucfh._support.statistics import LEVEL, RESAMPLES, SEED, Fit, exponent, fit, share_bound
 
 
 def slow_slope(x: list[float], y: list[float]) -> float:
@@ -105,3 +106,10 @@ def test_mostly_zeros() -> None:
     found = fit([1, 2], [[0, 0, 0, 1], [0, 4]])
     assert found.exponent == pytest.approx(log(8) / log(2))
     assert found.low <= found.high
+
+
+@given(st.integers(1, 400), st.integers(0, 400))
+def test_the_bound_of_a_share_is_exact(runs: int, seen: int) -> None:
+    known = binomtest(min(seen, runs), runs, alternative="less").proportion_ci(LEVEL)
+    # the bound is where a sum of terms that are rounded to 1e-13 each, relatively, crosses 0.05
+    assert share_bound(min(seen, runs), runs) == pytest.approx(known.high, abs=1e-9)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.noisy import noisy
 from oracles import slow_floor as slow
 from ucfh import MDP, CertifiedUCFH, InputError, hard_class_floor, least_episodes, make, simulate
 from ucfh.agents.eprl import EPRL
@@ -85,7 +84,7 @@ def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
 
 def test_values_of_a_model() -> None:
     """As planning has them, with what is told or not."""
-    mdp = noisy(make("riverswim:n=3,horizon=4"))
+    mdp = make("riverswim:n=3,horizon=4").noisy()
     for told in (mdp.problem, mdp.problem.hiding("rewards", "successors")):
         model = laws_of(mdp, told)
         Q = model.plan(model.p)
@@ -114,7 +113,7 @@ def test_a_learner_is_above(mdp: MDP, epsilon: float) -> None:
 
 def test_unknown_rewards() -> None:
     """Nothing has to be learned of sure transitions and known rewards; of unknown ones there is."""
-    mdp = noisy(make("chain:n=3,horizon=3,slip=0"))
+    mdp = make("chain:n=3,horizon=3,slip=0").noisy()
     assert least_episodes(mdp, 0.1, 0.1).episodes == 0
     told = mdp.by_stage().problem.hiding("rewards")
     floor = least_episodes(mdp, 0.1, 0.1, told).episodes

@@ -71,6 +71,28 @@ def median_interval(values: Sequence[float] | Floats) -> Interval:
     return Interval(float(np.median(x)), float(x[k]), float(x[n - 1 - k]), 1 - 2 * ways / 2**n)
 
 
+def share_bound(seen: int, runs: int) -> float:
+    """The share of failures that is excluded by seeing few, at `LEVEL`: the exact upper bound.
+
+    The largest p with P(at most ``seen`` of ``runs`` fail) >= 1 - `LEVEL`, if each fails with p
+    (Clopper and Pearson 1934). Where runs fail with different probabilities, it bounds their mean
+    if ``seen`` is at most ``runs`` times the bound, less 1 (Hoeffding 1956); none seen is always
+    fine, as prod(1 - p_i) <= (1 - mean p)^runs.
+
+    >>> round(share_bound(0, 54), 3), share_bound(3, 3)
+    (0.054, 1.0)
+
+    """
+    if seen >= runs:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        p = (low + high) / 2
+        few = sum(comb(runs, k) * p**k * (1 - p) ** (runs - k) for k in range(seen + 1))
+        low, high = (p, high) if few >= 1 - LEVEL else (low, p)
+    return high
+
+
 class Verdict(NamedTuple):
     """A two-sided p-value, and to which side the values lean: -1, 0 or 1."""
 

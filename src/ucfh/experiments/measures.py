@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from inspect import signature
 from math import isinf
 from typing import Annotated, Any, Literal
 
@@ -24,12 +25,15 @@ from ucfh.confidence.intervals import choose_set
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.instruments import Knownness, best_stationary, weights_by_row
 from ucfh.instruments import knownness as table_of
-from ucfh.problem import MDP
+from ucfh.problem import MDP, Problem
 from ucfh.problems import make
+from ucfh.problems._text import read_arguments
+from ucfh.problems.paper import hard
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
 from ucfh.theory.bounds import theorem_2
 from ucfh.theory.constants import Variant, constants_of
+from ucfh.theory.floor import hard_class_floor, least_episodes
 from ucfh.verification import verify
 
 Values = dict[str, Any]
@@ -173,20 +177,74 @@ def stopping(
     epsilon: CheckedEpsilon,
     delta: CheckedDelta,
     most: Count = 1_000_000,
+    rewards: Literal["told", "hidden"] = "told",
     *,
     seed: int,
 ) -> Values:
-    """A learner by its name that stops by itself, with a policy that should be within epsilon."""
-    mdp = make(problem)
-    made = make_agent(agent, mdp, epsilon, delta, most, seed)
+    """A learner by its name that stops by itself, with a policy that should be within epsilon.
+
+    It has stopped when its policy is final; with a generative model, that is once it has its
+    samples. ``rewards``: whether it is told them (see `_shown`).
+    """
+    mdp, told = _shown(problem, rewards)
+    made = make_agent(agent, mdp, epsilon, delta, most, seed, problem=told)
     run = simulate(mdp, made, most, seed)
     return {
         **sizes(mdp),
         "episodes": run.episodes,
-        "certified": bool(made.done),
+        "samples": made.samples,
+        "certified": run.final,
         "optimal": run.optimal,
         "value": run.value,
     }
+
+
+def _shown(problem: str, rewards: str) -> tuple[MDP, Problem]:
+    """The MDP, and what is told of it; hidden rewards are paid as 0 or 1.
+
+    A hidden reward that is paid as its mean would be known after one visit.
+    """
+    mdp = make(problem)
+    if rewards == "told":
+        return mdp, mdp.problem
+    return mdp.noisy(), mdp.problem.hiding("rewards")
+
+
+def floor(
+    problem: CheckedProblem,
+    epsilon: CheckedEpsilon,
+    delta: CheckedDelta,
+    rewards: Literal["told", "hidden"] = "told",
+) -> Values:
+    """What bounds the episodes until a rule may stop, from below and above; exact.
+
+    ``floor``: no valid rule needs fewer, in the mean. ``class_floor``: nor can it on the worst
+    problem of the paper's hard class, if the problem is one of that class. ``bound``: of UCFH as
+    printed, how many episodes may be worse than epsilon; None if rewards are hidden from it.
+    """
+    mdp, told = _shown(problem, rewards)
+    known = rewards == "told"
+    return {
+        **sizes(mdp),
+        "floor": least_episodes(mdp, epsilon, delta, told).episodes,
+        "class_floor": _class_floor(problem, epsilon, delta) if known else None,
+        "bound": constants_of(told, epsilon, delta, "paper").episode_bound if known else None,
+    }
+
+
+def _class_floor(problem: str, epsilon: float, delta: float) -> float | None:
+    """Proposition 80, for a problem of the class; None for others, or if epsilon sets its gap."""
+    kind, _, text = problem.partition(":")
+    if kind != hard.__name__:
+        return None
+    named = signature(hard).bind(**read_arguments(kind, hard, text)[1])
+    named.apply_defaults()
+    if named.arguments["epsilon"] is not None:
+        return None
+    n, actions, horizon, gap, bias = (
+        named.arguments[x] for x in ("n", "actions", "horizon", "gap", "bias")
+    )
+    return hard_class_floor(n, actions, horizon, epsilon, delta, gap, bias)
 
 
 POINTS = 50
@@ -285,5 +343,14 @@ def _telling(tables: list[Knownness]) -> list[int]:
 
 MEASURES: dict[str, Callable[..., Values]] = {
     measure.__name__: measure
-    for measure in (lifetime, certificate, learner, stopping, stationary, claims, knownness)
+    for measure in (
+        lifetime,
+        certificate,
+        learner,
+        stopping,
+        floor,
+        stationary,
+        claims,
+        knownness,
+    )
 }

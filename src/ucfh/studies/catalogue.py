@@ -9,8 +9,8 @@ from ucfh.errors import unknown
 from ucfh.experiments.spec import Study, parse_study
 
 STUDIES = (
-    "mistakes", "scaling", "conditions", "peers", "certificates", "stationarity", "claims",
-    "knownness",
+    "mistakes", "scaling", "conditions", "peers", "certificates", "league", "stationarity",
+    "claims", "knownness",
 )  # fmt: skip
 """The studies that come with the package, in the order of a report."""
 

@@ -26,16 +26,16 @@ class Case(NamedTuple):
 
 
 RunsByCase = dict[Case, dict[str, list[Result]]]
-"""By case and kind of sets, or learner."""
+"""By case and kind of sets."""
 
 
-def runs_of(results: Sequence[Result], by: str = "confidence") -> RunsByCase:
-    """Runs in the order given, by the argument that names the method."""
+def runs_of(results: Sequence[Result]) -> RunsByCase:
+    """Runs in the order given."""
     found: RunsByCase = {}
     for result in results:
         case = Case(unseeded(result.arguments["problem"]), result.arguments["epsilon"])
         by_set = found.setdefault(case, {})
-        by_set.setdefault(result.arguments[by], []).append(result)
+        by_set.setdefault(result.arguments["confidence"], []).append(result)
     return found
 
 

@@ -37,20 +37,15 @@ MEANT = {
 def read(results: Sequence[Result]) -> Reading:
     """How long each kind of sets takes, how right it is, and what a smaller epsilon costs."""
     names = labels(unseeded(result.arguments["problem"]) for result in results)
-    peers = runs_of([x for x in results if "agent" in x.arguments], by="agent")
-    results = [x for x in results if "agent" not in x.arguments]
     methods = runs_of([x for x in results if x.label != "accuracy"])
     finer = runs_of([x for x in results if x.label == "accuracy"])
     grown = accuracy.growths(finer)
-    paragraphs = [_peers(peers, methods, names)]
-    if results:
-        paragraphs = [
-            _finding(methods or finer, results, names),
-            _right(results),
-            *paragraphs,
-            _printed(results, names),
-            accuracy.told(grown, names),
-        ]
+    paragraphs = [
+        _finding(methods or finer, results, names),
+        _right(results),
+        _printed(results, names),
+        accuracy.told(grown, names),
+    ]
     tables = [_table(methods, names)] if methods else []
     tables += [accuracy.table(finer, grown, names)] if finer else []
     figures = [_figure(methods, names) if methods else None, accuracy.figure(grown, names)]
@@ -193,33 +188,6 @@ def _printed(results: Sequence[Result], names: KindLabels) -> str:
         f"at least {times(ratio)} as many as any of these runs needed for its "
         f'certificate ({names[unseeded(run.arguments["problem"])]}, "{run.arguments["confidence"]}"'
         f", epsilon {number(run.arguments['epsilon'])})."
-    )
-
-
-def _peers(peers: RunsByCase, methods: RunsByCase, names: KindLabels) -> str:
-    """How long other learners take that stop by themselves, beside the best sets."""
-    told = []
-    for agent in _kinds(peers):
-        tried = {case: by_agent[agent] for case, by_agent in peers.items() if agent in by_agent}
-        each = []
-        for case, runs in tried.items():
-            if not is_cut(runs):
-                best = methods.get(case, {}).get("best")
-                beside = "" if best is None else f' (with "best": {episodes(best)})'
-                each.append(f"{episodes(runs)} on {names[case.problem]}{beside}")
-        stopped = f"{agent} stops after {listed(each)}" if each else ""
-        never = [names[case.problem] for case, runs in tried.items() if is_cut(runs)]
-        if never:
-            most = span(run.arguments["most"] for runs in tried.values() for run in runs)
-            unstopped = f"does not stop within {most} episodes on {listed(never)}"
-            stopped += f"; it {unstopped}" if stopped else f"{agent} {unstopped}"
-        told.append(stopped)
-    if not told:
-        return ""
-    runs = [run for by_agent in peers.values() for found in by_agent.values() for run in found]
-    return (
-        "Other learners that stop by themselves, each told the successors and with its own "
-        f"constants: {'; '.join(told)}. In these runs, {_worse(runs)}."
     )
 
 
