@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from html.parser import HTMLParser
+
+import pytest
 
 from helpers.paths import DOCS, REPOSITORY
 from ucfh.studies.catalogue import STUDIES, read_study
@@ -56,8 +59,7 @@ def test_the_findings_in_the_documents_are_those_of_the_report() -> None:
         assert all(told in page for page in pages)
 
 
-def test_the_figure_of_the_readme_is_that_of_the_report() -> None:
-    from base64 import b64encode
-
-    figure = (DOCS / "mistakes.svg").read_bytes()
+@pytest.mark.parametrize("name", ["mistakes.svg", "peers.svg"])
+def test_figures_in_the_documents_are_those_of_the_report(name: str) -> None:
+    figure = (DOCS / name).read_bytes()
     assert b64encode(figure).decode() in (DOCS / "report.html").read_text()
