@@ -130,9 +130,9 @@ def test_a_bonus_at_fault_only_after_many_visits() -> None:
 
 def test_a_class_without_a_name_has_its_own() -> None:
     """In small letters; names that are stated are inherited."""
-    cls = type("Hopeful", (Online,), {"coefficients": lambda _, n: {"flat": 1 / n}})
-    assert (cls.name, type("Other", (cls,), {}).name) == ("hopeful", "other")
-    assert type("Other", (UCBVI,), {}).name == "ucbvi-ch"
+    cls: Any = type("Hopeful", (Online,), {"coefficients": lambda _, n: {"flat": 1 / n}})
+    below: list[Any] = [type("Other", (parent,), {}) for parent in (cls, UCBVI)]
+    assert [x.name for x in (cls, *below)] == ["hopeful", "other", "ucbvi-ch"]
     check_agent(cls)
     assert simulate("chain:n=3", cls, episodes=5).about["agent"] == "hopeful"
 
@@ -141,7 +141,7 @@ def test_an_error_in_a_run_is_a_fault() -> None:
     with pytest.raises(
         AgentError, match=r"a run of it fails \(KeyError: 7, line \d+ of test_check"
     ):
-        check_agent(broken(observe=lambda *_: {}[7]))
+        check_agent(broken(observe=lambda *_: dict[int, int]()[7]))
 
 
 @pytest.mark.slow
