@@ -178,6 +178,8 @@ def test_a_learner_of_ones_own() -> None:
         ),
         ("theirs.walk", "unknown problem 'theirs.walk': your own is written theirs:walk, with a"),
         ("theirs.walk:size=3", "unknown problem 'theirs.walk': your own is written theirs:walk, w"),
+        ("theirs.py", "unknown problem 'theirs.py': your own is written theirs:NAME, with a colon"),
+        ("__main__.walk", "unknown problem '__main__.walk' (known: calls, chain, deepsea,"),
         ("their.walk", "unknown problem 'their.walk' (known: calls, chain, deepsea,"),
         ("theirs:nothing:size=1", "theirs:nothing has no parameters: leave out 'size'"),
         ("empty:walk", "the module empty has no problem: write walk into it"),

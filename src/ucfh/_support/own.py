@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -84,10 +84,10 @@ def _is_from(module: str, thing: Any) -> bool:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An error for a name of this package that does not exist; one's own may be meant by it."""
     module, _, rest = name.rpartition(".")
-    own = f"{module}:{rest}"
+    own = f"{module}:{'NAME' if rest == 'py' else rest}"
     if is_own(own):
         look_in(os.getcwd())
-        if find_spec(module.partition(".")[0]) is not None:
+        if PathFinder.find_spec(module.partition(".")[0]) is not None:
             return InputError(f"unknown {kind} {name!r}: your own is written {own}, with a colon")
     return unknown(kind, name, known)
 
