@@ -38,6 +38,26 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}{hint} (known: {listed})")
 
 
+def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> InputError:
+    """An error for a parameter that a problem or a learner does not have.
+
+    >>> print(unknown_parameter("eqo", "lambda", []))
+    eqo has no parameters: leave out 'lambda'
+    """
+    if not (names := [*known]):
+        return InputError(f"{owner} has no parameters: leave out {name!r}")
+    return unknown(f"parameter of {owner}", name, names)
+
+
+def with_article(noun: str) -> str:
+    """The noun after its indefinite article.
+
+    >>> with_article("function"), with_article("int")
+    ('a function', 'an int')
+    """
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
+
+
 def not_installed(what: str, package: str) -> InputError:
     """An error for a package that is not installed, with the command that installs it.
 

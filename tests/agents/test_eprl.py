@@ -143,7 +143,9 @@ def test_methods_agree() -> None:
 
 def test_refusals() -> None:
     mdp = make("chain:n=3,horizon=3")
-    with pytest.raises(InputError, match=r"and \(t=0, s=0, a=0\) may lead to 2 states: tell"):
+    with pytest.raises(
+        InputError, match=r"one successor, and \(t=0, s=0, a=0\) may lead to 2 states: use"
+    ):
         EPRL(mdp.problem, 0.5, 0.1)
     sure = make("chain:n=3,horizon=3,slip=0").problem
     with pytest.raises(InputError, match="the start may lead to 3 states"):

@@ -22,7 +22,7 @@ from ucfh.agents.delayed_q import DelayedQ
 from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.generative import Azar
-from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins
+from ucfh.agents.registry import AGENTS, ORIGINS, agent_class, origins, tell_origins
 from ucfh.agents.rmax import Kakade
 from ucfh.agents.ubev import UBEV
 from ucfh.agents.ucfh import UCFH
@@ -91,7 +91,8 @@ def test_a_learner_that_says_nothing() -> None:
     class Own(EULER):
         constants = Agent.constants
 
-    assert origins(Own.constants) == ["unverified"]
+    assert Own.constants == tell_origins(Own.constants) == "not stated"
+    assert tell_origins("none") == "none"
     assert origins("as my paper has it; chosen: c = 1") == ["chosen"]
 
 

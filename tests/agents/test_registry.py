@@ -88,6 +88,7 @@ def test_none_is_said_where_it_is_allowed() -> None:
     [
         ("ucbv-ch", "unknown learner 'ucbv-ch': did you mean 'ucbvi-ch'"),
         ("psrl:priors=1", "unknown parameter of psrl 'priors': did you mean 'prior'"),
+        ("eqo:lambda=2", "eqo has no parameters: leave out 'lambda'"),
         ("opsrl:J=many", "J of opsrl is 'many': it must be a whole number"),
         ("opsrl:kappa=x", "kappa of opsrl is 'x': it must be a number"),
         ("psrl:prior", "prior of psrl is ''"),

@@ -195,7 +195,17 @@ def test_agents_are_listed(capsys: Capture) -> None:
     assert "constants  chosen: the prior\n" in out
     _, out, _ = run(capsys, "agents", "psrl:prior=1")
     assert "name  psrl\n" in out
-    assert "parameter  prior (a number; default: 1.0): the Dirichlet" in out
+    assert "parameter  prior (a number; given: 1.0): the Dirichlet" in out
+    _, out, _ = run(capsys, "agents", "certified-ucfh:stop=none")
+    assert "parameter  stop (text; default: certificate; given: none): " in out
+    _, out, _ = run(capsys, "agents", "opsrl:J=3", "--json")
+    (opsrl,) = json.loads(out)["agents"]
+    assert [opsrl["parameters"]["J"][key] for key in ("default", "given")] == [8, 3]
+    assert "given" not in opsrl["parameters"]["r0"]
+    _, out, _ = run(capsys, "agents", "eqo")
+    assert "parameter  none\n" in out
+    assert "eqo has no parameters: leave out 'lambda'" in fails(capsys, "agents", "eqo:lambda=2")
+    assert "prior = -1.0 must be a positive number" in fails(capsys, "agents", "psrl:prior=-1")
     assert "unknown parameter of psrl 'prio'" in fails(capsys, "agents", "psrl:prio=1")
     assert "did you mean 'psrl'?" in fails(capsys, "agents", "pslr")
     assert "did you mean 'ucfh'?" in fails(capsys, "agents", "UCFH")

@@ -276,7 +276,7 @@ print(result.interrupted, result.complete, len(result.outcomes) >= 2)
         ({"agents": []}, "no agents are given"),
         ({"agents": ["ucbvi-ch", "ucbvi-ch"]}, "ucbvi-ch is given twice"),
         ({"agents": ["ucbvi-cj"]}, "did you mean 'ucbvi-ch'?"),
-        ({"agents": ["ucbvi-ch:scal=1"]}, "unknown parameter of ucbvi-ch 'scal'"),
+        ({"agents": ["psrl:pri=1"]}, "unknown parameter of psrl 'pri'"),
     ],
 )
 def test_wrong_input(mdp: MDP, change: dict[str, Any], words: str) -> None:

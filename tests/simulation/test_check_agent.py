@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.fitting import fitting
-from ucfh import UCFH, check_agent
+from ucfh import UCFH, InputError, Online, check_agent, simulate
 from ucfh._kernels.online import Rule
 from ucfh.agents.registry import AGENTS, make_agent
 from ucfh.agents.ucbvi import UCBVI
 from ucfh.counts import Limits
 from ucfh.problem import Problem
-from ucfh.simulation.check import AgentError, small_world
+from ucfh.simulation.check import AgentError, faults_of, small_world
 
 
 def broken(**changes: Any) -> Any:
@@ -62,7 +63,7 @@ FAULTS = [
     (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
      r"policy has shape \(2, 2\) and type float64: use integers \(4, 3\)"),
     (broken(_promise=lost), "optimistic = inf: set V~ from the start, or NaN"),
-    (broken(limits=always(3)), "limits.. returns a int: return a Limits, or None"),
+    (broken(limits=always(3)), "limits.. returns an int: return a Limits, or None"),
     (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
     (broken(limits=no_room), "visits has -1: use 0"),
     (broken(settings=always({"agent": "x", "a": np.ones(2)})), "cannot be written as JSON"),
@@ -84,11 +85,63 @@ def test_each_fault_is_named(make_broken: Any, message: str) -> None:
 
 
 def test_what_is_no_agent() -> None:
-    with pytest.raises(AgentError, match="it is a int: derive it from"):
+    with pytest.raises(AgentError, match="it is an int: derive it from"):
         check_agent(lambda _: 3)  # type: ignore[arg-type, return-value]
     bare: Any = type("Bare", (UCFH,), {"__init__": always(None)})
     with pytest.raises(AgentError, match=r"5 fault\(s\):\n- it has no problem: set it"):
         check_agent(bare)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda n: {"flat": np.where(n == 3, np.nan, 1 / n)},
+         "coefficients returns nan for 'flat' at n = 3: return a number"),
+        (lambda n: {"flatt": 1 / n},
+         r"coefficients: unknown term 'flatt': did you mean 'flat'\? \(known: budget, crowd, "),
+        (lambda n: 1 / n, "coefficients returns an array: return a dict, such as {'flat': 1 / n}"),
+        (lambda n: n.size, "coefficients returns an int: return a dict, such as {'flat': 1 / n}"),
+        (lambda _: {"flat": 0.5},
+         "coefficients returns 1 number for 'flat', and n has 1024: return as many"),
+        (lambda n: {"flat": 1 / n, "spread": n[:2]},
+         "coefficients returns 2 numbers for 'spread', and n has 1024: return as many"),
+        (lambda n: {"flat": n / None}, r"it cannot be made \(TypeError: .*, line \d+ of "),
+    ],
+)  # fmt: skip
+def test_faults_of_a_bonus(returned: Any, message: str) -> None:
+    """A line for each, for a class and for what makes one."""
+    changes = {"coefficients": lambda _, n: returned(n)}
+    cls = type("Broken", (Online,), changes)
+    for learner in (cls, broken(**changes)):
+        with pytest.raises(AgentError, match=rf"has 1 fault\(s\):\n- {message}"):
+            check_agent(learner)
+    (fault,) = faults_of(cls)
+    assert re.match(message, fault)
+
+
+def test_a_bonus_at_fault_only_after_many_visits() -> None:
+    """As a run finds it: the first table has fewer."""
+    bonus = {"coefficients": lambda _, n: {"flat": np.where(n < 2000, 1 / n, np.nan)}}
+    late = type("Late", (Online,), bonus)
+    check_agent(late)
+    with pytest.raises(InputError, match="coefficients returns nan for 'flat' at n = 2000: return"):
+        simulate("chain:n=3", late, episodes=2000)
+
+
+def test_a_class_without_a_name_has_its_own() -> None:
+    """In small letters; names that are stated are inherited."""
+    cls: Any = type("Hopeful", (Online,), {"coefficients": lambda _, n: {"flat": 1 / n}})
+    below: list[Any] = [type("Other", (parent,), {}) for parent in (cls, UCBVI)]
+    assert [x.name for x in (cls, *below)] == ["hopeful", "other", "ucbvi-ch"]
+    check_agent(cls)
+    assert simulate("chain:n=3", cls, episodes=5).about["agent"] == "hopeful"
+
+
+def test_an_error_in_a_run_is_a_fault() -> None:
+    with pytest.raises(
+        AgentError, match=r"a run of it fails \(KeyError: 7, line \d+ of test_check"
+    ):
+        check_agent(broken(observe=lambda *_: dict[int, int]()[7]))
 
 
 @pytest.mark.slow

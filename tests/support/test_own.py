@@ -34,6 +34,8 @@ class Eager(ucfh.Online):
     constants = "chosen: c"
 
     def __init__(self, problem, epsilon, delta, episodes, scale=1.0, c=1.0):
+        if c <= 0:
+            raise ucfh.InputError(f"c = {c} must be positive")
         self.c = c
         super().__init__(problem, epsilon, delta, episodes, scale)
 
@@ -46,6 +48,10 @@ class Eager(ucfh.Online):
 
 class Unready(ucfh.Agent):
     """Has no method at all."""
+
+
+class Unsaid(ucfh.Online):
+    """Has no bonus yet."""
 
 
 class Stranger:
@@ -122,6 +128,7 @@ def needs(size):
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A folder with modules in it, which nobody has told Python of."""
     (tmp_path / "theirs.py").write_text(MODULE)
+    (tmp_path / "empty.py").write_text("import numpy as np\nfrom ucfh import MDP, Online, make\n")
     (tmp_path / "wanting.py").write_text("import nosuchpackage\n")
     (tmp_path / "faulty.py").write_text("x = 1\ny = x / 0\n")
     (tmp_path / "cut.py").write_text("x = (\n")
@@ -129,7 +136,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
-    for name in ("theirs", "wanting", "faulty", "cut", "leaving"):
+    for name in ("theirs", "empty", "wanting", "faulty", "cut", "leaving"):
         sys.modules.pop(name, None)
 
 
@@ -164,7 +171,18 @@ def test_a_learner_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("theirs:wlak", "unknown name in theirs 'wlak': did you mean 'walk'?"),
+        (
+            "theirs:wlak",
+            "unknown problem in theirs 'wlak': did you mean 'walk'? (known: fault, line, needs, "
+            "nothing, walk)",
+        ),
+        ("theirs.walk", "unknown problem 'theirs.walk': your own is written theirs:walk, with a"),
+        ("theirs.walk:size=3", "unknown problem 'theirs.walk': your own is written theirs:walk, w"),
+        ("theirs.py", "unknown problem 'theirs.py': your own is written theirs:NAME, with a colon"),
+        ("__main__.walk", "unknown problem '__main__.walk' (known: calls, chain, deepsea,"),
+        ("their.walk", "unknown problem 'their.walk' (known: calls, chain, deepsea,"),
+        ("theirs:nothing:size=1", "theirs:nothing has no parameters: leave out 'size'"),
+        ("empty:walk", "the module empty has no problem: write walk into it"),
         (
             "their:walk",
             "'their:walk' is no problem of this package, and there is no module 'their'",
@@ -190,7 +208,7 @@ def test_a_learner_of_ones_own() -> None:
         ("theirs:Eager", "theirs:Eager = <class 'theirs.Eager'> must be an MDP, or a function"),
         (
             "theirs:fault",
-            "theirs:fault fails (ZeroDivisionError: division by zero, line 94 of theirs.py)",
+            "theirs:fault fails (ZeroDivisionError: division by zero, line 100 of theirs.py)",
         ),
         ("theirs:needs", "theirs:needs fails (TypeError: needs() missing 1 required positional"),
         ("theirs:walk:size=x", "theirs:walk: size=x is not a whole number: write one, such as"),
@@ -213,11 +231,19 @@ def test_a_problem_that_is_none(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("theirs:eager", "unknown name in theirs 'eager': did you mean 'Eager'?"),
+        (
+            "theirs:eager",
+            "unknown learner in theirs 'eager': did you mean 'Eager'? (known: Broken, Eager, "
+            "Misshapen, Picky, Stumbling, Unready, Unsaid)",
+        ),
+        ("theirs.Eager", "unknown learner 'theirs.Eager': your own is written theirs:Eager, with"),
+        ("empty:Eager", "the module empty has no learner: write Eager into it"),
+        ("theirs:walk", "theirs:walk is a function, not a learner: name a class"),
+        ("theirs:Unsaid", "theirs:Unsaid is no learner yet: write its method coefficients"),
         ("their:Eager", "'their:Eager' is no learner of this package, and there is no module"),
         ("wanting:Eager", "the module wanting does not import (ModuleNotFoundError"),
-        ("theirs:Stranger", "theirs:Stranger is a class and no learner: derive it from ucfh.Agent"),
-        ("theirs:number", "theirs:number is a int and no learner: derive it from ucfh.Agent"),
+        ("theirs:Stranger", "theirs:Stranger is a class, not a learner: derive it from ucfh.Agent"),
+        ("theirs:number", "theirs:number is an int, not a learner: name a class"),
         (
             "theirs:Unready",
             "theirs:Unready is no learner yet: write its methods observe, restore, state, visits",
@@ -254,17 +280,20 @@ def test_what_check_agent_says_of_a_class() -> None:
         check_agent(cls)
     with pytest.raises(AgentError, match=r"it cannot be made \(TypeError: "):
         check_agent(type("Five", (cls,), {"__init__": lambda *_, fifth: fifth}))
-    del cls.name
-    with pytest.raises(AgentError, match="it has no name: write one into the class, name = 'miss"):
-        check_agent(cls)
 
 
 def test_a_learner_is_shown_and_checked(capsys: Capture) -> None:
     code, out, err = run(capsys, "agents", "theirs:Eager:c=2")
     assert (code, err) == (0, "")
     assert "constants  chosen: c\n" in out
-    assert "parameter  c (a number; default: 2.0): the factor of the bonus, positive.\n" in out
+    assert (
+        "parameter  c (a number; default: 1.0; given: 2.0): the factor of the bonus, positive.\n"
+        in out
+    )
     assert "checked  no faults found" in out
+    assert "c = -1.0 must be positive" in fails(capsys, "agents", "theirs:Eager:c=-1")
+    code, out, _ = run(capsys, "agents", "theirs:Picky")
+    assert (code, "checked" in out) == (0, True)
     code, out, _ = run(capsys, "agents", "theirs:Misshapen")
     assert code == 1
     assert "fault  policy has shape (3,) and type float64: use integers (4, 3)\n" in out
@@ -282,6 +311,9 @@ def test_the_command_line_runs_both(capsys: Capture) -> None:
     assert (code, err) == (0, "")
     assert "theirs:walk:size=3: 3 states" in out
     assert "theirs:Eager:c=0.5" in out
+    code, out, _ = run(capsys, "learn", "theirs:walk", "--agent", "theirs:Eager", "--episodes", "9")
+    assert code == 0
+    assert "learner  eager (source not stated); epsilon" in out
     code, out, _ = run(capsys, "problems", "theirs:walk")
     assert code == 0
     assert "problem  theirs:walk\n" in out

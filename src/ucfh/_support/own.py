@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
+from importlib.machinery import PathFinder
 from traceback import extract_tb
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from ucfh.errors import InputError, unknown
@@ -24,7 +25,7 @@ FORM = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)(:
 
 
 class OwnFault(InputError):
-    """What a user wrote fails with an error of another kind."""
+    """What a user wrote is at fault, whatever it is given."""
 
 
 class OwnThing(NamedTuple):
@@ -51,8 +52,11 @@ def is_own(text: str) -> bool:
     return FORM.fullmatch(text) is not None
 
 
-def find_own(kind: str, text: str) -> OwnThing:
-    """What ``module:name`` names; ``kind`` is what it should be, such as "problem"."""
+def find_own(kind: str, text: str, fits: Callable[[Any], bool]) -> OwnThing:
+    """What ``module:name`` names; ``kind`` is what it should be, such as "problem".
+
+    Where there is no such name, those are listed that the module defines and that fit.
+    """
     parts = FORM.fullmatch(text)
     assert parts is not None
     module, name = parts["module"], parts["name"]
@@ -61,8 +65,31 @@ def find_own(kind: str, text: str) -> OwnThing:
     look_in(os.getcwd())
     known = vars(_load(kind, text, module))
     if name not in known:
-        raise unknown(f"name in {module}", name, [x for x in known if not x.startswith("_")])
+        listed = [
+            key
+            for key, thing in known.items()
+            if not key.startswith("_") and _is_from(module, thing) and fits(thing)
+        ]
+        if not listed:
+            raise InputError(f"the module {module} has no {kind}: write {name} into it")
+        raise unknown(f"{kind} in {module}", name, listed)
     return OwnThing(f"{module}:{name}", known[name], parts["rest"] or "")
+
+
+def _is_from(module: str, thing: Any) -> bool:
+    """Whether a class or function was written there, and not imported."""
+    return not isinstance(thing, type | FunctionType) or thing.__module__ == module
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """An error for a name of this package that does not exist; one's own may be meant by it."""
+    module, _, rest = name.rpartition(".")
+    own = f"{module}:{'NAME' if rest == 'py' else rest}"
+    if is_own(own):
+        look_in(os.getcwd())
+        if PathFinder.find_spec(module.partition(".")[0]) is not None:
+            return InputError(f"unknown {kind} {name!r}: your own is written {own}, with a colon")
+    return unknown(kind, name, known)
 
 
 def home_of(text: str) -> str:
@@ -103,7 +130,7 @@ def calling(label: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{label}: {error}") from error
+        raise type(error)(f"{label}: {error}") from error
     except Exception as error:
         raise OwnFault(f"{label} fails ({told(error)}): correct it") from error
 

@@ -40,6 +40,13 @@ class LoopResult(NamedTuple):
     policy: NDArray[Any]
 
 
+class _NameOfClass:
+    """The name of a learner whose class does not state one: that of the class, in small letters."""
+
+    def __get__(self, agent: Agent | None, cls: type[Agent]) -> str:
+        return cls.__name__.lower()
+
+
 class Agent(ABC):
     """A learner whose policy is fixed until its limits are reached.
 
@@ -70,8 +77,9 @@ class Agent(ABC):
         has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
         planning_seconds: spent on planning, as far as it keeps track of that, without compiling.
             Compiled loops of learners that plan after every episode include acting.
-        name: what `ucfh.agents.registry` calls it. reference: the paper. setting: what it was
-            made for, and how it was adapted to fixed horizons. guarantee: what its theorem says.
+        name: what `ucfh.agents.registry` calls it; by default the name of its class, in small
+            letters. reference: the paper. setting: what it was made for, and how it was adapted to
+            fixed horizons. guarantee: what its theorem says.
         constants: of the class: where its constants come from, by the words of
             `ucfh.agents.registry.ORIGINS` ("published: c1; derived: c2"), or "none". An instance
             of UCFH has the constants themselves under this name.
@@ -99,11 +107,11 @@ class Agent(ABC):
     follow: Callable[[np.random.Generator, Nature, int], LoopResult] | None = None
     has_run: bool = False
     planning_seconds: float = 0.0
-    name: str
+    name: str = _NameOfClass()  # type: ignore[assignment]
     reference: str = "not stated"
     setting: str = "not stated"
     guarantee: str = "not stated"
-    constants: str = "unverified: not stated"
+    constants: str = "not stated"
 
     def limits(self) -> Limits | None:
         """What may be seen before the policy can change; None if it may after any episode."""

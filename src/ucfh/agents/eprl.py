@@ -110,8 +110,8 @@ class EPRL(Agent):
         self.scale, self.H, table = check_scale(scale), problem.horizon, told.table
         for row in np.flatnonzero(table.lengths > 1)[:1]:
             raise InputError(
-                f"{self.name} needs deterministic transitions, and {table.name_of(row)} may lead "
-                f"to {table.lengths[row]} states: tell the problem which one, or use certified-ucfh"
+                f"{self.name} needs a problem in which every action has one successor, and "
+                f"{table.name_of(row)} may lead to {table.lengths[row]} states: use certified-ucfh"
             )
         self.first_state = int(table.indices[-1])
         self.after = table.indices[:-1].reshape(self.H, table.pairs).astype(np.int64)

@@ -62,7 +62,7 @@ class EQO(Online):
     reference = "Lee, Oh 2025"
     setting = "fixed horizon; K known in advance; known rewards"
     guarantee = "V >= V* - lambda H with probability 1 - delta; regret O~(H sqrt(SAK) + H^2 S^2 A)"
-    constants = "derived: c for a given lambda; chosen: lambda"
+    constants = "derived: c for a given lambda; chosen: lambda, from K, S, A, H and delta"
     rule = Rule(cap=CAP_HORIZON)
     by_step = True
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,10 @@ from ucfh._kernels.online import (
 )
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
+from ucfh._support.own import OwnFault
 from ucfh.agents.base import Agent, LoopResult
 from ucfh.counts import NEVER, Counts, Limits
-from ucfh.errors import InputError, check_count, check_seed, check_unit
+from ucfh.errors import InputError, check_count, check_seed, check_unit, unknown, with_article
 from ucfh.problem import Problem
 from ucfh.table import Rewards
 
@@ -64,6 +66,28 @@ def check_scale(scale: float) -> float:
     if not 0 < scale < float("inf"):
         raise InputError(f"scale = {scale!r} must be a positive number: 1 changes nothing")
     return float(scale)
+
+
+def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
+    """What `Online.coefficients` returned for n (k,), if it has numbers (k,) for known names."""
+    if not isinstance(bonus, Mapping):
+        array = isinstance(bonus, np.ndarray)
+        what = "an array" if array else with_article(type(bonus).__name__)
+        raise OwnFault(f"coefficients returns {what}: return a dict, such as {{'flat': 1 / n}}")
+    for name, given in bonus.items():
+        if name not in LINES:
+            raise OwnFault(f"coefficients: {unknown('term', name, LINES)}")
+        values = np.asarray(given)
+        if values.shape != n.shape:
+            has = f"{values.size} number{'s' * (values.size != 1)}"
+            raise OwnFault(
+                f"coefficients returns {has} for {name!r}, and n has {n.size}: return as many"
+            )
+        for i in np.flatnonzero(np.isnan(values))[:1]:
+            raise OwnFault(
+                f"coefficients returns nan for {name!r} at n = {n[i]:g}: return a number"
+            )
+    return dict(bonus)
 
 
 def told_rewards(problem: Problem, name: str) -> Rewards:
@@ -283,7 +307,6 @@ class Online(EveryEpisode):
             )
         self.rule = self.rule._replace(most=self.most())
         self.terms = np.zeros((len(LINES), table.rows))
-        self.which = np.array([LINES[x] for x in self.coefficients(np.ones(1))], np.int64)
         self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
         self.G = np.zeros(self.N.shape)
         self.Q = np.full((self.H, table.pairs), float(self.H))
@@ -294,7 +317,9 @@ class Online(EveryEpisode):
     def _tabulate(self, size: int) -> None:
         """Tables of coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
         n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
-        self.tables = np.array([*self.coefficients(n).values()], float).reshape(-1, size)
+        bonus = check_bonus(self.coefficients(n), n)
+        self.which = np.array([LINES[x] for x in bonus], np.int64)
+        self.tables = np.array([*bonus.values()], float).reshape(-1, size)
         self.crowd_table = self.crowding(np.arange(size, dtype=float))
 
     def _look_up(self) -> None:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 from importlib import import_module
 from inspect import Parameter, getdoc, signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
-from ucfh._support.own import calling, find_own, is_own
+from ucfh._support.own import calling, find_own, is_own, unknown_name
 from ucfh.agents.base import Agent
-from ucfh.errors import InputError, unknown, wrong_type
+from ucfh.errors import InputError, unknown_parameter, with_article, wrong_type
 from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
 
 AnyLearner = str | type[Agent]
@@ -93,7 +93,7 @@ def agent_class(name: AnyLearner) -> type[Agent]:
 
 def label_of(agent: AnyLearner) -> str:
     """What a learner is called in results."""
-    return agent if isinstance(agent, str) else getattr(agent, "name", agent.__name__)
+    return agent if isinstance(agent, str) else agent.name
 
 
 def origins(constants: str) -> list[str]:
@@ -104,6 +104,15 @@ def origins(constants: str) -> list[str]:
     """
     named = (part.partition(":")[0] for part in constants.split("; "))
     return [origin for origin in named if origin in ORIGINS]
+
+
+def tell_origins(constants: str) -> str:
+    """The same in a few words; a text that names none of `ORIGINS` is told itself.
+
+    >>> tell_origins("published: the radius; derived: m"), tell_origins("not stated")
+    ('published, derived', 'not stated')
+    """
+    return ", ".join(origins(constants)) or constants
 
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
@@ -211,7 +220,7 @@ def make_agent(
 
 def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
     """The class of a learner, and the parameters that its name carries."""
-    if isinstance(name, type) and issubclass(name, Agent):
+    if _is_learner(name):
         return _whole(name, name.__name__), {}
     if not isinstance(name, str):
         raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
@@ -221,27 +230,34 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         module, _, attribute = AGENTS[label].partition(":")
         cls: type[Agent] = getattr(import_module(f"ucfh.agents.{module}"), attribute)
     elif is_own(name):
-        label, thing, given = find_own("learner", name)
-        if not (isinstance(thing, type) and issubclass(thing, Agent)):
-            what = "class" if isinstance(thing, type) else type(thing).__name__
-            raise InputError(f"{label} is a {what} and no learner: derive it from ucfh.Agent")
+        label, thing, given = find_own("learner", name, _is_learner)
+        if not _is_learner(thing):
+            is_class = isinstance(thing, type)
+            what = "a class" if is_class else with_article(type(thing).__name__)
+            remedy = "derive it from ucfh.Agent" if is_class else "name a class"
+            raise InputError(f"{label} is {what}, not a learner: {remedy}")
         cls = _whole(thing, label)
     else:
-        raise unknown("learner", label, AGENTS)
+        raise unknown_name("learner", label, AGENTS)
     accepted = signature(cls.__init__).parameters
     choices: dict[str, Any] = {}
     for part in filter(None, given.split(",")):
         key, _, value = (x.strip() for x in part.partition("="))
         if key not in accepted or key in COMMON:
-            raise unknown(f"parameter of {label}", key, parameters_of(cls))
+            raise unknown_parameter(label, key, parameters_of(cls))
         choices[key] = _read_value(label, key, value, accepted[key])
     return cls, choices
+
+
+def _is_learner(thing: Any) -> TypeGuard[type[Agent]]:
+    return isinstance(thing, type) and issubclass(thing, Agent)
 
 
 def _whole(cls: type[Agent], label: str) -> type[Agent]:
     """The class, if it has all methods of a learner; else raise."""
     if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
-        raise InputError(f"{label} is no learner yet: write its methods {', '.join(lacking)}")
+        methods = f"method{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
+        raise InputError(f"{label} is no learner yet: write its {methods}")
     return cls
 
 

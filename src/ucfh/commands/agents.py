@@ -38,29 +38,35 @@ def agents(
       ucfh agents mine:Eager
     """
     from ucfh._support.own import is_own
-    from ucfh.agents.registry import AGENTS, describe_parameters, label_of, origins, read_name
-    from ucfh.simulation.check import faults_of
+    from ucfh.agents.registry import AGENTS, describe_parameters, label_of, read_name, tell_origins
+    from ucfh.simulation.check import check_parameters, faults_of
 
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
         found, given = read_name(key)
         facts = {what: getattr(found, what) for what in FACTS}
-        parameters = [
-            x._replace(default=given.get(x.name, x.default)) for x in describe_parameters(found)
-        ]
+        if given:
+            check_parameters(key)
+        parameters = {
+            x.name: x._asdict() | ({"given": given[x.name]} if x.name in given else {})
+            for x in describe_parameters(found)
+        }
         listed.append({"name": label_of(found), **facts, "parameters": parameters})
     own = name is not None and is_own(name)
     faults = faults_of(name) if name is not None and own else []
     if json:
-        for row in listed:
-            row["parameters"] = {x.name: x._asdict() for x in row["parameters"]}
         print_json({"agents": listed} | ({"faults": faults} if own else {}))
     elif name is not None:
         parameters = listed[0].pop("parameters")
         print_lines(listed[0])
-        for x in parameters:
-            default = "" if x.default is None else f"; default: {x.default}"
-            print_lines({"parameter": f"{x.name} ({x.kind}{default}): {x.words}"})
+        for x in parameters.values():
+            default = "" if x["default"] is None else f"; default: {x['default']}"
+            here = (
+                f"; given: {'none' if x['given'] is None else x['given']}" if "given" in x else ""
+            )
+            print_lines({"parameter": f"{x['name']} ({x['kind']}{default}{here}): {x['words']}"})
+        if not parameters:
+            print_lines({"parameter": "none"})
         for fault in faults:
             print_lines({"fault": fault})
         if own and not faults:
@@ -72,7 +78,7 @@ def agents(
             [
                 row["name"],
                 *(row[key] for key in FACTS[:-1]),
-                ", ".join(origins(row["constants"])) or "none",
+                tell_origins(row["constants"]),
             ]
             for row in listed
         ]

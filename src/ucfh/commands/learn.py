@@ -23,7 +23,7 @@ from ucfh.commands.options import (
 )
 from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
 from ucfh.commands.progress import Bar
-from ucfh.commands.run_printing import CERTIFIED, PRINTED, method_of, print_summary, summary
+from ucfh.commands.run_printing import CERTIFIED, PRINTED, described, print_summary, summary
 from ucfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def learn(
     else:
         print_summary(problem, mdp, learner, hidden, run)
     # told first, so that a full disk costs no more than the files
-    title = f"{problem}: {learner.name}, {method_of(learner)}"
+    title = f"{problem}: {described(learner)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
         "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),

@@ -70,9 +70,9 @@ def _list(json: bool) -> None:
 def _show(name: str, write: str | None, force: bool, json: bool) -> None:
     """One problem: what it models, its size and its optimum."""
     from ucfh._support.files import check_outputs
-    from ucfh._support.own import find_own, is_own
+    from ucfh._support.own import is_own
     from ucfh.models import ENDINGS, write_model
-    from ucfh.problems import catalogue, make
+    from ucfh.problems import catalogue, find_own_problem, make
 
     check_outputs([(write, ENDINGS)], [], force)
     mdp = make(name)
@@ -94,7 +94,7 @@ def _show(name: str, write: str | None, force: bool, json: bool) -> None:
         return
     builder = catalogue().get(name.partition(":")[0])
     if builder is None and is_own(name):
-        builder = find_own("problem", name).thing
+        builder = find_own_problem(name).thing
     if callable(builder):
         print(getdoc(builder))
         print()

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 CERTIFIED, PRINTED = "certified-ucfh", "ucfh"
 
 
-def method_of(agent: Agent) -> str:
-    """How a learner learns, in a few words."""
+def described(agent: Agent) -> str:
+    """A learner's name, and how it learns, in a few words."""
+    from ucfh.agents.base import Agent
+
+    if agent.reference == Agent.reference:
+        return f"{agent.name} (source {agent.reference})"
+    return f"{agent.name}, {_method_of(agent)}"
+
+
+def _method_of(agent: Agent) -> str:
     if agent.name not in (CERTIFIED, PRINTED):
         return agent.reference
     settings = agent.settings()
@@ -90,7 +98,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     )
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
-        "learner": f"{agent.settings()['agent']}, {method_of(agent)}; epsilon {run.epsilon:g}, "
+        "learner": f"{described(agent)}; epsilon {run.epsilon:g}, "
         f"delta {agent.delta:g}" + (f"; hidden: {', '.join(hidden)}" if hidden else ""),
         "episodes": f"{_count(run.episodes)} ({why})",
     }

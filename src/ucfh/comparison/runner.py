@@ -156,7 +156,7 @@ def makers(
             check_runnable(learner)
         label = label_of(learner) if name is None else name
         if label in found:
-            raise InputError(f"the agent {label} is given twice: remove one")
+            raise InputError(f"the learner {label} is given twice: remove one")
         found[label] = make
     return found
 

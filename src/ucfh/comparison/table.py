@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ucfh._support.statistics import LEVEL, seeds_needed
-from ucfh.agents.registry import ORIGINS, origins
+from ucfh.agents.registry import ORIGINS, origins, tell_origins
 
 if TYPE_CHECKING:
     from ucfh._support.statistics import Interval
@@ -87,7 +87,7 @@ def _constants(standings: list[Standing]) -> list[str]:
     """Whose constants were read, derived, chosen or are uncertain."""
     by_origin: dict[str, list[str]] = {}
     for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
-        told = ", ".join(origins(x.outcomes[0].constants)) or "none"
+        told = tell_origins(x.outcomes[0].constants)
         by_origin.setdefault(told, []).append(x.place.agent)
     head = "Where the learners' constants come from (one in full: ucfh agents NAME):"
     return [head, *(f"  {told}: {', '.join(agents)}" for told, agents in by_origin.items())]

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from types import FunctionType
 
 import numpy as np
 
 from ucfh._support.arrays import Ints
 from ucfh._support.files import AnyPath
-from ucfh._support.own import calling, find_own, is_own
-from ucfh.errors import InputError, unknown, wrong_type
+from ucfh._support.own import OwnThing, calling, find_own, is_own, unknown_name
+from ucfh.errors import InputError, wrong_type
 from ucfh.problem import MDP, Problem
 from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
@@ -93,7 +94,7 @@ def make(name: AnyPath) -> MDP:
     if problem not in builders:
         if is_own(name):
             return _make_own(name)
-        raise unknown("problem", problem, builders)
+        raise unknown_name("problem", problem, builders)
     text = text.strip()
     given, named = read_arguments(problem, builders[problem], text)
     if colon and not text:
@@ -101,9 +102,14 @@ def make(name: AnyPath) -> MDP:
     return builders[problem](*given, **named)
 
 
+def find_own_problem(name: str) -> OwnThing:
+    """What ``module:name`` names, where a problem is meant."""
+    return find_own("problem", name, lambda x: isinstance(x, MDP | FunctionType))
+
+
 def _make_own(name: str) -> MDP:
     """The MDP of ``module:name``."""
-    label, thing, text = find_own("problem", name)
+    label, thing, text = find_own_problem(name)
     if isinstance(thing, MDP):
         return thing
     if isinstance(thing, type) or not callable(thing):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError, unknown_parameter
 
 
 def _read_truth(text: str) -> bool:
@@ -63,7 +63,7 @@ def read_arguments(
         elif others:
             named[name] = _read(problem, name, value, hints[others], None)
         else:
-            raise unknown(f"parameter of {problem}", name, known)
+            raise unknown_parameter(problem, name, known)
     return given, named
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ucfh._support.own import OwnFault, told
 from ucfh.agents.base import Agent
-from ucfh.agents.registry import AnyLearner, label_of, make_agent
+from ucfh.agents.registry import AnyLearner, agent_class, label_of, make_agent
 from ucfh.counts import Limits
-from ucfh.errors import InputError, check_type
+from ucfh.errors import InputError, check_type, with_article
 from ucfh.problem import MDP, Problem
 from ucfh.problems import AnyMDP, as_mdp
 from ucfh.simulation.run import Run
@@ -60,12 +60,21 @@ def faults_of(agent: AnyLearner) -> list[str]:
     """What `check_agent` finds wrong with a learner on a small MDP, unless it refuses that."""
     try:
         return _examine(agent, small_world())[1]
-    except OwnFault as error:
-        return [str(error)]
     except InputError:
         return []  # as one made for other problems may
-    except Exception as error:  # whatever a user's code may raise
-        return [f"a run of it fails ({told(error)})"]
+
+
+def check_parameters(name: str) -> None:
+    """Raise what a learner says of the parameters in its name, if it takes the small MDP at all."""
+    mdp = small_world()
+    try:
+        _new(name, mdp, mdp.problem)
+    except InputError:
+        try:
+            _new(agent_class(name), mdp, mdp.problem)
+        except Exception:  # so it does without parameters
+            return
+        raise
 
 
 def check_runnable(agent: AnyLearner) -> None:
@@ -81,16 +90,29 @@ def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
     check_type("make", make, str | Callable, "a learner's name or class, or a function")
     named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
     new: Any = partial(_new, make, mdp) if named else make
+    name = getattr(make, "__name__", "the learner")
     try:
         agent = new(mdp.problem)
-    except TypeError as error:  # its arguments differ, or it lacks a method
-        return getattr(make, "__name__", "the learner"), [f"it cannot be made ({told(error)})"]
+    except Exception as error:  # whatever a user's code may raise
+        return name, [_fault_in(error, "it cannot be made")]
     faults = [*_of_attributes(agent, mdp)]
-    if not faults:
-        faults += [*_of_limits(agent), *_of_settings(agent)]
-    if not faults:
-        faults += _of_runs(new, mdp)
+    try:
+        if not faults:
+            faults += [*_of_limits(agent), *_of_settings(agent)]
+        if not faults:
+            faults += _of_runs(new, mdp)
+    except Exception as error:
+        faults.append(_fault_in(error, "a run of it fails"))
     return type(agent).__name__, faults
+
+
+def _fault_in(error: Exception, what: str) -> str:
+    """The fault that an error shows; raise one by which a learner refuses the MDP."""
+    if isinstance(error, OwnFault):
+        return str(error)
+    if isinstance(error, InputError):
+        raise error
+    return f"{what} ({told(error)})"
 
 
 def _new(learner: Any, mdp: MDP, problem: Problem) -> Agent:
@@ -100,10 +122,8 @@ def _new(learner: Any, mdp: MDP, problem: Problem) -> Agent:
 def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
     """Its attributes before the first episode."""
     if not isinstance(agent, Agent):
-        yield f"it is a {type(agent).__name__}: derive it from ucfh.Agent"
+        yield f"it is {with_article(type(agent).__name__)}: derive it from ucfh.Agent"
         return
-    if not hasattr(agent, "name"):
-        yield f"it has no name: write one into the class, name = {type(agent).__name__.lower()!r}"
     for name in ("problem", "policy", "optimistic", "epsilon", "delta"):
         if not hasattr(agent, name):
             yield f"it has no {name}: set it in __init__"
@@ -131,7 +151,7 @@ def _of_limits(agent: Agent) -> Iterator[str]:
         return
     rows = agent.problem.table.rows
     if not isinstance(limits, Limits):
-        yield f"limits() returns a {type(limits).__name__}: return a Limits, or None"
+        yield f"limits() returns {with_article(type(limits).__name__)}: return a Limits, or None"
     elif limits.visits.shape != (rows,) or limits.visits.dtype != np.int64:
         yield (
             f"limits().visits has shape {limits.visits.shape} and type {limits.visits.dtype}: "
