@@ -23,7 +23,9 @@ from ucfh.problems.gym import gym
 from ucfh.problems.paper import hard, hypotheses
 from ucfh.problems.tasks import calls, revenue, tutoring
 
-__all__ = ["AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make"]
+__all__ = [
+    "AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make", "name_of",
+]  # fmt: skip
 
 AnyMDP = MDP | AnyPath
 """An MDP, or what `make` makes one of."""
@@ -118,6 +120,11 @@ def as_mdp(given: AnyMDP) -> MDP:
         return make(given)
     why = ": a Problem does not hold the transition probabilities"
     raise wrong_type("mdp", given, f"an MDP or a name{why * isinstance(given, Problem)}")
+
+
+def name_of(given: AnyMDP) -> str:
+    """The name by which an MDP is given; "" if it is given itself."""
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else ""
 
 
 def as_problem(given: AnyProblem) -> Problem:
