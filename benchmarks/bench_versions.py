@@ -56,7 +56,7 @@ def _run(name: str, problem: str, episodes: int) -> None:
 
 def learners() -> Iterator[tuple[str, Job]]:
     for name in AGENTS:
-        if name in ("certified-ucfh", "optimal", "uniform", "reveliotis"):
+        if name in ("certified-ucfh", "optimal", "uniform", "reveliotis", "eprl"):
             continue
         yield f"learn {name}", partial(_run, name, "chain:n=10,horizon=10", 3_000)
     yield "learn ucfh 1e13", partial(_run, "ucfh", "chain:n=3,horizon=3", 10**13)

@@ -171,9 +171,11 @@ class Certificate:
         if self.behaviour is not None:
             bars["logged behaviour"] = (self.behaviour.lower, self.behaviour.upper)
         near = f"within {self.gap:.3g} of optimal" if self.gap > ROUNDING else "optimal"
-        most = f"no policy earns more than {self.upper:.3g}"
-        said = title or f"{near}, and {most} ({100 * (1 - self.delta):.4g} % confidence)"
-        return plot_bars(bars, self.upper, "reward per episode", said, path, force, ax)
+        sure = f"{100 * (1 - self.delta):.4g} % confidence"
+        words = (
+            f"at least, with {sure}", "perhaps", f"no policy earns more than {self.upper:.3g}"
+        )  # fmt: skip
+        return plot_bars(bars, self.upper, words, title or f"{near} ({sure})", path, force, ax)
 
     def _repr_html_(self) -> str:
         columns = ("state", "action", "visits", "share of the gap")

@@ -121,6 +121,14 @@ def test_only_who_is_not_clear_is_run_again(monkeypatch: pytest.MonkeyPatch) -> 
     said = "Looked after 10, 20, 40 seeds; more were run, at most 40, only where differences were "
     assert said + "not significant." in notes_on(result, result.standings())
     assert result.complete == 10
+    # what was run, not what was allowed
+    assert repr(result).startswith("Comparison(4 learners, 10 to 40 of at most 40 seeds, 1 episode")
+    # between order statistics 2 and 9 of 10 (97.85 %), and 14 and 27 of 40 (96.15 %)
+    marks = notes_on(result, result.standings())[:2]
+    assert marks == [
+        "[ ]   at least 96.1% confidence interval of the median over the seeds run",
+        "      (as if the number of seeds had been fixed before)",
+    ]
 
 
 def test_the_runs_are_those_of_a_comparison_with_all_seeds() -> None:
@@ -129,6 +137,9 @@ def test_the_runs_are_those_of_a_comparison_with_all_seeds() -> None:
     assert few.looks == [7, 14, 28]
     assert {x.seed for x in few.outcomes} == set(range(7))
     assert few.undecided() == []
+    assert few.seeds_run == "7 of at most 28 seeds"
+    said = "[ ]   98.4% confidence interval of the median over the seeds run"
+    assert notes_on(few, few.standings())[0] == said
     full = compare("chain:n=4", makers, 300, seeds=7, workers=1)
     assert [x.regret for x in few.outcomes] == [x.regret for x in full.outcomes]
 
@@ -138,3 +149,6 @@ def test_an_early_end_keeps_what_was_claimed() -> None:
     outcomes = [outcome(a, k, r + k) for a, r in (("a", 0.0), ("b", 1.0)) for k in range(9)]
     result = Comparison(["a", "b"], 1, 28, 0.1, 1.0, outcomes, interrupted=True, looks=[7, 14, 28])
     assert result.standings()[1].place.p == 3 * 2.0 ** (1 - 7)
+    assert result.seeds_run == "9 of at most 28 seeds"
+    result.looks = [28]
+    assert result.seeds_run == "9 of 28 seeds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def test_own_axes_and_nothing_else_are_drawn_on(result: Comparison) -> None:
     assert result.plot(ax=right, curve="mistakes", title="$ _") is mine
     assert (left.get_ylabel(), right.get_ylabel()) == ("regret", "mistakes")
     assert (left.get_title(), right.get_title()) == ("chain:n=3", "$ _")
+    assert left.get_legend().get_title().get_text() == "= never left its first policy"
     for axes in (left, right):
         assert [x.get_text() for x in axes.get_legend().get_texts()] == ["<a>", "b ="]
     assert left.lines[0].get_ydata()[-1] == np.median([1.0 + k / 8 for k in range(6)])
@@ -115,7 +117,61 @@ def test_own_axes_and_nothing_else_are_drawn_on(result: Comparison) -> None:
 def test_a_figure_without_a_file(result: Comparison) -> None:
     figure = result.plot()
     assert len(figure.axes) == 2
-    assert figure.get_suptitle().startswith("chain:n=3: median")
+    said = "chain:n=3, 6 seeds, epsilon 0.1: median and middle half of the seeds"
+    assert figure.get_suptitle() == said
+    assert figure.get_supxlabel() == "= never left its first policy"
+    assert figure.axes[1].get_title() == "mistakes: episodes that lose more than 0.1"
+    result.outcomes = [replace(x, changed=True, scale=0.1) for x in result.outcomes]
+    figure = result.plot()
+    assert figure.get_suptitle().startswith("chain:n=3, 6 seeds, epsilon 0.1, scale 0.1: median")
+    assert figure.get_supxlabel() == ""
+
+
+def looks_of_lines(axes: Any) -> dict[str, tuple[Any, Any]]:
+    return {x.get_label(): (x.get_color(), x.get_linestyle()) for x in axes.lines}
+
+
+def test_a_learner_looks_the_same_whatever_its_rank(result: Comparison) -> None:
+    """Also beside a comparison in which one failed."""
+    from matplotlib.figure import Figure
+
+    outcomes = [replace(x, regret=-x.regret) for x in result.outcomes]
+    other = replace(result, outcomes=outcomes)
+    assert [x.place.agent for x in result.standings()] == ["<a>", "b"]
+    assert [x.place.agent for x in other.standings()] == ["b", "<a>"]
+    alone = replace(result, outcomes=[x for x in outcomes if x.agent == "b"])
+    first, second, third = Figure().subplots(1, 3)
+    for one, axes in ((result, first), (other, second), (alone, third)):
+        one.plot(ax=axes)
+    looks = looks_of_lines(first)
+    assert len(set(looks.values())) == 2
+    assert looks_of_lines(second) == looks
+    assert looks_of_lines(third) == {"b =": looks["b ="]}
+    # beside the lines of a new figure as well
+    labels = {x.get_text(): x.get_color() for x in other.plot().axes[0].texts}
+    assert labels == {name: colour for name, (colour, _) in looks.items()}
+
+
+@pytest.mark.parametrize("learners", [2, 14])
+@pytest.mark.parametrize("layout", [None, "constrained"])
+def test_the_legend_covers_no_line(learners: int, layout: Any) -> None:
+    """In a small figure with two panels, of lines that reach all corners."""
+    from matplotlib.figure import Figure
+
+    names = [f"learner-{k}" for k in range(learners)]
+    outcomes = [
+        replace(outcome(name, 0, 9.0), regret_curve=np.array([9.0, 9.0, 1.0 + 8 * (k % 2)]))
+        for k, name in enumerate(names)
+    ]
+    figure = Figure(figsize=(7, 3), layout=layout)
+    axes = figure.subplots(1, 2)[0]
+    Comparison(names, 3, 1, 0.1, 1.0, outcomes, problem="chain").plot(ax=axes)
+    figure.draw_without_rendering()
+    box = axes.get_legend().get_window_extent()
+    top = max(axes.transData.transform(x.get_xydata())[:, 1].max() for x in axes.lines)
+    assert top < box.y0
+    assert box.y1 <= axes.bbox.y1
+    assert axes.bbox.x0 <= box.x0 < box.x1 <= axes.bbox.x1
 
 
 def test_what_cannot_be_drawn_on(result: Comparison) -> None:
@@ -157,10 +213,10 @@ def test_in_a_line(result: Comparison) -> None:
     assert repr(other.outcomes[0]) == "Outcome(b, seed 0: regret 9)"
     failed = Comparison(["a"], 3, 1, 0.1, 1.0, failures=[Failure("a", 0, "no")], interrupted=True)
     assert repr(failed) == (
-        "Comparison(1 learners, 1 seeds, 3 episodes; every run failed; interrupted)"
+        "Comparison(1 learner, 1 seed, 3 episodes; every run failed; interrupted)"
     )
     result.failures.append(Failure("a", 7, "no"))
-    assert repr(result).endswith("; best: <a>; 1 runs failed)")
+    assert repr(result).endswith("; best: <a>; 1 run failed)")
 
 
 def test_in_a_notebook(result: Comparison) -> None:

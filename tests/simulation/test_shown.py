@@ -120,16 +120,49 @@ def test_runs_on_own_axes(run: Run, lines: set[str]) -> None:
     assert run.plot() is not figure
 
 
+def test_what_a_run_is_titled(tmp_path: Any) -> None:
+    """Also after it was saved; a problem that was not named has no name."""
+    said = f"chain:n=3,horizon=3: certified-ucfh, {CERTIFIED.episodes} episodes"
+    assert CERTIFIED.plot().axes[0].get_title() == said
+    CERTIFIED.save(tmp_path / "run.npz")
+    assert Run.load(tmp_path / "run.npz").plot().axes[0].get_title() == said
+    mdp = ucfh.make("chain:n=3")
+    run = simulate(mdp, ucfh.make_agent("ucbvi-bf", mdp, 0.1, 0.1, 5, scale=0.1), 5)
+    assert run.plot().axes[0].get_title() == "ucbvi-bf, 5 episodes, scale 0.1"
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize("panels", [1, 2])
+@pytest.mark.parametrize("thing", [CERTIFIED, PRINTED, CERTIFIED.certificate])
+def test_small_axes_hold_title_and_legend(thing: Any, panels: int, layout: Any) -> None:
+    figure = Figure(figsize=(7, 3), layout=layout)
+    ax = figure.subplots(1, panels, squeeze=False)[0, -1]
+    thing.plot(ax=ax)
+    figure.draw_without_rendering()
+    title, legend = ax.title.get_window_extent(), ax.get_legend().get_window_extent()
+    assert figure.bbox.x0 <= title.x0 < title.x1 <= figure.bbox.x1
+    assert title.y1 <= figure.bbox.y1
+    assert title.y0 > ax.bbox.y1
+    assert ax.bbox.x0 <= legend.x0 < legend.x1 <= ax.bbox.x1
+    drawn = [x.get_window_extent() for x in ax.patches or ax.lines[:2]]
+    assert max(x.y1 for x in drawn) < legend.y0
+
+
 def test_certificates_on_own_axes(tmp_path: Any) -> None:
     figure = Figure()
-    ax = figure.subplots()
+    ax: Any = figure.subplots()
     logged = replace(known(), behaviour=Behaviour(0.15, 0.1, 0.2, 9, 0))
     assert logged.plot(ax=ax) is figure
     assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behaviour"]
     bars: list[Any] = list(ax.patches)
     ends = sorted({round(x.get_x() + x.get_width(), 12) for x in bars})
     assert ends == sorted(round(x, 12) for x in (known().lower, known().upper, 0.1, 0.2))
-    assert ax.get_title().startswith(f"within {known().gap:.3g} of optimal, and no policy earns")
+    assert ax.get_title() == f"within {known().gap:.3g} of optimal (90 % confidence)"
+    assert {x.get_text() for x in ax.get_legend().get_texts()} == {
+        "at least, with 90 % confidence",
+        "perhaps",
+        f"no policy earns more than {known().upper:.3g}",
+    }
     known().plot(tmp_path / "known.svg", "$ _")
     assert (tmp_path / "known.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"known\.svg exists: pass"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,48 @@ def check_axes(ax: Any, path: AnyPath | None) -> None:
         raise InputError("ax belongs to your figure: save that, ax.figure.savefig(path)")
 
 
+TEXT = 9
+"""The size of titles on axes, in points."""
+
+ROOM = 0.6
+"""The largest share of the axes' height that a legend is given."""
+
+
+def fit_title(axes: Any, text: str) -> None:
+    """Write a title above axes, in as many lines as their width needs; none if it is empty."""
+    if not text:
+        return
+    _lay_out(axes)
+    title = axes.set_title(text, parse_math=False, fontsize=TEXT, pad=4)
+    fits = 0.95 * axes.bbox.width / title.get_window_extent().width
+    if fits < 1:
+        title.set_text(fill(text, max(10, int(fits * len(text)))))
+
+
+def add_legend(axes: Any, title: str = "") -> None:
+    """Add a legend inside axes, above all that is drawn: their range of y grows to make room."""
+    _lay_out(axes)
+    for columns in range(len(axes.get_legend_handles_labels()[1]), 0, -1):
+        legend = axes.legend(
+            fontsize=8, title=title, title_fontsize=8, loc="upper left", ncols=columns,
+            alignment="left", borderaxespad=0.3, columnspacing=1.2,
+        )  # fmt: skip
+        box = legend.get_window_extent()
+        if box.width <= 0.98 * axes.bbox.width:
+            break
+    share = min(ROOM, 1.05 * box.height / axes.bbox.height + 0.03)
+    scale = axes.yaxis.get_transform()
+    bottom, top = scale.transform(axes.get_ylim())
+    axes.set_ylim(top=scale.inverted().transform(bottom + (top - bottom) / (1 - share)))
+
+
+def _lay_out(axes: Any) -> None:
+    """Give axes the place that the layout of their figure, if it has one, gives them so far."""
+    engine = axes.figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(axes.figure.figure)
+
+
 def save(figure: Any, path: AnyPath | None, force: bool) -> None:
     """Save a figure, unless the path is None."""
     if path is None:
@@ -87,7 +130,7 @@ def save(figure: Any, path: AnyPath | None, force: bool) -> None:
 def plot_bars(
     bars: Mapping[str, tuple[float, float]],
     limit: float,
-    label: str,
+    words: tuple[str, str, str],
     title: str,
     path: AnyPath | None,
     force: bool,
@@ -95,24 +138,26 @@ def plot_bars(
 ) -> Any:
     """Draw intervals by name, one below the other, and a limit of them; returns the figure.
 
-    A bar is full up to the low end of its interval, and hatched up to the high one. On axes of a
-    user's own, or on new ones, which are saved if there is a path.
+    A bar is full up to the low end of its interval, and hatched up to the high one; ``words`` say
+    what both are, and the limit. On axes of a user's own, or on new ones, which are saved if there
+    is a path.
     """
     check_axes(ax, path)
     if path is not None:
         check_ending(path, ENDINGS)
-    axes = new_figure(7, 1 + 0.5 * len(bars)).subplots() if ax is None else ax
+    axes = new_figure(7, 1.4 + 0.5 * len(bars)).subplots() if ax is None else ax
     left = min(0.0, *(low for low, _ in bars.values()))
-    for y, (low, high) in enumerate(bars.values()):
-        axes.barh(y, low - left, left=left, height=0.5, color=COLOURS[0])
-        axes.barh(
-            y, high - low, left=low, height=0.5, color="white", edgecolor=COLOURS[0], hatch="////"
-        )
-    axes.axvline(limit, color=GREY, ls="--", lw=1.5)
-    axes.set_yticks(range(len(bars)), list(bars))
+    y = range(len(bars))
+    low, high = np.array(list(bars.values())).T
+    look = {"height": 0.5, "edgecolor": COLOURS[0]}
+    axes.barh(y, low - left, left=left, color=COLOURS[0], label=words[0], **look)
+    axes.barh(y, high - low, left=low, color="white", hatch="////", label=words[1], **look)
+    axes.axvline(limit, color=GREY, ls="--", lw=1.5, label=words[2])
+    axes.set_yticks(y, list(bars))
     axes.set_ylim(len(bars) - 0.5, -0.5)
-    axes.set_xlabel(f"{label} (full: for certain; hatched: perhaps)")
-    axes.set_title(title, parse_math=False, fontsize=11)
+    axes.set_xlabel("reward per episode")
+    fit_title(axes, title)
+    add_legend(axes)
     save(axes.figure, path, force)
     return axes.figure
 

@@ -126,7 +126,7 @@ def compare(
         print_summary(mdp, result, delta)
     written: dict[str, str] = {}
     if plot is not None and result.outcomes:
-        result.plot(plot, f"{problem}, {_scaled(result)}", force)
+        result.plot(plot, force=force)
         written["figure"] = plot
     if csv is not None and curves is not None:
         frames.write_csv(frames.totals_of(result), csv, force)
@@ -172,13 +172,6 @@ def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Mak
         except InputError as error:
             print(f"ucfh: left out: {error}", file=sys.stderr)
     return found
-
-
-def _scaled(result: Comparison) -> str:
-    """How many seeds, and by what bonuses were scaled."""
-    scales = sorted({x.scale for x in result.outcomes} - {1.0})
-    said = "" if not scales else f", scale {', '.join(f'{x:g}' for x in scales)}"
-    return f"{result.seeds} seeds, epsilon {result.epsilon:g}{said}"
 
 
 def summary(result: Comparison) -> dict[str, Any]:
@@ -237,8 +230,8 @@ def print_summary(mdp: MDP, result: Comparison, delta: float) -> None:
     lines = {
         "problem": f"{result.problem}: {mdp.states} states, {mdp.actions} actions, "
         f"{mdp.horizon} steps",
-        "compared": f"{len(result.agents)} learners, {result.episodes} episodes, {result.seeds} "
-        f"seeds; epsilon {result.epsilon:g}, delta {delta:g}",
+        "compared": f"{len(result.agents)} learners, {result.episodes} episodes, "
+        f"{result.seeds_run}; epsilon {result.epsilon:g}, delta {delta:g}",
         "optimum": f"the best policy earns {result.optimal:.6g} per episode",
     }
     scaled = [f"{x.place.agent} {s:g}" for x in standings if (s := x.outcomes[0].scale) != 1]

@@ -211,6 +211,7 @@ def learn(
     with Bar() as bar:
         report = partial(_report, bar, learner, episodes, method)
         run = simulate(mdp, learner, episodes, seed, method, report, old)
+    run.problem = problem
     if old is not None and old.final:
         print(f"ucfh: the run in {resume} is finished: this is its result again", file=sys.stderr)
     if json:

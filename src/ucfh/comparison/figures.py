@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucfh._support.canvas import ENDINGS, check_axes, new_figure, save, spread
+from ucfh._support.canvas import (
+    ENDINGS,
+    add_legend,
+    check_axes,
+    fit_title,
+    new_figure,
+    save,
+    spread,
+)
 from ucfh._support.files import AnyPath, check_ending
 from ucfh._support.palette import COLOURS
+from ucfh.comparison.table import KEPT, KEPT_MEANS
 from ucfh.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -42,36 +51,41 @@ def plot_comparison(
 
     A line is the median over the seeds, and its band the middle half of them; axes are
     logarithmic, with a place for 0 at the bottom. Labels stand where the lines end. On axes of
-    a user's own, it is one of the two, with a legend.
+    a user's own, it is one of the two, with a legend. Colours and dashes follow the order in which
+    the learners were given, so that they are the same in all figures of the same learners.
     """
     check_axes(ax, path)
     if path is not None:
         check_ending(path, ENDINGS)
     if curve not in CURVES:
         raise unknown("curve", curve, CURVES)
-    standings = result.standings()
+    standings = sorted(result.standings(), key=lambda x: result.agents.index(x.place.agent))
     if not standings:
         raise InputError("every run failed: there is nothing to draw")
+    mark = "" if all(x.changed for x in standings) else f"{KEPT} {KEPT_MEANS}"
+    scaled = [f"scale {x:g}" for x in sorted({x.scale for x in result.outcomes} - {1.0})]
+    problem = [result.problem] if result.problem else []
     if ax is not None:
         _draw(ax, result, standings, curve)
-        ax.legend(fontsize=8)
-        if title:
-            ax.set_title(title, parse_math=False)
+        fit_title(ax, title or ", ".join([*problem, *scaled]))
+        add_legend(ax, mark)
         return ax.figure
     height = max(4.8, LABEL * len(standings) + 1.4)
     figure = new_figure(12, height)
     titles = (
         "regret: reward lost, compared with the optimum",
-        f"mistakes: episodes worse than {result.epsilon:g}",
+        f"mistakes: episodes that lose more than {result.epsilon:g}",
     )
     for axes, name, text in zip(figure.subplots(1, 2), CURVES, titles, strict=True):
         ends = _draw(axes, result, standings, name)
-        _label(axes, standings, ends, height)
+        _label(axes, result, standings, ends, height)
         axes.set_title(text, fontsize=10)
         axes.set_ylabel("")
-    said = "median and middle half of the seeds"
-    said = f"{title}: {said}" if title else said
+    said = title or ", ".join([*problem, result.seeds_run, f"epsilon {result.epsilon:g}", *scaled])
+    said += ": median and middle half of the seeds"
     figure.suptitle(fill(said, 110), parse_math=False, fontsize=11)
+    if mark:
+        figure.supxlabel(mark, fontsize=8.5)
     save(figure, path, force)
     return figure
 
@@ -87,7 +101,8 @@ def _draw(axes: Any, result: Comparison, standings: list[Standing], name: str) -
     axes.set_yscale("log")
     axes.set_xlim(grid[0], max(result.episodes, 2 * grid[0]))
     axes.set_ylim(floor / 1.5, 1.5 * top)
-    for k, (standing, curve) in enumerate(zip(standings, curves, strict=True)):
+    for standing, curve in zip(standings, curves, strict=True):
+        k = result.agents.index(standing.place.agent)
         low, median, high = np.maximum(curve, floor)
         axes.fill_between(grid, low, high, color=_look(k)["color"], alpha=0.12, lw=0)
         # dashes over unbroken lines, so that both show where lines coincide
@@ -107,7 +122,7 @@ def _draw(axes: Any, result: Comparison, standings: list[Standing], name: str) -
 
 
 def _look(k: int) -> dict[str, str]:
-    """Colour and dashes of the k-th line."""
+    """Colour and dashes of the k-th learner that was given."""
     return {"color": COLOURS[k % len(COLOURS)], "ls": STYLES[k % len(STYLES)]}
 
 
@@ -125,14 +140,16 @@ def _range(medians: Floats) -> tuple[float, float]:
     return float(positive.min()) / 2, float(positive.max())
 
 
-def _label(axes: Any, standings: list[Standing], ends: Floats, height: float) -> None:
+def _label(
+    axes: Any, result: Comparison, standings: list[Standing], ends: Floats, height: float
+) -> None:
     """Write the learners' names beside the ends of their lines, without overlap."""
     bottom, top = np.log(axes.get_ylim())
     at = (np.log(ends) - bottom) / (top - bottom)
     places = spread(at, LABEL / (height - 1.2))
     outside = {"transform": axes.transAxes, "clip_on": False}
-    for k, (standing, y, place) in enumerate(zip(standings, at, places, strict=True)):
-        look = _look(k)
+    for standing, y, place in zip(standings, at, places, strict=True):
+        look = _look(result.agents.index(standing.place.agent))
         axes.plot([1, 1.03], [y, place], lw=0.8, color=look["color"], **outside)
         axes.plot([1.03, 1.1], [place, place], lw=1.6, **look, **outside)
         axes.text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -15,7 +16,7 @@ from ucfh._support.statistics import Interval, Place, median_interval, ranking, 
 from ucfh.agents.base import Agent
 from ucfh.comparison.figures import plot_comparison
 from ucfh.comparison.frames import curves_of, frame_of, totals_of
-from ucfh.comparison.table import cells_of, notes_on
+from ucfh.comparison.table import KEPT, cells_of, notes_on
 
 POINTS = 200
 """Points of a curve over the episodes, evenly spaced in their logarithm."""
@@ -68,10 +69,6 @@ class Outcome:
         return f"Outcome({self.agent}, seed {self.seed}: regret {self.regret:.4g})"
 
 
-KEPT = "="
-"""Marks learners that never left their first policy."""
-
-
 class Failure(NamedTuple):
     """A run that failed, and why."""
 
@@ -115,7 +112,8 @@ class Standing:
 
     def __repr__(self) -> str:
         ranks = f"{self.place.first}" + f"-{self.place.last}" * (self.place.last > self.place.first)
-        return f"Standing({self.place.agent}, rank {ranks}, {len(self.outcomes)} seeds)"
+        seeds = _count(len(self.outcomes), "seed")
+        return f"Standing({self.place.agent}, rank {ranks}, {seeds})"
 
 
 @dataclass(eq=False)
@@ -160,6 +158,16 @@ class Comparison:
         done = {(x.agent, x.seed) for x in self.outcomes}
         return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
 
+    @property
+    def seeds_run(self) -> str:
+        """With how many seeds the learners ran, in words: "13 to 50 of at most 100 seeds"."""
+        ran = Counter([x.agent for x in self.outcomes] + [x.agent for x in self.failures])
+        least, most = min(ran[a] for a in self.agents), max(ran[a] for a in self.agents)
+        if least == self.seeds:
+            return _count(self.seeds, "seed")
+        some = f"{least}" + f" to {most}" * (most > least)
+        return f"{some} of {'at most ' * (len(self.looks) > 1)}{_count(self.seeds, 'seed')}"
+
     def standings(self) -> list[Standing]:
         """Learners that did not fail with every seed, smallest median regret first."""
         by_agent: dict[str, list[Outcome]] = {}
@@ -201,19 +209,21 @@ class Comparison:
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
-            title: what to write above it.
+            title: what to write above it; default: the problem, and the factor of the bonuses if
+                it is not 1; above a new figure also the number of seeds, and epsilon.
             force: whether to overwrite an existing file.
             ax: axes of your own to draw on, in place of a new figure: one curve, with a legend.
+                A learner's colour follows from its place in ``agents``, not from its rank.
             curve: which of the two.
 
         """
-        return plot_comparison(self, title or self.problem, path, force, ax, curve)
+        return plot_comparison(self, title, path, force, ax, curve)
 
     def _repr_html_(self) -> str:
         standings = self.standings()
         if not standings:
             return block(repr(self))
-        figure = plot_comparison(self, self.problem)
+        figure = plot_comparison(self)
         parts = [table(*cells_of(self, standings)), *notes_on(self, standings)]
         return block(repr(self), *parts, picture(figure, "regret and mistakes over the episodes"))
 
@@ -221,8 +231,11 @@ class Comparison:
         standings = self.standings()
         best = [x.place.agent for x in standings if x.place.first == 1]
         said = f"best: {', '.join(best)}" if best else "every run failed"
-        said += f"; {len(self.failures)} runs failed" * (bool(self.failures) and bool(best))
-        return (
-            f"Comparison({len(self.agents)} learners, {self.seeds} seeds, {self.episodes} "
-            f"episodes; {said}{'; interrupted' * self.interrupted})"
-        )
+        failed = f"; {_count(len(self.failures), 'run')} failed"
+        said += failed * (bool(self.failures) and bool(best)) + "; interrupted" * self.interrupted
+        learners, episodes = _count(len(self.agents), "learner"), _count(self.episodes, "episode")
+        return f"Comparison({learners}, {self.seeds_run}, {episodes}; {said})"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"

@@ -7,7 +7,6 @@ that ran it reduces it to some numbers and two curves.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -24,7 +23,7 @@ from ucfh.agents.registry import AnyLearner, agent_class, label_of, make_agent
 from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
 from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
 from ucfh.problem import MDP
-from ucfh.problems import AnyMDP, as_mdp
+from ucfh.problems import AnyMDP, as_mdp, name_of
 from ucfh.simulation.check import check_runnable
 from ucfh.simulation.run import TOLERANCE, Run
 from ucfh.simulation.simulate import simulate
@@ -73,8 +72,7 @@ def compare(
     Comparison(2 learners, 6 seeds, 100 episodes; best: psrl)
 
     """
-    title = os.fspath(mdp) if isinstance(mdp, str | os.PathLike) else ""
-    mdp = as_mdp(mdp)
+    title, mdp = name_of(mdp), as_mdp(mdp)
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         names = "a list of names, such as ['psrl']"
         raise wrong_type(

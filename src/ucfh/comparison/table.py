@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import floor
 from typing import TYPE_CHECKING
 
 from ucfh._support.statistics import LEVEL, seeds_needed
@@ -11,6 +12,11 @@ from ucfh.agents.registry import ORIGINS, origins, tell_origins
 if TYPE_CHECKING:
     from ucfh._support.statistics import Interval
     from ucfh.comparison.result import Comparison, Standing
+
+KEPT = "="
+"""Marks learners that never left their first policy."""
+
+KEPT_MEANS = "never left its first policy"
 
 
 def cells_of(result: Comparison, standings: list[Standing]) -> tuple[list[str], list[list[str]]]:
@@ -43,11 +49,16 @@ def notes_on(result: Comparison, standings: list[Standing]) -> list[str]:
 def _marks(result: Comparison, standings: list[Standing]) -> list[str]:
     coverage = min(x.of("regret").coverage for x in standings)
     few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
-    lines = [f"[ ]   {coverage:.1%} confidence interval of the median over all seeds{few}"]
+    ran = {len(x.outcomes) for x in standings}
+    level = f"{coverage:.1%}" if len(ran) == 1 else f"at least {floor(1000 * coverage) / 10}%"
+    over = "all seeds" if ran == {result.seeds} else "the seeds run"
+    lines = [f"[ ]   {level} confidence interval of the median over {over}{few}"]
+    if len(result.looks) > 1:
+        lines.append("      (as if the number of seeds had been fixed before)")
     if any(x.of("last_mistake").high >= result.episodes for x in standings):
         lines.append("+     the last episode was still a mistake")
     if not all(x.changed for x in standings):
-        lines.append("=     never left its first policy, or only for others of the same value")
+        lines.append(f"{KEPT}     {KEPT_MEANS}, or only for others of the same value")
     if len(standings) > 1:
         looks = " and looks" * (len(result.looks) > 1)
         lines += [

@@ -28,7 +28,7 @@ from ucfh.problems.paper import hard, hypotheses
 from ucfh.problems.tasks import calls, revenue, tutoring
 
 __all__ = [
-    "AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make",
+    "AnyMDP", "AnyProblem", "as_mdp", "as_problem", "catalogue", "hypotheses", "make", "name_of",
     "positions_in",
 ]  # fmt: skip
 
@@ -130,6 +130,11 @@ def as_mdp(given: AnyMDP) -> MDP:
         return make(given)
     why = ": a Problem does not hold the transition probabilities"
     raise wrong_type("mdp", given, f"an MDP or a name{why * isinstance(given, Problem)}")
+
+
+def name_of(given: AnyMDP) -> str:
+    """The name by which an MDP is given; "" if it is given itself."""
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else ""
 
 
 def as_problem(given: AnyProblem) -> Problem:

@@ -54,9 +54,8 @@ def _draw_bounds(axes: Any, answer: Answer, bars: list[BoundsBar]) -> None:
         axes.text(left, y - 0.3, text, fontsize=9, va="bottom", parse_math=False)
     axes.set_ylim(len(bars) - 0.6, -0.9)
     axes.set_yticks([])
-    axes.set_xlabel(
-        f"earned {answer.per} (full: for certain; hatched: perhaps)", fontsize=9, color=GREY
-    )
+    full = f"at least, with {answer.sure} confidence"
+    axes.set_xlabel(f"earned {answer.per} (full: {full}; hatched: perhaps)", fontsize=9, color=GREY)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 

@@ -145,8 +145,8 @@ def _bounds(answer: Answer) -> str:
     parts.append(f'<svg height="24" aria-hidden="true">{axis}</svg>\n')
     dot = " The dot is what was paid on average." * any(isfinite(bar.mean) for bar in bars)
     key = (
-        f"What is earned {answer.per}. Full: earned for certain. Hatched: perhaps earned, the log "
-        f"does not tell. Beyond the bar: impossible.{dot}"
+        f"What is earned {answer.per}, with {answer.sure} confidence. Full: at least this. "
+        f"Hatched: perhaps earned, the log does not tell. Beyond the bar: not earned.{dot}"
     )
     warning = f'<p class="note">{WARNING}</p>\n' if answer.known.refuted else ""
     return _section(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.canvas import ENDINGS, check_axes, new_figure, save
+from ucfh._support.canvas import ENDINGS, add_legend, check_axes, fit_title, new_figure, save
 from ucfh._support.files import AnyPath, check_ending
 
 if TYPE_CHECKING:
@@ -39,11 +39,12 @@ def plot_run(
         _draw_bounds(axes, course_of(run))
         axes.axhline(run.optimal, color=LIMIT, ls="--", lw=1, label="the best policy earns this")
     axes.set_xlabel("episodes")
-    axes.set_title(fill(title, 70), parse_math=False)
     if ax is None:
+        axes.set_title(fill(title, 70), parse_math=False)
         axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)
     else:
-        axes.legend(fontsize=8, loc="lower left" if run.certificate is None else "best")
+        fit_title(axes, title)
+        add_legend(axes)
     save(axes.figure, path, force)
     return axes.figure
 

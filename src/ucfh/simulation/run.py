@@ -102,6 +102,7 @@ class Run:
         certificate: what the learner knows at the end, if it has such bounds.
         checkpoint: where the last phase began: the learner's and the generator's state, from
             which `simulate` continues to the same result as if it had never stopped.
+        problem: the name of the problem; "" if it was not given by its name.
 
     """
 
@@ -116,6 +117,7 @@ class Run:
     rows: list[Phase] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
     certificate: Certificate | None = None
+    problem: str = ""
 
     @property
     def epsilon(self) -> float:
@@ -179,14 +181,22 @@ class Run:
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
-            title: what to write above it.
+            title: what to write above it; default: problem, learner and number of episodes.
             force: whether to overwrite an existing file.
             ax: axes of your own to draw on, in place of a new figure.
 
         """
         if not self.rows:
             raise InputError("the run has no episodes yet: there is nothing to draw")
-        return plot_run(self, title or self.about["agent"].upper(), path, force, ax)
+        return plot_run(self, title or self._title(), path, force, ax)
+
+    def _title(self) -> str:
+        """What was run, for the top of a figure."""
+        scale = self.about.get("scale", 1.0)  # not kept by all learners of a user's own
+        many = f"{self.episodes}" if self.episodes < 1e6 else f"{self.episodes:.3g}"
+        said = f"{self.about['agent']}, {many} episodes"
+        said += f", scale {scale:g}" * (scale != 1)
+        return f"{self.problem}: {said}" if self.problem else said
 
     def _repr_html_(self) -> str:
         columns = ("phase", "episodes", "value", "loss", "V~")
@@ -212,7 +222,7 @@ class Run:
             column = [getattr(row, name) for row in self.rows]
             # Python integers of any size are kept as text
             arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
-        head |= {"generator": None, "kept": 0}
+        head |= {"generator": None, "kept": 0, "name": self.problem}
         if self.checkpoint is not None:
             head |= {"generator": self.checkpoint.generator, "kept": self.checkpoint.rows}
             arrays |= {f"agent_{name}": array for name, array in self.checkpoint.agent.items()}
@@ -245,6 +255,7 @@ class Run:
             rows=[Phase(**dict(zip(columns, row, strict=True))) for row in rows],
             checkpoint=checkpoint,
             certificate=certificate,
+            problem=head.get("name", ""),  # not kept before version 0.12
         )
 
     def __str__(self) -> str:

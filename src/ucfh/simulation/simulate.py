@@ -18,7 +18,7 @@ from ucfh.agents.base import Agent
 from ucfh.agents.registry import AnyLearner, make_agent
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_type, unknown
-from ucfh.problems import AnyMDP, as_mdp
+from ucfh.problems import AnyMDP, as_mdp, name_of
 from ucfh.simulation.bulk import BulkPhase
 from ucfh.simulation.run import Checkpoint, Phase, Run
 from ucfh.simulation.run_file import check_same, describe
@@ -75,7 +75,7 @@ def simulate(
 
     """
     started = work_seconds()
-    mdp = as_mdp(mdp)
+    title, mdp = name_of(mdp), as_mdp(mdp)
     if isinstance(agent, Agent):
         if epsilon is not None or delta is not None:
             raise InputError("the learner has its own epsilon and delta: leave them out here")
@@ -110,6 +110,7 @@ def simulate(
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
+        run.problem = title
     else:
         run = _continue(resume, about, agent, rng, most)
         if run.final:
