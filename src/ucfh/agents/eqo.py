@@ -43,9 +43,9 @@ the 1/3,
 
     lambda = min( 1, sqrt(S A l L/(2 K)) ),
 
-and the regret is O~(H sqrt(S A K) + H^2 S^2 A) with probability 1 - 4 delta: the fourth delta is for
-the visits that were made in place of those expected (a martingale), and a first visit costs 2 H at
-most, S A times.
+and the regret is O~(H sqrt(S A K) + H^2 S^2 A) with probability 1 - 4 delta: the fourth delta is
+for the visits that were made in place of those expected (a martingale), and a first visit costs 2 H
+at most, S A times.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ and the second one at least
 
 If H c_b iota >= 2 n^{3/4}, the last bonus alone is 2 H, which is enough. If not, n and thus iota
 are large, so that x <= 1.45 iota; then B_n has more than enough for the roots of variances, and all
-other terms come to at most 7.6 H^2 iota/n^{3/4}, for S A >= 2. (For S = 1 nothing is random, and for
-H = 1, f is 0.)
+other terms come to at most 7.6 H^2 iota/n^{3/4}, for S A >= 2. (For S = 1 nothing is random, and
+for H = 1, f is 0.)
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ all (t, s), the mean is at least minus one standard deviation, and
 As 0 <= V*_{t+1} <= H - 1, its sum over n next states is off by (H - 1) sqrt(n x/2) at most, but
 with probability 2 e^-x (Hoeffding), and the 1 in n + 1 adds H - 1 at most. By Cauchy and Schwarz,
 g <= (H - 1) sqrt( (x/2 + 1)/(n + 1) ), which is small enough for
-x = (H/(H - 1))^2 ln(2 H S A k) - 2. (Where the next state is paid for, values of a next state reach H,
-and x is ln(2 H S A k) - 2. For H = 1 and no such pay, g is 0. While x <= 0, this says nothing.)
+x = (H/(H - 1))^2 ln(2 H S A k) - 2. (Where the next state is paid for, values of a next state
+reach H, and x is ln(2 H S A k) - 2. For H = 1 and no such pay, g is 0. While x <= 0, this says
+nothing.)
 
 A scale multiplies the noise.
 """
