@@ -132,8 +132,8 @@ def test_floor_is_that_of_the_public_functions() -> None:
     assert values["floor"] == least_episodes(name, 0.04, 0.1).episodes > 0
     assert values["class_floor"] == hard_class_floor(2, 2, 4, 0.04, 0.1, 0.2, 0.15) > 0
     assert values["bound"] == UCFH(make(name).problem, 0.04, 0.1).episode_bound
-    default = MEASURES["floor"]("hard:n=2", 0.9, 0.1)
-    assert default["class_floor"] == hard_class_floor(2, 4, 10, 0.9, 0.1)
+    default = MEASURES["floor"]("hard:n=2,horizon=3", 0.9, 0.1)
+    assert default["class_floor"] == hard_class_floor(2, 4, 3, 0.9, 0.1)
     by_proof = MEASURES["floor"]("hard:n=1,actions=2,horizon=3,epsilon=0.000028", 0.5, 0.1)
     assert by_proof["class_floor"] is None
 

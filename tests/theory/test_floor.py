@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.lengths import many
 from oracles import slow_floor as slow
 from ucfh import MDP, CertifiedUCFH, InputError, hard_class_floor, least_episodes, make, simulate
 from ucfh.agents.eprl import EPRL
@@ -60,7 +61,7 @@ def tiny(draw: st.DrawFn) -> tuple[MDP, Problem]:
     return mdp, mdp.problem.hiding("rewards") if draw(st.booleans()) else mdp.problem
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=many(5, 40), deadline=None)
 @given(given_=tiny(), epsilon=st.sampled_from([0.03, 0.1, 0.3]))
 def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
     """All policies listed: none is eps-optimal in both models; and the best weights are found."""
