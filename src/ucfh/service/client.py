@@ -10,7 +10,6 @@ way is made again, and has the same answer, as (episode, t) is the key of a deci
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,24 +19,20 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from ucfh._support.files import AnyPath, check_ending, refuse_existing, replacing
-from ucfh.errors import InputError, check_count, check_type, unknown
-from ucfh.live.spaces import plain
+from ucfh.errors import check_count, unknown
 from ucfh.service.client_http import Caller
 from ucfh.service.client_json import (
     RemoteNames,
     answer_of,
     call_of,
     names_of,
-    sent,
-    sent_actions,
-    sent_reward,
     with_labels,
 )
+from ucfh.tasks.ask_tell import AskTell
 from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.declaration import LOST_ON_TIMEOUT, check_name
-from ucfh.tasks.faults import LateOutcome
 from ucfh.tasks.labels import as_tuples, canonical
-from ucfh.tasks.serving import Decision, Late, check_episode, check_key
+from ucfh.tasks.serving import check_episode
 from ucfh.tasks.status import TaskStatus
 from ucfh.tasks.task import STATUSES
 
@@ -68,7 +63,7 @@ def connect(url: str, token: str | None = None, task: str = "task") -> RemoteTas
     return remote
 
 
-class RemoteTask:
+class RemoteTask(AskTell[dict[str, Any]]):
     """A task of a service; `connect` makes it. It may be used by several threads at once.
 
     Its methods are those of `Task`, with the same errors. If the service does not answer, a call is
@@ -85,123 +80,8 @@ class RemoteTask:
 
     # asking and telling
 
-    def ask(
-        self,
-        state: Any,
-        episode: Any,
-        *,
-        t: int | None = None,
-        actions: Sequence[Any] | None = None,
-    ) -> Decision:
-        """Decide what to do in a state of an episode; as `Task.ask`."""
-        found: Decision = self._serve(self.asking(state, episode, t=t, actions=actions))
-        return found
-
-    def asking(
-        self,
-        state: Any,
-        episode: Any,
-        *,
-        t: int | None = None,
-        actions: Sequence[Any] | None = None,
-    ) -> dict[str, Any]:
-        """The call that `ask` makes, for `serve`."""
-        step = None if t is None else check_count("t", t, least=0)
-        return call_of(
-            "ask",
-            episode=check_episode(episode),
-            t=step,
-            state=sent(state),
-            actions=sent_actions(actions),
-        )
-
-    def tell(
-        self,
-        decision: Decision | tuple[Any, int],
-        *,
-        reward: float,
-        state: Any = None,
-        done: bool = False,
-        actions: Sequence[Any] | None = None,
-    ) -> Decision | None:
-        """Tell what came of a decision; returns the next one, or None; as `Task.tell`."""
-        answer = self._serve(
-            self.telling(decision, reward=reward, state=state, done=done, actions=actions)
-        )
-        if isinstance(answer, Late):
-            warnings.warn(answer.message, LateOutcome, stacklevel=2)
-            return None
-        found: Decision | None = answer
-        return found
-
-    def telling(
-        self,
-        decision: Decision | tuple[Any, int],
-        *,
-        reward: float,
-        state: Any = None,
-        done: bool = False,
-        actions: Sequence[Any] | None = None,
-    ) -> dict[str, Any]:
-        """The call that `tell` makes, for `serve`."""
-        name, t = check_key(decision)
-        check_type("done", done := plain(done), bool, "True or False")
-        return call_of(
-            "tell",
-            episode=name,
-            t=t,
-            reward=sent_reward(reward),
-            state=None if state is None else sent(state),
-            done=done or None,
-            actions=sent_actions(actions),
-        )
-
-    def record(
-        self,
-        episode: Any,
-        t: int,
-        state: Any,
-        action: Any,
-        reward: float | None = None,
-        next_state: Any = None,
-        done: bool = False,
-    ) -> None:
-        """Record a step in which somebody else chose the action; as `Task.record`."""
-        late = self._serve(self.recording(episode, t, state, action, reward, next_state, done))
-        if late is not None:
-            warnings.warn(late.message, LateOutcome, stacklevel=2)
-
-    def recording(
-        self,
-        episode: Any,
-        t: int,
-        state: Any,
-        action: Any,
-        reward: float | None = None,
-        next_state: Any = None,
-        done: bool = False,
-    ) -> dict[str, Any]:
-        """The call that `record` makes, for `serve`."""
-        check_type("done", done := plain(done), bool, "True or False")
-        return call_of(
-            "record",
-            episode=check_episode(episode),
-            t=check_count("t", t, least=0),
-            state=sent(state),
-            action=sent(action, "action"),
-            reward=None if reward is None else sent_reward(reward),
-            next_state=None if next_state is None else sent(next_state),
-            done=done or None,
-        )
-
-    def abandon(self, episode: Any, reason: str = "") -> None:
-        """Give up an episode: what came of its open decision will never be known."""
-        self._serve(self.abandoning(episode, reason))
-
-    def abandoning(self, episode: Any, reason: str = "") -> dict[str, Any]:
-        """The call that `abandon` makes, for `serve`."""
-        check_type("reason", reason, str, "a text")
-        return call_of("abandon", episode=check_episode(episode), reason=" ".join(reason.split()))
+    def _call(self, kind: str, episode: str, **given: Any) -> dict[str, Any]:
+        return call_of(kind, episode, given)
 
     def expire(self) -> int:
         """Expire the open decisions whose deadline has passed; returns how many there were."""
@@ -219,13 +99,6 @@ class RemoteTask:
             found = self._caller.call("POST", f"{self._path}/batch", wanted)["answers"]
             answers.extend(map(answer_of, wanted["calls"], found))
         return answers
-
-    def _serve(self, call: dict[str, Any]) -> Any:
-        """Make one call; a fault is raised."""
-        (answer,) = self.serve([call])
-        if isinstance(answer, InputError):
-            raise answer
-        return answer
 
     # looking
 

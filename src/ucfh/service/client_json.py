@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isfinite
 from numbers import Real
@@ -44,19 +44,25 @@ class RemoteNames:
         return label_of(self._actions[a])
 
 
-def call_of(kind: str, **given: Any) -> dict[str, Any]:
-    """A call as it is sent: what was not given is left out."""
-    return {"call": kind, **{key: value for key, value in given.items() if value is not None}}
+def call_of(kind: str, episode: str, given: dict[str, Any]) -> dict[str, Any]:
+    """A call as it is sent."""
+    sent = {name: SENT[name](value) if name in SENT else value for name, value in given.items()}
+    return {"call": kind, "episode": episode, **sent}
 
 
-def sent(label: Any, kind: str = "state") -> Any:
+def sent_label(label: Any, kind: str = "state") -> Any:
     """A label in types that JSON has."""
     return json.loads(canonical(label, kind))
 
 
-def sent_actions(actions: Sequence[Any] | None) -> list[Any] | None:
-    """Labels of actions, or None."""
-    return None if actions is None else [sent(x, "action") for x in actions]
+def sent_action(label: Any) -> Any:
+    """That of an action."""
+    return sent_label(label, "action")
+
+
+def sent_actions(actions: Sequence[Any]) -> list[Any]:
+    """Those of several."""
+    return [sent_action(x) for x in actions]
 
 
 def sent_reward(reward: Any) -> float:
@@ -66,6 +72,16 @@ def sent_reward(reward: Any) -> float:
         if isinstance(number, Real) and not isinstance(number, bool) and isfinite(number):
             return float(number)
     raise Refused(f"reward = {reward!r:.80} is not a number: give what the step paid")
+
+
+SENT: dict[str, Callable[[Any], Any]] = {
+    "state": sent_label,
+    "next_state": sent_label,
+    "action": sent_action,
+    "actions": sent_actions,
+    "reward": sent_reward,
+}
+"""How what is given is sent; the rest is as it is."""
 
 
 def names_of(labels: Sequence[Any]) -> list[str]:
