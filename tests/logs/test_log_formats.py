@@ -26,7 +26,8 @@ def test_known_rewards_are_not_read(tmp_path: Path) -> None:
     assert log.counted == 2
     assert not log.counts.rewards.any()
     assert log.problem is mdp.problem
-    assert "no column is called 'reward'" in refusal(read, text, tmp_path, mdp.problem.hiding("rewards"))
+    said = refusal(read, text, tmp_path, mdp.problem.hiding("rewards"))
+    assert "no column is called 'reward'" in said
 
 
 def test_columns_by_other_names(tmp_path: Path) -> None:
@@ -62,9 +63,9 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         (
             "who,T,state,act,reward,Next State",
             {"action": "acts"},
-            "no column is called 'episode' or 'acts' (there are: Next State, T, act, reward, state, "
-            "who); say which is meant, as in --columns episode=NAME --columns action=act --columns "
-            "t=T --columns 'next_state=Next State' (columns={\"episode\": \"NAME\", \"action\": "
+            "no column is called 'episode' or 'acts' (there are: Next State, T, act, reward, "
+            "state, who); say which is meant, as in --columns episode=NAME --columns action=act --columns "
+            't=T --columns \'next_state=Next State\' (columns={"episode": "NAME", "action": '
             '"act", "t": "T", "next_state": "Next State"})',
         ),
         ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),

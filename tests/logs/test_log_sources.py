@@ -86,7 +86,11 @@ def test_frames_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for odd in (5, [1, 2], {"state": [1]}):
         assert refusal(read_log, odd).startswith(f"path = {odd!r} must be the path of a file, a ")
-    assert "no column is called 'state', 'action' or 'reward'" in refusal(read_log, pandas.DataFrame({"episode": [1]}))
+    said = refusal(read_log, pandas.DataFrame({"episode": [1]}))
+    assert "no column is called 'state', 'action' or 'reward' (there are: episode)" in said
+    assert "it has no columns: it needs some, such as episode, state," in refusal(
+        read_log, pandas.DataFrame()
+    )
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = refusal(read_log, polars.DataFrame(COLUMNS))
     assert said.endswith(

@@ -20,9 +20,9 @@ STEP = "{t}"
 """Stands for the number of a step in the names of a wide log."""
 OPTIONAL = ("t", "next_state", "done")
 """Columns that a log need not have."""
-TIMES = frozenset(
-    "step steps timestep stage period turn time timestamp date datetime day week month hour".split()
-)
+TIMES = {"step", "steps", "timestep", "stage", "period", "turn"} | {
+    *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour")
+}
 """First words of names that may be those of a t."""
 
 
@@ -120,7 +120,7 @@ def _check_there(
     read = dict.fromkeys(name for parts in names.values() for name in parts)
     lacking = [name for name in read if _check_once(name, there) not in there]
     if lacking and not there:
-        raise InputError("it has no columns: it needs those of the episode, the state, the action and so on")
+        raise InputError(f"it has no columns: it needs some, such as {', '.join(lacking)}")
     free = [name for name in there if name not in read]
     meant = {
         column: tuple(x if x in there else nearest(x, free) or "NAME" for x in parts)

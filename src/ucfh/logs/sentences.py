@@ -121,9 +121,8 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
         instead = " + ".join(layout.roles.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"
     if name := layout.roles.like_t:
-        yield (
-            f"the column {name!r} is not read; if it says the step, pass {in_options({'t': (name,)})}"
-        )
+        how = in_options({"t": (name,)})
+        yield f"the column {name!r} is not read; if it says the step, pass {how}"
     for kind, names in (("states", reader.tally.states), ("actions", reader.tally.actions)):
         alike = [f"{a!r} and {b!r}" for a, b in names.alike()]
         if alike:
