@@ -65,8 +65,8 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
             {"action": "acts"},
             "no column is called 'episode' or 'acts' (there are: Next State, T, act, reward, "
             "state, who); say which is meant, as in --columns episode=NAME --columns action=act "
-            '--columns t=T --columns \'next_state=Next State\' (columns={"episode": "NAME", "action": '
-            '"act", "t": "T", "next_state": "Next State"})',
+            '--columns t=T --columns \'next_state=Next State\' (columns={"episode": "NAME", '
+            '"action": "act", "t": "T", "next_state": "Next State"})',
         ),
         ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),
         ("", {}, "it is empty"),
