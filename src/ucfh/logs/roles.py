@@ -20,9 +20,10 @@ STEP = "{t}"
 """Stands for the number of a step in the names of a wide log."""
 OPTIONAL = ("t", "next_state", "done")
 """Columns that a log need not have."""
-TIMES = {"step", "steps", "timestep", "stage", "period", "turn"} | {
-    *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour")
-}
+TIMES = (
+    *("step", "steps", "timestep", "stage", "period", "turn"),
+    *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour"),
+)
 """First words of names that may be those of a t."""
 
 
@@ -82,7 +83,8 @@ def find_roles(
         return _wide(there, given, names)
     if may_lack and not there:  # there are no rows either
         return Roles(names)
-    ignored, spelt = [], {}
+    ignored: list[str] = []
+    spelt: dict[str, str] = {}
     for column, parts in names.items():
         if column in given or not parts:
             if parts != (column,) and column in there:
@@ -94,9 +96,8 @@ def find_roles(
             if other := _spelt_otherwise(column, there):
                 spelt[column] = other
             names[column] = ("done",) if column == "done" and may_lack else ()
-    _check_there(
-        {x: () if may_lack and x == "done" else parts for x, parts in names.items()}, there, spelt
-    )
+    lacking = ("done",) if may_lack else None
+    _check_there({x: () if parts == lacking else parts for x, parts in names.items()}, there, spelt)
     _check_parts(names)
     like_t = "" if names["t"] else _like_t(names, there)
     ignored = [x for x in ignored if rewards or x != "reward"]
