@@ -28,14 +28,33 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     >>> print(unknown("problem", "chian", ["chain", "grid"]))
     unknown problem 'chian': did you mean 'chain'? (known: chain, grid)
     """
+    names = list(known)
+    close = nearest(name, names) if isinstance(name, str) else ""
+    hint = f": did you mean {close!r}?" if close else ""
+    return InputError(f"unknown {kind} {name!r}{hint} (known: {some_of(names)})")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that is spelt most like this one; "" if none is near.
+
+    >>> nearest("chian", ["chain", "grid"]), nearest("x", ["chain", "grid"])
+    ('chain', '')
+    """
     from difflib import get_close_matches
 
-    names = sorted(known)
-    lower = {known.lower(): known for known in names}
-    close = get_close_matches(name.lower(), lower, 1, NEAR) if isinstance(name, str) else []
-    hint = f": did you mean {lower[close[0]]!r}?" if close else ""
-    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    return InputError(f"unknown {kind} {name!r}{hint} (known: {listed})")
+    lower = {known.lower(): known for known in sorted(known)}
+    close = get_close_matches(name.lower(), lower, 1, NEAR)
+    return lower[close[0]] if close else ""
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The names in their order, twenty at most.
+
+    >>> some_of(["grid", "chain"])
+    'chain, grid'
+    """
+    listed = sorted(names)
+    return ", ".join(listed[:20]) + (", ..." if len(listed) > 20 else "")
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> InputError:

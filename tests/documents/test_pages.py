@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from helpers.command_line import run
 from helpers.paths import DOCS, REPOSITORY
+from ucfh.commands.printing import NOT_CERTIFIED
 
 
 def test_the_start_page_shows_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,6 +40,29 @@ def test_commands_in_pages_have_the_options_that_they_are_given(
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0
         assert options <= set(re.findall(r"--[a-z-]+", out)), command
+
+
+LONG = ("learn env:", "serve", "study", "verify")
+"""How commands of the README begin that would take too long, or need more, for a test of all."""
+
+
+def test_the_commands_of_the_readme_run_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = (REPOSITORY / "README.md").read_text().split("## On the command line")[1]
+    lines = re.findall(r"^    (.*?)(?: +#.*)?$", section.split("## In Python")[0], re.MULTILINE)
+    assert lines[0] == "mkdir -p out && cd out && cp ../docs/tutorials/mine.py ."
+    shutil.copy(DOCS / "tutorials" / "mine.py", tmp_path)
+    python, option, code = shlex.split(lines[1])
+    assert (python, option) == ("python", "-c")
+    exec(code, {})
+    for line in lines[2:]:
+        command = line.removeprefix("ucfh ")
+        if not command.startswith(LONG):
+            short = "--seeds 2 --episodes 20 --workers 1" if command.startswith("compare") else ""
+            code, _, err = run(capsys, *shlex.split(f"{command} {short}"))
+            assert code in (0, NOT_CERTIFIED), err
 
 
 def test_the_version_is_said_once() -> None:

@@ -26,7 +26,8 @@ def test_known_rewards_are_not_read(tmp_path: Path) -> None:
     assert log.counted == 2
     assert not log.counts.rewards.any()
     assert log.problem is mdp.problem
-    assert "unknown column 'reward'" in refusal(read, text, tmp_path, mdp.problem.hiding("rewards"))
+    said = refusal(read, text, tmp_path, mdp.problem.hiding("rewards"))
+    assert "no column is called 'reward'" in said
 
 
 def test_columns_by_other_names(tmp_path: Path) -> None:
@@ -43,22 +44,30 @@ def test_columns_by_other_names(tmp_path: Path) -> None:
         (
             "episode,t,State,action,reward,next_state",
             {},
-            "unknown column 'state': did you mean 'State'?",
+            "no column is called 'state' (there are: State, action, ",
         ),
         (
             "episode,t,State,action,reward,next_state",
             {},
-            '; name it with --columns state=NAME (columns={"state": "NAME"})',
+            '; say which is meant, as in --columns state=State (columns={"state": "State"})',
         ),
-        ("episode,t,state,action,reward,next_state", {"done": "over"}, "unknown column 'over'"),
+        ("episode,t,state,action,reward,next_state", {"done": "over"}, "is called 'over' (there"),
         (
             "episode,t,state,action,reward,next_state",
             {"status": "s"},
             "unknown column of a log 'status'",
         ),
         ("episode,t,state,state,action,reward,next_state", {}, "'state' appears twice"),
-        ("episode;t;state", {}, "unknown column 'action' (known: episode, state, t)"),
-        ("episode\tt\tstate", {}, "unknown column 'action' (known: episode, state, t)"),
+        ("episode;t;state", {}, "called 'action' or 'reward' (there are: episode, state, t)"),
+        ("episode\tt\tstate", {}, "called 'action' or 'reward' (there are: episode, state, t)"),
+        (
+            "who,T,state,act,reward,Next State",
+            {"action": "acts"},
+            "no column is called 'episode' or 'acts' (there are: Next State, T, act, reward, "
+            "state, who); say which is meant, as in --columns episode=NAME --columns action=act "
+            '--columns t=T --columns \'next_state=Next State\' (columns={"episode": "NAME", '
+            '"action": "act", "t": "T", "next_state": "Next State"})',
+        ),
         ("episode,t\rmon,0\r", {}, "its lines end with CR alone"),
         ("", {}, "it is empty"),
         ("\udcff", {}, "line 1 is not UTF-8"),
@@ -159,7 +168,7 @@ def test_json_lines(tmp_path: Path) -> None:
     ]
     assert log.faults[0].example == "it is not a JSON object (a key appears twice)"
     path.write_text('{"episode": 1}\n')
-    assert "unknown column 'state'" in refusal(read_log, path)
+    assert "no column is called 'state'" in refusal(read_log, path)
 
 
 @pytest.mark.slow

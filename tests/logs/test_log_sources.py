@@ -86,7 +86,11 @@ def test_frames_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for odd in (5, [1, 2], {"state": [1]}):
         assert refusal(read_log, odd).startswith(f"path = {odd!r} must be the path of a file, a ")
-    assert "unknown column 'state'" in refusal(read_log, pandas.DataFrame({"episode": [1]}))
+    said = refusal(read_log, pandas.DataFrame({"episode": [1]}))
+    assert "no column is called 'state', 'action' or 'reward' (there are: episode)" in said
+    assert "it has no columns: it needs some, such as episode, state," in refusal(
+        read_log, pandas.DataFrame()
+    )
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = refusal(read_log, polars.DataFrame(COLUMNS))
     assert said.endswith(
@@ -151,7 +155,7 @@ def test_no_times_at_all(tmp_path: Path) -> None:
     path.write_text("episode,state,action,reward\n1,a,x,0\n1,b,x,1\n2,a,x,0\n2,b,x,1\n")
     log = read_log(path)
     assert (log.counted, log.horizon, log.first) == (4, 2, 0)
-    assert "the rows of an episode are all of its steps, in their order (there is no t)" in (
+    assert "the rows of an episode are all of its steps, in their order (there is no column t)" in (
         log.assumptions
     )
 

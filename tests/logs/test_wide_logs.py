@@ -122,7 +122,7 @@ def test_ids_of_lines(tmp_path: Path) -> None:
         ("mood_0,act_0,r_0,r_1", {}, "there is 'r_1', but no 'act_1'"),
         ("mood_0,act_0,act_00,r_0", {}, "'act_0' and 'act_00' are both step 0: rename one"),
         ("mood_0,act_0,r_0,r_0", {}, "the column 'r_0' appears twice"),
-        ("mood_0,act_0", {"reward": "exam"}, "unknown column 'exam'"),
+        ("mood_0,act_0", {"reward": "exam"}, "no column is called 'exam'"),
     ],
 )
 def test_heads_that_do_not_fit(
@@ -210,7 +210,31 @@ def test_columns_that_are_probably_meant(tmp_path: Path) -> None:
     for name, column in (("Next State", "next_state"), ("T", "t"), ("Done", "done")):
         head = HEAD.strip().replace(f",{column}", f",{name}")
         said = refusal(read, head, "", tmp_path)
-        assert f"is the column {name!r} the {column}? If so, pass --columns {column}=" in said
+        assert f"is the column {name!r} the {column}? If so, pass --columns " in said
+
+
+def test_optional_columns_are_asked_for_at_once(tmp_path: Path) -> None:
+    head = HEAD.strip().replace(",t", ",T").replace(",next_state", ",Next")
+    columns = {"next_state": "Next"}
+    assert "is the column 'T' the t? If so" in refusal(read, head, "", tmp_path, columns=columns)
+    head = HEAD.strip().replace(",t", ",T").replace(",done", ",DONE")
+    asked = "is the column 'T' the t and 'DONE' the done? If so, pass --columns t=T --columns done"
+    assert asked in refusal(read, head, "", tmp_path)
+
+
+def test_a_column_that_may_be_the_step(tmp_path: Path) -> None:
+    def notes(name: str, **settings: Any) -> str:
+        head = f"episode,{name},state,action,reward,next_state"
+        log = read(head, "1,0,a,x,0,b\n1,1,b,x,0,a\n", tmp_path, **settings)
+        assert log.counted == 2
+        return " ".join(log.notes)
+
+    said = "the column 'Step no.' is not read; if it says the step, pass --columns 't=Step no.' "
+    assert said + '(columns={"t": "Step no."})' in notes("Step no.")
+    for name in ("week", "time_step", "Date"):
+        assert f"pass --columns t={name} " in notes(name)
+        assert notes(name, columns={"t": name}) == ""
+    assert notes("t") == notes("footstep") == notes("price") == ""
 
 
 # bins

@@ -40,7 +40,7 @@ def test_it_says_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "What was done in the log", "This plan", "Any plan",
     ]  # fmt: skip
     assert any(f"at least {answer.at_least(answer.known.lower)} per " in x for x in texts)
-    full = f"full: at least, with {answer.sure} confidence; hatched: perhaps"
+    full = f"full: at least, with {answer.sure} confidence; hatched: perhaps; dot: paid on average)"
     assert full in above.get_xlabel()
     right = max(bar.get_x() + bar.get_width() for bar in above.patches)
     assert right == pytest.approx(answer.known.upper)

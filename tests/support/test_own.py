@@ -178,6 +178,11 @@ def test_a_learner_of_ones_own() -> None:
         ),
         ("theirs.walk", "unknown problem 'theirs.walk': your own is written theirs:walk, with a"),
         ("theirs.walk:size=3", "unknown problem 'theirs.walk': your own is written theirs:walk, w"),
+        (
+            "theirs:walk,size=3",
+            "unknown problem 'theirs:walk,size=3': parameters of your own follow a second colon, "
+            "theirs:walk:size=3",
+        ),
         ("theirs.py", "unknown problem 'theirs.py': your own is written theirs:NAME, with a colon"),
         ("__main__.walk", "unknown problem '__main__.walk' (known: calls, chain, deepsea,"),
         ("their.walk", "unknown problem 'their.walk' (known: calls, chain, deepsea,"),

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from ucfh.commands.log_check import print_notes
 from ucfh.commands.printing import certificate_lines, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def print_answer(answer: Answer) -> None:
             f"{known.epsilon:g}"
         )
     print_lines(lines)
+    print_notes(log)
     for fault in log.faults:
         print_lines({"fault": str(fault)})
     print_lines({"assumed": f"\n{'':>14}".join(known.assumed)})

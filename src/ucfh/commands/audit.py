@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ucfh._support.defaults import ALPHA
+from ucfh.commands.log_check import print_notes
 from ucfh.commands.log_options import LogProblem, LogReading, reads_a_log
 from ucfh.commands.options import AsJson, Force
 from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
@@ -69,6 +70,7 @@ def print_report(path: str, found: Log, report: AuditReport) -> None:
             "verdict": f"{verdict} (false alarms have probability {report.alpha:g} at most)",
         }
     )
+    print_notes(found)
     if report.stopped is not None:
         print_lines({"": f"only the first {report.stopped} steps: in the others too much differs"})
     refuted = {x.name for x in report.findings}

@@ -44,11 +44,16 @@ def show_log(path: str, found: Log, json: bool) -> None:
             [{"header": name} for name in headings],
             [[str(t), s, a, f"{r:g}", after] for t, s, a, r, after in how.sample],
         )
-    for name, sentences in (("note", found.notes), ("assumed", found.assumptions)):
-        if sentences:
-            print_lines({name: UNDER.join(sentences)})
+    print_notes(found)
+    print_lines({"assumed": UNDER.join(found.assumptions)})
     for fault in found.faults:
         print_lines({"fault": str(fault)})
+
+
+def print_notes(found: Log) -> None:
+    """Print what is worth knowing of a log, if anything is."""
+    if found.notes:
+        print_lines({"note": UNDER.join(found.notes)})
 
 
 def as_dict(path: str, found: Log) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def _show(name: str, write: str | None, force: bool, json: bool) -> None:
         print()
     for key, value in facts.items():
         if value is not None:
-            print(f"{key.replace('_', ' '):>16}  {value}")
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            print(f"{key.replace('_', ' '):>16}  {shown}")
     if write is not None:
         print(f"{'written':>16}  {write}")

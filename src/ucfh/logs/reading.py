@@ -158,9 +158,10 @@ class Log:
 
     def __repr__(self) -> str:
         return (
-            f"Log({self.episodes} episodes, {self.counted} of {self.rows} rows counted, "
-            f"{len(self.faults)} kinds of faults, {self.states.count} states, "
-            f"{self.actions.count} actions, {self.horizon} steps)"
+            f"Log({self.episodes} episode{'s' * (self.episodes != 1)}, {self.counted} of "
+            f"{self.rows} rows counted, {len(self.faults)} kind{'s' * (len(self.faults) != 1)} of "
+            f"faults, {self.states.count} states, {self.actions.count} actions, "
+            f"{self.horizon} steps)"
         )
 
 

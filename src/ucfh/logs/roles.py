@@ -6,17 +6,25 @@ that hold ``{t}``, such as ``mood_{t}``, stand for ``mood_0``, ``mood_1``, ...
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
+from types import MappingProxyType
 
-from ucfh.errors import InputError, unknown
+from ucfh.errors import InputError, nearest, some_of, unknown
 from ucfh.logs.batches import COLUMNS
 
 STEP = "{t}"
 """Stands for the number of a step in the names of a wide log."""
 OPTIONAL = ("t", "next_state", "done")
 """Columns that a log need not have."""
+TIMES = (
+    *("step", "steps", "timestep", "stage", "period", "turn"),
+    *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour"),
+)
+"""First words of names that may be those of a t."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,7 @@ class Roles:
     Attributes:
         columns: by our names, those of the source; with ``{t}`` in a wide log.
         ignored: columns of the source with one of our names that are not read.
+        like_t: a column that is not read, though its name may be that of a t; "" if none.
         steps: the numbers of the steps in a wide log; () in a long one.
         by_step: of each name with ``{t}``, the columns of the source, step by step.
         after: whether a wide log has states after its last step.
@@ -37,6 +46,7 @@ class Roles:
     steps: tuple[int, ...] = ()
     by_step: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     after: bool = False
+    like_t: str = ""
 
     @property
     def wanted(self) -> list[str]:
@@ -73,7 +83,8 @@ def find_roles(
         return _wide(there, given, names)
     if may_lack and not there:  # there are no rows either
         return Roles(names)
-    ignored = []
+    ignored: list[str] = []
+    spelt: dict[str, str] = {}
     for column, parts in names.items():
         if column in given or not parts:
             if parts != (column,) and column in there:
@@ -82,21 +93,69 @@ def find_roles(
             ignored.append(column)
             names[column] = ()
         elif column not in there and column in OPTIONAL:
-            _check_spelling(column, there)
+            if other := _spelt_otherwise(column, there):
+                spelt[column] = other
             names[column] = ("done",) if column == "done" and may_lack else ()
-    lacking = ("done",) if may_lack else ()
-    for column, parts in names.items():
-        for name in parts:
-            if name not in lacking:
-                _check_there(column, name, there)
+    lacking = ("done",) if may_lack else None
+    _check_there({x: () if parts == lacking else parts for x, parts in names.items()}, there, spelt)
     _check_parts(names)
-    return Roles(names, tuple(x for x in ignored if rewards or x != "reward"))
+    like_t = "" if names["t"] else _like_t(names, there)
+    ignored = [x for x in ignored if rewards or x != "reward"]
+    return Roles(names, tuple(ignored), like_t=like_t)
 
 
-def _check_there(column: str, name: str, there: Sequence[str]) -> None:
-    if _check_once(name, there) not in there:
-        which = f'--columns {column}=NAME (columns={{"{column}": "NAME"}})'
-        raise InputError(f"{unknown('column', name, there)}; name it with {which}")
+def _check_there(
+    names: Mapping[str, tuple[str, ...]],
+    there: Sequence[str],
+    spelt: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Refuse names that are not there, all at once.
+
+    Args:
+        names: the names that are read, by our columns.
+        there: those of the source.
+        spelt: columns that need not be there, and names that are probably meant for them: without
+            them, something would be made up.
+
+    """
+    read = dict.fromkeys(name for parts in names.values() for name in parts)
+    lacking = [name for name in read if _check_once(name, there) not in there]
+    if lacking and not there:
+        raise InputError(f"it has no columns: it needs some, such as {', '.join(lacking)}")
+    free = [name for name in there if name not in read]
+    meant = {
+        column: tuple(x if x in there else nearest(x, free) or "NAME" for x in parts)
+        for column, parts in names.items()
+        if not set(lacking).isdisjoint(parts)
+    }
+    how = in_options(meant | {column: (name,) for column, name in spelt.items()})
+    if lacking:
+        raise InputError(
+            f"no column is called {_either(lacking)} (there are: {some_of(there)}); say which is "
+            f"meant, as in {how}"
+        )
+    if spelt:
+        which = " and ".join(f"{name!r} the {column}" for column, name in spelt.items())
+        raise InputError(f"is the column {which}? If so, pass {how}; if not, rename it")
+
+
+def in_options(names: Mapping[str, tuple[str, ...]]) -> str:
+    """How to say which columns are what.
+
+    >>> print(in_options({"t": ("week no",)}))
+    --columns 't=week no' (columns={"t": "week no"})
+    >>> print(in_options({"state": ("level", "mood")}))
+    --columns state=level+mood (columns={"state": ["level", "mood"]})
+    """
+    options = " ".join(f"--columns {quote(x + '=' + '+'.join(names[x]))}" for x in names)
+    values = {x: parts[0] if len(parts) == 1 else parts for x, parts in names.items()}
+    return f"{options} (columns={json.dumps(values, ensure_ascii=False)})"
+
+
+def _either(names: Sequence[str]) -> str:
+    """The names with "or" before the last one."""
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _check_once(name: str, there: Sequence[str]) -> str:
@@ -122,14 +181,17 @@ def _check_parts(names: Mapping[str, tuple[str, ...]]) -> None:
                 )
 
 
-def _check_spelling(column: str, there: Sequence[str]) -> None:
-    """Refuse a column that is probably meant: without it, something would be made up."""
-    for name in there:
-        if re.sub(r"[\W_]", "", name).casefold() == column.replace("_", ""):
-            raise InputError(
-                f"is the column {name!r} the {column}? If so, pass --columns {column}={name!r} "
-                f'(columns={{"{column}": {name!r}}}); if not, rename it'
-            )
+def _spelt_otherwise(column: str, there: Sequence[str]) -> str:
+    """The name of a column that differs from ours only in case or marks; "" if there is none."""
+    alike = (x for x in there if re.sub(r"[\W_]", "", x).casefold() == column.replace("_", ""))
+    return next(alike, "")
+
+
+def _like_t(names: Mapping[str, tuple[str, ...]], there: Sequence[str]) -> str:
+    """A column that nothing is read from and that may say the step; "" if there is none."""
+    read = {name for parts in names.values() for name in parts}
+    words = {x: re.split(r"[\W_]", x.strip().casefold())[0] for x in there if x not in read}
+    return next((x for x, word in words.items() if word in TIMES), "")
 
 
 def _wide(
@@ -153,7 +215,7 @@ def _wide(
     for column, parts in names.items():
         for name in parts:
             if STEP not in name:
-                _check_there(column, name, there)
+                _check_there({column: (name,)}, there)
                 continue
             found = _steps_of(name, there)
             wanted = range(first, last + 1 + (after and column == "state"))

@@ -8,7 +8,7 @@ from ucfh.logs.closing import lost_in_words
 from ucfh.logs.ends import END, LEFT
 from ucfh.logs.episodes import Episodes
 from ucfh.logs.layout import Layout
-from ucfh.logs.roles import STEP
+from ucfh.logs.roles import STEP, in_options
 from ucfh.logs.settings import Settings
 from ucfh.logs.tally import Shown
 
@@ -73,7 +73,7 @@ def _of_steps(layout: Layout, reader: Episodes) -> Iterator[str]:
     """What is taken for the steps."""
     kind = reader.clock.kind
     if kind == "order":
-        yield "the rows of an episode are all of its steps, in their order (there is no t)"
+        yield "the rows of an episode are all of its steps, in their order (there is no column t)"
     elif kind == "dates":
         yield "the rows of an episode are all of its steps, in the order of their dates"
     elif reader.clock.first and not layout.roles.steps:
@@ -120,6 +120,9 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
     for column in layout.roles.ignored:
         instead = " + ".join(layout.roles.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"
+    if name := layout.roles.like_t:
+        how = in_options({"t": (name,)})
+        yield f"the column {name!r} is not read; if it says the step, pass {how}"
     for kind, names in (("states", reader.tally.states), ("actions", reader.tally.actions)):
         alike = [f"{a!r} and {b!r}" for a, b in names.alike()]
         if alike:

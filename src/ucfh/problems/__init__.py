@@ -94,6 +94,12 @@ def make(name: AnyPath) -> MDP:
     if problem not in builders:
         if is_own(name):
             return _make_own(name)
+        own, comma, parameters = name.partition(",")
+        if comma and is_own(own):
+            raise InputError(
+                f"unknown problem {name!r}: parameters of your own follow a second colon, "
+                f"{own}:{parameters}"
+            )
         raise unknown_name("problem", problem, builders)
     text = text.strip()
     given, named = read_arguments(problem, builders[problem], text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from textwrap import fill, shorten
 from typing import Any
 
@@ -55,7 +56,9 @@ def _draw_bounds(axes: Any, answer: Answer, bars: list[BoundsBar]) -> None:
     axes.set_ylim(len(bars) - 0.6, -0.9)
     axes.set_yticks([])
     full = f"at least, with {answer.sure} confidence"
-    axes.set_xlabel(f"earned {answer.per} (full: {full}; hatched: perhaps)", fontsize=9, color=GREY)
+    dot = "; dot: paid on average" * any(isfinite(bar.mean) for bar in bars)
+    label = f"earned {answer.per} (full: {full}; hatched: perhaps{dot})"
+    axes.set_xlabel(label, fontsize=9, color=GREY)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 

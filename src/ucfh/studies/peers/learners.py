@@ -274,7 +274,7 @@ def dots(field: Field) -> Figure | None:
 
     caption = (
         f"Regret of each learner as a share of {field.whole} (dashed: all of it): median and "
-        f"{bars(every)}, learners in the order of their mean rank."
+        f"{bars(every)}. The learner that ranks best, on average over the problems, is on top."
     )
     alt = (
         f"One mark for each of {plural(len(learners), 'learner')} and "

@@ -235,7 +235,8 @@ def _losses(field: Field, places: Places) -> TextTable:
 
     caption = (
         f"Median regret in % of {field.whole}; in brackets the ranks that tests leave open, where "
-        "there are enough runs for a test. 0 is optimal. Learners are in the order of mean rank."
+        "there are enough runs for a test. 0 is optimal. The learner that ranks best, on average "
+        "over the problems, comes first."
     )
     return _table(field, caption, field.learners, cell)
 
