@@ -162,14 +162,14 @@ def exponent(H: int, R: float, logarithm: float, most: int) -> float:
 @pytest.mark.parametrize(("H", "R"), [(3, 2), (3, 3)])
 def test_the_model_is_close_enough(H: int, R: int) -> None:
     """(1) fails with probability e^-x at most, at any of 1000 visits; not so at a sixth of l."""
-    l, runs, most = {2: 2.0, 3: 5.5}[R], 2000, 1000
-    x = exponent(H, R, l, most)
+    logarithm, runs, most = {2: 2.0, 3: 5.5}[R], 2000, 1000
+    x = exponent(H, R, logarithm, most)
     assert 0.5 < x < 1.5  # so that a share of e^-x can be refuted
     U = R * np.random.default_rng(R).integers(0, 2, (runs, most))
     n = np.arange(1, most + 1)
     g = abs(np.cumsum(U, axis=1) / (n + 1) - R / 2)
     for part, holds in ((1.0, True), (1 / 6, False)):
-        failed = int((g > H * np.sqrt(part * l / (2 * (n + 1)))).any(axis=1).sum())
+        failed = int((g > H * np.sqrt(part * logarithm / (2 * (n + 1)))).any(axis=1).sum())
         test = stats.binomtest(failed, runs, float(np.exp(-x)), alternative="greater")
         assert (test.pvalue > 1e-4) == holds
 

@@ -13,6 +13,7 @@ were read in a summary of the paper; the n + 1, which is least squares with a pr
 of 0, and that values are not clipped, are quoted from memory. Rewards are unknown in print; known
 ones, as here, leave less to be wrong. It is printed for counts by step; pooled ones, as here, are
 right where transitions do not depend on it, and the learner keeps counts by step where they do.
+The regret bound is the paper's, for counts by step and rewards of pairs; it is not proved here.
 
 What noise is for: V >= V* at the start often enough. Let U(s') be what is paid on s' and
 V*_{t+1}(s'): 0 <= U <= R, R = H - 1, or H where next states are paid for. Let d_t(s) be how often
@@ -61,7 +62,7 @@ class RLSVI(SeededLearner):
     name = "rlsvi"
     reference = "Osband, Van Roy, Wen 2016; beta of Russo 2019"
     setting = "episodic, stage-dependent, but counts pooled here; known rewards"
-    guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)) on every problem"
+    guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
     kept = (*SeededLearner.kept, "clock")
 
