@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import log
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given, settings
@@ -223,3 +224,22 @@ def test_outcomes_alone_have_the_difference_bounded_again() -> None:
     learner.routes = 10.0, 1.0
     learner.learn(data)
     assert not learner.bounds.from_above
+
+
+def test_what_is_left_out_delays_no_certificate() -> None:
+    """Where scores lead to it, the run is the same to the last episode as with all bounds."""
+    mdp, looks, ends = make("random:states=20,actions=3,successors=4,horizon=5"), [], []
+    bounds = Best.bounds
+
+    def noted(self: Best, data: Any, difference: bool = True) -> Bounds:
+        looks[-1].append(difference)
+        return bounds(self, data, difference)
+
+    for watched in (True, False):
+        looks.append([])
+        with mock.patch.object(Best, "watched", watched), mock.patch.object(Best, "bounds", noted):
+            run = simulate(mdp, CertifiedUCFH(mdp.problem, EPSILON, DELTA), seed=0)
+        ends.append((run.episodes, run.certificate.gap, run.certificate.lower))
+    assert all(looks[0])
+    assert looks[1].count(False) > 20
+    assert ends[0] == ends[1]

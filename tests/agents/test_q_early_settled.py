@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import brentq
 
 from ucfh import MDP, InputError, Problem, make, simulate
 from ucfh._kernels.advantage import LCB, UCB
@@ -189,6 +190,36 @@ def test_bonus_is_what_the_proof_needs() -> None:
         for j in range(k + 1)
     )
     assert 0.9 * 8 < needed <= 8
+
+
+def rest_of(H: int, iota: float) -> float:
+    """What the proof needs besides roots of variances, at the fewest visits and S A = 2."""
+    x, n = iota + log(12 + (iota - log(2 * H)) / log(2)), (4 * H * iota) ** (4 / 3)
+    if H == 1:
+        slow = 4 * sqrt(3 / sqrt(2)) * x**0.75 + sqrt(2 * x)
+        return (slow + 4 * x / 3 / n**0.25) / iota
+    D = H + 1
+    slow = 2 * sqrt(6) * H**1.75 * x**0.75 + H**1.5 * sqrt(x)
+    slow += 3 * sqrt(3 / sqrt(2)) * D * x**0.75 + 3 * D * sqrt(x / 8)
+    return (slow + (4 * H**2 / 3 + D) * x / n**0.25) / (H**2 * iota)
+
+
+def least_iota(H: int) -> float:
+    """Where (4 H iota)^(4/3) = e^iota/(2 H): below, the last bonus alone is 2 H."""
+    return brentq(lambda i: i - log(2 * H) - 4 / 3 * log(4 * H * i), log(2 * H) + 2, 99.0)
+
+
+def test_bonus_at_the_worst_size() -> None:
+    """The numbers of the docstring; beyond the least iota and H all terms fall."""
+    for H, least, most_x, most in ((1, 4.56, 1.63, 7.42), (2, 6.69, 1.45, 7.56)):
+        iota = least_iota(H)
+        x = iota + log(12 + (iota - log(2 * H)) / log(2))
+        assert least < iota < least + 0.01
+        assert 0.99 * most_x < x / iota < most_x
+        assert most - 0.01 < rest_of(H, iota) < most
+    rest = [[rest_of(H, least_iota(H) * 1.1**i) for i in range(150)] for H in range(2, 100)]
+    assert (np.diff(rest, axis=0) < 0).all()
+    assert (np.diff(rest, axis=1) < 0).all()
 
 
 @pytest.mark.parametrize("H", [1, 2, 5, 20])

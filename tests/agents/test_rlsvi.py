@@ -121,11 +121,14 @@ def test_going_on_is_running_on() -> None:
 CHAIN = MDP([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]], [[0.05, 0.0], [1, 1]], 2)
 
 
-def optimistic_plans(scale: float) -> list[int]:
+PAID_ON_NEXT = MDP(CHAIN.table.dense(CHAIN.p), [[[[0, 1], [0, 1]], [[0, 1], [0, 1]]]], 2)
+
+
+def optimistic_plans(mdp: MDP, scale: float) -> list[int]:
     """Of 1000 plans each, at several moments of a run: how many promise V* or more."""
-    best = CHAIN.at_start(CHAIN.optimal().values)
-    agent = RLSVI(CHAIN.problem, 0.5, 0.1, 10_000, scale)
-    rng, nature, found = np.random.default_rng(7), World(CHAIN, CHAIN.problem).as_nature(), []
+    best = mdp.at_start(mdp.optimal().values)
+    agent = RLSVI(mdp.problem, 0.5, 0.1, 10_000, scale)
+    rng, nature, found = np.random.default_rng(7), World(mdp, mdp.problem).as_nature(), []
     for episodes in (1, 9, 90, 900, 9000):
         agent.follow(rng, nature, episodes)
         total = 0
@@ -142,10 +145,44 @@ def rejected(total: int) -> bool:
     return bool(stats.binomtest(total, 1000, share, alternative="less").pvalue < 1e-4)
 
 
-def test_optimistic_often_enough() -> None:
+@pytest.mark.parametrize("mdp", [CHAIN, PAID_ON_NEXT], ids=["pairs", "next"])
+def test_optimistic_often_enough(mdp: MDP) -> None:
     """With probability Phi(-1) at least, whenever looked at; not so with hardly any noise."""
-    assert not any(map(rejected, optimistic_plans(1.0)))
-    assert any(map(rejected, optimistic_plans(0.001)))
+    assert not any(map(rejected, optimistic_plans(mdp, 1.0)))
+    assert any(map(rejected, optimistic_plans(mdp, 0.001)))
+
+
+def exponent(H: int, R: float, logarithm: float, most: int) -> float:
+    """x of the docstring, for visits up to ``most``."""
+    n = np.arange(1.0, most + 1)
+    x = 2 * (H / R * sqrt(logarithm / 2) - 1 / np.sqrt(n + 1)) ** 2 - np.log(n + 1) / 2
+    return float(x.min())
+
+
+@pytest.mark.parametrize(("H", "R"), [(3, 2), (3, 3)])
+def test_the_model_is_close_enough(H: int, R: int) -> None:
+    """(1) fails with probability e^-x at most, at any of 1000 visits; not so at a sixth of l."""
+    logarithm, runs, most = {2: 2.0, 3: 5.5}[R], 2000, 1000
+    x = exponent(H, R, logarithm, most)
+    assert 0.5 < x < 1.5  # so that a share of e^-x can be refuted
+    U = R * np.random.default_rng(R).integers(0, 2, (runs, most))
+    n = np.arange(1, most + 1)
+    g = abs(np.cumsum(U, axis=1) / (n + 1) - R / 2)
+    for part, holds in ((1.0, True), (1 / 6, False)):
+        failed = int((g > H * np.sqrt(part * logarithm / (2 * (n + 1)))).any(axis=1).sum())
+        test = stats.binomtest(failed, runs, float(np.exp(-x)), alternative="greater")
+        assert (test.pvalue > 1e-4) == holds
+
+
+def test_the_model_becomes_close_enough() -> None:
+    """S H e^-x, where next states are paid for: less than .6 at k = 100, and it goes to 0."""
+    S, A, H = SMALL
+    fails = [
+        S * H * np.exp(-exponent(H, H, log(2 * H * S * A * k), H * (k - 1)))
+        for k in (100, 1000, 10**4, 10**5, 10**6)
+    ]
+    assert fails[0] < 0.6
+    assert (np.diff(np.log(fails)) < log(0.4)).all()  # faster than 1/sqrt(10) it need not fall
 
 
 def test_becomes_optimal() -> None:

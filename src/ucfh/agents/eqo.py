@@ -32,20 +32,34 @@ At y = 6 lambda/(3 + 2 lambda) the right side is (lambda/H) Var_p(W) + c/n: the 
 and F_t is left. This holds for counts by step as well, so the learner keeps them where transitions
 depend on the step.
 
-The regret of this c, but for constants: let pi be the policy followed, D = V - V* + f(U) >= 0, and
-G = V - V^pi + lambda H >= D. By Bennett's inequality again, p^(s') - p(s') <= p(s')/H + H l'/n for
-l' = ln(S^2 A/delta), and (p^ - p) W <= (lambda/H) Var_p U + c/n, so that (p^ - p) V_{t+1}
-= (p^ - p) (W + D) gives G_t <= (2 c + 2 S H^2 l')/n + (lambda/H) Var_p U + (1 + 1/H) p G_{t+1}. As
-above, the variances on the way of pi add up to lambda H at most. So V* - V^pi <= G_1 is at most e
-times 2 lambda H and what (2 c + 2 S H^2 l')/n adds up to. In K episodes the 1/n add up to about
-S A L, L = 1 + ln(1 + K H/(S A)); lambda is chosen so that lambda H K + c S A L is smallest but for
-the 1/3,
+The regret of this c, for pooled counts. Let pi be the policy of an episode, n the visits before it,
+D = V_{t+1} - V*_{t+1} + f(U), 0 <= D <= 2 H, and G = V - V^pi + lambda H, so that G_{t+1} >= D and
+V* - V^pi <= G_1. By Bennett's and Ville's inequalities again, with probability 1 - delta each, for
+all rows and n at once, and l' = ln(S^2 A/delta),
+
+    (p^ - p) W <= (lambda/H) Var_p(U) + c/n,   p^(s') - p(s') <= p(s')/H + (H/2 + 1/3) l'/n.
+
+Where n > 0, V_t - V^pi_t <= (p^ - p) (W + D) + c/n + p (V - V^pi)_{t+1}, so that
+
+    G_t <= C/n + (lambda/H) Var_p(U) + (1 + 1/H) p G_{t+1},   C = 2 c + 2 S H^2 l'.
+
+As above, (lambda/H) Var_p(U) <= F_t - p F_{t+1}, so these add up to lambda H at most on the way of
+pi. Stop an episode at its first pair with n < H: G <= 2 H there, and G = lambda H at the end. So
+G_1 is at most e times 2 lambda H and the mean of X, the sum of C/n before that stop, and 2 H if
+there is one. 0 <= X <= B = C + 2 H, and E e^{-X/B} <= e^{-(1 - 1/e) E[X]/B}. By Ville's inequality,
+with probability 1 - delta (the fourth event), the means of X over K episodes add up to at most
+1.6 times the X themselves and B ln(1/delta). A pair has n < H in at most H episodes that visit it;
+and where n >= H, it is at most doubled by an episode, so that the C/n of a pair add up to at most
+2 C ln(visits/H). With L = 1 + ln(1 + K H/(S A)), with probability 1 - 4 delta,
+
+    regret <= e ( 2 lambda H K + 1.6 ( 2 C S A L + 2 H^2 S A + (C + 2 H) ln(1/delta) ) ).
+
+lambda is chosen so that lambda H K + c S A L is smallest but for the 1/3,
 
     lambda = min( 1, sqrt(S A l L/(2 K)) ),
 
-and the regret is O~(H sqrt(S A K) + H^2 S^2 A) with probability 1 - 4 delta: the fourth delta is
-for the visits that were made in place of those expected (a martingale), and a first visit costs 2 H
-at most, S A times.
+so this is O~(H sqrt(S A K) + H^2 S^2 A). (For counts by step, rows are H times as many, and both
+terms have a factor H more.)
 """
 
 from __future__ import annotations
@@ -63,7 +77,7 @@ class EQO(Online):
     name = "eqo"
     reference = "Lee, Oh 2025"
     setting = "fixed horizon; K known in advance; known rewards"
-    guarantee = "V >= V* - lambda H with probability 1 - delta; regret O~(H sqrt(SAK) + H^2 S^2 A)"
+    guarantee = "V >= V* - lambda H w.p. 1 - delta; regret O~(H sqrt(SAK) + H^2 S^2 A), 1 - 4 delta"
     constants = "derived: c for a given lambda; chosen: lambda, from K, S, A, H and delta"
     rule = Rule(cap=CAP_HORIZON)
     by_step = True

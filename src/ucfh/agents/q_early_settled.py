@@ -54,10 +54,12 @@ and the second one at least
     -3 sqrt(x (q - m^2)/n) - D x/n
     - (3 sqrt(3/sqrt(2)) D x^{3/4} + 3 D sqrt(x/8))/n^{3/4}.
 
-If H c_b iota >= 2 n^{3/4}, the last bonus alone is 2 H, which is enough. If not, n and thus iota
-are large, so that x <= 1.45 iota; then B_n has more than enough for the roots of variances, and all
-other terms come to at most 7.6 H^2 iota/n^{3/4}, for S A >= 2. (For S = 1 nothing is random, and
-for H = 1, f is 0.)
+If H c_b iota >= 2 n^{3/4}, the last bonus alone is 2 H, which is enough. If not, (4 H iota)^{4/3}
+< n <= K <= e^iota/(2 H), for S A >= 2 (for S = 1 nothing is random): iota >= 6.69, x <= 1.45 iota.
+Then B_n has more than enough for the roots of variances, and all other terms come to at most
+7.56 H^2 iota/n^{3/4}: divided by that, they fall with n, H and iota. For H = 1, f is 0, g is what
+s' pays, in [0, 1], and w'_i <= 2/n: the roots need 4 sqrt(x/iota) <= 5.2, as iota >= 4.56 and
+x <= 1.63 iota, and the rest 7.42.
 """
 
 from __future__ import annotations

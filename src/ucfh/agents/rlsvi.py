@@ -13,22 +13,29 @@ were read in a summary of the paper; the n + 1, which is least squares with a pr
 of 0, and that values are not clipped, are quoted from memory. Rewards are unknown in print; known
 ones, as here, leave less to be wrong. It is printed for counts by step; pooled ones, as here, are
 right where transitions do not depend on it, and the learner keeps counts by step where they do.
+The regret bound is the paper's, for counts by step and rewards of pairs; it is not proved here.
 
-What noise is for: V >= V* at the start often enough. Let d_t(s) be how often the best policy is in
-s at step t by the learner's own model p^ = n(s,a,.)/(n + 1), and g = |(p^ - p) V*_{t+1}| at the
-best action. Following the best policy in the model earns V* + X, X normal with mean
-at least -sum d g and variance sum d^2 beta_k/(n + 1), and V is at least that. By Cauchy and
-Schwarz, sum d g <= sqrt(S H sum d^2 g^2). So wherever g <= H sqrt( ln(2 H S A k)/(2 (n + 1)) ) for
-all (t, s), the mean is at least minus one standard deviation, and
+What noise is for: V >= V* at the start often enough. Let U(s') be what is paid on s' and
+V*_{t+1}(s'): 0 <= U <= R, R = H - 1, or H where next states are paid for. Let d_t(s) be how often
+the best policy is in s at step t by the learner's own model p^ = n(s,a,.)/(n + 1), and
+g = |(p^ - p) U| at the best action. Following the best policy in the model earns V* + X, X normal
+with mean at least -sum d g and variance sum d^2 beta_k/(n + 1), and V is at least that. By Cauchy
+and Schwarz, sum d g <= sqrt(S H sum d^2 g^2). So wherever, with l = ln(2 H S A k),
 
-    P( V >= V* at the start ) >= Phi(-1) = 0.1587.
+    (1)  g <= H sqrt( l/(2 (n + 1)) )  for all (t, s),
 
-As 0 <= V*_{t+1} <= H - 1, its sum over n next states is off by (H - 1) sqrt(n x/2) at most, but
-with probability 2 e^-x (Hoeffding), and the 1 in n + 1 adds H - 1 at most. By Cauchy and Schwarz,
-g <= (H - 1) sqrt( (x/2 + 1)/(n + 1) ), which is small enough for
-x = (H/(H - 1))^2 ln(2 H S A k) - 2. (Where the next state is paid for, values of a next state
-reach H, and x is ln(2 H S A k) - 2. For H = 1 and no such pay, g is 0. While x <= 0, this says
-nothing.)
+the mean is at least minus one standard deviation, and P( V >= V* at the start ) >= Phi(-1) = .1587,
+by the noise alone. And (1) holds before episode k, whatever n is, with probability 1 - S H e^-x,
+
+    x = min over n = 1, 2, ..., H (k - 1) of 2 ( (H/R) sqrt(l/2) - 1/sqrt(n + 1) )^2 - ln(n + 1)/2,
+
+for l >= 2, where what is squared is positive. (For large k, x is about l - ln(H k)/2 at least, and
+S H e^-x at most about sqrt(H/k)/(2 A).) Proof: let Z be the sum of U(s') - p U over n visits.
+E e^{y (U - p U)} <= e^{(y R)^2/8} (Hoeffding), so the mean of e^{y Z - n (y R)^2/8} over y normal
+with variance 4/R^2, which is e^{2 Z^2/(R^2 (n + 1))}/sqrt(n + 1), is a supermartingale that begins
+with 1. By Ville's inequality |Z| <= R sqrt( (n + 1) (x/2 + ln(n + 1)/4) ) for all n at once, but
+with probability e^-x; and g <= (|Z| + R)/(n + 1), which is (1) by the choice of x. Without visits g
+is R at most, and (1) holds. For R = 0 nothing is to be learned.
 
 A scale multiplies the noise.
 """
@@ -55,7 +62,7 @@ class RLSVI(SeededLearner):
     name = "rlsvi"
     reference = "Osband, Van Roy, Wen 2016; beta of Russo 2019"
     setting = "episodic, stage-dependent, but counts pooled here; known rewards"
-    guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)) on every problem"
+    guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
     kept = (*SeededLearner.kept, "clock")
 
