@@ -217,6 +217,10 @@ def test_in_a_line(result: Comparison) -> None:
     )
     result.failures.append(Failure("a", 7, "no"))
     assert repr(result).endswith("; best: <a>; 1 run failed)")
+    names = list("abcde")
+    once = [replace(result.outcomes[0], agent=name) for name in names]
+    many = Comparison(names, 3, 1, 0.1, 1.0, once)
+    assert repr(many).endswith("; best: a, not significantly better than 4 others)")
 
 
 def test_in_a_notebook(result: Comparison) -> None:

@@ -54,9 +54,9 @@ def test_the_commands_of_the_readme_run_as_they_stand(
     lines = re.findall(r"^    (.*?)(?: +#.*)?$", section.split("## In Python")[0], re.MULTILINE)
     assert lines[0] == "mkdir -p out && cd out && cp ../docs/tutorials/mine.py ."
     shutil.copy(DOCS / "tutorials" / "mine.py", tmp_path)
-    python, option, code = shlex.split(lines[1])
+    python, option, source = shlex.split(lines[1])
     assert (python, option) == ("python", "-c")
-    exec(code, {})
+    exec(source, {})
     for line in lines[2:]:
         command = line.removeprefix("ucfh ")
         if not command.startswith(LONG):

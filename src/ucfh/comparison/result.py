@@ -69,6 +69,10 @@ class Outcome:
         return f"Outcome({self.agent}, seed {self.seed}: regret {self.regret:.4g})"
 
 
+MOST_NAMED = 4
+"""How many learners a short text names."""
+
+
 class Failure(NamedTuple):
     """A run that failed, and why."""
 
@@ -231,6 +235,8 @@ class Comparison:
         standings = self.standings()
         best = [x.place.agent for x in standings if x.place.first == 1]
         said = f"best: {', '.join(best)}" if best else "every run failed"
+        if len(best) > MOST_NAMED:
+            said = f"best: {best[0]}, not significantly better than {len(best) - 1} others"
         failed = f"; {_count(len(self.failures), 'run')} failed"
         said += failed * (bool(self.failures) and bool(best)) + "; interrupted" * self.interrupted
         learners, episodes = _count(len(self.agents), "learner"), _count(self.episodes, "episode")
