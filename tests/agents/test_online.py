@@ -81,7 +81,8 @@ def swept(case: Case, rule: Rule, terms: Floats, G: Floats, Q: Floats) -> tuple[
     V, L = np.zeros((2, problem.horizon + 1, problem.states))
     rows = np.zeros((problem.horizon, problem.states), np.int64)
     sheet, out = sheet_of(problem, problem.rewards), kernels.Outlook(Q, V, L, rows)
-    kernels.plan(sheet, rule, terms, case.counts.arrays, G, out)
+    sets = terms[kernels.BUDGET :]
+    kernels.plan(sheet, rule, terms, sets if sets.any() else None, case.counts.arrays, G, out)
     return Q, V, L, rows
 
 

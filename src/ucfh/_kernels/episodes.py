@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import inner, njit
-from ucfh._kernels.groups import Nature
+from ucfh._kernels.groups import Nature, Record, Seen
 from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
@@ -26,6 +26,19 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
         path[t] = e
         s = nature.indices[e]
     return int(s)
+
+
+@njit(cache=True, nogil=True, **inner)
+def walk_and_count(
+    rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
+) -> None:
+    """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
+    walk_once(rng, nature, rows, path)
+    s = nature.indices[path[0]]
+    for t in range(len(rows)):
+        seen.n[rows[t, s]] += 1
+        seen.c[nature.position[path[t + 1]]] += 1
+        s = nature.indices[path[t + 1]]
 
 
 @njit(cache=True, nogil=True, **inner)
@@ -66,3 +79,29 @@ def same(a: Ints, b: Ints) -> bool:
             if a[t, s] != b[t, s]:
                 return False
     return True
+
+
+@njit(cache=True, nogil=True, **inner)
+def note(
+    episode: int,
+    recorded: int,
+    nature: Nature,
+    start: Floats,
+    v: Floats,
+    rows: Ints,
+    followed: Ints,
+    record: Record,
+) -> int:
+    """Record the policy that takes rows (H, S), and promises v (S,), if it is a new one.
+
+    followed (H, S): the rows of the policy recorded last. Returns how many are recorded then; -1 if
+    there is no room.
+    """
+    if same(rows, followed):
+        return recorded
+    if recorded == len(record.value):
+        return -1
+    record.first_episode[recorded] = episode
+    record.promised[recorded] = promise(start, v)
+    record.value[recorded] = take_up(nature, rows, followed)
+    return recorded + 1
