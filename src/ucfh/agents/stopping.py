@@ -29,6 +29,7 @@ so that S may stand for k where fewer states follow.
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_left
 from math import log
 from typing import Any
 
@@ -55,6 +56,7 @@ class Stopping(Online):
 
     Attributes:
         clock: (2,) the episodes seen, and those after which to test whether to stop.
+        first_stop: after fewer episodes, no row can have the visits that a stop needs.
 
     """
 
@@ -81,12 +83,19 @@ class Stopping(Online):
     def gap_bound_now(self) -> float:
         """How far from optimal its result is at most, by the plan made last."""
 
+    def least_gap(self, n: float) -> float:  # noqa: ARG002
+        """What `gap_bound_now` is at least while no row has more than n visits, falling with n."""
+        return 0.0
+
     def _conclude(self) -> None:
         """Take the policy that is its result, in ``rows`` and ``policy``; by default, the plan."""
 
     def _prepare(self) -> None:
         self.clock = np.array([0, 0])
         super()._prepare()
+        visits = range(1, min(self.H * self.K, UNLIMITED))
+        enough = bisect_left(visits, True, key=lambda n: self.least_gap(n) <= self.epsilon)
+        self.first_stop = 1 + enough // self.H
 
     def limits(self) -> Limits:
         """One episode, step by step; or all until the next test."""
@@ -128,9 +137,16 @@ class Stopping(Online):
             return
         self.gap_bound = self.gap_bound_now()
         self.done = self.gap_bound <= self.epsilon
-        self.clock[1] = NEVER if self.done else due_after(int(seen))
+        self.clock[1] = NEVER if self.done else self._next_test(int(seen))
         if self.done:
             self._conclude()
+
+    def _next_test(self, seen: int) -> int:
+        """When it plans anew, or may stop: tests that must fail would cost more than the loop."""
+        test = due_after(seen)
+        while self.follow is not None and test < self.first_stop:
+            test = due_after(test)
+        return test
 
     # -- what it was made with, and what it knows --------------------------------------------------
 
