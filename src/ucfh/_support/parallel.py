@@ -104,7 +104,7 @@ def _in_processes(
     work: Callable[[Item], Output], jobs: Iterator[tuple[int, Item]], workers: int | None
 ) -> Iterator[tuple[int, Output]]:
     from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky import set_start_method
+    from joblib.externals.loky.backend.context import set_start_method
 
     count, most = workers or cpu_count(), max(LEAST, 2 * cpu_count())
     if count > most:
@@ -127,6 +127,7 @@ def _in_processes(
     # take. They are safe where no thread holds a lock that none of theirs will release.
     fork = sys.platform == "linux" and first_use.alone and active_count() == 1
     set_start_method("fork" if fork else None, force=True)
+    filterwarnings("ignore", "`fork` start method should not be used", UserWarning)
     # a worker that has grown large is replaced, which is nothing to worry about
     filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     keep()
