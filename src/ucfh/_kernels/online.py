@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import extreme
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
@@ -78,16 +78,17 @@ class Bonus(NamedTuple):
 class Outlook(NamedTuple):
     """What planning fills: V, L (H+1, S), 0 at H, and rows (H, S), the ones of highest Q.
 
-    Q (H, R) matters if it may not rise.
+    Q (H, R) matters if it may not rise. values: room for those of the successors of a row.
     """
 
     Q: Floats
     V: Floats
     L: Floats
     rows: Ints
+    values: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     """The best mean of v (k,) within an L1 distance of c / sum c (k,).
 
@@ -120,7 +121,7 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     return mean
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def plan(
     sheet: Sheet,
     rule: Rule,
@@ -137,12 +138,9 @@ def plan(
     """
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
     r, extra, c, n = sheet.r, sheet.extra, seen.c, seen.n
-    Q, V, L, rows = out.Q, out.V, out.L, out.rows
+    Q, V, L, rows, values = out.Q, out.V, out.L, out.rows, out.values
     H, S = rows.shape
-    longest = 0
-    for row in range(len(indptr) - 2):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    values, lower = np.empty(longest), rule.lower != NO_LOWER
+    lower = rule.lower != NO_LOWER
     for t in range(H - 1, -1, -1):
         line, left = min(t, len(r) - 1), H - 1 - t
         worth = left + 1.0 if extra.shape[1] > 0 else float(left)
