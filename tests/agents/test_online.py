@@ -28,6 +28,7 @@ from ucfh.agents.mbie import BEB, MBIE, MBIEBonus
 from ucfh.agents.online import LINES, Online, outlook_of, sheet_of
 from ucfh.agents.orlc import ORLC
 from ucfh.agents.reward_free import RFUCRL, RewardFree, RFExpress
+from ucfh.agents.stopping import Stopping
 from ucfh.agents.ubev import UBEV
 from ucfh.agents.ucbvi import UCBVI, UCBVIBernstein
 from ucfh.counts import Counts
@@ -195,7 +196,8 @@ def test_learners_against_their_papers(cls: type[Online], case: Case, seed: int)
     problem, counts = agent.problem, any_counts(agent.problem, seed)
     assert problem.rewards is not None
     visits = np.random.default_rng(seed).choice([0, 1, 9, 700, 5000], agent.N.shape)
-    agent.restore({**agent.state(), **counts.state("n"), "N": visits})
+    again = {"clock": [0, 0]} if isinstance(agent, Stopping) else {}  # it may have stopped
+    agent.restore({**agent.state(), **counts.state("n"), "N": visits, **again})
     m, stages = getattr(agent, "m", 1.0), problem.table.stages
     told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, m, stages)
     backup, lower = slow.PAPERS[cls.name]
