@@ -6,8 +6,8 @@
         follow the plan for an episode, and count
 
 Bounds that hold at all times may be tested at any time: the stop comes about 2 % later at most than
-if it were tested after every episode. A test that must fail is left out: before any row can have the
-visits that a stop needs. Nor do such bounds depend on which policies were followed.
+if it were tested after every episode. A test that must fail is left out: before any row can have
+the visits that a stop needs. Nor do such bounds depend on which policies were followed.
 With schedule "growth", a learner also plans anew only when it tests, and follows one policy until
 then, so that it runs in bulk: what it says when it stops holds with the same probability. Theorems
 about how soon it stops are for a new plan in every episode, schedule "episode".
