@@ -23,6 +23,12 @@ from ucfh.table import Table
 NEVER = np.iinfo(np.int64).max
 """More visits than can be counted: the row no longer changes anything."""
 
+UNLIMITED = 2**62
+"""A limit on visits that is never reached, though visits are counted."""
+
+GROWTH = 0.02
+"""The share of more episodes after which a learner plans again, or tests whether to stop."""
+
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
 
@@ -31,6 +37,15 @@ ARRAYS = ("visits", "successors", "rewards", "least", "most")
 
 ROUNDED_SUM = 1e-9
 """The share by which rounding may push a sum of rewards above their number."""
+
+
+def due_after(episodes: int) -> int:
+    """How many episodes there are when it is time again: 2 % more, and at least one.
+
+    >>> [due_after(n) for n in (0, 1, 99, 100, 10**6)]
+    [1, 2, 100, 102, 1020000]
+    """
+    return episodes + max(1, int(GROWTH * episodes))
 
 
 @dataclass(eq=False)

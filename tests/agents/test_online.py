@@ -25,9 +25,10 @@ from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.fiechter import Fiechter
 from ucfh.agents.mbie import BEB, MBIE, MBIEBonus
-from ucfh.agents.online import LINES, Online, sheet_of
+from ucfh.agents.online import LINES, Online, outlook_of, sheet_of
 from ucfh.agents.orlc import ORLC
 from ucfh.agents.reward_free import RFUCRL, RewardFree, RFExpress
+from ucfh.agents.stopping import Stopping
 from ucfh.agents.ubev import UBEV
 from ucfh.agents.ucbvi import UCBVI, UCBVIBernstein
 from ucfh.counts import Counts
@@ -80,8 +81,9 @@ def swept(case: Case, rule: Rule, terms: Floats, G: Floats, Q: Floats) -> tuple[
     assert problem.rewards is not None
     V, L = np.zeros((2, problem.horizon + 1, problem.states))
     rows = np.zeros((problem.horizon, problem.states), np.int64)
-    sheet, out = sheet_of(problem, problem.rewards), kernels.Outlook(Q, V, L, rows)
-    kernels.plan(sheet, rule, terms, case.counts.arrays, G, out)
+    sheet, out = sheet_of(problem, problem.rewards), outlook_of(problem.table, Q, V, L, rows)
+    sets = terms[kernels.BUDGET :]
+    kernels.plan(sheet, rule, terms, sets if sets.any() else None, case.counts.arrays, G, out)
     return Q, V, L, rows
 
 
@@ -194,7 +196,8 @@ def test_learners_against_their_papers(cls: type[Online], case: Case, seed: int)
     problem, counts = agent.problem, any_counts(agent.problem, seed)
     assert problem.rewards is not None
     visits = np.random.default_rng(seed).choice([0, 1, 9, 700, 5000], agent.N.shape)
-    agent.restore({**agent.state(), **counts.state("n"), "N": visits})
+    again = {"clock": [0, 0]} if isinstance(agent, Stopping) else {}  # it may have stopped
+    agent.restore({**agent.state(), **counts.state("n"), "N": visits, **again})
     m, stages = getattr(agent, "m", 1.0), problem.table.stages
     told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, m, stages)
     backup, lower = slow.PAPERS[cls.name]

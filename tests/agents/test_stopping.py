@@ -138,6 +138,21 @@ def test_plans_are_those_of_every_episode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STOPPING)
+def test_what_is_not_tested_would_fail(name: str) -> None:
+    """It stops when it would if it tested all along."""
+    for seed in range(3):
+        agent, often = made(name, "episode"), made(name, "episode")
+        assert agent.first_stop > 1 or not isinstance(agent, RewardFree)
+        often.first_stop, often.clock[1] = 1, 1
+        run, other = (simulate(CHAIN, x, 10**5, seed) for x in (agent, often))
+        assert run.final
+        assert run.episodes == other.episodes >= agent.first_stop
+        assert np.array_equal(run.policy, other.policy)
+        visits = float(agent.counts.visits.max())
+        assert agent.least_gap(visits) <= agent.gap_bound == often.gap_bound
+
+
+@pytest.mark.parametrize("name", STOPPING)
 def test_in_bulk_until_it_stops(name: str) -> None:
     """As published, scale = 1: it needs no limit, tests in time, and is optimal when it stops."""
     agent = made(name, "growth", 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 
 from helpers.open_worlds import Witness
 from ucfh import MDP
-from ucfh.agents.certified import GROWTH
+from ucfh.counts import due_after
 from ucfh.experience import END, LOST
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import Planned, TaskLearner
@@ -291,7 +291,7 @@ class InFlight(Witness):
         self.hand_on()
         assert self.task.due
         self.world.policy = self.task.plan()
-        self._next += max(1, int(GROWTH * self._next))
+        self._next = due_after(self._next)
         self.look(self.world.found)
         if self.begun is None and self.learner.done:
             self.begun = self.world.episodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from math import ceil, log, sqrt
+from math import log, sqrt
 
 from ucfh.problem import Problem
 
@@ -80,7 +80,7 @@ class SlowEPRL:
             self.answer = max(self.paths, key=lambda p: self.sides(p)[0])
         else:
             fewest = min(self.n[row] for row in self.active & self.unknown)
-            self.k = max(fewest + 1, ceil(1.02 * fewest))
+            self.k = fewest + max(1, fewest // 50)
 
     def next_path(self) -> Path:
         """The first of those that cover most."""

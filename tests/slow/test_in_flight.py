@@ -16,7 +16,6 @@ import pytest
 from scipy import stats
 
 import helpers.overlapping as overlapping
-import ucfh.tasks.learner as task_learner
 from helpers.open_worlds import PARTS, alone, count_broken, dense, fewer, no_price, refuted
 from helpers.overlapping import (
     Delays,
@@ -31,7 +30,7 @@ from helpers.overlapping import (
     unpaid,
     with_silence,
 )
-from ucfh import MDP, make
+from ucfh import MDP, counts, make
 from ucfh._support.defaults import ALPHA
 from ucfh.confidence.open import OpenBest
 from ucfh.experience import END, Experience
@@ -47,8 +46,7 @@ RUNS, EPISODES = 130, 200
 def _fewer_looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan after 10 % more, not 2 %: so that many runs fit; but not where costs are measured."""
     if "cost" not in request.node.name:
-        monkeypatch.setattr(task_learner, "GROWTH", 0.1)
-        monkeypatch.setattr(overlapping, "GROWTH", 0.1)
+        monkeypatch.setattr(counts, "GROWTH", 0.1)
 
 
 def bandit(*means: float) -> MDP:

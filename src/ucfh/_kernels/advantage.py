@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.compiling import njit, uncounted
-from ucfh._kernels.episodes import promise, same, take_up, walk_once
+from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 from ucfh._kernels.rates import greedy
 
@@ -110,13 +110,10 @@ def learn_by_advantage(
     H = len(rows)
     path, recorded = np.empty(H + 1, np.int64), 0
     for episode in range(episodes):
-        if not same(rows, followed):
-            if recorded == len(record.value):
-                return Progress(episode, recorded)
-            record.first_episode[recorded] = episode
-            record.promised[recorded] = promise(sheet.start, out.V[0])
-            record.value[recorded] = take_up(nature, rows, followed)
-            recorded += 1
+        now = note(episode, recorded, nature, sheet.start, out.V[0], rows, followed, record)
+        if now < 0:
+            return Progress(episode, recorded)
+        recorded = now
         walk_once(rng, nature, rows, path)
         s, full = nature.indices[path[0]], False
         for t in range(H):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
-from ucfh._kernels.episodes import promise, same, take_up, walk_once
+from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.episodes import note, walk_and_count
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 from ucfh._kernels.online import TIE
 
@@ -45,7 +45,7 @@ class Noise(NamedTuple):
     cases: float
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def draw_models(
     rng: np.random.Generator, indptr: Ints, c: Ints, posterior: Posterior, out: Draws
 ) -> None:
@@ -75,7 +75,7 @@ def draw_models(
                 p[j, most] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) -> None:
     """Plan for the best of J draws, row by row."""
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
@@ -102,19 +102,6 @@ def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) ->
 
 
 @njit(cache=True, nogil=True)
-def walk_and_count(
-    rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
-) -> None:
-    """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
-    walk_once(rng, nature, rows, path)
-    s = nature.indices[path[0]]
-    for t in range(len(rows)):
-        seen.n[rows[t, s]] += 1
-        seen.c[nature.position[path[t + 1]]] += 1
-        s = nature.indices[path[t + 1]]
-
-
-@njit(cache=True, nogil=True)
 def learn_by_draws(
     rng: np.random.Generator,
     own: np.random.Generator,
@@ -136,13 +123,10 @@ def learn_by_draws(
     rows = out.rows
     path, recorded = np.empty(len(rows) + 1, np.int64), 0
     for episode in range(episodes):
-        if not same(rows, followed):
-            if recorded == len(record.value):
-                return Progress(episode, recorded)
-            record.first_episode[recorded] = episode
-            record.promised[recorded] = promise(sheet.start, out.V[0])
-            record.value[recorded] = take_up(nature, rows, followed)
-            recorded += 1
+        now = note(episode, recorded, nature, sheet.start, out.V[0], rows, followed, record)
+        if now < 0:
+            return Progress(episode, recorded)
+        recorded = now
         walk_and_count(rng, nature, rows, seen, path)
         draw_models(own, sheet.indptr, seen.c, posterior, draws)
         plan_draws(sheet, posterior, draws, out)
@@ -155,7 +139,7 @@ def deviation(noise: Noise, k: int) -> float:
     return sqrt(noise.factor * log(noise.cases * k))
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def plan_with_noise(
     own: np.random.Generator, sheet: Sheet, noise: Noise, clock: Ints, seen: Seen, out: Chosen
 ) -> None:
@@ -202,13 +186,10 @@ def learn_by_noise(
     rows = out.rows
     path, recorded = np.empty(len(rows) + 1, np.int64), 0
     for episode in range(episodes):
-        if not same(rows, followed):
-            if recorded == len(record.value):
-                return Progress(episode, recorded)
-            record.first_episode[recorded] = episode
-            record.promised[recorded] = promise(sheet.start, out.V[0])
-            record.value[recorded] = take_up(nature, rows, followed)
-            recorded += 1
+        now = note(episode, recorded, nature, sheet.start, out.V[0], rows, followed, record)
+        if now < 0:
+            return Progress(episode, recorded)
+        recorded = now
         walk_and_count(rng, nature, rows, seen, path)
         clock[0] += 1
         plan_with_noise(own, sheet, noise, clock, seen, out)

@@ -7,15 +7,15 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit
-from ucfh._kernels.groups import Nature
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
+from ucfh._kernels.groups import Nature, Record, Seen
 from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit(**folded)
 def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
     s, row = 0, len(nature.indptr) - 2
@@ -28,7 +28,20 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
     return int(s)
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit(**folded)
+def walk_and_count(
+    rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
+) -> None:
+    """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
+    walk_once(rng, nature, rows, path)
+    s = nature.indices[path[0]]
+    for t in range(len(rows)):
+        seen.n[rows[t, s]] += 1
+        seen.c[nature.position[path[t + 1]]] += 1
+        s = nature.indices[path[t + 1]]
+
+
+@njit(cache=True, nogil=True, _nrt=True, **inner)  # `note` is uncounted, and this makes arrays
 def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
@@ -47,7 +60,7 @@ def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     return float(x)
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def promise(start: Floats, v: Floats) -> float:
     """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
     x, best = 0.0, -inf
@@ -58,7 +71,7 @@ def promise(start: Floats, v: Floats) -> float:
     return x if start.size else best
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit(**folded)
 def same(a: Ints, b: Ints) -> bool:
     """Whether two policies (H, S) take the same rows."""
     for t in range(a.shape[0]):
@@ -66,3 +79,29 @@ def same(a: Ints, b: Ints) -> bool:
             if a[t, s] != b[t, s]:
                 return False
     return True
+
+
+@njit(**folded)
+def note(
+    episode: int,
+    recorded: int,
+    nature: Nature,
+    start: Floats,
+    v: Floats,
+    rows: Ints,
+    followed: Ints,
+    record: Record,
+) -> int:
+    """Record the policy that takes rows (H, S), and promises v (S,), if it is a new one.
+
+    followed (H, S): the rows of the policy recorded last. Returns how many are recorded then; -1 if
+    there is no room.
+    """
+    if same(rows, followed):
+        return recorded
+    if recorded == len(record.value):
+        return -1
+    record.first_episode[recorded] = episode
+    record.promised[recorded] = promise(start, v)
+    record.value[recorded] = take_up(nature, rows, followed)
+    return recorded + 1

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import extreme
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.dirichlet import upper_quantile
-from ucfh._kernels.episodes import promise, same, take_up, walk_once
+from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
 
 Ints = NDArray[np.int64]
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 NO_CAP, CAP_LEFT, CAP_HORIZON, CAP_NEXT = 0, 1, 2, 3
 NO_LOWER, LOWER_OF_PLAYED, LOWER_OF_BEST = 0, 1, 2
-# the lines of coefficients
+# the lines of coefficients; from BUDGET on they need much code
 FLAT, DEVIATION, SPREAD, DISTANCE, CROWD, RADIUS, BUDGET, DEVIATE = range(8)
 TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
@@ -78,16 +78,17 @@ class Bonus(NamedTuple):
 class Outlook(NamedTuple):
     """What planning fills: V, L (H+1, S), 0 at H, and rows (H, S), the ones of highest Q.
 
-    Q (H, R) matters if it may not rise.
+    Q (H, R) matters if it may not rise. values: room for those of the successors of a row.
     """
 
     Q: Floats
     V: Floats
     L: Floats
     rows: Ints
+    values: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     """The best mean of v (k,) within an L1 distance of c / sum c (k,).
 
@@ -120,17 +121,26 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     return mean
 
 
-@njit(cache=True, nogil=True)
-def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Outlook) -> None:
-    """One backward sweep; terms and G as in `Bonus`, and G matters if there is crowding."""
+@njit(**uncounted)
+def plan(
+    sheet: Sheet,
+    rule: Rule,
+    terms: Floats,
+    sets: Floats | None,
+    seen: Seen,
+    G: Floats,
+    out: Outlook,
+) -> None:
+    """One backward sweep; terms and G as in `Bonus`, and G matters if there is crowding.
+
+    sets (2, rows): terms from BUDGET on; None if there are no such terms, which is much less to
+    compile.
+    """
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
     r, extra, c, n = sheet.r, sheet.extra, seen.c, seen.n
-    Q, V, L, rows = out.Q, out.V, out.L, out.rows
+    Q, V, L, rows, values = out.Q, out.V, out.L, out.rows, out.values
     H, S = rows.shape
-    longest = 0
-    for row in range(len(indptr) - 2):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    values, lower = np.empty(longest), rule.lower != NO_LOWER
+    lower = rule.lower != NO_LOWER
     for t in range(H - 1, -1, -1):
         line, left = min(t, len(r) - 1), H - 1 - t
         worth = left + 1.0 if extra.shape[1] > 0 else float(left)
@@ -180,18 +190,19 @@ def plan(sheet: Sheet, rule: Rule, terms: Floats, seen: Seen, G: Floats, out: Ou
                             x = max(0.0, square_low - mean_low * mean_low)
                             x = terms[DEVIATION, row] * sqrt(x)
                         down += x
-                    if terms[BUDGET, row] > 0.0:
-                        mean = extreme(
-                            begin, end, c, float(visits), terms[BUDGET, row], values, -inf,
-                            0.0, 0.0, 0.0,
-                        ).bound  # fmt: skip
-                    elif terms[RADIUS, row] > 0.0:
+                    if terms[RADIUS, row] > 0.0:
                         mean = _in_ball(c[begin:end], values[: end - begin], terms[RADIUS, row])
-                    if terms[DEVIATE, row] > 0.0:
-                        mean = upper_quantile(
-                            c[begin:end], values[: end - begin], rule.apart, rule.pays * worth,
-                            terms[DEVIATE, row],
-                        )  # fmt: skip
+                    if sets is not None:
+                        budget, deviate = sets[0, row], sets[1, row]
+                        if deviate > 0.0:
+                            mean = upper_quantile(
+                                c[begin:end], values[: end - begin], rule.apart,
+                                rule.pays * worth, deviate,
+                            )  # fmt: skip
+                        elif budget > 0.0:
+                            mean = extreme(
+                                begin, end, c, float(visits), budget, values, -inf, 0.0, 0.0, 0.0
+                            ).bound
                     mean += up
                     if rule.best_next:
                         mean = min(mean, most)
@@ -215,6 +226,7 @@ def learn(
     sheet: Sheet,
     rule: Rule,
     bonus: Bonus,
+    sets: Floats | None,
     seen: Seen,
     out: Outlook,
     followed: Ints,
@@ -222,8 +234,8 @@ def learn(
 ) -> Progress:
     """Plan, walk an episode, count, again and again.
 
-    Stops early if there is no room for another record, or in the tables. followed (H, S): the rows
-    of the policy recorded last.
+    Stops early if there is no room for another record, or in the tables. sets as in `plan`.
+    followed (H, S): the rows of the policy recorded last.
     """
     rows, c, n, N, G = out.rows, seen.c, seen.n, bonus.N, bonus.G
     which, tables, terms, crowding = bonus.which, bonus.tables, bonus.terms, bonus.crowding
@@ -231,14 +243,11 @@ def learn(
     path, recorded, changed = np.empty(H + 1, np.int64), 0, True
     for episode in range(episodes):
         if changed:
-            plan(sheet, rule, terms, seen, G, out)
-            if not same(rows, followed):
-                if recorded == len(record.value):
-                    return Progress(episode, recorded)
-                record.first_episode[recorded] = episode
-                record.promised[recorded] = promise(sheet.start, out.V[0])
-                record.value[recorded] = take_up(nature, rows, followed)
-                recorded += 1
+            plan(sheet, rule, terms, sets, seen, G, out)
+            now = note(episode, recorded, nature, sheet.start, out.V[0], rows, followed, record)
+            if now < 0:
+                return Progress(episode, recorded)
+            recorded = now
         walk_once(rng, nature, rows, path)
         changed, full, s = False, False, nature.indices[path[0]]
         for t in range(H):

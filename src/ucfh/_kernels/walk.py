@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Nature, Seen
 
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
         out[last : indptr[row + 1]] = np.inf
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit(**uncounted, **inner)
 def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     """The first entry whose cumulative probability exceeds u."""
     while end - begin > 8:

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from logging import CRITICAL, getLogger
-from threading import Thread
+from threading import Thread, active_count
 from time import sleep
 from typing import Any, TypeVar
 from warnings import catch_warnings, filterwarnings, simplefilter
 
+from ucfh._support import first_use
 from ucfh._support.interrupts import SIGNALS, awaited, keep
 from ucfh.errors import InputError, check_count, not_installed
 
@@ -102,6 +104,7 @@ def _in_processes(
     work: Callable[[Item], Output], jobs: Iterator[tuple[int, Item]], workers: int | None
 ) -> Iterator[tuple[int, Output]]:
     from joblib import Parallel, cpu_count, delayed
+    from joblib.externals.loky.backend.context import set_start_method
 
     count, most = workers or cpu_count(), max(LEAST, 2 * cpu_count())
     if count > most:
@@ -120,6 +123,11 @@ def _in_processes(
         initializer=_end_with,
         initargs=(os.getpid(),),
     )
+    # Forks have what is loaded here: others load NumPy and numba anew, for longer than short jobs
+    # take. They are safe where no thread holds a lock that none of theirs will release.
+    fork = sys.platform == "linux" and first_use.alone and active_count() == 1
+    set_start_method("fork" if fork else None, force=True)
+    filterwarnings("ignore", "`fork` start method should not be used", UserWarning)
     # a worker that has grown large is replaced, which is nothing to worry about
     filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     keep()
@@ -144,8 +152,9 @@ def _in_processes(
 def _end_with(parent: int) -> None:
     """End this process when its parent is gone: a parent that was killed cannot end it.
 
-    Signals are for the parent, which ends this process.
+    Signals are for the parent, which ends this process. What is compiled here was said there.
     """
+    first_use.before = None
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -24,16 +24,10 @@ from ucfh.agents.beliefs import SetBeliefs, ValueBeliefs
 from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.confidence.values import Best
-from ucfh.counts import Counts, Limits
+from ucfh.counts import UNLIMITED, Counts, Limits, due_after
 from ucfh.errors import InputError, check_unit, unknown
 from ucfh.problems import AnyProblem, as_problem
 from ucfh.theory.constants import Variant, constants_of
-
-GROWTH = 0.02
-"""The share of more episodes after which the "growth" schedule plans again."""
-
-MOST = 2**62
-"""A limit on visits that is never reached, though visits are counted."""
 
 
 class CertifiedUCFH(Agent):
@@ -124,12 +118,17 @@ class CertifiedUCFH(Agent):
         """How many episodes were counted."""
         return int(self.n.visits[-1] + self.v.visits[-1])
 
+    @property
+    def _due(self) -> int:
+        """After how many episodes the schedule "growth" plans again."""
+        return due_after(int(self.n.visits[-1]))
+
     def limits(self) -> Limits:
         """2 % more episodes; or as many visits to some row as it has already."""
-        visits = np.full(self.problem.table.rows, MOST)
+        visits = np.full(self.problem.table.rows, UNLIMITED)
         if self.schedule == "growth":
-            room = max(1, int(GROWTH * self.n.visits[-1])) - int(self.v.visits[-1])
-            return Limits(visits, episodes=max(1, room), watch=self.beliefs.watch)
+            room = max(1, self._due - self.episodes)
+            return Limits(visits, episodes=room, watch=self.beliefs.watch)
         learned = self.problem.table.lengths > 1
         learned[:-1] |= self.problem.pays_unknown
         learned[-1] &= self.problem.initial is None
@@ -144,7 +143,7 @@ class CertifiedUCFH(Agent):
         self.beliefs.score(self.v.scores)
         self.v.scores = np.zeros(0)
         if self.schedule == "growth":
-            if self.v.visits[-1] < max(1, int(GROWTH * self.n.visits[-1])):
+            if self.episodes < self._due:
                 return False
             due = np.flatnonzero(self.v.visits)
         else:

@@ -40,14 +40,14 @@ By the abstract, no algorithm can do with less than 1/H^2 as many episodes, up t
 Gaussian rewards, quoted from memory: coins that fall on one side nearly always need fewer).
 Another sampling rule of the code, the path with the largest U - L, is left out.
 
-Here k grows by 2 % rather than by 1, once it is above 50. A path that covers the most rows does so
+Here k grows by 2 % rather than by 1, once it is 100. A path that covers the most rows does so
 until one of them has k visits, since no other path covers more by then: so it can be followed until
 then, in bulk. Rewards that are told are not used. A scale multiplies b.
 """
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,12 +57,9 @@ from ucfh._support.clock import work_seconds
 from ucfh.agents.base import Agent
 from ucfh.agents.online import check_scale
 from ucfh.agents.phased import FULL, best_rows
-from ucfh.counts import NEVER, Counts, Limits
+from ucfh.counts import NEVER, Counts, Limits, due_after
 from ucfh.errors import InputError, check_unit
 from ucfh.problem import Problem
-
-GROWTH = 1.02
-"""The factor by which the visits that each active row has grow from phase to phase."""
 
 
 class Paths(NamedTuple):
@@ -177,7 +174,7 @@ class EPRL(Agent):
             self.policy = self.problem.table.policy_of(self.rows)
         else:
             fewest = int(n[self.active & self.unknown].min())
-            self.target = max(fewest + 1, ceil(GROWTH * fewest))
+            self.target = due_after(fewest)
             self._cover()
 
     def _eliminate(self, above: Floats, least: Floats) -> None:

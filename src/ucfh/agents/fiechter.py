@@ -47,7 +47,3 @@ class Fiechter(RewardFree):
     def coefficients(self, n: Floats) -> dict[str, Floats]:
         """min(1, rad/2), by the steps that are left."""
         return {"flat": np.minimum(1.0, self.radius(n) / 2)}
-
-    def gap_bound_now(self) -> float:
-        """2 E_1."""
-        return 2 * self.optimistic

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from ucfh.agents.base import Agent, LoopResult
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_unit, unknown, with_article
 from ucfh.problem import Problem
-from ucfh.table import Rewards
+from ucfh.table import Rewards, Table
 
 LINES = {
     "flat": FLAT,
@@ -111,6 +111,16 @@ def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
         extra=np.zeros((1, 0)) if rewards.successor is None else rewards.successor,
         start=np.zeros(0) if problem.initial is None else problem.initial,
     )
+
+
+def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
+    """Those of the terms (8, rows) that need much code, (2, rows); None if no name is of those."""
+    return terms[BUDGET:] if any(LINES[name] >= BUDGET for name in names) else None
+
+
+def outlook_of(table: Table, Q: Floats, V: Floats, L: Floats, rows: Ints) -> kernels.Outlook:
+    """What planning fills: Q (H, R), V, L (H+1, S) and rows (H, S)."""
+    return kernels.Outlook(Q, V, L, rows, values=np.empty(table.lengths[:-1].max()))
 
 
 class EveryEpisode(Agent):
@@ -311,6 +321,7 @@ class Online(EveryEpisode):
         self.G = np.zeros(self.N.shape)
         self.Q = np.full((self.H, table.pairs), float(self.H))
         self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
+        self.outlook = outlook_of(table, self.Q, self.V, self.L, self.rows)
         self._tabulate(FIRST_TABLE)
         self._look_up()
 
@@ -319,10 +330,15 @@ class Online(EveryEpisode):
         n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
         bonus = check_bonus(self.coefficients(n), n)
         self.which = np.array([LINES[x] for x in bonus], np.int64)
+        self.sets = sets_of(self.terms, bonus)
         self.tables = np.array([*bonus.values()], float).reshape(-1, size)
         self.crowd_table = self.crowding(np.arange(size, dtype=float))
 
     def _look_up(self) -> None:
+        if self.follow is None:  # no loop looks anything up; tables are as long as there are visits
+            n = np.maximum(self.counts.visits, 0.0 if self.rule.cap == NO_CAP else 1.0)
+            self.terms[self.which] = [*self.coefficients(n).values()]
+            return
         most = max(self.counts.visits.max(), self.N.max(initial=0))
         while most >= self.tables.shape[1]:
             self._tabulate(2 * self.tables.shape[1])
@@ -331,8 +347,9 @@ class Online(EveryEpisode):
             self.G[:] = self.crowd_table[self.N]
 
     def _plan(self) -> None:
-        seen, out = self.counts.arrays, kernels.Outlook(self.Q, self.V, self.L, self.rows)
-        kernels.plan(self.sheet, self.rule, self.terms, seen, self.G, out)
+        kernels.plan(
+            self.sheet, self.rule, self.terms, self.sets, self.counts.arrays, self.G, self.outlook
+        )
         self._promise(self.V[0])
 
     def _catch_up(self) -> None:
@@ -360,6 +377,6 @@ class Online(EveryEpisode):
             G=self.G,
         )
         return kernels.learn(
-            rng, episodes, nature, self.sheet, self.rule, bonus, self.counts.arrays,
-            kernels.Outlook(self.Q, self.V, self.L, self.rows), self.followed, record,
+            rng, episodes, nature, self.sheet, self.rule, bonus, self.sets, self.counts.arrays,
+            self.outlook, self.followed, record,
         )  # fmt: skip

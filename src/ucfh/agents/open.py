@@ -19,9 +19,8 @@ import numpy as np
 
 from ucfh._support.arrays import Floats, Ints
 from ucfh.agents.beliefs import ValueBeliefs
-from ucfh.agents.certified import GROWTH
 from ucfh.confidence.open import OpenBest
-from ucfh.counts import Watch
+from ucfh.counts import Watch, due_after
 from ucfh.experience import LOST, Experience, Steps
 
 
@@ -73,8 +72,7 @@ class OpenUCFH:
     @property
     def room(self) -> int:
         """How many episodes to run before it wants to plan again."""
-        due = self._planned + max(1, int(GROWTH * self._planned))
-        return max(1, due - self.experience.episodes)
+        return max(1, due_after(self._planned) - self.experience.episodes)
 
     @property
     def actions(self) -> Ints:
@@ -92,7 +90,7 @@ class OpenUCFH:
         self.experience.add(steps)
         if watch is not None:
             self.beliefs.score(self.scores(steps, watch))
-        if self.experience.episodes < self._planned + max(1, int(GROWTH * self._planned)):
+        if self.experience.episodes < due_after(self._planned):
             return False
         self.plan()
         return True

@@ -25,7 +25,7 @@ from ucfh._kernels.online import Rule
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
 from ucfh.agents.base import Agent
-from ucfh.agents.online import LINES, check_scale, sheet_of, told_rewards
+from ucfh.agents.online import LINES, check_scale, outlook_of, sets_of, sheet_of, told_rewards
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.problem import Problem
@@ -87,6 +87,7 @@ class Phased(Agent):
         self.Q = np.broadcast_to(left, (self.H, table.pairs)).copy()
         self.V = np.zeros((self.H + 1, table.states))
         self.rows = np.zeros((self.H, table.states), np.int64)
+        self.outlook = outlook_of(table, self.Q, self.V, np.zeros_like(self.V), self.rows)
         self.prepare()
         self.plan()
 
@@ -109,10 +110,13 @@ class Phased(Agent):
     def sweep(self) -> None:
         """Find V (H+1, S) and rows (H, S); rows without visits are worth all that is left."""
         n = self.n.visits
-        for name, x in self.coefficients(np.maximum(n, 1.0)).items():
+        bonus = self.coefficients(np.maximum(n, 1.0))
+        for name, x in bonus.items():
             self.terms[LINES[name]] = x
-        out = kernels.Outlook(self.Q, self.V, np.zeros_like(self.V), self.rows)
-        kernels.plan(self.sheet, self.rule, self.terms, self.n.arrays, np.zeros((0, 0)), out)
+        kernels.plan(
+            self.sheet, self.rule, self.terms, sets_of(self.terms, bonus), self.n.arrays,
+            np.zeros((0, 0)), self.outlook,
+        )  # fmt: skip
 
     def plan(self) -> None:
         """Plan with what was learned."""

@@ -64,18 +64,15 @@ x <= 1.63 iota, and the rest 7.42.
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 
 from ucfh._kernels import advantage as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.online import FIRST_TABLE, EveryEpisode
-from ucfh.problem import Problem
+from ucfh.agents.qlearning import QLearner
 
 
-class QEarlySettled(EveryEpisode):
+class QEarlySettled(QLearner):
     """Q-EarlySettled-Advantage.
 
     Attributes:
@@ -92,29 +89,18 @@ class QEarlySettled(EveryEpisode):
     constants = "from code: all but c_b; derived: c_b = 8"
     kept = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")
 
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
-    ) -> None:
-        super().__init__(problem.by_stage(), epsilon, delta, episodes, scale)
-
-    @property
-    def iota(self) -> float:
-        """ln(S A T/delta), T = K H."""
-        return log(self.S * self.A * self.K * self.H / self.delta)
-
-    def bonuses(self, n: Floats) -> tuple[Floats, Floats, Floats]:
+    def bonuses(self, n: Floats) -> tuple[Floats, ...]:
         """b_n, c_b sqrt(iota/n) in B_n, and c_b H^2 iota/n^{3/4}, each after n (k,) visits."""
         H, iota, c_b = self.H, self.iota, 8 * self.scale
         return c_b * np.sqrt(H**3 * iota / n), c_b * np.sqrt(iota / n), c_b * H**2 * iota / n**0.75
 
     def _prepare(self) -> None:
-        H, table = float(self.H), self.problem.table
-        self.Q, self.moments = np.full((4, table.rows), H), np.zeros((4, table.rows))
+        super()._prepare()
+        H, rows = float(self.H), self.problem.table.rows
+        self.Q, self.moments = np.full((4, rows), H), np.zeros((4, rows))
         self.Q[kernels.LCB] = 0.0
-        self.B, self.open = np.zeros(table.rows), np.ones((self.H, self.S), bool)
-        self.V, self.anchor = np.full((2, self.H + 1, self.S), H)
-        self.V[-1] = self.anchor[-1] = 0.0
-        self.L = np.zeros((self.H + 1, self.S))
+        self.B, self.open = np.zeros(rows), np.ones((self.H, self.S), bool)
+        self.L, self.anchor = np.zeros_like(self.V), self.V.copy()
         self.learned = kernels.Estimates(
             Q=self.Q,
             moments=self.moments,
@@ -123,19 +109,6 @@ class QEarlySettled(EveryEpisode):
             reference=self.anchor,
             open=self.open,
         )
-        self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
-        self._tabulate(FIRST_TABLE)
-
-    def _tabulate(self, size: int) -> None:
-        n = np.maximum(np.arange(size), 1.0)
-        self.tables = np.array([(self.H + 1) / (self.H + n), *self.bonuses(n)])
-
-    def _look_up(self) -> None:
-        while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
-            self._tabulate(2 * self.tables.shape[1])
-
-    def _plan(self) -> None:
-        self._promise(self.V[0])
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)

@@ -25,6 +25,7 @@ policy of an episode is the one with which it began.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from math import log, sqrt
 
 import numpy as np
@@ -36,16 +37,15 @@ from ucfh.agents.online import FIRST_TABLE, EveryEpisode
 from ucfh.problem import Problem
 
 
-class UCBH(EveryEpisode):
-    """UCB-H."""
+class QLearner(EveryEpisode):
+    """A learner by steps: one value of each kind for each (t, s, a), and tables of what n gives.
 
-    name = "ucb-h"
-    reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
+    Attributes:
+        tables: (1 + k, most + 1) alpha_n = (H + 1)/(H + n), and the k lines of `bonuses`.
+
+    """
+
     setting = "episodic, stage-dependent; K known in advance"
-    guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
-    constants = "published: all but c; derived: c = 1"
-    kept = ("Q", "V", "sums", "beta", "rows", "followed")
-    bernstein = False
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -56,6 +56,39 @@ class UCBH(EveryEpisode):
     def iota(self) -> float:
         """ln(S A T/delta), T = K H."""
         return log(self.S * self.A * self.K * self.H / self.delta)
+
+    @abstractmethod
+    def bonuses(self, n: Floats) -> tuple[Floats, ...]:
+        """What else is looked up after n (k,) visits, each (k,)."""
+
+    def _prepare(self) -> None:
+        table = self.problem.table
+        self.V = np.full((self.H + 1, self.S), float(self.H))
+        self.V[self.H] = 0.0
+        self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
+        self._tabulate(FIRST_TABLE)
+
+    def _tabulate(self, size: int) -> None:
+        n = np.maximum(np.arange(size), 1.0)
+        self.tables = np.array([(self.H + 1) / (self.H + n), *self.bonuses(n)])
+
+    def _look_up(self) -> None:
+        while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
+            self._tabulate(2 * self.tables.shape[1])
+
+    def _plan(self) -> None:
+        self._promise(self.V[0])
+
+
+class UCBH(QLearner):
+    """UCB-H."""
+
+    name = "ucb-h"
+    reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
+    guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
+    constants = "published: all but c; derived: c = 1"
+    kept = ("Q", "V", "sums", "beta", "rows", "followed")
+    bernstein = False
 
     def bonus(self, n: Floats) -> Floats:
         """b_n of UCB-H."""
@@ -71,27 +104,16 @@ class UCBH(EveryEpisode):
             c2 * np.sqrt(H**3 * iota / n),
         )
 
+    def bonuses(self, n: Floats) -> tuple[Floats, ...]:
+        """b_n of UCB-H, and the parts of beta_n."""
+        return self.bonus(n), *self.beta_parts(n)
+
     def _prepare(self) -> None:
-        table = self.problem.table
-        self.Q = np.full(table.rows, float(self.H))
-        self.beta, self.sums = np.zeros(table.rows), np.zeros((2, table.rows))
+        super()._prepare()
+        rows = self.problem.table.rows
+        self.Q = np.full(rows, float(self.H))
+        self.beta, self.sums = np.zeros(rows), np.zeros((2, rows))
         self.learned = kernels.Learned(Q=self.Q, beta=self.beta, sums=self.sums)
-        self.V = np.full((self.H + 1, self.S), float(self.H))
-        self.V[self.H] = 0.0
-        self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
-        self._tabulate(FIRST_TABLE)
-
-    def _tabulate(self, size: int) -> None:
-        n = np.maximum(np.arange(size), 1.0)
-        alpha = (self.H + 1) / (self.H + n)
-        self.tables = np.array([alpha, self.bonus(n), *self.beta_parts(n)])
-
-    def _look_up(self) -> None:
-        while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
-            self._tabulate(2 * self.tables.shape[1])
-
-    def _plan(self) -> None:
-        self._promise(self.V[0])
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)

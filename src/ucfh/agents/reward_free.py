@@ -89,6 +89,20 @@ class RewardFree(Stopping):
 
     all_rewards = False
 
+    def gap_of(self, unknown: float) -> float:
+        """The bound of the loss, by what it does not know: 2 E_1."""
+        return 2 * unknown
+
+    def gap_bound_now(self) -> float:
+        """The bound, by the plan made last."""
+        return self.gap_of(self.optimistic)
+
+    def least_gap(self, n: float) -> float:
+        """The bound if nothing but the first step were unknown, after n visits."""
+        worth = self.H - 1 + (self.sheet.extra.size > 0)
+        flat = float(self.coefficients(np.array([float(n)]))["flat"][0])
+        return self.gap_of(min(self.H, flat) if not self.rule.by_left else worth * min(1.0, flat))
+
     def planned_rewards(self) -> Rewards:
         """Zero: what it explores for is in the bonus. Unknown rewards may depend on all."""
         table, told = self.problem.table, self.problem.rewards
@@ -157,10 +171,6 @@ class RFUCRL(RewardFree):
         beta = mixture_rate(self.S, self.delta / (2 * self.S * self.A * self.H), n)
         return {"flat": self.scale * np.sqrt(2 * beta / n)}
 
-    def gap_bound_now(self) -> float:
-        """2 E_1."""
-        return 2 * self.optimistic
-
 
 class RFExpress(RewardFree):
     """RF-Express."""
@@ -182,6 +192,6 @@ class RFExpress(RewardFree):
             "spread": np.full_like(n, 1 / self.H),
         }
 
-    def gap_bound_now(self) -> float:
+    def gap_of(self, unknown: float) -> float:
         """2 (3e sqrt(W_1) + W_1)."""
-        return 2 * (3 * e * sqrt(self.optimistic) + self.optimistic)
+        return 2 * (3 * e * sqrt(unknown) + unknown)

@@ -6,7 +6,8 @@
         follow the plan for an episode, and count
 
 Bounds that hold at all times may be tested at any time: the stop comes about 2 % later at most than
-if it were tested after every episode. Nor do such bounds depend on which policies were followed.
+if it were tested after every episode. A test that must fail is left out: before any row can have
+the visits that a stop needs. Nor do such bounds depend on which policies were followed.
 With schedule "growth", a learner also plans anew only when it tests, and follows one policy until
 then, so that it runs in bulk: what it says when it stops holds with the same probability. Theorems
 about how soon it stops are for a new plan in every episode, schedule "episode".
@@ -29,23 +30,18 @@ so that S may stand for k where fewer states follow.
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import ceil, log
+from bisect import bisect_left
+from math import log
 from typing import Any
 
 import numpy as np
 
 from ucfh._kernels.groups import Nature, Record
 from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.online import EveryEpisode, Online
-from ucfh.counts import NEVER, Counts, Limits
+from ucfh.agents.online import Online
+from ucfh.counts import NEVER, UNLIMITED, Counts, Limits, due_after
 from ucfh.errors import unknown
 from ucfh.problem import Problem
-
-GROWTH = 1.02
-"""The factor by which episodes grow until the next test whether to stop."""
-
-MOST = 2**62
-"""A limit on visits that is never reached, though visits are counted."""
 
 
 class Stopping(Online):
@@ -61,6 +57,7 @@ class Stopping(Online):
 
     Attributes:
         clock: (2,) the episodes seen, and those after which to test whether to stop.
+        first_stop: after fewer episodes, no row can have the visits that a stop needs.
 
     """
 
@@ -79,7 +76,7 @@ class Stopping(Online):
         if schedule not in ("episode", "growth"):
             raise unknown("schedule", schedule, ("episode", "growth"))
         self.schedule = schedule
-        if schedule == "growth":
+        if schedule == "growth":  # without a loop: see `limits`
             self.follow = None  # type: ignore[assignment, method-assign]
         super().__init__(problem, epsilon, delta, episodes, scale)
 
@@ -87,25 +84,33 @@ class Stopping(Online):
     def gap_bound_now(self) -> float:
         """How far from optimal its result is at most, by the plan made last."""
 
+    def least_gap(self, n: float) -> float:  # noqa: ARG002
+        """What `gap_bound_now` is at least while no row has more than n visits, falling with n."""
+        return 0.0
+
     def _conclude(self) -> None:
         """Take the policy that is its result, in ``rows`` and ``policy``; by default, the plan."""
 
     def _prepare(self) -> None:
         self.clock = np.array([0, 0])
         super()._prepare()
+        visits = range(1, min(self.H * self.K, UNLIMITED))
+        enough = bisect_left(visits, True, key=lambda n: self.least_gap(n) <= self.epsilon)
+        self.first_stop = 1 + enough // self.H
 
-    def _plan(self) -> None:
-        super()._plan()
+    def limits(self) -> Limits:
+        """One episode, step by step; or all until the next test."""
+        if self.schedule == "episode":
+            return super().limits()
         seen, test = self.clock
-        if seen >= test or test == NEVER:
-            self.gap_bound = self.gap_bound_now()
-            stops = self.gap_bound <= self.epsilon
-            self.clock[1] = NEVER if stops else max(seen + 1, ceil(GROWTH * seen))
-        self.done = bool(self.clock[1] == NEVER)
-        if self.done:
-            self._conclude()
+        return Limits(np.full(self.problem.table.rows, UNLIMITED), episodes=int(test - seen))
 
-    # -- a plan in every episode -------------------------------------------------------------------
+    def observe(self, seen: Counts) -> bool:
+        """Count, step by step or in bulk; plan if it is time to."""
+        if not seen.steps.size:
+            self.counts.add(seen)
+            self.clock[0] += seen.visits[-1]
+        return super().observe(seen)
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)
@@ -122,38 +127,27 @@ class Stopping(Online):
             self._plan()
         return walked, recorded
 
-    # -- a plan after 2 % more ---------------------------------------------------------------------
-
-    def limits(self) -> Limits:
-        """One episode, step by step; or all until the next test."""
-        if self.schedule == "episode":
-            return super().limits()
+    def _plan(self) -> None:
         seen, test = self.clock
-        return Limits(np.full(self.problem.table.rows, MOST), episodes=int(test - seen))
+        self.done = bool(test == NEVER)
+        if self.done or (self.follow is None and seen < test):
+            self._promise(self.V[0])  # it keeps its policy, until the next test or for good
+            return
+        super()._plan()
+        if seen < test:
+            return
+        self.gap_bound = self.gap_bound_now()
+        self.done = self.gap_bound <= self.epsilon
+        self.clock[1] = NEVER if self.done else self._next_test(int(seen))
+        if self.done:
+            self._conclude()
 
-    def observe(self, seen: Counts) -> bool:
-        """Count, and plan if it is time to."""
-        if self.schedule == "episode":
-            return super().observe(seen)
-        self.counts.add(seen)
-        self.clock[0] += seen.visits[-1]
-        if self.clock[0] < self.clock[1]:
-            return False
-        return super().observe(Counts.zero(self.problem))  # all is counted: plan
-
-    def _look_up(self) -> None:
-        if self.schedule == "episode":
-            super()._look_up()
-        else:  # tables would be as long as there are visits
-            n = np.maximum(self.counts.visits, 1.0)
-            self.terms[self.which] = [*self.coefficients(n).values()]
-
-    def _catch_up(self) -> None:
-        if self.schedule == "episode":
-            super()._catch_up()
-        else:
-            EveryEpisode._catch_up(self)
-            self.done = bool(self.clock[1] == NEVER)
+    def _next_test(self, seen: int) -> int:
+        """When it plans anew, or may stop: tests that must fail would cost more than the loop."""
+        test = due_after(seen)
+        while self.follow is not None and test < self.first_stop:
+            test = due_after(test)
+        return test
 
     # -- what it was made with, and what it knows --------------------------------------------------
 

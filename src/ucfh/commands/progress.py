@@ -21,25 +21,29 @@ class Bar:
         self._bar: Any = None
 
     def __enter__(self) -> Bar:
-        if self.watched:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.percentage:>3.0f}%"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            wipe("\r\x1b[2K\x1b[?25h")  # clear the line, and show the cursor
-            self._bar.start()
-            self._task = self._bar.add_task("", total=1.0)
         return self
+
+    def _begin(self) -> None:
+        """Show it, by a thread: not before processes were started, which then may be forks."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        wipe("\r\x1b[2K\x1b[?25h")  # clear the line, and show the cursor
+        self._bar.start()
+        self._task = self._bar.add_task("", total=1.0)
 
     def show(self, text: str, share: float) -> None:
         """Say what is being done, and that so much of it is."""
+        if self.watched and self._bar is None:
+            self._begin()
         if self._bar is not None:
             self._bar.update(self._task, completed=min(share, 1.0), description=text)
 

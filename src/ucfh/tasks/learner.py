@@ -21,12 +21,12 @@ import numpy as np
 
 from ucfh._support.arrays import Bools, Ints
 from ucfh._support.defaults import ALPHA
-from ucfh.agents.certified import GROWTH
 from ucfh.agents.open import OpenUCFH
 from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.process import Audit
 from ucfh.certificate import Certificate
 from ucfh.certification import certificate_of_experience
+from ucfh.counts import due_after
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.tasks.declaration import Declaration
@@ -301,4 +301,4 @@ class TaskLearner:
 
 def is_due(progress: int, planned: int) -> bool:
     """Whether there is enough progress to plan again, after the plan at ``planned``."""
-    return progress >= planned + max(1, int(GROWTH * planned))
+    return progress >= due_after(planned)
