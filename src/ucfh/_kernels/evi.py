@@ -234,9 +234,19 @@ def sweep(
     t: int,
     helps: bool,
     actions: int,
-    model: Model,
+    first: Ints,
+    action: Ints,
+    indptr: Ints,
+    indices: Index,
+    stride: int,
+    lo: Floats,
+    r: Floats,
+    bonus: Floats,
+    sign: float,
     hi: Floats | None,
-    out: Swept,
+    V: Floats,
+    policy: NDArray[Any],
+    pivot: Index,
     shared: Shared | None,
 ) -> None:
     """Fill V[: t+1] and policy[: t+1], given V[t+1], alone or by all threads that share arrays.
@@ -245,16 +255,20 @@ def sweep(
     so it does not matter how many threads there are, nor when they come. The one that does not
     help but leads sets the last claim if it has to wait too long, as on a machine with other
     things to do; it goes on alone.
+
+    The arguments are those of `Model` and of `Swept`, one by one: in tuples it would take as long
+    to pass them as to plan for five states.
     """
-    H, S = out.policy.shape
-    scratch = _scratch(S, actions)
+    model = Model(first, action, indptr, indices, stride, lo, r, bonus, sign)
+    out, scratch = Swept(V, policy, pivot), _scratch(policy.shape[1], actions)
     if shared is None:
+        H, S = policy.shape
         Z = np.empty((2, S))
         for s in range(S):
-            Z[(t + 1) % 2, s] = model.sign * out.V[t + 1, s]
+            Z[(t + 1) % 2, s] = sign * V[t + 1, s]
         alone = Shared(
             np.zeros(S, np.int32),
-            np.empty(len(out.pivot) + S),
+            np.empty(len(pivot) + S),
             Z,
             np.empty((H, 1)),
             np.zeros(2 * APART * H + 1, np.int64),
