@@ -127,9 +127,11 @@ def _plan_states(
         if best[i] < most - tie:
             taken = np.uint64(end)
         for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
-            taken = min(taken, row[d] if q[d] >= most - tie else taken)
+            k, value = row[d], q[d]
+            taken = min(taken, k if value >= most - tie else taken)
         for k in range(begin, np.uint64(end)):
-            rival = max(rival, upper[k] if k != taken else -np.inf)
+            bound = upper[k]
+            rival = max(rival, bound if k != taken else -np.inf)
         best[i], likely[s], memory.rival[s] = most, taken - begin, rival
     growth = -np.inf
     for i in range(states.size):
@@ -226,6 +228,7 @@ def _scratch(states: int, actions: int) -> Scratch:
         np.empty((3, BATCH + 1), np.int32),
         np.empty(rows, np.uint64),
         np.empty(BATCH + rows + states),
+        np.empty(rows, np.uint64),
     )
 
 
