@@ -102,9 +102,10 @@ def best_mean(
         for j in range(size):
             best = max(best, y[j] if hi[begin + j] > 0.0 else x)
         total += (1.0 - reach) * (best - x)
-    for j in range(np.uint64(size)):
-        value = y[j]
-        place = j if value == x else place
+    if y[place] != x:
+        place = 0
+        while y[place] != x:
+            place += 1
     return total, place
 
 

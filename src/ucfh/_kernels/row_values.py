@@ -67,16 +67,20 @@ class Step(NamedTuple):
 class Scratch(NamedTuple):
     """What a thread needs for itself while it plans.
 
-    batch (3, BATCH + 1): the states of a batch; which of them have actions that may be as good as
-    the likely one; from where on those are in row (BATCH*A,), rows. value (BATCH + BATCH*A + S,):
-    of the likely actions, of those rows, and of one row's successors. lost (BATCH*A,): which of
-    the rows have another pivot than the last one.
+    batch (2, BATCH): the states of a batch, and which of them are contested: they have actions
+    that may be as good as the likely one. row, owner (BATCH*A,): the rows of those actions, and
+    which of the batch has each. lost (BATCH*A,): which of the rows have another pivot than the last
+    one. choice (BATCH,): the rows that contested states take, as doubles, of which processors find
+    the lower without a guess. value (2*BATCH + BATCH*A + S,): of the likely actions, of the best,
+    of the rows, and of one row's successors.
     """
 
     batch: Index
+    choice: Floats
     row: Places
-    value: Floats
+    owner: Places
     lost: Places
+    value: Floats
 
 
 @njit(**folded)
@@ -145,7 +149,7 @@ def _weigh_rows(
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
-    values, lost, missing = scratch.value[BATCH + row.size :], scratch.lost, 0
+    values, lost, missing = scratch.value[2 * BATCH + row.size :], scratch.lost, 0
     if plain and listed:
         for i in range(min(np.uint64(many), ahead)):
             _ask_for(row[i], model, hi, step)
