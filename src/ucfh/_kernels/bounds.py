@@ -1,4 +1,8 @@
-"""Checks of compressed rows and of the bounds on their entries, in one pass.
+"""Checks of compressed rows and of the bounds on their entries.
+
+Nearly always nothing is wrong. So rows are first looked at in blocks: their entries all together,
+which takes several at once even where rows are short, and their sums. Only in a block where that
+finds something are rows gone through one by one, to name it.
 
 indptr (rows+1,)   where each row's entries begin, rising
 indices (entries,) successors; empty if every row lists all states in order
@@ -12,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import inner, njit, uncounted
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -20,10 +24,14 @@ Floats = NDArray[np.float64]
 
 SOUND, EMPTY, OUTSIDE, TWICE, DISORDER, NO_ROOM = range(6)
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
+BLOCK = 64  # rows, whose entries stay near while they are looked at
 
 
 class Fault(NamedTuple):
-    """What is wrong, with which row, at which of its entries; and how many may be positive."""
+    """What is wrong, with which row, at which of its entries.
+
+    If nothing is, positive says how many entries may be positive.
+    """
 
     kind: int
     row: int
@@ -31,17 +39,60 @@ class Fault(NamedTuple):
     positive: int
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def _add_up(lo: Floats, hi: Floats, most: float) -> tuple[float, float, int, int]:
-    """(sum of lo, sum of hi, how many hi are positive, how many bounds are out of order)."""
-    low_sum, high_sum, positive, wrong = 0.0, 0.0, 0, 0
+@njit(**uncounted, **inner, fastmath=REORDER)
+def _add_up(lo: Floats, hi: Floats) -> tuple[float, float]:
+    """The sums of lo and of hi."""
+    low, high = 0.0, 0.0
     for j in range(lo.size):
-        low, high = lo[j], hi[j]
-        low_sum += low
-        high_sum += high
-        positive += high > 0.0
-        wrong += not ((low >= 0.0) & (low <= high) & (high <= most))
-    return low_sum, high_sum, positive, wrong
+        low += lo[j]
+        high += hi[j]
+    return low, high
+
+
+@njit(**uncounted, **inner)
+def _count(lo: Floats, hi: Floats, most: float) -> tuple[int, int]:
+    """(how many hi are positive, how many bounds are out of order)."""
+    positive, wrong = 0, 0
+    for j in range(lo.size):
+        positive += hi[j] > 0.0
+        wrong += not ((lo[j] >= 0.0) & (lo[j] <= hi[j]) & (hi[j] <= most))
+    return positive, wrong
+
+
+@njit(**uncounted, **inner)
+def _count_falls(indices: Index, states: int) -> tuple[int, int]:
+    """(how many are no states, how many are not above the one before)."""
+    wrong, falls = 0, 0
+    for j in range(indices.size):
+        wrong += (indices[j] < 0) | (indices[j] >= states)
+    for j in range(1, indices.size):
+        falls += indices[j] <= indices[j - 1]
+    return wrong, falls
+
+
+@njit(**uncounted, **inner)
+def _are_sound(
+    indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
+) -> tuple[bool, int]:
+    """(whether the rows of a block are sound and ascend, how many entries may be positive).
+
+    indptr: that of the block's rows alone.
+    """
+    begin, end = indptr[0], indptr[-1]
+    positive, wrong = _count(lo[begin:end], hi[begin:end], 1.0 + rounding)
+    falls = 0
+    if indices.size:
+        outside, falls = _count_falls(indices[begin:end], states)
+        wrong += outside
+    for row in range(len(indptr) - 1):
+        begin, end = indptr[row], indptr[row + 1]
+        if begin == end:
+            return False, 0
+        low, high = _add_up(lo[begin:end], hi[begin:end])
+        wrong += (low > 1.0 + rounding) | (high < 1.0 - rounding)
+        if row and indices.size:  # from one row to the next they may fall
+            falls -= indices[begin] <= indices[begin - 1]
+    return wrong + falls == 0, positive
 
 
 @njit(cache=True, nogil=True)
@@ -53,35 +104,35 @@ def first_fault(
     EMPTY: a row has no successor. OUTSIDE: one that is not a state. TWICE: the same one twice.
     DISORDER: not 0 <= lo <= hi <= 1. NO_ROOM: no distribution lies between lo and hi.
     """
-    positive, most, listed_by = 0, 1.0 + rounding, np.zeros(0, np.int64)
-    for row in range(len(indptr) - 1):
-        begin, end = indptr[row], indptr[row + 1]
-        if begin == end:
-            return Fault(EMPTY, row, begin, positive)
-        if indices.size:
-            last, ascending = -1, True
-            for e in range(begin, end):
-                s = indices[e]
-                if s < 0 or s >= states:
-                    return Fault(OUTSIDE, row, e, positive)
-                ascending &= s > last
-                last = s
-            if not ascending:
-                if not listed_by.size:
-                    listed_by = np.zeros(states, np.int64)
+    total, most, listed_by = 0, 1.0 + rounding, np.zeros(0, np.int64)
+    for block in range(0, len(indptr) - 1, BLOCK):
+        sound, positive = _are_sound(
+            indptr[block : block + BLOCK + 1], indices, lo, hi, states, rounding
+        )
+        total += positive
+        if sound:
+            continue
+        if indices.size and not listed_by.size:
+            listed_by = np.zeros(states, np.int64)
+        for row in range(block, min(block + BLOCK, len(indptr) - 1)):
+            begin, end = indptr[row], indptr[row + 1]
+            if begin == end:
+                return Fault(EMPTY, row, begin, 0)
+            if indices.size:
+                for e in range(begin, end):
+                    if not 0 <= indices[e] < states:
+                        return Fault(OUTSIDE, row, e, 0)
                 for e in range(begin, end):
                     if listed_by[indices[e]] == row + 1:
-                        return Fault(TWICE, row, e, positive)
+                        return Fault(TWICE, row, e, 0)
                     listed_by[indices[e]] = row + 1
-        low_sum, high_sum, more, wrong = _add_up(lo[begin:end], hi[begin:end], most)
-        positive += more
-        if wrong:
             for e in range(begin, end):
                 if not 0.0 <= lo[e] <= hi[e] <= most:
-                    return Fault(DISORDER, row, e, positive)
-        if low_sum > most or high_sum < 1.0 - rounding:
-            return Fault(NO_ROOM, row, begin, positive)
-    return Fault(SOUND, -1, -1, positive)
+                    return Fault(DISORDER, row, e, 0)
+            low, high = _add_up(lo[begin:end], hi[begin:end])
+            if low > most or high < 1.0 - rounding:
+                return Fault(NO_ROOM, row, begin, 0)
+    return Fault(SOUND, -1, -1, total)
 
 
 @njit(cache=True, nogil=True)

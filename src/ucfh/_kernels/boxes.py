@@ -67,29 +67,19 @@ def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[fl
 
 
 @njit(**uncounted, **inner)
-def search(
-    lo: Floats,
-    hi: Floats,
-    begin: int,
-    end: int,
-    y: Floats,
-    place: int,
-    mass: float,
-    reach: float,
-    total: float,
+def best_mean(
+    lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int
 ) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is), if that is not at place.
+    """(the maximum over one row, where its pivot is); a long row is looked at first at place.
 
-    lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer. mass, reach
-    and total are what `weigh` finds with x = y[place].
+    lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer.
     """
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
     left, m_left, right, m_right = 0.0, 0.0, 0.0, 0.0
     if size <= SHORT:
         lowest = lowest_enough(lo, hi, begin, size, y)
-        if lowest < np.inf:
-            mass, reach, total = weigh(lo, hi, begin, end, y, None, lowest)
-            x = lowest
+        x = lowest if lowest < np.inf else x
+    mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
     while not (mass <= 1.0) & (reach > 1.0):
         if looks == 0:
             left, m_left, right, m_right = _extent(lo, hi, begin, end, y)
@@ -117,15 +107,6 @@ def search(
         while y[place] != x:
             place += 1
     return total, place
-
-
-@njit(**folded)
-def best_mean(
-    lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int
-) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is), looking first at place; as `search`."""
-    mass, reach, total = weigh(lo, hi, begin, end, y, None, y[place])
-    return search(lo, hi, begin, end, y, place, mass, reach, total)
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,9 @@ all that has grown since it was last weighed is still worse.
 
 States are planned in batches: first the action that each took at the last step, then all the
 others that may be as good. So the rows that are due are known in advance, and are on their way
-from memory before they are weighed.
+from memory before they are weighed. What is done for some states or rows only is done in a loop
+over just those: in a loop over all of them the processor would guess which, often wrongly, and a
+wrong guess takes as long as a row.
 """
 
 from __future__ import annotations
@@ -98,8 +100,9 @@ def _plan_states(
     far V[t] is above V[t+1] at most.
     """
     first, likely, upper, pivot = model.first, memory.likely, memory.upper, memory.pivot
-    row, contested, since = scratch.row, scratch.batch[1], scratch.batch[2]
-    best, q = scratch.value[:BATCH], scratch.value[BATCH : BATCH + row.size]
+    row, owner, contested, choice = scratch.row, scratch.owner, scratch.batch[1], scratch.choice
+    best, top = scratch.value[:BATCH], scratch.value[BATCH : 2 * BATCH]
+    q = scratch.value[2 * BATCH : 2 * BATCH + row.size]
     for i in range(states.size):
         row[i] = first[states[i]] + likely[states[i]]
     value_rows(states.size, model, hi, step, pivot, scratch, best)
@@ -108,29 +111,33 @@ def _plan_states(
         contested[many] = i
         many += not memory.rival[states[i]] + grown < best[i] - far
     for c in range(many):
-        i, since[c] = contested[c], due
+        i = np.uint64(contested[c])
         s = states[i]
         taken = np.uint64(first[s] + likely[s])
+        top[i], upper[taken] = best[i], best[i] - grown
         for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
-            row[due] = k
+            row[due], owner[due] = k, i
             due += (k != taken) & (not upper[k] + grown < best[i] - far)
-    since[many] = due
     value_rows(due, model, hi, step, pivot, scratch, q)
+    for d in range(np.uint64(due)):
+        top[owner[d]] = max(top[owner[d]], q[d])
+        upper[row[d]] = q[d] - grown
     for c in range(many):
-        i = contested[c]
+        i = np.uint64(contested[c])
         s = states[i]
-        begin, end, taken = np.uint64(first[s]), first[s + 1], np.uint64(first[s] + likely[s])
-        most, rival, upper[taken] = best[i], -np.inf, best[i] - grown
-        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
-            upper[row[d]] = q[d] - grown
-            most = max(most, q[d])
-        if best[i] < most - tie:
-            taken = np.uint64(end)
-        for d in range(np.uint64(since[c]), np.uint64(since[c + 1])):
-            taken = min(taken, row[d] if q[d] >= most - tie else taken)
-        for k in range(begin, np.uint64(end)):
-            rival = max(rival, upper[k] if k != taken else -np.inf)
-        best[i], likely[s], memory.rival[s] = most, taken - begin, rival
+        taken, end = np.uint64(first[s] + likely[s]), np.uint64(first[s + 1])
+        choice[i] = float(taken) if best[i] >= top[i] - tie else float(end)
+    for d in range(np.uint64(due)):
+        i, k = owner[d], float(row[d])
+        choice[i] = min(choice[i], k if q[d] >= top[i] - tie else np.inf)
+    for c in range(many):
+        i = np.uint64(contested[c])
+        s, taken, rival = states[i], np.uint64(choice[i]), -np.inf
+        begin = np.uint64(first[s])
+        for k in range(begin, np.uint64(first[s + 1])):
+            bound = upper[k]
+            rival = max(rival, bound if k != taken else -np.inf)
+        best[i], likely[s], memory.rival[s] = top[i], taken - begin, rival
     growth = -np.inf
     for i in range(states.size):
         s = states[i]
@@ -223,9 +230,12 @@ def _scratch(states: int, actions: int) -> Scratch:
     """What a thread needs for itself."""
     rows = BATCH * actions
     return Scratch(
-        np.empty((3, BATCH + 1), np.int32),
-        np.empty(rows, np.uint64),
-        np.empty(BATCH + rows + states),
+        batch=np.empty((2, BATCH), np.int32),
+        choice=np.empty(BATCH),
+        row=np.empty(rows, np.uint64),
+        owner=np.empty(rows, np.uint64),
+        lost=np.empty(rows, np.uint64),
+        value=np.empty(2 * BATCH + rows + states),
     )
 
 
@@ -234,9 +244,19 @@ def sweep(
     t: int,
     helps: bool,
     actions: int,
-    model: Model,
+    first: Ints,
+    action: Ints,
+    indptr: Ints,
+    indices: Index,
+    stride: int,
+    lo: Floats,
+    r: Floats,
+    bonus: Floats,
+    sign: float,
     hi: Floats | None,
-    out: Swept,
+    V: Floats,
+    policy: NDArray[Any],
+    pivot: Index,
     shared: Shared | None,
 ) -> None:
     """Fill V[: t+1] and policy[: t+1], given V[t+1], alone or by all threads that share arrays.
@@ -245,16 +265,20 @@ def sweep(
     so it does not matter how many threads there are, nor when they come. The one that does not
     help but leads sets the last claim if it has to wait too long, as on a machine with other
     things to do; it goes on alone.
+
+    The arguments are those of `Model` and of `Swept`, one by one: in tuples it would take as long
+    to pass them as to plan for five states.
     """
-    H, S = out.policy.shape
-    scratch = _scratch(S, actions)
+    model = Model(first, action, indptr, indices, stride, lo, r, bonus, sign)
+    out, scratch = Swept(V, policy, pivot), _scratch(policy.shape[1], actions)
     if shared is None:
+        H, S = policy.shape
         Z = np.empty((2, S))
         for s in range(S):
-            Z[(t + 1) % 2, s] = model.sign * out.V[t + 1, s]
+            Z[(t + 1) % 2, s] = sign * V[t + 1, s]
         alone = Shared(
             np.zeros(S, np.int32),
-            np.empty(len(out.pivot) + S),
+            np.empty(len(pivot) + S),
             Z,
             np.empty((H, 1)),
             np.zeros(2 * APART * H + 1, np.int64),

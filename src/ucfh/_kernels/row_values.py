@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import search
+from ucfh._kernels.boxes import best_mean
 from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.intrinsics import prefetch, weigh
 
@@ -67,13 +67,19 @@ class Step(NamedTuple):
 class Scratch(NamedTuple):
     """What a thread needs for itself while it plans.
 
-    batch (3, BATCH + 1): the states of a batch; which of them have actions that may be as good as
-    the likely one; from where on those are in row (BATCH*A,), rows. value (BATCH + BATCH*A + S,):
-    of the likely actions, of those rows, and of one row's successors.
+    batch (2, BATCH): the states of a batch, and which of them are contested: they have actions
+    that may be as good as the likely one. row, owner (BATCH*A,): the rows of those actions, and
+    which of the batch has each. lost (BATCH*A,): which of the rows have another pivot than the last
+    one. choice (BATCH,): the rows that contested states take, as doubles, of which processors find
+    the lower without a guess. value (2*BATCH + BATCH*A + S,): of the likely actions, of the best,
+    of the rows, and of one row's successors.
     """
 
     batch: Index
+    choice: Floats
     row: Places
+    owner: Places
+    lost: Places
     value: Floats
 
 
@@ -136,11 +142,14 @@ def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
 def _weigh_rows(
     many: int, model: Model, hi: Floats, step: Step, pivot: Index, scratch: Scratch, q: Floats
 ) -> None:
-    """The values of the rows that are due into q: of the best probabilities between bounds."""
+    """The values of the rows that are due into q: of the best probabilities between bounds.
+
+    Rows whose pivot is lost come last, all together: nobody can predict which they are.
+    """
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
-    values = scratch.value[BATCH + row.size :]
+    values, lost, missing = scratch.value[2 * BATCH + row.size :], scratch.lost, 0
     if plain and listed:
         for i in range(min(np.uint64(many), ahead)):
             _ask_for(row[i], model, hi, step)
@@ -159,12 +168,16 @@ def _weigh_rows(
                 look_up(begin, end, model, step, y)
             x = y[np.uint64(pivot[k])]
             mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
-        mean = total + x
-        if not (mass <= 1.0) & (reach > 1.0):
-            if plain and listed:
-                y = values
-                look_up(begin, end, model, step, y)
-            mean, pivot[k] = search(lo, hi, begin, end, y, pivot[k], mass, reach, total)
+        q[i], lost[missing] = step.r[k] + model.sign * (total + x), i
+        missing += not (mass <= 1.0) & (reach > 1.0)
+    for j in range(np.uint64(missing)):
+        i, y = lost[j], z
+        k = row[i]
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        if listed or not plain:
+            y = values
+            look_up(begin, end, model, step, y)
+        mean, pivot[k] = best_mean(lo, hi, begin, end, y, pivot[k])
         q[i] = step.r[k] + model.sign * mean
 
 

@@ -211,7 +211,8 @@ def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
             by_row = by_row.reshape(1, -1, S)
         row, following = _row_of_entry(rows)
         flat = by_row[:, row, following]
-    flat = np.require(flat, requirements=("C", "W"))  # kernels are compiled anew for each kind
+    if not flat.flags.carray:  # kernels are compiled anew for each kind of array
+        flat = flat.copy()
     if not bounds.all_between(flat, 0.0, 1.0):
         validation.check_range(flat, lambda line, i: _place(line, i, r.ndim, rows))
     return (flat, NO_BONUS) if r.ndim == 3 else (np.zeros((1, S * A)), flat)

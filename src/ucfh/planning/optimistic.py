@@ -62,7 +62,7 @@ def run(
     H, S = out.policy.shape
     t = H - 1 if last is None else last
     if threads == 1 or model.lo.size * H < WORTH_SHARING:
-        evi.sweep(t, False, actions, model, hi, out, None)
+        evi.sweep(t, False, actions, *model, hi, *out, None)
         return
     workers = threads or cores()
     shared = evi.Shared(
@@ -73,7 +73,7 @@ def run(
         np.zeros(2 * APART * H + 1, np.int64),
     )
     np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
-    in_threads(workers, lambda k: evi.sweep(t, k > 0, actions, model, hi, out, shared))
+    in_threads(workers, lambda k: evi.sweep(t, k > 0, actions, *model, hi, *out, shared))
 
 
 def start_value(
