@@ -111,33 +111,33 @@ def _plan_states(
         contested[many] = i
         many += not memory.rival[states[i]] + grown < best[i] - far
     for c in range(many):
-        i = np.uint64(contested[c])
-        s = states[i]
+        j = np.uint64(contested[c])
+        s = states[j]
         taken = np.uint64(first[s] + likely[s])
-        top[i], upper[taken] = best[i], best[i] - grown
+        top[j], upper[taken] = best[j], best[j] - grown
         for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
-            row[due], owner[due] = k, i
-            due += (k != taken) & (not upper[k] + grown < best[i] - far)
+            row[due], owner[due] = k, j
+            due += (k != taken) & (not upper[k] + grown < best[j] - far)
     value_rows(due, model, hi, step, pivot, scratch, q)
     for d in range(np.uint64(due)):
         top[owner[d]] = max(top[owner[d]], q[d])
         upper[row[d]] = q[d] - grown
     for c in range(many):
-        i = np.uint64(contested[c])
-        s = states[i]
+        j = np.uint64(contested[c])
+        s = states[j]
         taken, end = np.uint64(first[s] + likely[s]), np.uint64(first[s + 1])
-        choice[i] = float(taken) if best[i] >= top[i] - tie else float(end)
+        choice[j] = float(taken) if best[j] >= top[j] - tie else float(end)
     for d in range(np.uint64(due)):
-        i, k = owner[d], float(row[d])
-        choice[i] = min(choice[i], k if q[d] >= top[i] - tie else np.inf)
+        j, lowest = owner[d], float(row[d])
+        choice[j] = min(choice[j], lowest if q[d] >= top[j] - tie else np.inf)
     for c in range(many):
-        i = np.uint64(contested[c])
-        s, taken, rival = states[i], np.uint64(choice[i]), -np.inf
+        j = np.uint64(contested[c])
+        s, taken, rival = states[j], np.uint64(choice[j]), -np.inf
         begin = np.uint64(first[s])
         for k in range(begin, np.uint64(first[s + 1])):
             bound = upper[k]
             rival = max(rival, bound if k != taken else -np.inf)
-        best[i], likely[s], memory.rival[s] = top[i], taken - begin, rival
+        best[j], likely[s], memory.rival[s] = top[j], taken - begin, rival
     growth = -np.inf
     for i in range(states.size):
         s = states[i]
