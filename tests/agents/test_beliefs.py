@@ -228,8 +228,9 @@ def test_outcomes_alone_have_the_difference_bounded_again() -> None:
 
 def test_what_is_left_out_delays_no_certificate() -> None:
     """Where scores lead to it, the run is the same to the last episode as with all bounds."""
-    mdp, looks, ends = make("random:states=20,actions=3,successors=4,horizon=5"), [], []
-    bounds = Best.bounds
+    mdp, bounds = make("random:states=20,actions=3,successors=4,horizon=5"), Best.bounds
+    looks: list[list[bool]] = []
+    ends = []
 
     def noted(self: Best, data: Any, difference: bool = True) -> Bounds:
         looks[-1].append(difference)
@@ -239,6 +240,7 @@ def test_what_is_left_out_delays_no_certificate() -> None:
         looks.append([])
         with mock.patch.object(Best, "watched", watched), mock.patch.object(Best, "bounds", noted):
             run = simulate(mdp, CertifiedUCFH(mdp.problem, EPSILON, DELTA), seed=0)
+        assert run.certificate is not None
         ends.append((run.episodes, run.certificate.gap, run.certificate.lower))
     assert all(looks[0])
     assert looks[1].count(False) > 20

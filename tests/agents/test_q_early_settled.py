@@ -197,16 +197,16 @@ def rest_of(H: int, iota: float) -> float:
     x, n = iota + log(12 + (iota - log(2 * H)) / log(2)), (4 * H * iota) ** (4 / 3)
     if H == 1:
         slow = 4 * sqrt(3 / sqrt(2)) * x**0.75 + sqrt(2 * x)
-        return (slow + 4 * x / 3 / n**0.25) / iota
+        return float((slow + 4 * x / 3 / n**0.25) / iota)
     D = H + 1
     slow = 2 * sqrt(6) * H**1.75 * x**0.75 + H**1.5 * sqrt(x)
     slow += 3 * sqrt(3 / sqrt(2)) * D * x**0.75 + 3 * D * sqrt(x / 8)
-    return (slow + (4 * H**2 / 3 + D) * x / n**0.25) / (H**2 * iota)
+    return float((slow + (4 * H**2 / 3 + D) * x / n**0.25) / (H**2 * iota))
 
 
 def least_iota(H: int) -> float:
     """Where (4 H iota)^(4/3) = e^iota/(2 H): below, the last bonus alone is 2 H."""
-    return brentq(lambda i: i - log(2 * H) - 4 / 3 * log(4 * H * i), log(2 * H) + 2, 99.0)
+    return float(brentq(lambda i: i - log(2 * H) - 4 / 3 * log(4 * H * i), log(2 * H) + 2, 99.0))
 
 
 def test_bonus_at_the_worst_size() -> None:
