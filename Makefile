@@ -100,7 +100,7 @@ verify: $(VENV)/.installed-dev
 report: $(VENV)/.installed
 	$(BIN)/ucfh study all --out results
 	$(BIN)/ucfh report results --html docs/report.html --force
-	cp results/mistakes.svg results/peers.svg docs
+	cp results/mistakes.svg results/peers.svg results/league.svg docs
 
 $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	python3 -m venv $(PEERS)
