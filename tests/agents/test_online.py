@@ -25,7 +25,7 @@ from ucfh.agents.eqo import EQO
 from ucfh.agents.euler import EULER
 from ucfh.agents.fiechter import Fiechter
 from ucfh.agents.mbie import BEB, MBIE, MBIEBonus
-from ucfh.agents.online import LINES, Online, outlook_of, sheet_of
+from ucfh.agents.online import LINES, Online, sheet_of
 from ucfh.agents.orlc import ORLC
 from ucfh.agents.reward_free import RFUCRL, RewardFree, RFExpress
 from ucfh.agents.stopping import Stopping
@@ -81,7 +81,7 @@ def swept(case: Case, rule: Rule, terms: Floats, G: Floats, Q: Floats) -> tuple[
     assert problem.rewards is not None
     V, L = np.zeros((2, problem.horizon + 1, problem.states))
     rows = np.zeros((problem.horizon, problem.states), np.int64)
-    sheet, out = sheet_of(problem, problem.rewards), outlook_of(problem.table, Q, V, L, rows)
+    sheet, out = sheet_of(problem, problem.rewards), kernels.Outlook(Q, V, L, rows)
     sets = terms[kernels.BUDGET :]
     kernels.plan(sheet, rule, terms, sets if sets.any() else None, case.counts.arrays, G, out)
     return Q, V, L, rows

@@ -78,14 +78,13 @@ class Bonus(NamedTuple):
 class Outlook(NamedTuple):
     """What planning fills: V, L (H+1, S), 0 at H, and rows (H, S), the ones of highest Q.
 
-    Q (H, R) matters if it may not rise. values: room for those of the successors of a row.
+    Q (H, R) matters if it may not rise.
     """
 
     Q: Floats
     V: Floats
     L: Floats
     rows: Ints
-    values: Floats
 
 
 @njit(**uncounted)
@@ -121,7 +120,7 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     return mean
 
 
-@njit(**uncounted)
+@njit(cache=True, nogil=True)
 def plan(
     sheet: Sheet,
     rule: Rule,
@@ -138,9 +137,10 @@ def plan(
     """
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
     r, extra, c, n = sheet.r, sheet.extra, seen.c, seen.n
-    Q, V, L, rows, values = out.Q, out.V, out.L, out.rows, out.values
+    Q, V, L, rows = out.Q, out.V, out.L, out.rows
     H, S = rows.shape
-    lower = rule.lower != NO_LOWER
+    # made here, so that the compiler knows that nothing else is stored there
+    values, lower = np.empty(S), rule.lower != NO_LOWER
     for t in range(H - 1, -1, -1):
         line, left = min(t, len(r) - 1), H - 1 - t
         worth = left + 1.0 if extra.shape[1] > 0 else float(left)

@@ -40,7 +40,7 @@ from ucfh.agents.base import Agent, LoopResult
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_seed, check_unit, unknown, with_article
 from ucfh.problem import Problem
-from ucfh.table import Rewards, Table
+from ucfh.table import Rewards
 
 LINES = {
     "flat": FLAT,
@@ -116,11 +116,6 @@ def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
 def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
     """Those of the terms (8, rows) that need much code, (2, rows); None if no name is of those."""
     return terms[BUDGET:] if any(LINES[name] >= BUDGET for name in names) else None
-
-
-def outlook_of(table: Table, Q: Floats, V: Floats, L: Floats, rows: Ints) -> kernels.Outlook:
-    """What planning fills: Q (H, R), V, L (H+1, S) and rows (H, S)."""
-    return kernels.Outlook(Q, V, L, rows, values=np.empty(table.lengths[:-1].max()))
 
 
 class EveryEpisode(Agent):
@@ -321,7 +316,7 @@ class Online(EveryEpisode):
         self.G = np.zeros(self.N.shape)
         self.Q = np.full((self.H, table.pairs), float(self.H))
         self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
-        self.outlook = outlook_of(table, self.Q, self.V, self.L, self.rows)
+        self.outlook = kernels.Outlook(self.Q, self.V, self.L, self.rows)
         self._tabulate(FIRST_TABLE)
         self._look_up()
 

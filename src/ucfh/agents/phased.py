@@ -25,7 +25,7 @@ from ucfh._kernels.online import Rule
 from ucfh._support.arrays import Floats, Ints
 from ucfh._support.clock import work_seconds
 from ucfh.agents.base import Agent
-from ucfh.agents.online import LINES, check_scale, outlook_of, sets_of, sheet_of, told_rewards
+from ucfh.agents.online import LINES, check_scale, sets_of, sheet_of, told_rewards
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.errors import InputError, check_count, check_unit
 from ucfh.problem import Problem
@@ -87,7 +87,7 @@ class Phased(Agent):
         self.Q = np.broadcast_to(left, (self.H, table.pairs)).copy()
         self.V = np.zeros((self.H + 1, table.states))
         self.rows = np.zeros((self.H, table.states), np.int64)
-        self.outlook = outlook_of(table, self.Q, self.V, np.zeros_like(self.V), self.rows)
+        self.outlook = kernels.Outlook(self.Q, self.V, np.zeros_like(self.V), self.rows)
         self.prepare()
         self.plan()
 
