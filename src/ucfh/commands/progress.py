@@ -7,6 +7,9 @@ from typing import Any
 
 from ucfh._support.interrupts import wipe
 
+CLEAR = "\r\x1b[2K\x1b[?25h"
+"""Clears the line, and shows the cursor."""
+
 
 class Bar:
     """What is being done, how much of it, and an estimate of the time left; on stderr.
@@ -21,6 +24,10 @@ class Bar:
         self._bar: Any = None
 
     def __enter__(self) -> Bar:
+        if self.watched:
+            wipe(CLEAR)
+            sys.stderr.write("running ...\r")  # what is printed next is written over it
+            sys.stderr.flush()
         return self
 
     def _begin(self) -> None:
@@ -36,7 +43,6 @@ class Bar:
             console=Console(stderr=True),
             transient=True,
         )
-        wipe("\r\x1b[2K\x1b[?25h")  # clear the line, and show the cursor
         self._bar.start()
         self._task = self._bar.add_task("", total=1.0)
 
@@ -50,4 +56,6 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
-            wipe("")
+        elif self.watched:
+            sys.stderr.write(CLEAR)
+        wipe("")
