@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from logging import CRITICAL, getLogger
 from threading import Thread, active_count
@@ -104,7 +104,6 @@ def _in_processes(
     work: Callable[[Item], Output], jobs: Iterator[tuple[int, Item]], workers: int | None
 ) -> Iterator[tuple[int, Output]]:
     from joblib import Parallel, cpu_count, delayed
-    from joblib.externals.loky.backend.context import set_start_method
 
     count, most = workers or cpu_count(), max(LEAST, 2 * cpu_count())
     if count > most:
@@ -126,7 +125,10 @@ def _in_processes(
     # Forks have what is loaded here: others load NumPy and numba anew, for longer than short jobs
     # take. They are safe where no thread holds a lock that none of theirs will release.
     fork = sys.platform == "linux" and first_use.alone and active_count() == 1
-    set_start_method("fork" if fork else None, force=True)
+    with suppress(ImportError):  # joblib does not promise that it stays there
+        from joblib.externals.loky.backend.context import set_start_method
+
+        set_start_method("fork" if fork else None, force=True)
     filterwarnings("ignore", "`fork` start method should not be used", UserWarning)
     # a worker that has grown large is replaced, which is nothing to worry about
     filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
