@@ -88,14 +88,19 @@ class Interruption(NamedTuple):
     seconds: float
     left: list[str]
 
+    @property
+    def said(self) -> str:
+        """What it said, but that it compiles."""
+        return self.err.removeprefix("ucfh: compiling, once\n")
+
     def is_clean(self, number: int) -> bool:
         """Whether it ended with one line and the exit code of the signal, and left nothing."""
-        one = self.err.startswith("ucfh: ") and self.err.count("\n") == 1
+        one = self.said.startswith("ucfh: ") and self.said.count("\n") == 1
         return self.code == 128 + number and one and not self.left
 
     def is_finished(self) -> bool:
         """Whether the command was done, or as good as done, when the signal came."""
-        return self.code == 0 and self.err == "" and not self.left
+        return self.code == 0 and self.said == "" and not self.left
 
 
 def interrupt(
