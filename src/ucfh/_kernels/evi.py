@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.boxes import best_mean
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.intrinsics import APART, add_at, read_at
 from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
@@ -78,7 +78,7 @@ class Memory(NamedTuple):
     rival: Floats
 
 
-@njit(**uncounted, **inner)
+@njit(**folded)
 def _plan_states(
     states: Index,
     tie: float,
@@ -103,44 +103,46 @@ def _plan_states(
     row, owner, contested, choice = scratch.row, scratch.owner, scratch.batch[1], scratch.choice
     best, top = scratch.value[:BATCH], scratch.value[BATCH : 2 * BATCH]
     q = scratch.value[2 * BATCH : 2 * BATCH + row.size]
-    for i in range(states.size):
-        row[i] = first[states[i]] + likely[states[i]]
-    value_rows(states.size, model, hi, step, pivot, scratch, best)
-    many, due = 0, 0
-    for i in range(states.size):
+    # unsigned: of a signed index numba would ask whether it counts from the end
+    n, many, due = np.uint64(states.size), np.uint64(0), np.uint64(0)
+    for i in range(n):
+        s = np.uint64(states[i])
+        row[i] = first[s] + likely[s]
+    value_rows(n, model, hi, step, pivot, scratch, best)
+    for i in range(n):
         contested[many] = i
-        many += not memory.rival[states[i]] + grown < best[i] - far
+        many += np.uint64(not memory.rival[np.uint64(states[i])] + grown < best[i] - far)
     for c in range(many):
         j = np.uint64(contested[c])
-        s = states[j]
-        taken = np.uint64(first[s] + likely[s])
+        s = np.uint64(states[j])
+        taken, least = np.uint64(first[s] + likely[s]), best[j] - far
         top[j], upper[taken] = best[j], best[j] - grown
-        for k in range(np.uint64(first[s]), np.uint64(first[s + 1])):
+        for k in range(np.uint64(first[s]), np.uint64(first[s + np.uint64(1)])):
             row[due], owner[due] = k, j
-            due += (k != taken) & (not upper[k] + grown < best[j] - far)
+            due += np.uint64((k != taken) & (not upper[k] + grown < least))
     value_rows(due, model, hi, step, pivot, scratch, q)
-    for d in range(np.uint64(due)):
+    for d in range(due):
         top[owner[d]] = max(top[owner[d]], q[d])
         upper[row[d]] = q[d] - grown
     for c in range(many):
         j = np.uint64(contested[c])
-        s = states[j]
-        taken, end = np.uint64(first[s] + likely[s]), np.uint64(first[s + 1])
+        s = np.uint64(states[j])
+        taken, end = np.uint64(first[s] + likely[s]), np.uint64(first[s + np.uint64(1)])
         choice[j] = float(taken) if best[j] >= top[j] - tie else float(end)
-    for d in range(np.uint64(due)):
+    for d in range(due):
         j, lowest = owner[d], float(row[d])
         choice[j] = min(choice[j], lowest if q[d] >= top[j] - tie else np.inf)
     for c in range(many):
         j = np.uint64(contested[c])
-        s, taken, rival = states[j], np.uint64(choice[j]), -np.inf
+        s, taken, rival = np.uint64(states[j]), np.uint64(choice[j]), -np.inf
         begin = np.uint64(first[s])
-        for k in range(begin, np.uint64(first[s + 1])):
+        for k in range(begin, np.uint64(first[s + np.uint64(1)])):
             bound = upper[k]
             rival = max(rival, bound if k != taken else -np.inf)
         best[j], likely[s], memory.rival[s] = top[j], taken - begin, rival
     growth = -np.inf
-    for i in range(states.size):
-        s = states[i]
+    for i in range(n):
+        s = np.uint64(states[i])
         growth = max(growth, best[i] - model.sign * step.z[s])
         v[s], z[s] = best[i], model.sign * best[i]
         policy[s] = model.action[first[s] + likely[s]] if model.action.size else likely[s]

@@ -81,87 +81,88 @@ DOUBLE, LONG, NUMBER = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 VECTOR = ir.VectorType(DOUBLE, LANES)
 
 
-def _fill(builder: Any, value: Any) -> Any:
-    """A vector of one value."""
-    some = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+def _fill(builder: Any, value: Any, lanes: int = LANES) -> Any:
+    """A vector of one value; the value itself if there is one lane."""
+    if lanes == 1:
+        return value
+    some = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
     some = builder.insert_element(some, value, NUMBER(0))
-    return builder.shuffle_vector(some, some, ir.Constant(ir.VectorType(NUMBER, LANES), None))
+    return builder.shuffle_vector(some, some, ir.Constant(ir.VectorType(NUMBER, lanes), None))
 
 
-def _add_up(builder: Any, vector: Any) -> Any:
-    """The sum of a vector: its upper half is added to its lower half, again and again."""
-    for half in (2, 1):
-        low, high = (
-            builder.shuffle_vector(
-                vector, vector, ir.Constant(ir.VectorType(NUMBER, half), list(places))
-            )
-            for places in (range(half), range(half, 2 * half))
+def _halve(builder: Any, vector: Any, half: int) -> Any:
+    """The upper half of a vector added to its lower half; a number if that has one lane."""
+    if half == 1:
+        return builder.fadd(*(builder.extract_element(vector, NUMBER(x)) for x in (0, 1)))
+    return builder.fadd(*(
+        builder.shuffle_vector(
+            vector, vector, ir.Constant(ir.VectorType(NUMBER, half), list(range(x, x + half)))
         )
-        vector = builder.fadd(low, high)
-    return builder.extract_element(vector, NUMBER(0))
+        for x in (0, half)
+    ))  # fmt: skip
 
 
 def _weigh(_: Any, lo: Any, hi: Any, begin: Any, end: Any, y: Any, indices: Any, x: Any) -> Any:
     """(mass, reach, total) of the row of entries begin <= e < end, as `boxes` has them.
 
-    lo, hi (entries,). Values are y[indices[e]], or y[e - begin] if indices is None.
+    lo, hi (entries,). Values are y[indices[e]], or y[e - begin] if indices is None. As many lanes
+    as there are take entries as long as there are enough of them, then half as many lanes, to which
+    the sums of the others are added, and so on.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def array(i: int) -> Any:
             return context.make_array(signature.args[i])(context, builder, arguments[i]).data
 
-        begin, end, x = arguments[2], arguments[3], _fill(builder, arguments[6])
+        begin, end, x = arguments[2], arguments[3], arguments[6]
         lo, hi, y = builder.gep(array(0), [begin]), builder.gep(array(1), [begin]), array(4)
         listed = not isinstance(signature.args[5], types.NoneType)
         following = builder.gep(array(5), [begin]) if listed else None
-        zero, size = ir.Constant(VECTOR, [0.0] * LANES), builder.sub(end, begin)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(3)]
-        last = builder.sub(size, LONG(1))
+        size = builder.sub(end, begin)
 
-        def pick(at: Any, mask: Any, read: Any) -> Any:
-            values = ir.Constant(VECTOR, ir.Undefined)
-            for lane in range(LANES):
-                e = builder.add(at, LONG(lane))
-                if mask is not None:  # beyond the last entry, it serves again, with lo = hi = 0
-                    e = builder.select(builder.icmp_signed("<", e, last), e, last)
-                values = builder.insert_element(values, read(e), NUMBER(lane))
+        def load(place: Any, at: Any, lanes: int) -> Any:
+            place = builder.gep(place, [at])
+            if lanes == 1:
+                return builder.load(place)
+            kind = ir.VectorType(DOUBLE, lanes).as_pointer()
+            return builder.load(builder.bitcast(place, kind), align=8)
+
+        def look_up(at: Any, lanes: int) -> Any:
+            found = []
+            for lane in range(lanes):
+                j = builder.load(builder.gep(following, [builder.add(at, LONG(lane))]))
+                found.append(builder.load(builder.gep(y, [builder.sext(j, LONG)])))
+            if lanes == 1:
+                return found[0]
+            values = ir.Constant(ir.VectorType(DOUBLE, lanes), ir.Undefined)
+            for lane, value in enumerate(found):
+                values = builder.insert_element(values, value, NUMBER(lane))
             return values
 
-        def load(place: Any, at: Any, mask: Any) -> Any:
-            if mask is None:
-                place = builder.gep(place, [at])
-                return builder.load(builder.bitcast(place, VECTOR.as_pointer()), align=8)
-            values = pick(at, mask, lambda e: builder.load(builder.gep(place, [e])))
-            return builder.select(mask, values, zero)
-
-        def gather(at: Any, mask: Any) -> Any:
-            def read(e: Any) -> Any:
-                j = builder.sext(builder.load(builder.gep(following, [e])), LONG)
-                return builder.load(builder.gep(y, [j]))
-
-            return pick(at, mask, read)
-
-        def add(at: Any, mask: Any = None) -> None:
-            least, most = load(lo, at, mask), load(hi, at, mask)
-            values = gather(at, mask) if listed else load(y, at, mask)
+        def add(at: Any, lanes: int) -> None:
+            least, most, pivot = load(lo, at, lanes), load(hi, at, lanes), _fill(builder, x, lanes)
+            values = look_up(at, lanes) if listed else load(y, at, lanes)
             p, q = (
-                builder.select(builder.fcmp_ordered(relation, values, x), most, least)
+                builder.select(builder.fcmp_ordered(relation, values, pivot), most, least)
                 for relation in (">", ">=")
             )
-            for sum_, term in zip(
-                sums, (p, q, builder.fmul(p, builder.fsub(values, x))), strict=True
-            ):
+            terms = p, q, builder.fmul(p, builder.fsub(values, pivot))
+            for sum_, term in zip(sums, terms, strict=True):
                 builder.store(builder.fadd(builder.load(sum_), term), sum_)
 
+        none, lanes = ir.Constant(VECTOR, [0.0] * LANES), LANES
+        sums = [cgutils.alloca_once_value(builder, none) for _ in range(3)]
         whole = builder.and_(size, LONG(-LANES))
         with cgutils.for_range_slice(builder, LONG(0), whole, LONG(LANES)) as (at, _):
-            add(at)
-        rest = builder.sub(size, whole)
-        with builder.if_then(builder.icmp_signed(">", rest, LONG(0))):
-            lanes = ir.Constant(ir.VectorType(LONG, LANES), list(range(LANES)))
-            add(whole, builder.icmp_signed("<", lanes, _fill(builder, rest)))
-        found = [_add_up(builder, builder.load(x)) for x in sums]
+            add(at, lanes)
+        while lanes > 1:
+            done, lanes = builder.and_(size, LONG(-lanes)), lanes // 2
+            halves = [_halve(builder, builder.load(sum_), lanes) for sum_ in sums]
+            sums = [cgutils.alloca_once_value(builder, half) for half in halves]
+            left = builder.and_(size, LONG(lanes))
+            with builder.if_then(builder.icmp_signed(">", left, LONG(0))):
+                add(done, lanes)
+        found = [builder.load(sum_) for sum_ in sums]
         return context.make_tuple(builder, signature.return_type, found)
 
     if not isinstance(begin, types.Integer) or not isinstance(end, types.Integer):
