@@ -16,6 +16,7 @@ import gc
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage
 from llvmlite.binding import parse_assembly as parse  # type: ignore[import-untyped]
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
@@ -53,6 +54,9 @@ class _Library(JITCodeLibrary):
                 return 0
             self._emitted = True
             self._codegen._check_llvm_bugs()
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
+                    function.linkage = "internal"
             self._optimize_final_module()
             self._final_module.verify()
             self._finalize_final_module()

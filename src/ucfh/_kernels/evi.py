@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.boxes import best_mean
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.intrinsics import APART, add_at, read_at
 from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
@@ -78,7 +78,7 @@ class Memory(NamedTuple):
     rival: Floats
 
 
-@njit(**folded)
+@njit(**uncounted, **inner)
 def _plan_states(
     states: Index,
     tie: float,
