@@ -32,6 +32,7 @@ from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.groups import Layout
 from ucfh._kernels.intrinsics import lowest_enough, weigh
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SHORT = 24  # in rows up to this length, M is found at all values
@@ -66,19 +67,53 @@ def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[fl
     return below, above
 
 
+@njit(**folded)
+def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int) -> int:
+    """Where the pivot of a short row is, but for rounding; ``place`` in a longer one."""
+    if end - begin > SHORT:
+        return int(place)
+    lowest = lowest_enough(lo, hi, begin, end - begin, y)
+    if lowest < np.inf:
+        place = 0
+        while y[place] != lowest:
+            place += 1
+    return int(place)
+
+
+@njit(**folded)
+def sort_again(order: Ints, z: Floats) -> None:
+    """Bring order (C,), places of z (C,), into that of falling values; it nearly is."""
+    for i in range(1, order.size):
+        j, place, value = i, order[i], z[order[i]]
+        while j > 0 and z[order[j - 1]] < value:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = place
+
+
+@njit(**folded)
+def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
+    """Where a row's pivot is, but for rounding, given the order (C,) of its values, falling."""
+    mass, above, first = 0.0, np.uint64(0), np.uint64(begin)
+    for j in range(order.size):
+        mass += lo[first + np.uint64(j)]
+    for j in range(order.size - 1):
+        e = first + np.uint64(order[j])
+        mass += hi[e] - lo[e]
+        above += np.uint64(mass <= 1.0)
+    return order[above]
+
+
 @njit(**uncounted, **inner)
 def best_mean(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int
 ) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is); a long row is looked at first at place.
+    """(the maximum over one row, where its pivot is); it is looked for at place first.
 
     lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer.
     """
     x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
     left, m_left, right, m_right = 0.0, 0.0, 0.0, 0.0
-    if size <= SHORT:
-        lowest = lowest_enough(lo, hi, begin, size, y)
-        x = lowest if lowest < np.inf else x
     mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
     while not (mass <= 1.0) & (reach > 1.0):
         if looks == 0:

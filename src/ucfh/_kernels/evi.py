@@ -238,6 +238,7 @@ def _scratch(states: int, actions: int) -> Scratch:
         owner=np.empty(rows, np.uint64),
         lost=np.empty(rows, np.uint64),
         value=np.empty(2 * BATCH + rows + states),
+        order=np.arange(states),
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import best_mean
+from ucfh._kernels.boxes import best_mean, guess_in_order, guess_in_short, sort_again
 from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.intrinsics import prefetch, weigh
 
@@ -81,6 +81,7 @@ class Scratch(NamedTuple):
     owner: Places
     lost: Places
     value: Floats
+    order: Ints
 
 
 @njit(**folded)
@@ -170,14 +171,19 @@ def _weigh_rows(
             mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
         q[i], lost[missing] = step.r[k] + model.sign * (total + x), i
         missing += not (mass <= 1.0) & (reach > 1.0)
+    if missing and plain and not listed:
+        sort_again(scratch.order, z)
     for j in range(np.uint64(missing)):
         i, y = lost[j], z
         k = row[i]
-        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        begin, end, place = indptr[offset + k], indptr[offset + k + np.uint64(1)], 0
         if listed or not plain:
             y = values
             look_up(begin, end, model, step, y)
-        mean, pivot[k] = best_mean(lo, hi, begin, end, y, pivot[k])
+            place = guess_in_short(lo, hi, begin, end, y, pivot[k])
+        else:
+            place = guess_in_order(lo, hi, begin, scratch.order)
+        mean, pivot[k] = best_mean(lo, hi, begin, end, y, place)
         q[i] = step.r[k] + model.sign * mean
 
 
