@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from llvmlite.binding import Linkage  # type: ignore[import-untyped]
 from numba.core import caching, config
 
 from ucfh._kernels import compiling
+from ucfh._kernels.sampling import multinomial
 
 Capture = pytest.CaptureFixture[str]
 
@@ -162,3 +165,18 @@ def test_without_a_compiler_it_says_so() -> None:
     assert done.stderr == (
         "ucfh: NUMBA_DISABLE_JIT is set, but ucfh runs compiled only: unset it\n"
     )
+
+
+def test_what_a_kernel_consists_of_has_no_name_outside() -> None:
+    """The compiler may have changed how it is called: another kernel's call would crash."""
+    out = np.zeros(2, np.int64)
+    multinomial(np.random.default_rng(0), 10, np.array([0.5, 0.5]), out)
+    assert out.sum() == 10
+    (kernel,) = multinomial.overloads.values()  # type: ignore[attr-defined]
+    defined = {
+        x.name
+        for x in kernel.library._final_module.functions
+        if not x.is_declaration and x.linkage != Linkage.private
+    }
+    own = kernel.fndesc
+    assert defined == {own.llvm_func_name, own.llvm_cpython_wrapper_name}

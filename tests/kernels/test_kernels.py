@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from helpers.lengths import many
 from oracles.vectorised import instance, learned_instance, sorted_fill
 from ucfh._kernels import evi
+from ucfh._kernels.boxes import guess_in_order, sort_again
 from ucfh._kernels.intrinsics import lowest_enough, weigh
 from ucfh._kernels.row_values import Model
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
@@ -210,3 +211,27 @@ def test_the_lowest_value_with_mass_to_spare_is_found(size: int) -> None:
         row = list(zip(y[:size], lo[begin:], hi[begin:], strict=True))
         enough = [x for x in y[:size] if sum(b if v > x else a for v, a, b in row) <= 1]
         assert lowest_of(lo, hi, begin, size, y) == min(enough, default=np.inf)
+
+
+@njit
+def guess(lo: Floats, hi: Floats, begin: int, order: Any, z: Floats) -> int:
+    sort_again(order, z)
+    return guess_in_order(lo, hi, begin, order)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 30])
+def test_in_the_order_of_values_the_same_one_is_found(size: int) -> None:
+    """The order that it begins with does not matter; masses are not rounded here, either."""
+    rng = np.random.default_rng(size)
+    for _ in range(50):
+        begin = int(rng.integers(0, 3))
+        lo = rng.integers(0, 64 // size + 1, begin + size) / 64
+        hi = lo + rng.integers(0, 32, begin + size) / 64
+        z, order = rng.integers(0, 5, size).astype(float), rng.permutation(size)
+        found = guess(lo, hi, begin, order, z)
+        assert (np.diff(z[order]) <= 0).all()
+        assert sorted(order) == list(range(size))
+        row = list(zip(z, lo[begin:], hi[begin:], strict=True))
+        enough = [x for x in z if sum(b if v > x else a for v, a, b in row) <= 1]
+        if sum(lo[begin:]) <= 1:
+            assert z[found] == min(enough)

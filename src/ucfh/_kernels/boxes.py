@@ -16,11 +16,13 @@ M is a sum of doubles in one fixed order, and rounding is monotone, so M never f
 the pivot is a function of the row's data alone. Whatever pivot a search starts from, the result is
 the same to the bit.
 
-Where the pivot is lost, in a short row M is found at all of its values, several at once, which
-takes no branch that nobody can predict. That M is summed in another order: a pass still proves the
-pivot, and the search goes on if rounding has misled it. In a long row it is looked for where M
-would be one if it were linear between the two values that are known to enclose it, at first the
-row's least and greatest, and every few times halfway.
+Where the pivot is lost, it is guessed first. Rows that list all states in order share one order of
+values, which is sorted once a step, and changes little from step to step; in that order one pass
+adds M up. In another row, if it is short, M is found at all of its values, several at once. Neither
+takes a branch that nobody can predict. Such an M is summed in another order: a pass still proves
+the pivot, and the search goes on if rounding has misled it. The search looks where M would be one
+if it were linear between the two values that are known to enclose it, at first the row's least and
+greatest, and every few times halfway.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SHORT = 24  # in rows up to this length, M is found at all values
-HALVE = 4  # in others, every fourth look is halfway
+HALVE = 4  # every fourth look is halfway
 
 
 @njit(**folded, fastmath={"reassoc", "nnan", "nsz"})
@@ -67,20 +69,16 @@ def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[fl
     return below, above
 
 
-@njit(**folded)
-def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int) -> int:
-    """Where the pivot of a short row is, but for rounding; ``place`` in a longer one."""
+@njit(**uncounted, **inner)
+def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float) -> float:
+    """The pivot of a short row, but for rounding; x if it is longer."""
     if end - begin > SHORT:
-        return int(place)
+        return x
     lowest = lowest_enough(lo, hi, begin, end - begin, y)
-    if lowest < np.inf:
-        place = 0
-        while y[place] != lowest:
-            place += 1
-    return int(place)
+    return lowest if lowest < np.inf else x
 
 
-@njit(**folded)
+@njit(**uncounted, **inner)
 def sort_again(order: Ints, z: Floats) -> None:
     """Bring order (C,), places of z (C,), into that of falling values; it nearly is."""
     for i in range(1, order.size):
@@ -91,7 +89,7 @@ def sort_again(order: Ints, z: Floats) -> None:
         order[j] = place
 
 
-@njit(**folded)
+@njit(**uncounted, **inner)
 def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
     """Where a row's pivot is, but for rounding, given the order (C,) of its values, falling."""
     mass, above, first = 0.0, np.uint64(0), np.uint64(begin)
@@ -101,18 +99,19 @@ def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
         e = first + np.uint64(order[j])
         mass += hi[e] - lo[e]
         above += np.uint64(mass <= 1.0)
-    return order[above]
+    return int(order[above])
 
 
 @njit(**uncounted, **inner)
 def best_mean(
-    lo: Floats, hi: Floats, begin: int, end: int, y: Floats, place: int
+    lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float, place: int
 ) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is); it is looked for at place first.
+    """(the maximum over one row, where its pivot is).
 
-    lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer.
+    lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer. The pivot is
+    first taken to be x, and to be at ``place``.
     """
-    x, size, low, high, looks = y[place], end - begin, -np.inf, np.inf, 0
+    size, low, high, looks = end - begin, -np.inf, np.inf, 0
     left, m_left, right, m_right = 0.0, 0.0, 0.0, 0.0
     mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
     while not (mass <= 1.0) & (reach > 1.0):
@@ -154,4 +153,4 @@ def expectation(row: int, layout: Layout, lo: Floats, hi: Floats, v: Floats, sig
     y = np.empty(end - begin)
     for j in range(end - begin):
         y[j] = sign * v[layout.indices[begin + j]]
-    return float(sign * best_mean(lo, hi, begin, end, y, 0)[0])
+    return float(sign * best_mean(lo, hi, begin, end, y, y[0], 0)[0])

@@ -3,8 +3,9 @@
 Two things of numba's take a third of the time, and are left out while kernels are compiled. Every
 function is optimised and made machine code on its own, and again as a part of all that call it;
 here, one that has no way in from Python (`ucfh._kernels.compiling.inner`, and numba's own) only as
-a part of those. And Python's garbage collector goes through all that a compiler keeps, again and
-again, to find nothing.
+a part of those, and under no name: the compiler may change how it is called, which makes a plan for
+twenty states a tenth faster, and nobody else can call it by mistake. And Python's garbage collector
+goes through all that a compiler keeps, again and again, to find nothing.
 
 This rests on parts of numba that may change. So it is done with versions that it was tested with;
 with others, kernels are compiled as numba does it, to the same effect.
@@ -16,8 +17,8 @@ import gc
 from typing import Any
 
 import numba
-from llvmlite.binding import Linkage
-from llvmlite.binding import parse_assembly as parse  # type: ignore[import-untyped]
+from llvmlite.binding import Linkage  # type: ignore[import-untyped]
+from llvmlite.binding import parse_assembly as parse
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 
@@ -55,8 +56,9 @@ class _Library(JITCodeLibrary):
             self._emitted = True
             self._codegen._check_llvm_bugs()
             for function in self._final_module.functions:
+                # those of other libraries; of "internal" ones numba's linker would still see names
                 if not function.is_declaration and function.linkage == Linkage.linkonce_odr:
-                    function.linkage = "internal"
+                    function.linkage = "private"
             self._optimize_final_module()
             self._final_module.verify()
             self._finalize_final_module()
@@ -64,7 +66,8 @@ class _Library(JITCodeLibrary):
 
     def serialize_using_object_code(self) -> Any:
         """What is kept: machine code and, in place of LLVM's, names. Nothing else is made of it."""
-        names = [x.name for x in self._final_module.functions if not x.is_declaration]
+        own = [x for x in self._final_module.functions if x.linkage == Linkage.external]
+        names = [x.name for x in own if not x.is_declaration]
         text = "".join(f'define void @"{name}"() {{ ret void }}\n' for name in names)
         return self.name, "object", (self._get_compiled_object(), parse(text).as_bitcode())
 

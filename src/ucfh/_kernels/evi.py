@@ -373,7 +373,7 @@ def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
         for row in range(t * stride, t * stride + model.first[-1]):
             begin, end = indptr[row], indptr[row + 1]
             look_up(begin, end, model, step, y)
-            _, place = best_mean(lo, hi, begin, end, y, 0)
+            _, place = best_mean(lo, hi, begin, end, y, y[0], 0)
             rest, best = 1.0, -1
             for e in range(begin, end):
                 p[e] = hi[e] if y[e - begin] > y[place] else lo[e]

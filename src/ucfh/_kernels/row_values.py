@@ -72,7 +72,8 @@ class Scratch(NamedTuple):
     which of the batch has each. lost (BATCH*A,): which of the rows have another pivot than the last
     one. choice (BATCH,): the rows that contested states take, as doubles, of which processors find
     the lower without a guess. value (2*BATCH + BATCH*A + S,): of the likely actions, of the best,
-    of the rows, and of one row's successors.
+    of the rows, and of one row's successors. order (S,): the states by value, falling, as they were
+    when a row of all states last lost its pivot; some order on entry.
     """
 
     batch: Index
@@ -107,18 +108,18 @@ def _average(p: Floats, z: Floats) -> float:
 
 
 @njit(**uncounted, **inner)
-def _average_rows(many: int, model: Model, step: Step, row: Places, q: Floats) -> None:
+def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Floats) -> None:
     """The values of the rows that are due into q: of known probabilities."""
     indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     if indices.size:
-        for i in range(min(np.uint64(many), ahead)):
+        for i in range(min(many, ahead)):
             _ask_for(row[i], model, None, step)
-    for i in range(np.uint64(many)):
+    for i in range(many):
         k, total = row[i], 0.0
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         if indices.size:
-            if i + ahead < np.uint64(many):
+            if i + ahead < many:
                 _ask_for(row[i + ahead], model, None, step)
             for e in range(np.uint64(begin), np.uint64(end)):
                 total += p[e] * z[np.uint64(indices[e])]
@@ -141,7 +142,13 @@ def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
 
 @njit(**uncounted, **inner)
 def _weigh_rows(
-    many: int, model: Model, hi: Floats, step: Step, pivot: Index, scratch: Scratch, q: Floats
+    many: np.uint64,
+    model: Model,
+    hi: Floats,
+    step: Step,
+    pivot: Index,
+    scratch: Scratch,
+    q: Floats,
 ) -> None:
     """The values of the rows that are due into q: of the best probabilities between bounds.
 
@@ -150,16 +157,16 @@ def _weigh_rows(
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
     offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
     plain, listed = not step.bonus.size, indices.size > 0
-    values, lost, missing = scratch.value[2 * BATCH + row.size :], scratch.lost, 0
+    values, lost, missing = scratch.value[2 * BATCH + row.size :], scratch.lost, np.uint64(0)
     if plain and listed:
-        for i in range(min(np.uint64(many), ahead)):
+        for i in range(min(many, ahead)):
             _ask_for(row[i], model, hi, step)
-    for i in range(np.uint64(many)):
+    for i in range(many):
         k, y = row[i], z
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
         if plain and listed:
-            if i + ahead < np.uint64(many):
+            if i + ahead < many:
                 _ask_for(row[i + ahead], model, hi, step)
             x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
             mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
@@ -170,26 +177,28 @@ def _weigh_rows(
             x = y[np.uint64(pivot[k])]
             mass, reach, total = weigh(lo, hi, begin, end, y, None, x)
         q[i], lost[missing] = step.r[k] + model.sign * (total + x), i
-        missing += not (mass <= 1.0) & (reach > 1.0)
+        missing += np.uint64(not (mass <= 1.0) & (reach > 1.0))
     if missing and plain and not listed:
         sort_again(scratch.order, z)
-    for j in range(np.uint64(missing)):
+    for j in range(missing):
         i, y = lost[j], z
         k = row[i]
-        begin, end, place = indptr[offset + k], indptr[offset + k + np.uint64(1)], 0
+        begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
+        place, x = pivot[k], 0.0
         if listed or not plain:
             y = values
             look_up(begin, end, model, step, y)
-            place = guess_in_short(lo, hi, begin, end, y, pivot[k])
+            x = guess_in_short(lo, hi, begin, end, y, y[np.uint64(place)])
         else:
             place = guess_in_order(lo, hi, begin, scratch.order)
-        mean, pivot[k] = best_mean(lo, hi, begin, end, y, place)
+            x = z[np.uint64(place)]
+        mean, pivot[k] = best_mean(lo, hi, begin, end, y, x, place)
         q[i] = step.r[k] + model.sign * mean
 
 
 @njit(**uncounted, **inner)
 def value_rows(
-    many: int,
+    many: np.uint64,
     model: Model,
     hi: Floats | None,
     step: Step,
