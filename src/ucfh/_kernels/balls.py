@@ -232,7 +232,7 @@ def climb(
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def longest(indptr: Ints) -> int:
     """The number of entries of the longest row."""
     most = 0

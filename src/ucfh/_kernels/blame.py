@@ -92,7 +92,7 @@ def _charge(
     return x.state
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def blame(
     rows: Rows,
     evidence: Evidence,
@@ -189,7 +189,7 @@ def blame(
                 weights[IN_U + line, s], weights[TO_U + line, s] = weights[TO_U + line, s], 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints) -> None:
     """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
 
@@ -225,7 +225,7 @@ def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints
                 taken[t, s] = chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def loss_by_leaving(
     rows: Rows,
     evidence: Evidence,

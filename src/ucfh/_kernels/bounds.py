@@ -135,7 +135,7 @@ def first_fault(
     return Fault(SOUND, -1, -1, total)
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def all_between(values: Floats, least: float, most: float) -> bool:
     """Whether every one of the values (lines, n) is a number from ``least`` to ``most``."""
     wrong = 0

@@ -307,7 +307,7 @@ def _certify_difference(
     W[t, s] = max(W[t, s], L[t, s] - D[t, s])
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def certify(
     thread: int,
     rows: Rows,

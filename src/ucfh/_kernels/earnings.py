@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import TIE
-from ucfh._kernels.compiling import njit
+from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.evidence import (
     AHEAD,
     ANYTHING,
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def evaluate(
     rows: Rows,
     evidence: Evidence,
@@ -70,7 +70,7 @@ def evaluate(
             V[t, s] = min(max(0.0, best), pay.cap[t])
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -> None:
     """What the policy that takes rows (H, S) earns in the empirical model: V (H+1, S), V[H] = 0.
 
@@ -102,7 +102,7 @@ def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -
             V[t, s] = paid + (mean / known.n if known.n > 0.0 else worst)
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def at_start(
     rows: Rows,
     evidence: Evidence,

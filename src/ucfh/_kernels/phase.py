@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -203,7 +203,7 @@ def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bo
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def tally(
     paths: Paths,
     flow: Ints,
@@ -236,7 +236,7 @@ def tally(
     return reached
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def walk_graph(
     rng: np.random.Generator,
     episodes: int,

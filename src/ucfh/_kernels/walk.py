@@ -38,7 +38,7 @@ class Paid(NamedTuple):
     most: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit(**uncounted)
 def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
     """Running sums of each row into out (entries,), infinite from its last possible entry on."""
     for row in range(len(indptr) - 1):
