@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import njit
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -20,7 +20,7 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
-@njit(**uncounted)
+@njit(cache=True, nogil=True)
 def evaluate(
     indptr: Ints, indices: Index, stride: int, p: Floats, r: Floats, rows: Ints, V: Floats
 ) -> None:
@@ -51,7 +51,7 @@ def occupancy(indptr: Ints, indices: Index, p: Floats, rows: Ints, d: Floats) ->
                     d[t + 1, indices[e]] += d[t, s] * p[e]
 
 
-@njit(**uncounted)
+@njit(cache=True, nogil=True)
 def variance(
     layout: Layout,
     p: Floats,
