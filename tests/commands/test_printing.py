@@ -52,7 +52,7 @@ def test_pairs_that_hardly_matter_are_not_named() -> None:
     known = replace(KNOWN, missing=(replace(pair, share=0.9), replace(pair, share=0.001)))
     lines = lines_of(known)["missing"].splitlines()
     assert len(lines) == 2
-    assert lines[1].endswith("visits, 90%)")
+    assert lines[1].endswith("visits, 90% of it)")
 
 
 def test_pairs_are_named_with_their_stage() -> None:
@@ -61,5 +61,5 @@ def test_pairs_are_named_with_their_stage() -> None:
     known = replace(KNOWN, missing=pairs)
     for staged, where in (("", ""), ("step", " at step 3"), ("stage", " at stage 3")):
         lines = lines_of(known, staged)["missing"].splitlines()
-        assert lines[1].strip() == f"left in state 1{where} (7 visits, 60%)"
-        assert lines[2].strip() == "where episodes start (9 seen, 40%)"
+        assert lines[1].strip() == f"left in state 1{where} (7 visits, 60% of it)"
+        assert lines[2].strip() == "where episodes start (9 seen, 40% of it)"

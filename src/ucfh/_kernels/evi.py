@@ -40,7 +40,7 @@ class Shared(NamedTuple):
 
     likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states. What upper and growth hold on entry does not matter. claims (2*APART*H + 1,): two of
+    states. What upper and growth hold on entry does not matter. claims (3*APART*H + 1,): three of
     them count for each step the blocks that some thread has taken, and those that are done; all 0
     on entry.
     """
@@ -194,13 +194,14 @@ def _sweep(
     # what a row held at one step bounds the next step only if it does not change in between
     steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
     for i in range(t, -1, -1):
-        step = _see(i, H, model, Z[(i + 1) % 2])
+        step, mine = _see(i, H, model, Z[(i + 1) % 2]), 0
         while True:
-            if helps and read_at(claims, 2 * APART * H):
+            if helps and read_at(claims, 3 * APART * H):
                 return
-            b = add_at(claims, 2 * APART * i, 1)
-            if b >= blocks:
+            if add_at(claims, 3 * APART * i, 1) >= blocks:
                 break
+            b = blocks - 1 - add_at(claims, 3 * APART * i + 2 * APART, 1) if helps else mine
+            mine += 1
             most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
             while s < end:
                 n = min(BATCH, end - s)
@@ -212,12 +213,12 @@ def _sweep(
                 ))  # fmt: skip
                 s += n
             growth[i, b] = most
-            add_at(claims, 2 * APART * i + APART, 1)
+            add_at(claims, 3 * APART * i + APART, 1)
         patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
-        while read_at(claims, 2 * APART * i + APART) < blocks:
+        while read_at(claims, 3 * APART * i + APART) < blocks:
             patience -= 1
             if patience == 0 and not helps:
-                add_at(claims, 2 * APART * H, 1)
+                add_at(claims, 3 * APART * H, 1)
         most = growth[i, 0]
         for b in range(1, blocks):
             most = max(most, growth[i, b])
@@ -284,7 +285,7 @@ def sweep(
             np.empty(len(pivot) + S),
             Z,
             np.empty((H, 1)),
-            np.zeros(2 * APART * H + 1, np.int64),
+            np.zeros(3 * APART * H + 1, np.int64),
         )
         _sweep(t, helps, model, hi, out, alone, scratch)
     else:

@@ -77,9 +77,9 @@ def certificate_lines(
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"
             + (f" at {staged} {x.stage + begin}" if staged else "")
-            + f" ({x.visits} visits, {x.share:.0%})"
+            + f" ({x.visits} visits, {x.share:.0%} of it)"
             if x.state >= 0
-            else f"where episodes start ({x.visits} seen, {x.share:.0%})"
+            else f"where episodes start ({x.visits} seen, {x.share:.0%} of it)"
             for x in known.missing[:5]
             if x.share >= LEAST_SHARE
         ]

@@ -70,7 +70,7 @@ def run(
         np.empty(len(out.pivot) + S),
         np.empty((2, S)),
         np.empty((H, min(S, BLOCKS * workers))),
-        np.zeros(2 * APART * H + 1, np.int64),
+        np.zeros(3 * APART * H + 1, np.int64),
     )
     np.multiply(out.V[t + 1], model.sign, out=shared.Z[(t + 1) % 2])
     in_threads(workers, lambda k: evi.sweep(t, k > 0, actions, *model, hi, *out, shared))
