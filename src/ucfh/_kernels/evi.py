@@ -196,8 +196,6 @@ def _sweep(
     for i in range(t, -1, -1):
         step, mine = _see(i, H, model, Z[(i + 1) % 2]), 0
         while True:
-            if helps and read_at(claims, 3 * APART * H):
-                return
             if add_at(claims, 3 * APART * i, 1) >= blocks:
                 break
             b = blocks - 1 - add_at(claims, 3 * APART * i + 2 * APART, 1) if helps else mine
@@ -213,7 +211,9 @@ def _sweep(
                 ))  # fmt: skip
                 s += n
             growth[i, b] = most
-            add_at(claims, 3 * APART * i + APART, 1)
+        add_at(claims, 3 * APART * i + APART, mine)
+        if helps and read_at(claims, 3 * APART * H):
+            return
         patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
         while read_at(claims, 3 * APART * i + APART) < blocks:
             patience -= 1
