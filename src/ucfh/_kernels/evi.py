@@ -40,9 +40,9 @@ class Shared(NamedTuple):
 
     likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states. What upper and growth hold on entry does not matter. claims (3*APART*H + 1,): three of
-    them count for each step the blocks that some thread has taken, and those that are done; all 0
-    on entry.
+    states. What upper and growth hold on entry does not matter. claims (3*APART*H + 1,), all 0 on
+    entry: three of them count for each step the blocks that are taken, those that are done, and
+    those that helpers have taken.
     """
 
     likely: Index
@@ -265,10 +265,11 @@ def sweep(
 ) -> None:
     """Fill V[: t+1] and policy[: t+1], given V[t+1], alone or by all threads that share arrays.
 
-    The states of a step are shared out in blocks. Nobody waits for a thread that has taken none,
-    so it does not matter how many threads there are, nor when they come. The one that does not
-    help but leads sets the last claim if it has to wait too long, as on a machine with other
-    things to do; it goes on alone.
+    The states of a step are shared out in blocks, to the one that leads from the front and to
+    helpers from the back, so that each finds in its cache what it had at the last step. Nobody
+    waits for a thread that has taken none, so it does not matter how many threads there are, nor
+    when they come. The one that leads sets the last claim if it has to wait too long, as on a
+    machine with other things to do; it goes on alone.
 
     The arguments are those of `Model` and of `Swept`, one by one: in tuples it would take as long
     to pass them as to plan for five states.
