@@ -195,9 +195,7 @@ def _sweep(
     steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
     for i in range(t, -1, -1):
         step, mine = _see(i, H, model, Z[(i + 1) % 2]), 0
-        while True:
-            if add_at(claims, 3 * APART * i, 1) >= blocks:
-                break
+        while add_at(claims, 3 * APART * i, 1) < blocks:
             b = blocks - 1 - add_at(claims, 3 * APART * i + 2 * APART, 1) if helps else mine
             mine += 1
             most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
