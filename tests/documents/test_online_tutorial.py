@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,13 @@ def test_students_are_served(tmp_path: Path) -> None:
         url, _, rest = script.stdout.readline().partition("  ")
         assert rest == "(Ctrl-C ends it)\n"
         with ucfh.connect(url, task="course") as task:
-            while (status := task.status()).outcomes < 1000:
+            # on a machine with other things to do, those who left are open for a while
+            until = time.monotonic() + 60
+            while (status := task.status()).outcomes < 1000 or status.open > 250:
                 assert script.poll() is None
+                assert time.monotonic() < until, status
         script.send_signal(signal.SIGINT)
         assert script.wait(30) == 0
-    assert status.open <= 250
     assert status.lost == 0
     assert list(tmp_path.iterdir()) == []
 
