@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ucfh import InputError, Problem, make, make_agent, simulate
+from ucfh.agents.bpi_ucbvi import BPIUCBVI
 from ucfh.agents.bpi_ucrl import BPIUCRL
 from ucfh.agents.online import Online
 from ucfh.agents.reward_free import RFUCRL, RewardFree, RFExpress
@@ -142,7 +143,7 @@ def test_what_is_not_tested_would_fail(name: str) -> None:
     """It stops when it would if it tested all along."""
     for seed in range(3):
         agent, often = made(name, "episode"), made(name, "episode")
-        assert agent.first_stop > 1 or not isinstance(agent, RewardFree)
+        assert agent.first_stop > 1 or not isinstance(agent, RewardFree | BPIUCBVI)
         often.first_stop, often.clock[1] = 1, 1
         run, other = (simulate(CHAIN, x, 10**5, seed) for x in (agent, often))
         assert run.final

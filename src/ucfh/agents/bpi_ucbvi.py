@@ -84,6 +84,10 @@ class BPIUCBVI(Stopping):
             "spread": np.full_like(n, self.scale / self.H),
         }
 
+    def least_gap(self, n: float) -> float:
+        """G if nothing but the first step were unknown, and all that may follow worth the same."""
+        return float(min(self.H, self.scale * 36 * self.H**2 * self.thresholds(n)[0] / n))
+
     def gap_bound_now(self) -> float:
         """G at the start, of the policy planned last."""
         table, H, extra = self.problem.table, self.H, self.sheet.extra
