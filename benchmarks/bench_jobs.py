@@ -165,7 +165,7 @@ def planning(report: Report) -> None:
         reading = partial(read, lo[:size], hi[:size], table.indices[:size], H)
         for f in (mdp.optimal, plan, reading):
             f()  # compiled or loaded
-        repeats = max(3, min(1000, int(2e7 / (size * H))))
+        repeats = max(10, min(1000, int(2e7 / (size * H))))
         exact, one, all_cores, floor = (
             best(f, repeats)
             for f in (mdp.optimal, partial(plan, threads=1), plan, reading)
