@@ -17,8 +17,8 @@ the pivot is a function of the row's data alone. Whatever pivot a search starts 
 the same to the bit.
 
 Where the pivot is lost, it is guessed first. Rows that list all states in order share one order of
-values, which is sorted once a step, and changes little from step to step; in that order one pass
-adds M up. In another row, if it is short, M is found at all of its values, several at once. Neither
+values, which is sorted again where one of a batch is lost, and changes little from step to step; in
+that order one pass adds M up. In another row, if it is short, M is found at all of its values, several at once. Neither
 takes a branch that nobody can predict. Such an M is summed in another order: a pass still proves
 the pivot, and the search goes on if rounding has misled it. The search looks where M would be one
 if it were linear between the two values that are known to enclose it, at first the row's least and
