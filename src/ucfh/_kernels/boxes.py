@@ -18,11 +18,11 @@ the same to the bit.
 
 Where the pivot is lost, it is guessed first. Rows that list all states in order share one order of
 values, which is sorted again where one of a batch is lost, and changes little from step to step; in
-that order one pass adds M up. In another row, if it is short, M is found at all of its values, several at once. Neither
-takes a branch that nobody can predict. Such an M is summed in another order: a pass still proves
-the pivot, and the search goes on if rounding has misled it. The search looks where M would be one
-if it were linear between the two values that are known to enclose it, at first the row's least and
-greatest, and every few times halfway.
+that order one pass adds M up. In another row, if it is short, M is found at all of its values,
+several at once. Neither takes a branch that nobody can predict. Such an M is summed in another
+order: a pass still proves the pivot, and the search goes on if rounding has misled it. The search
+looks where M would be one if it were linear between the two values that are known to enclose it, at
+first the row's least and greatest, and every few times halfway.
 """
 
 from __future__ import annotations
