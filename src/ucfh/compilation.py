@@ -7,9 +7,9 @@ line is the use, the kernel and its types. A use is a command, or a command and 
 begin: ``learn``, ``learn+--paper``. ``float64[2]`` is an array of two axes; a group has a name, and
 its fields in parentheses. Were a line missing, its kernel would be compiled when it is called.
 
-Kernels that call the same ones go to one process, which compiles those once. Processes are forks
-where that is safe, as numba takes half a second to load. They end when this one ends, in whatever
-way.
+Kernels that call the same ones go to one process, which compiles those once. This process is one
+of them; others are forks where that is safe, as numba takes half a second to load. They end when
+this one ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -45,8 +45,15 @@ PACKAGE = "ucfh._kernels"
 CLEAR = "\r\x1b[2K"
 """What clears a line of a terminal."""
 MESSAGE = "ucfh: compiling, once"
-SERVING = {"compiling", "emitting", "groups", "intrinsics"}
+SERVING = {"compiling", "emitting", "groups", "intrinsics", "lowering"}
 """Files without kernels that kernels import from."""
+ROOM = 1 << 17
+"""Values that Python makes room for before it compiles.
+
+A compiler calls hundreds of functions deep. Python keeps their variables in blocks of 16 kB, which
+it asks the system for and gives back with every call where one ends: up to a third of the time. A
+function that claims to need so much gets a block as large, and those that it calls have the rest.
+"""
 RANDOM = "random"
 """The type of a random generator, as it is written down."""
 
@@ -159,41 +166,85 @@ class Compiled(NamedTuple):
     before: int
 
 
+class _Part(NamedTuple):
+    """Kernels that one process compiles, and how much that is."""
+
+    calls: list[KernelCall]
+    size: int
+
+
+class _Tally:
+    """What was done so far, of ``whole``; ``say`` is told the share."""
+
+    def __init__(self, whole: int, say: Callable[[float], None] | None) -> None:
+        self.compiled = Compiled(0, 0)
+        self._whole, self._share, self._say = whole, 0.0, say
+
+    def add(self, done: Compiled, size: float) -> None:
+        """Add what was done."""
+        self.compiled = Compiled(*map(sum, zip(self.compiled, done, strict=True)))
+        self._share += size / self._whole
+        if self._say is not None:
+            self._say(self._share)
+
+    def compile(self, part: _Part) -> None:
+        """Compile a part in this process."""
+        for call in part.calls:
+            self.add(_compile([call]), part.size / len(part.calls))
+
+
 def compile_all(
     wanted: list[KernelCall], workers: int, say: Callable[[float], None] | None = None
 ) -> Compiled:
-    """Compile kernels in other processes, unless it was done; say which share is done."""
-    files = {call.kernel.partition(".")[0]: _size(call) for call in wanted}
-    together = _together(list(files))
-    sizes = [sum(files[name] for name in names) for names in together]
-    parts = [[x for x in wanted if x.kernel.partition(".")[0] in names] for names in together]
+    """Compile kernels here and in other processes, unless it was done; say which share is done.
+
+    This process compiles, too: a fork copies most of what numba has loaded as soon as it uses it.
+    """
+    parts = _parts(wanted)
+    tally = _Tally(sum(part.size for part in parts), say)
+    if workers == 1 or len(parts) == 1:
+        for part in parts:
+            tally.compile(part)
+        return tally.compiled
+    # killed, or out of memory: others compile what is missing
+    with suppress(BrokenProcessPool), _processes(min(workers, len(parts)) - 1) as pool:
+        under_way = {pool.submit(_compile, part.calls): part for part in parts[1:]}
+        tally.compile(parts[0])
+        for left in [x for x in under_way if x.cancel()]:
+            tally.compile(under_way.pop(left))
+        with awaited():
+            for done in as_completed(under_way):
+                tally.add(done.result(), under_way[done].size)
+    return tally.compiled
+
+
+@contextmanager
+def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end when this one ends."""
     # what numba loads for its first function, each fork has then
     cast(Any, numba.njit(lambda: None)).compile(())
     fork = sys.platform == "linux" and active_count() == 1
     context: Any = multiprocessing.get_context("fork" if fork else "spawn")
     alive, ours = multiprocessing.Pipe(duplex=False)
-    compiled, before, share, whole = 0, 0, 0, sum(sizes)
-    given = (alive, ours if fork else None)
-    with (
-        ProcessPoolExecutor(min(workers, len(parts)), context, _end_with, given) as pool,
-        suppress(BrokenProcessPool),  # killed, or out of memory: others compile what is missing
-        awaited(),
-    ):
-        under_way = {
-            pool.submit(_compile_part, parts[k]): sizes[k]
-            for k in sorted(range(len(parts)), key=lambda k: -sizes[k])
-        }
+    with ProcessPoolExecutor(number, context, _end_with, (alive, ours if fork else None)) as pool:
         try:
-            for part in as_completed(under_way):
-                done = part.result()
-                compiled, before = compiled + done.compiled, before + done.before
-                share += under_way[part]
-                if say is not None:
-                    say(share / whole)
+            yield pool
         except BaseException:
             ours.close()  # so that they end
             raise
-    return Compiled(compiled, before)
+
+
+def _parts(wanted: list[KernelCall]) -> list[_Part]:
+    """Kernels by who compiles them, the largest part first."""
+    files = {call.kernel.partition(".")[0]: _size(call) for call in wanted}
+    parts = [
+        _Part(
+            [call for call in wanted if call.kernel.partition(".")[0] in names],
+            sum(files[name] for name in names),
+        )
+        for names in _together(list(files))
+    ]
+    return sorted(parts, key=lambda part: -part.size)
 
 
 def _together(names: list[str]) -> list[list[str]]:
@@ -246,10 +297,10 @@ class Notice:
 
 
 def compile_for(arguments: list[str]) -> None:
-    """Compile what a command line needs, for the first time: all at once if that is faster."""
+    """Compile what a command line needs, for the first time, all at once."""
     uses = kinds()
     use = use_of(arguments, uses)
-    if use is None or cores() == 1:
+    if use is None:
         if sys.stderr is not None:
             print(MESSAGE, file=sys.stderr, flush=True)
         return
@@ -260,10 +311,10 @@ def compile_for(arguments: list[str]) -> None:
         line.end()
 
 
-def _compile_part(part: list[KernelCall]) -> Compiled:
+def _compile(calls: list[KernelCall]) -> Compiled:
     """Compile kernels, one after the other."""
     compiled, before = 0, 0
-    for kernel, arguments in part:
+    for kernel, arguments in calls:
         name, _, function = kernel.partition(".")
         made = getattr(import_module(f"{PACKAGE}.{name}"), function)
         found = sum(made.stats.cache_hits.values())
@@ -271,6 +322,9 @@ def _compile_part(part: list[KernelCall]) -> Compiled:
         known = sum(made.stats.cache_hits.values()) > found
         compiled, before = compiled + (not known), before + known
     return Compiled(compiled, before)
+
+
+_compile.__code__ = _compile.__code__.replace(co_stacksize=ROOM)
 
 
 def _end_with(alive: Connection, parents: Connection | None) -> None:

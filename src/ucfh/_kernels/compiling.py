@@ -25,7 +25,8 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 
-from ucfh._kernels.emitting import kernels
+from ucfh._kernels.emitting import kernels, tested
+from ucfh._kernels.lowering import KernelCompiler, pass_groups
 from ucfh._support import first_use
 from ucfh._support.interrupts import held
 from ucfh.errors import InputError
@@ -35,6 +36,10 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise InputError("NUMBA_DISABLE_JIT is set, but ucfh runs compiled only: unset it")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ours: dict[str, Any] = {"pipeline_class": KernelCompiler} if tested else {}
+if tested:
+    pass_groups(__name__.rpartition(".")[0])
 
 # For a function that makes no array: without numba's reference counts, which would cost more than
 # a short row does, for each array of each group.
@@ -91,7 +96,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     """
 
     def decorate(function: Function) -> Function:
-        compiled = numba.njit(**{"no_cfunc_wrapper": True, **options})(function)
+        compiled = numba.njit(**{"no_cfunc_wrapper": True, **_ours, **options})(function)
         kernels.add(compiled)
         if "fastmath" in options:  # kernels of few lines, which only kernels call
             return cast(Function, compiled)
@@ -127,7 +132,7 @@ def _twin(compiled: Any, function: Callable[..., Any], options: dict[str, Any]) 
 
     @remember
     def twin() -> Any:
-        made = numba.njit(**{**options, **inner})(function)
+        made = numba.njit(**{**_ours, **options, **inner})(function)
         kernels.add(made)
         return made
 

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels.balls import TIE
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.evidence import (
-    AHEAD,
     ANYTHING,
     LEAST,
     MOST,
     STATES,
-    UP,
     Evidence,
     Pay,
     Rows,
@@ -27,6 +25,26 @@ from ucfh._kernels.evidence import (
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+TOLD = -1
+"""In place of a kind of bound for the mean over the start."""
+
+
+@njit(**uncounted, **inner)
+def _mean(
+    kind: int,
+    row: int,
+    t: int,
+    paid: float,
+    rows: Rows,
+    evidence: Evidence,
+    pay: Pay,
+    V: Floats,
+    scratch: Scratch,
+    v: Floats,
+) -> float:
+    """What `bound_row` says; it is compiled once for all who ask here, as it is long."""
+    return bound_row(kind, row, t, paid, rows, evidence, pay, V, 0.0, scratch, v).value
+
 
 @njit(**uncounted)
 def evaluate(
@@ -36,17 +54,22 @@ def evaluate(
     given: bool,
     taken: Ints,
     sign: float,
+    start: int,
     any_state: bool,
     states: Ints,
     v: Floats,
     V: Floats,
-) -> None:
+) -> float:
     """What the policy that takes rows (H, S) earns at least (sign = -1), or at most (sign = 1).
 
     If it is not ``given``, the one that earns most for sure: among actions that differ by no more
     than rounding the first is taken. Into V (H+1, S), V[H] = 0, but for states without pairs, which
     keep what they have. any_state: whether any state may follow some row. states (3, S), v (entries
     of the longest row,): scratch; states[0] is -1.
+
+    Returns the best (sign = 1) or worst mean of V[0] over the start, which is not told, by the kind
+    of bound ``start``: `LEAST`, `AHEAD` or, for a function that does not depend on the data, `UP`;
+    0 if it is `TOLD`. With H = 0, V (1, S) is given.
     """
     kind, first, scratch = MOST if sign > 0.0 else LEAST, rows.first, Scratch(states[0], states[1])
     H, S = taken.shape
@@ -62,12 +85,15 @@ def evaluate(
                 row = k * rows.step + rows.offset[t]
                 if given and row != taken[t, s]:
                     continue
-                x = bound_row(
-                    kind, row, t, r[k], rows, evidence, pay, V[t + 1], 0.0, scratch, v
-                ).value
+                x = _mean(kind, row, t, r[k], rows, evidence, pay, V[t + 1], scratch, v)
                 if given or r[k] + sign * x > best + TIE * H:
                     best, taken[t, s] = r[k] + sign * x, row
             V[t, s] = min(max(0.0, best), pay.cap[t])
+    if start == TOLD:
+        return 0.0
+    put_in_order(V[0], sign, states[1], states[2])
+    row = len(rows.indptr) - 2
+    return sign * _mean(start, row, -1, -inf, rows, evidence, pay, V[0], scratch, v)
 
 
 @njit(**uncounted)
@@ -100,28 +126,3 @@ def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -
                 worst = 0.0
             paid = r[(row - rows.offset[t]) // rows.step]
             V[t, s] = paid + (mean / known.n if known.n > 0.0 else worst)
-
-
-@njit(**uncounted)
-def at_start(
-    rows: Rows,
-    evidence: Evidence,
-    pay: Pay,
-    V: Floats,
-    sign: float,
-    fixed: bool,
-    states: Ints,
-    v: Floats,
-) -> float:
-    """The best (sign = 1) or worst mean of V (S,) over the start, which is not told.
-
-    ``fixed``: V stands for a function that does not depend on the data. states (3, S), v (entries
-    of the longest row,): scratch; states[0] is -1.
-    """
-    row, kind = len(rows.indptr) - 2, LEAST
-    if sign > 0.0:
-        kind = UP if fixed else AHEAD
-    put_in_order(V, sign, states[1], states[2])
-    scratch = Scratch(states[0], states[1])
-    x = bound_row(kind, row, -1, -inf, rows, evidence, pay, V, 0.0, scratch, v)
-    return sign * x.value

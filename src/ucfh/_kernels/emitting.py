@@ -1,11 +1,16 @@
 """Less work for the compiler than numba gives it.
 
-Two things of numba's take a third of the time, and are left out while kernels are compiled. Every
-function is optimised and made machine code on its own, and again as a part of all that call it;
-here, one that has no way in from Python (`ucfh._kernels.compiling.inner`, and numba's own) only as
-a part of those, and under no name: the compiler may change how it is called, which makes a plan for
-twenty states a tenth faster, and nobody else can call it by mistake. And Python's garbage collector
-goes through all that a compiler keeps, again and again, to find nothing.
+Four things of numba's take almost half of the time, and are left out while kernels are compiled:
+
+- Every function is optimised and made machine code on its own, and again as a part of all that call
+  it; here, one that has no way in from Python (`ucfh._kernels.compiling.inner`, and numba's own)
+  only as a part of those, and under no name: the compiler may change how it is called, which makes
+  a plan for twenty states a tenth faster, and nobody else can call it by mistake.
+- What a sum of two numbers is, or an item of an array, is looked up among dozens of rules, twice
+  for each place where one stands; here, once for each pair of types.
+- Which variables live where is computed after every pass; here, where somebody asks for it.
+- Python's garbage collector goes through all that a compiler keeps, again and again, to find
+  nothing.
 
 This rests on parts of numba that may change. So it is done with versions that it was tested with;
 with others, kernels are compiled as numba does it, to the same effect.
@@ -14,16 +19,22 @@ with others, kernels are compiled as numba does it, to the same effect.
 from __future__ import annotations
 
 import gc
+import operator
 from typing import Any
 
 import numba
 from llvmlite.binding import Linkage  # type: ignore[import-untyped]
 from llvmlite.binding import parse_assembly as parse
 from numba.core import event
+from numba.core import types as numba_types
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.postproc import PostProcessor, VariableLifetime
+from numba.core.targetconfig import ConfigStack
+from numba.core.transforms import canonicalize_cfg
 
-TESTED = ("0.68",)
-"""Versions of numba."""
+types: Any = numba_types
+tested = numba.__version__.rpartition(".")[0] in ("0.68",)
+"""Whether this version of numba was tested."""
 
 kernels: set[Any] = set()
 """What is compiled in this way, with all that it calls."""
@@ -83,11 +94,58 @@ class _Silent:
         pass
 
 
+_call_type = types.BaseFunction.get_call_type
+_process = PostProcessor.run
+_known: dict[Any, Any] = {}
+
+
+def _get_call_type(function: Any, context: Any, args: Any, by_name: Any) -> Any:
+    """What a function is for these types, from memory.
+
+    Of operators on numbers and arrays, for all functions; of others, which may be compiled
+    differently for each, for the one that is compiled now. Constants are numbers like all others
+    there, but for powers.
+    """
+    if by_name:
+        return _call_type(function, context, args, by_name)
+    here = ConfigStack.top_or_none()
+    if (
+        getattr(function.typing_key, "__module__", None) == operator.add.__module__
+        and function.typing_key not in (operator.pow, operator.ipow)
+        and all(isinstance(x, types.Number | types.Boolean | types.Array) for x in args)
+    ):
+        args, here = tuple(map(types.unliteral, args)), None
+    key = function, args, id(here)
+    if key not in _known:
+        _known[key] = _call_type(function, context, args, {}), here
+    return _known[key][0]
+
+
+def _run(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Bring a function's blocks into order, and say where variables end if that is asked for."""
+    function = processor.func_ir
+    if emit_dels or function.is_generator:
+        _process(processor, emit_dels, extend_lifetimes)
+        return
+    function.blocks = canonicalize_cfg(function.blocks)
+    function.variable_lifetime = VariableLifetime(function.blocks)
+    function.generator_info = None
+
+
+SHORTER: list[tuple[Any, str, Any]] = [
+    (JITCPUCodegen, "_library_class", _Library),
+    (types.BaseFunction, "get_call_type", _get_call_type),
+    (PostProcessor, "run", _run),
+]
+"""What stands in for what of numba's, while kernels are compiled."""
+
+
 class _Compiling(event.Listener):
     """What is different while kernels are compiled, and what they call."""
 
     def __init__(self) -> None:
         self.depth, self.collected = 0, False
+        self.before: list[Any] = []
 
     def on_start(self, what: Any) -> None:
         """A function is compiled: a kernel, or what one calls, or somebody else's."""
@@ -96,16 +154,20 @@ class _Compiling(event.Listener):
         if self.depth == 1:
             self.collected = gc.isenabled()
             gc.disable()
-            JITCPUCodegen._library_class = _Library
+            self.before = [vars(owner)[name] for owner, name, _ in SHORTER]
+            for owner, name, ours in SHORTER:
+                setattr(owner, name, ours)
 
     def on_end(self, _: Any) -> None:
         """It is compiled, or it failed."""
         if self.depth == 1:
-            JITCPUCodegen._library_class = JITCodeLibrary
+            for (owner, name, _ours), before in zip(SHORTER, self.before, strict=True):
+                setattr(owner, name, before)
+            _known.clear()
             if self.collected:
                 gc.enable()
         self.depth = max(0, self.depth - 1)
 
 
-if numba.__version__.rpartition(".")[0] in TESTED:
+if tested:
     event.register("numba:compile", _Compiling())

@@ -229,7 +229,9 @@ def _sweep(
 @njit(nogil=True, **inner)
 def _scratch(states: int, actions: int) -> Scratch:
     """What a thread needs for itself."""
-    rows = BATCH * actions
+    rows, order = BATCH * actions, np.empty(states, np.int64)
+    for s in range(states):
+        order[s] = s
     return Scratch(
         batch=np.empty((2, BATCH), np.int32),
         choice=np.empty(BATCH),
@@ -237,7 +239,7 @@ def _scratch(states: int, actions: int) -> Scratch:
         owner=np.empty(rows, np.uint64),
         lost=np.empty(rows, np.uint64),
         value=np.empty(2 * BATCH + rows + states),
-        order=np.arange(states),
+        order=order,
     )
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from ucfh._kernels import blame as kernels
 from ucfh._kernels import certificates, earnings
-from ucfh._kernels.evidence import STATES, Evidence, Pay, Rows
+from ucfh._kernels.earnings import TOLD
+from ucfh._kernels.evidence import AHEAD, LEAST, STATES, UP, Evidence, Pay, Rows
 from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._support.arrays import Bools, Floats, Ints
@@ -247,14 +248,13 @@ class ValueBounds(ABC):
 
         ``fixed``: V bounds a function that does not depend on the data.
         """
-        most = float(self.pay.cap[0])
         if self.told_start is not None:
             x = float(self.told_start @ V[0])
         else:
-            known = self.rows, self.evidence, self.pay
-            room = self._states(3), np.empty(self._longest)
-            x = float(earnings.at_start(*known, V[0], sign, fixed, *room))
-        return min(max(x + sign * self.rounding, 0.0), most)
+            kind = LEAST if sign < 0.0 else UP if fixed else AHEAD
+            nothing = np.empty((0, V.shape[1]), np.int64)
+            x = self._earn(True, nothing, sign, kind, V[:1])
+        return min(max(x + sign * self.rounding, 0.0), float(self.pay.cap[0]))
 
     def blame(self, b: Bounds, by_difference: bool) -> Floats:
         """(rows,) how much of the gap each row accounts for; see the kernel."""
@@ -322,10 +322,15 @@ class ValueBounds(ABC):
     def _evaluate(self, taken: Ints, sign: float, given: bool = True) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns; see the kernel."""
         V = self.ended.copy()
+        self._earn(given, taken, sign, TOLD, V)
+        return V
+
+    def _earn(self, given: bool, taken: Ints, sign: float, start: int, V: Floats) -> float:
+        """`earnings.evaluate` by what is known."""
         known = self.rows, self.evidence, self.pay
         room = self._states(3), np.empty(self._longest)
-        earnings.evaluate(*known, given, taken, sign, self._any_state, *room, V)
-        return V
+        x = earnings.evaluate(*known, given, taken, sign, start, self._any_state, *room, V)
+        return float(x)
 
     def mean_values(self, taken: Ints) -> Floats:
         """(H+1, S) what the policy that takes rows (H, S) earns in the empirical model."""
