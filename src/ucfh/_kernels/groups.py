@@ -2,7 +2,9 @@
 
 A kernel takes arrays in named groups, and gives arrays by name: it fills those of a group that it
 is passed, or returns one. What may be missing is an argument of its own, or None: code for what is
-not there is then left out where it is compiled, which a field of a group does not allow.
+not there is then left out where it is compiled, which a field of a group does not allow. Groups are
+passed without references (`ucfh._kernels.lowering`): no kernel returns an array of one that it was
+given.
 
 Numba's cache knows a group by its class and the types of its fields, not by their names: were two
 fields of one type exchanged, compiled code would go on to take one for the other. So a kernel
