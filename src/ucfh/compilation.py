@@ -202,16 +202,15 @@ def compile_all(
     """
     parts = _parts(wanted)
     tally = _Tally(sum(part.size for part in parts), say)
-    if workers == 1 or len(parts) == 1:
-        for part in parts:
+    given: list[list[_Part]] = [[] for _ in range(min(workers, len(parts)))]
+    for part in parts:
+        min(given, key=lambda some: sum(x.size for x in some)).append(part)
+    mine, others = given[0], [part for some in given[1:] for part in some]
+    # if somebody kills them, who calls a kernel compiles it
+    with suppress(BrokenProcessPool), _processes(max(1, len(given) - 1)) as pool:
+        under_way = {pool.submit(_compile, part.calls): part for part in others}
+        for part in mine:
             tally.compile(part)
-        return tally.compiled
-    # killed, or out of memory: others compile what is missing
-    with suppress(BrokenProcessPool), _processes(min(workers, len(parts)) - 1) as pool:
-        under_way = {pool.submit(_compile, part.calls): part for part in parts[1:]}
-        tally.compile(parts[0])
-        for left in [x for x in under_way if x.cancel()]:
-            tally.compile(under_way.pop(left))
         with awaited():
             for done in as_completed(under_way):
                 tally.add(done.result(), under_way[done].size)
@@ -220,7 +219,7 @@ def compile_all(
 
 @contextmanager
 def _processes(number: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end when this one ends."""
+    """Processes that end when this one ends; they start when there is something to do."""
     # what numba loads for its first function, each fork has then
     cast(Any, numba.njit(lambda: None)).compile(())
     fork = sys.platform == "linux" and active_count() == 1

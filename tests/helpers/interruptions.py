@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,21 +165,22 @@ def kill_often(
 ) -> Kills:
     """Start a study of so many jobs again and again, and kill -9 it at random moments.
 
-    Every third time that is within two seconds of its start, else soon after some more results.
-    All of its processes are killed, or the first one alone: the others have to notice.
+    Every third time that is within two seconds of its start, else soon after some more results, but
+    always so early that enough jobs are left for the other kills. All of its processes are killed,
+    or the first one alone: the others have to notice.
     """
     draw = random.Random(seed)
     done = Kills([], [], [])
     for k in range(kills):
-        before = count(folder)
+        most = count(folder) + jobs // (kills + 1)
         process = start([*arguments, "--out", str(folder)], program)
         began = time.perf_counter()
-        if k % 3 == 1:
-            time.sleep(draw.uniform(0.0, 2.0))
-        else:
-            more = draw.randint(0, jobs // (kills + 1))
-            while count(folder) < before + more and process.poll() is None:
-                time.sleep(0.005)
+        at_once = k % 3 == 1
+        moment = began + draw.uniform(0.0, 2.0) if at_once else inf
+        enough = most if at_once else draw.randint(count(folder), most)
+        while count(folder) < enough and time.perf_counter() < moment and process.poll() is None:
+            time.sleep(0.005)
+        if not at_once:
             time.sleep(draw.uniform(0.0, 0.1))
         assert process.poll() is None, "it ended before it was killed"
         draw.choice([os.kill, os.killpg])(process.pid, signal.SIGKILL)

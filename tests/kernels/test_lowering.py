@@ -13,10 +13,11 @@ import pytest
 from numba.core.datamodel.models import TupleModel
 from numba.core.datamodel.registry import default_manager
 from numba.core.errors import TypingError
+from numba.extending import overload
 
 import ucfh
 from ucfh import compilation
-from ucfh._kernels import emitting, lowering
+from ucfh._kernels import compiling, emitting, lowering
 from ucfh._kernels.compiling import inner, njit, uncounted
 
 RECORD = np.dtype([("x", np.float64), ("n", np.int32), ("sure", np.bool_)])
@@ -44,7 +45,7 @@ def made(text: str, kind: dict[str, Any]) -> Any:
 
 def test_this_version_of_numba_is_tested() -> None:
     """Else kernels are compiled by numba's own means, and nothing here says anything."""
-    assert emitting.tested
+    assert compiling.tested
     kernel = made("def f(x):\n    return x", COUNTED)
     assert kernel._compiler.pipeline_class is lowering.KernelCompiler
 
@@ -242,6 +243,27 @@ def test_operators() -> None:
     assert [x.return_type for x in ours.nopython_signatures] == [
         x.return_type for x in theirs.nopython_signatures
     ]
+
+
+def ratio(x: float, y: float) -> float:
+    """What kernels call; how it is compiled depends on them."""
+    return x / y
+
+
+overload(ratio)(lambda x, y: lambda x, y: x / y)  # noqa: ARG005
+
+
+def test_what_a_kernel_calls_is_compiled_as_it_is() -> None:
+    """Also where one that it calls is compiled otherwise: each has its own, not the other's."""
+    within: Any = njit(**inner, error_model="numpy")(lambda x, y: ratio(x, y))
+    kernel: Any = njit(**COUNTED)(lambda x, y: (ratio(x, y), within(x, y), ratio(x, y)))
+    assert kernel(1.0, 2.0) == (0.5, 0.5, 0.5)
+    with pytest.raises(ZeroDivisionError):
+        kernel(1.0, 0.0)
+    eager: Any = njit(**inner, fastmath={"nnan"})(lambda x, a: x in a)
+    exact: Any = njit(**inner)(lambda x, a: x in a)
+    both: Any = njit(**COUNTED)(lambda x, a: (eager(x, a), exact(x, a)))
+    assert not both(np.nan, np.array([np.nan, 1.0]))[1]
 
 
 def test_powers_and_the_rest() -> None:

@@ -28,7 +28,7 @@ reading = "stationarity"
 
 [[grid]]
 measure = "lifetime"
-replicates = 30
+replicates = 300
 problem = ["chain:n=3,horizon=3", "chain:n=4,horizon=3"]
 epsilon = 0.5
 delta = 0.1

@@ -25,8 +25,6 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 
-from ucfh._kernels.emitting import kernels, tested
-from ucfh._kernels.lowering import KernelCompiler, pass_groups
 from ucfh._support import first_use
 from ucfh._support.interrupts import held
 from ucfh.errors import InputError
@@ -37,9 +35,19 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_ours: dict[str, Any] = {"pipeline_class": KernelCompiler} if tested else {}
+tested = numba.__version__.rpartition(".")[0] in ("0.68",)
+"""Whether `emitting` and `lowering`, which rest on parts of numba that may change, were tested with
+this version of it. With others, kernels are compiled as numba does it, to the same effect."""
+
+_kernels: set[Any] = set()
+_ours: dict[str, Any] = {}
 if tested:
+    from ucfh._kernels.emitting import shorten
+    from ucfh._kernels.lowering import KernelCompiler, pass_groups
+
+    shorten(_kernels)
     pass_groups(__name__.rpartition(".")[0])
+    _ours["pipeline_class"] = KernelCompiler
 
 # For a function that makes no array: without numba's reference counts, which would cost more than
 # a short row does, for each array of each group.
@@ -97,7 +105,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
 
     def decorate(function: Function) -> Function:
         compiled = numba.njit(**{"no_cfunc_wrapper": True, **_ours, **options})(function)
-        kernels.add(compiled)
+        _kernels.add(compiled)
         if "fastmath" in options:  # kernels of few lines, which only kernels call
             return cast(Function, compiled)
         _twin(compiled, function, options)
@@ -133,7 +141,7 @@ def _twin(compiled: Any, function: Callable[..., Any], options: dict[str, Any]) 
     @remember
     def twin() -> Any:
         made = numba.njit(**{**_ours, **options, **inner})(function)
-        kernels.add(made)
+        _kernels.add(made)
         return made
 
     def template(arguments: Any, by_name: Any) -> Any:
@@ -150,7 +158,7 @@ def made_of(path: Path, package: str) -> list[Path]:
     found, due = [path], [path]
     while due:
         text = due.pop().read_text()
-        for name in re.findall(rf"^from {re.escape(package)}\.(\w+) import", text, re.MULTILINE):
+        for name in re.findall(rf"^ *from {re.escape(package)}\.(\w+) import", text, re.MULTILINE):
             other = path.with_name(f"{name}.py")
             if other not in found:
                 found.append(other)

@@ -6,14 +6,13 @@ Four things of numba's take almost half of the time, and are left out while kern
   it; here, one that has no way in from Python (`ucfh._kernels.compiling.inner`, and numba's own)
   only as a part of those, and under no name: the compiler may change how it is called, which makes
   a plan for twenty states a tenth faster, and nobody else can call it by mistake.
-- What a sum of two numbers is, or an item of an array, is looked up among dozens of rules, twice
-  for each place where one stands; here, once for each pair of types.
+- What a sum of two numbers is, or the larger of them, is looked up among dozens of rules, again and
+  again for each place where one stands; here, once for all of a function.
 - Which variables live where is computed after every pass; here, where somebody asks for it.
 - Python's garbage collector goes through all that a compiler keeps, again and again, to find
   nothing.
 
-This rests on parts of numba that may change. So it is done with versions that it was tested with;
-with others, kernels are compiled as numba does it, to the same effect.
+This rests on parts of numba that may change: see `ucfh._kernels.compiling.tested`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import gc
 import operator
 from typing import Any
 
-import numba
 from llvmlite.binding import Linkage  # type: ignore[import-untyped]
 from llvmlite.binding import parse_assembly as parse
 from numba.core import event
@@ -33,11 +31,6 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.transforms import canonicalize_cfg
 
 types: Any = numba_types
-tested = numba.__version__.rpartition(".")[0] in ("0.68",)
-"""Whether this version of numba was tested."""
-
-kernels: set[Any] = set()
-"""What is compiled in this way, with all that it calls."""
 
 
 class _Library(JITCodeLibrary):
@@ -100,25 +93,26 @@ _known: dict[Any, Any] = {}
 
 
 def _get_call_type(function: Any, context: Any, args: Any, by_name: Any) -> Any:
-    """What a function is for these types, from memory.
+    """What a function is for these types, from memory, in the function that is compiled now.
 
-    Of operators on numbers and arrays, for all functions; of others, which may be compiled
-    differently for each, for the one that is compiled now. Constants are numbers like all others
-    there, but for powers.
+    In others it may be compiled differently: where it is asked for again, what it was compiled to
+    here is set again, too. Operators take constants for numbers like all others, but for powers.
     """
     if by_name:
         return _call_type(function, context, args, by_name)
-    here = ConfigStack.top_or_none()
     if (
         getattr(function.typing_key, "__module__", None) == operator.add.__module__
         and function.typing_key not in (operator.pow, operator.ipow)
         and all(isinstance(x, types.Number | types.Boolean | types.Array) for x in args)
     ):
-        args, here = tuple(map(types.unliteral, args)), None
+        args = tuple(map(types.unliteral, args))
+    here = ConfigStack.top_or_none()
     key = function, args, id(here)
     if key not in _known:
-        _known[key] = _call_type(function, context, args, {}), here
-    return _known[key][0]
+        found = _call_type(function, context, args, {})
+        _known[key] = found, function._impl_keys[found.args], here
+    found, function._impl_keys[found.args], _ = _known[key]
+    return found
 
 
 def _run(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
@@ -143,18 +137,17 @@ SHORTER: list[tuple[Any, str, Any]] = [
 class _Compiling(event.Listener):
     """What is different while kernels are compiled, and what they call."""
 
-    def __init__(self) -> None:
-        self.depth, self.collected = 0, False
-        self.before: list[Any] = []
+    def __init__(self, kernels: set[Any]) -> None:
+        self.kernels, self.depth, self.collected = kernels, 0, False
+        self.before = [vars(owner)[name] for owner, name, _ in SHORTER]
 
     def on_start(self, what: Any) -> None:
         """A function is compiled: a kernel, or what one calls, or somebody else's."""
-        if self.depth or what.data["dispatcher"] in kernels:
+        if self.depth or what.data["dispatcher"] in self.kernels:
             self.depth += 1
         if self.depth == 1:
             self.collected = gc.isenabled()
             gc.disable()
-            self.before = [vars(owner)[name] for owner, name, _ in SHORTER]
             for owner, name, ours in SHORTER:
                 setattr(owner, name, ours)
 
@@ -169,5 +162,6 @@ class _Compiling(event.Listener):
         self.depth = max(0, self.depth - 1)
 
 
-if tested:
-    event.register("numba:compile", _Compiling())
+def shorten(kernels: set[Any]) -> None:
+    """Let these be compiled in this way from now on, with all that they call."""
+    event.register("numba:compile", _Compiling(kernels))
