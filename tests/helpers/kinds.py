@@ -28,7 +28,7 @@ LOG = "episode,t,state,action,reward,next_state\n" + "".join(
 
 USES = {
     "learn": "learn chain:n=5",
-    "learn+--paper": "learn chain:n=3 --epsilon 0.5 --paper",
+    "learn+--paper": "learn tutoring --epsilon 0.1 --paper",
     "learn+env:": "learn env:FrozenLake-v1,horizon=3 --epsilon 0.9 --max-return 1",
     "certify": "certify log.csv --epsilon 0.5",
     "audit": "audit log.csv",
