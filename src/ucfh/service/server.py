@@ -5,8 +5,9 @@
     Ctrl-C or SIGTERM               accept nothing new, answer what is under way, let those go who
                                     watch, give the right to plan back
 
-The head of a request, its first line and headers, has to come within seconds, and is not long.
-Whoever does not read what is sent is let go after a minute.
+A request has to come within seconds, and its head and its trailers are short. A client that does
+not read its response is disconnected after a minute. Above the limit of connections, a new one
+takes the place of the one that has waited longest for its client.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import os
 import signal
 import socket
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -33,9 +36,13 @@ from ucfh.service.tokens import TokenFile
 from ucfh.tasks.store import TaskStore
 
 LONGEST_HEAD = 32_768
-"""Bytes of the head of a request."""
+"""Largest number of bytes of the head of a request, and of its trailers."""
 SLOWEST_HEAD = 15.0
-"""Seconds that it may take."""
+"""Seconds that the head may take."""
+SLOWEST_REQUEST = 20.0
+"""Seconds from the end of the head to the end of the request."""
+LINGER = 2.0
+"""Seconds for the rest of a request that was answered before its end."""
 MOST_AHEAD = 16
 """Requests that may be sent on a connection before the first of them is answered."""
 STUCK = 60.0
@@ -74,54 +81,127 @@ class JoiningTransport:
         return getattr(self._transport, name)
 
 
+_WAITING: WeakKeyDictionary[uvicorn.Config, OrderedDict[Connection, None]] = WeakKeyDictionary()
+"""For each server, the connections whose next move is the client's; the longest wait is first."""
+
+
 class Connection(HttpToolsProtocol):
-    """A connection, with limits to the head of a request."""
+    """A connection with limits on the size and the duration of each request.
+
+    Every wait for the client has a deadline: for a head, for the rest of a request, for the next
+    request. There is none while a complete request is being answered.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request, unless there are too many connections."""
+        """Wait for a request; above the limit of connections, close the longest wait."""
         super().connection_made(transport)
         self.transport = cast(asyncio.Transport, JoiningTransport(transport, self.loop))
-        self._head, self._since = 0, self.loop.time()
-        self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+        self._in_head = self._in_body = self._advanced = self._refused = False
+        self._framing = 0
+        self._waiting = _WAITING.setdefault(self.config, OrderedDict())
+        self._deadline = self.loop.time() + SLOWEST_HEAD
+        self._timer = self.loop.call_at(self._deadline, self._check_time)
         self._stuck = self._timer
+        self._waiting[self] = None
         if len(self.connections) > MOST_CONNECTIONS:
-            self.transport.close()
+            longest, _ = self._waiting.popitem(last=False)
+            longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let it go."""
+        self._waiting.pop(self, None)
         self._timer.cancel()
         self._stuck.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what comes, and count it as long as it is the head of a request."""
+        """Parse data, and count the bytes outside the body: head, chunk sizes and trailers."""
+        if self._refused:
+            return
+        self._advanced = False
         super().data_received(data)
-        if self._since:
-            self._head += len(data)
-            if self._head > LONGEST_HEAD and not self.transport.is_closing():
-                self.send_400_response("The head of the request is too long.")
+        self._framing = 0 if self._advanced else self._framing + len(data)
+        if self._framing > LONGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head or the trailer of the request is too long.")
 
     def on_message_begin(self) -> None:
-        """Note that a request begins."""
-        self._head, self._since = 0, self.loop.time()
+        """Begin a request: its head has to come within seconds."""
+        self._advanced = self._in_head = True
+        self._expect(SLOWEST_HEAD)
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head; trailer fields are dropped."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Note that the head is there; one that is too long, or too early, counts as broken."""
+        """Check the length of the head, and how many requests are queued on this connection."""
         size = len(self.url)
         for name, value in self.headers:
             size += len(name) + len(value)
         if size > LONGEST_HEAD or len(self.pipeline) >= MOST_AHEAD:
             raise ValueError("more than is served")
-        self._since = 0.0
         super().on_headers_complete()
+        self._in_head, self._in_body = False, True
+        self._expect(SLOWEST_REQUEST)
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
+        self._advanced = True
+        super().on_body(body)
+
+    def on_chunk_complete(self) -> None:
+        """Note the end of a chunk."""
+        self._advanced = True
+
+    def on_message_complete(self) -> None:
+        """Note the end of the request: unless it is answered already, the client waits now."""
+        self._in_body = False
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self._expect(IDLE)
+        else:
+            self._waiting.pop(self, None)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for a moment for the rest of the one just answered."""
+        super().on_response_complete()
+        answered = self.cycle.response_complete  # else the next one is being answered
+        if self._in_body:
+            self._expect(LINGER if answered else SLOWEST_REQUEST)
+        elif answered:
+            self._expect(SLOWEST_HEAD if self._in_head else IDLE)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be read; the requests before it are answered first."""
+        answered = self.cycle is None or self.cycle.response_complete
+        if not answered and (self._in_head or self.pipeline):
+            self._refused, self.cycle.keep_alive = True, False
+            self._waiting.pop(self, None)
+        else:
+            super().send_400_response(msg)
+
+    def _expect(self, seconds: float) -> None:
+        """Give the client some seconds for its next move, unless an earlier request is pending."""
+        self._deadline = self.loop.time() + seconds
+        if self._deadline < self._timer.when():
+            self._timer.cancel()
+            self._timer = self.loop.call_at(self._deadline, self._check_time)
+        answered = self.cycle is None or self.cycle.response_complete or self._in_body
+        if answered and not self.pipeline and not self.transport.is_closing():
+            self._waiting[self] = None
+            self._waiting.move_to_end(self)
 
     def _check_time(self) -> None:
-        """Close the connection if the head of a request takes too long."""
-        if self._since and self.loop.time() - self._since >= SLOWEST_HEAD:
+        """Close the connection if it waits for the client and its deadline has passed."""
+        now = self.loop.time()
+        if self in self._waiting and now >= self._deadline:
             self.transport.close()
         else:
-            self._timer = self.loop.call_later(SLOWEST_HEAD, self._check_time)
+            later = now + SLOWEST_HEAD
+            later = min(later, self._deadline) if self._deadline > now else later
+            self._timer = self.loop.call_at(later, self._check_time)
 
     def pause_writing(self) -> None:
         """Note that the other side does not read what waits for it."""
