@@ -115,6 +115,11 @@ if (globalThis.process?.argv[1]?.endsWith("client.mjs")) {
   const [url, name] = process.argv.slice(2);
   const task = new Task(url, { task: name, token: process.env.UCFH_TOKEN, onlate: console.warn });
   const names = Array.from({ length: 20 }, (_, k) => `visitor-${Date.now()}-${k}`);
-  console.log(`${await play(task, names)} decisions`);
-  console.log((await task.view()).headline);
+  try {
+    console.log(`${await play(task, names)} decisions`);
+    console.log((await task.view()).headline);
+  } catch (problem) {
+    console.error(`client.mjs: ${problem.cause?.message ?? problem.message}`);
+    process.exitCode = 1;
+  }
 }

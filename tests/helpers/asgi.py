@@ -105,10 +105,14 @@ def scope_of(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
 
 @contextmanager
 def local_service(
-    path: Path, tokens: TokenFile | None = None, planning: bool = False, tasks: Iterable[str] = ()
+    path: Path,
+    tokens: TokenFile | None = None,
+    planning: bool = False,
+    tasks: Iterable[str] = (),
+    name: str = "t.db",
 ) -> Iterator[Local]:
     """A service on a store, with tasks."""
-    store, lines = open_store(path / "t.db", create=True), list[bytes]()
+    store, lines = open_store(path / name, create=True), list[bytes]()
     service = Service(store, tokens, planning, lines.append)
     with asyncio.Runner() as runner:
         local = Local(service, runner, lines)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -14,7 +16,9 @@ import pytest
 import ucfh
 from helpers.asgi import DECLARED, Local, local_service
 from ucfh.service.endpoints import ENDPOINTS
-from ucfh.tasks.records import StoredPolicy
+from ucfh.tasks.faults import StoreBusy, StoreFull
+from ucfh.tasks.records import NO_TASK, StoredPolicy
+from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.task import Task
 
 STEPS = "/v1/tasks/t/episodes/{}/steps/{}"
@@ -93,13 +97,39 @@ def test_abandoned_and_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert [(x["kind"], x["episode"]) for x in kept] == [("late", "two")]
 
 
+def test_the_location_of_a_new_task(local: Local) -> None:
+    created = local.send("POST", "/v1/tasks", {"task": "a/b ä?", **DECLARED})
+    assert created.status == 201
+    assert local.send("GET", created.headers["location"]).json["task"] == "a/b ä?"
+
+
+def test_one_request_of_many_creates_a_task(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = local.service.store.find
+
+    def find(name: str) -> Any:
+        found = real(name)
+        time.sleep(0.01)  # the others come
+        return found
+
+    monkeypatch.setattr(local.service.store, "find", find)
+
+    async def race() -> list[int]:
+        body = {"task": "new", **DECLARED}
+        sent = (local.sent("POST", "/v1/tasks", body) for _ in range(4))
+        return [x.status for x in await asyncio.gather(*sent)]
+
+    assert sorted(local.run(race())) == [200, 200, 200, 201]
+
+
 def test_tasks_are_created_once(local: Local) -> None:
     body = {"task": "new", **DECLARED, "rewards": [0, 2], "states": {"x": ["a"], "y": None}}
     created = local.send("POST", "/v1/tasks", body)
     assert (created.status, created.json["task"]) == (201, "new")
-    assert local.send("POST", "/v1/tasks", body).status == 200
+    again = local.send("POST", "/v1/tasks", body)
+    assert (again.status, "location" in again.headers) == (200, False)
     other = local.send("POST", "/v1/tasks", {**body, "horizon": 4})
     assert problem_of(other) == (409, "Conflict")
+    assert local.service.store.name not in other.json["detail"]
     wrong = local.send("POST", "/v1/tasks", {**body, "task": "x", "epsilon": -1})
     assert problem_of(wrong) == (422, "InputError")
     declared = local.send("GET", "/v1/tasks/new").json["declaration"]
@@ -269,8 +299,6 @@ def test_how_the_service_is_doing(local: Local) -> None:
 def test_a_store_that_cannot_be_written_is_not_ready(
     local: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ucfh.tasks.faults import StoreFull
-
     def full(*_: Any) -> None:
         raise StoreFull(f"cannot write {local.service.store.name}: the disk is full")
 
@@ -281,6 +309,55 @@ def test_a_store_that_cannot_be_written_is_not_ready(
     assert problem_of(refused) == (507, "StoreFull")
     assert refused.json["detail"] == "cannot write the store: the disk is full"
     assert local.send("GET", "/v1/tasks/t").status == 200  # reading goes on
+
+
+def test_a_failed_write_is_remembered(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls do not fit on the disk, while what the check of the store writes does."""
+    store = local.service.store
+    real = store.transact
+
+    def full(task: int, write: Any) -> Any:
+        if task == NO_TASK:
+            return real(task, write)
+        raise StoreFull(f"{store.name}: the disk is full")
+
+    batch = {"calls": [{"call": "ask", "episode": "e", "state": "x"}]}
+    asked = ("PUT", STEPS.format("e", 0), {"state": "x"})
+    for request in (asked, ("POST", "/v1/tasks/t/batch", batch)):
+        assert local.send("GET", "/readyz").status == 200
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "transact", full)
+            assert problem_of(local.send(*request)) == (507, "StoreFull")
+        assert problem_of(local.send("GET", "/readyz")) == (503, None)
+        monkeypatch.setattr(local.service, "_full_until", 0.0)  # some seconds later
+
+
+def test_ready_means_that_calls_can_be_written(local: Local) -> None:
+    """A store that has room for a small row only is not ready."""
+    store = local.service.store
+    assert isinstance(store, SqliteStore)
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count={pages + 1}")
+    assert local.send("GET", "/readyz").status == 503
+
+
+@pytest.mark.parametrize("name", ["e", "the", "store.db"])
+def test_the_name_of_the_store_in_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is left out where it names the store, and nothing else is changed."""
+    monkeypatch.chdir(tmp_path)
+    with local_service(Path(), tasks=["t"], name=name) as local:
+        assert local.service.store.name == name
+        nowhere = local.send("GET", "/nowhere").json["detail"]
+        assert nowhere == "there is nothing at this address: see /openapi.json"
+
+        def busy(*_: Any) -> None:
+            raise StoreBusy(f"{name} is locked by another process: end that process")
+
+        monkeypatch.setattr(local.service.store, "transact", busy)
+        refused = ask(local, "e", 0, "x").json["detail"]
+        assert refused == "the store is locked by another process: end that process"
 
 
 def test_a_store_that_does_not_answer_is_not_ready(
@@ -323,6 +400,7 @@ def test_the_page_and_its_files(local: Local) -> None:
         assert page.status == 200
         assert page.headers["content-type"].startswith("text/html")
         assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert page.headers["cross-origin-resource-policy"] == "same-origin"
     script = local.send("GET", "/page/page.js")
     assert script.headers["cache-control"] == "no-cache"
     again = local.send("GET", "/page/page.js", If_None_Match=script.headers["etag"])

@@ -54,12 +54,23 @@ def nothing_written(local: Local) -> bool:
         (b'{"state": "x", "actions": ["c"]}', 422),
         (b'{"state": "a\\u0000"}', 422),
         (b'{"state": ""}', 422),
+        (b'{"state": "x", "state": "y"}', 422),
+        (b'{"state": "x", "st\\u0061te": "x"}', 422),
         (b'{"state": []}', 422),
     ],
 )
 def test_bodies_that_are_not_as_expected(local: Local, body: bytes, status: int) -> None:
     reply = local.send("PUT", ASK, body, **JSON)
     assert (reply.status, reply.json["status"]) == (status, status)
+    assert nothing_written(local)
+
+
+def test_names_that_are_there_twice_deep_in_a_body(local: Local) -> None:
+    calls = b'{"calls": [{"call": "ask", "episode": "e", "state": "x", "episode": "f"}]}'
+    assert local.send("POST", "/v1/tasks/t/batch", calls, **JSON).status == 422
+    states = b'{"task": "u", "actions": ["a"], "horizon": 1, "epsilon": 1, "states": {%s}}'
+    states %= b'"x": null, "x": ["a"]'
+    assert local.send("POST", "/v1/tasks", states, **JSON).status == 422
     assert nothing_written(local)
 
 

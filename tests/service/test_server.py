@@ -175,7 +175,7 @@ def test_without_the_extra(
     monkeypatch.delattr("ucfh.service.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     said = fails(capsys, "serve", str(tmp_path / "t.db"))
-    assert "pip install uvicorn httptools starlette" in said
+    assert 'pip install "ucfh[serve]"' in said
     assert not (tmp_path / "t.db").exists()
 
 
@@ -344,6 +344,13 @@ def test_trailers_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert answered(connection, CHUNKED + b"1\r\nx\r\n0\r\nAuthorization: x\r\n\r\n")
         assert answered(connection)
     assert seen == [[b"host", b"transfer-encoding"], [b"host"]]
+
+
+def test_two_host_headers(tmp_path: Path) -> None:
+    with connected(tmp_path) as connect:
+        connection = connect()
+        connection.sendall(HEAD + b"Host: evil.example\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400")
 
 
 def test_a_body_in_tiny_chunks(tmp_path: Path) -> None:

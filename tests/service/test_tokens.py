@@ -14,6 +14,7 @@ import ucfh
 from helpers.asgi import Local, Reply, local_service
 from helpers.command_line import fails, run
 from ucfh.service import tokens as tokens_module
+from ucfh.service import viewers
 from ucfh.service.tokens import READ, WRITE, TokenFile
 
 ASK = "/v1/tasks/t/episodes/e/steps/0"
@@ -105,14 +106,41 @@ def test_a_session_ends(local: Local, known: Known, monkeypatch: pytest.MonkeyPa
     assert local.send("GET", "/v1/tasks/t", **session).status == 401
 
 
+def test_signing_out_ends_the_session(local: Local, known: Known) -> None:
+    """That one alone, and no two are the same."""
+    one, two = (cookie_of(local.send("POST", "/session", {"token": known.write})) for _ in "12")
+    assert one != two
+    local.send("DELETE", "/session", **one)
+    assert local.send("GET", "/v1/tasks/t", **one).status == 401
+    assert local.send("GET", "/session", **one).json["role"] is None
+    assert local.send("GET", "/v1/tasks/t", **two).status == 200
+    local.send("DELETE", "/session")
+    local.send("DELETE", "/session", Cookie="ucfh_session=x.y.z")
+
+
+def test_signing_out_ends_the_stream(
+    local: Local, known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(viewers, "SILENCE", 0.05)
+    session = cookie_of(local.send("POST", "/session", {"token": known.read}))
+
+    def wanted(pieces: list[bytes]) -> bool:
+        if pieces:
+            known.file.end(session["Cookie"].partition("=")[2])
+        return False
+
+    assert local.run(local.stream("/v1/tasks/t/events", wanted, **session))
+
+
 def test_a_session_cannot_be_made_up(local: Local, known: Known) -> None:
     text = cookie_of(local.send("POST", "/session", {"token": known.read}))["Cookie"]
     name, _, value = text.partition("=")
-    which, until, signature = value.split(".")
+    which, until, nonce, signature = value.split(".")
     other = known.file.tokens[0].sha256[:16]
     for made_up in (
-        f"{other}.{until}.{signature}", f"{which}.{int(until) + 1}.{signature}", "", "..", "a.b",
-        f"{which}.{until}.{signature[:-1]}", f"{which}.{until}.", value[::-1], "ä.1.ä",
+        f"{other}.{until}.{nonce}.{signature}", f"{which}.{int(until) + 1}.{nonce}.{signature}",
+        f"{which}.{until}.{nonce}0.{signature}", f"{which}.{until}.{nonce}.{signature[:-1]}",
+        f"{which}.{until}.{nonce}.", value[::-1], "ä.1.ä", "", "..", "a.b",
     ):  # fmt: skip
         assert local.send("GET", "/v1/tasks/t", Cookie=f"{name}={made_up}").status == 401
 
@@ -214,7 +242,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     def done(*arguments: str) -> str:
         code, out, err = run(capsys, "token", *arguments, "--file", file)
-        assert (code, err) == (0, "")
+        assert code == 0
+        assert len(err.splitlines()) == (arguments[0] == "create")  # that it is shown once
         return out
 
     text = done("create", "--name", "shop").strip()

@@ -135,6 +135,14 @@ def test_a_limit_of_viewers(local: Local, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(viewers, "MOST_VIEWERS", 0)
     refused = local.send("GET", EVENTS)
     assert (refused.status, refused.headers["retry-after"]) == (503, "10")
+    monkeypatch.setattr(viewers, "MOST_VIEWERS", 3)
+
+    async def many() -> list[list[bytes]]:
+        streams = (local.stream(EVENTS, lambda x: bool(views(x))) for _ in range(9))
+        return list(await asyncio.gather(*streams))
+
+    assert sum(bool(views(x)) for x in local.run(many())) == 3
+    assert local.service.watches.viewers == 0
 
 
 def test_viewers_go_when_the_service_stops(local: Local) -> None:

@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from ucfh.commands.task_options import StoreFile
-from ucfh.errors import not_installed
+from ucfh.errors import InputError
 
-NEEDED = "uvicorn httptools starlette msgspec prometheus-client"
-"""The packages of the extra `serve`."""
 TRY_AGAIN = 75
 """The exit code if the store cannot be reached now: whoever starts it may start it again."""
 
@@ -53,7 +51,10 @@ def serve(
     try:
         from ucfh.service import server
     except ModuleNotFoundError:
-        raise not_installed("ucfh serve", NEEDED) from None
+        raise InputError(
+            'ucfh serve needs the packages of the extra "serve", which are not installed. '
+            'Fix: pip install "ucfh[serve]"'
+        ) from None
     from ucfh.service.tokens import TokenFile
     from ucfh.tasks.faults import StoreBusy
     from ucfh.tasks.opening import open_store

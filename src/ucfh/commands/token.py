@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from typing import Annotated
 
@@ -42,8 +43,9 @@ def create(
     The file keeps a hash of it, which nobody can use. It is created if it does not exist, and only
     you can read it. A service that uses the file knows the new token within a second.
     """
-    _, text = TokenFile(file, create=True).add(READ if read_only else WRITE, name)
+    token, text = TokenFile(file, create=True).add(READ if read_only else WRITE, name)
     print(text)
+    print(f"ucfh: token {token.name!r}, shown only this once: keep it now", file=sys.stderr)
 
 
 def list_tokens(file: FileName, json: AsJson = False) -> None:

@@ -9,6 +9,8 @@ What is refused changes nothing. An error that nobody foresaw is a 500, and its 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -32,7 +34,7 @@ from ucfh.service.planners import PlannerPool
 from ucfh.service.routes import ALL, JSON, Endpoint, Query, Router, Visit
 from ucfh.service.tokens import TokenFile
 from ucfh.service.viewers import Watches
-from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.faults import StoreFull, TaskFault
 from ucfh.tasks.planner import TURN
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
@@ -48,6 +50,8 @@ RESTING = 1.0
 """Seconds for which the answer counts whether the store can be written."""
 PATIENCE = 2.0
 """Seconds for which to wait for that answer."""
+FULL = 10.0
+"""Seconds for which the service is not ready after a write failed on a full disk."""
 HEADERS = (
     (b"content-security-policy", (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -55,6 +59,7 @@ HEADERS = (
     )),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
 """Sent with every answer."""
 GONE = 499
@@ -91,9 +96,10 @@ class Service:
         self.watches = Watches(self.desk)
         self.page = StaticFiles(directory=str(files("ucfh.service") / "page"), check_dir=False)
         self._guard, self._router = Guard(tokens), Router(ENDPOINTS)
+        self._located = re.compile(rf"(?<![\w/.-]){re.escape(store.name)}(?!\w)")
         self._under_way = 0
         self._checking: asyncio.Future[str] | None = None
-        self._check_from = 0.0
+        self._check_from = self._full_until = 0.0
 
     def _served(self, task: Task, count: int) -> None:
         self.metrics.groups.observe(count)
@@ -129,6 +135,8 @@ class Service:
             return "it is warming up: the first plan compiles code"
         if self.tokens is not None and self.tokens.broken():
             return "the file of tokens cannot be read"
+        if time.monotonic() < self._full_until:
+            return "the store cannot be written"
         if self._checking is None or (
             self._checking.done() and time.monotonic() > self._check_from
         ):
@@ -174,6 +182,8 @@ class Service:
                 place = endpoint.path
                 response = await self._answer(endpoint, visit)
             except InputError as error:
+                if isinstance(error, StoreFull):
+                    self._full_until = time.monotonic() + FULL
                 response, fault = self._problem(refusal_of(error)), type(error).__name__
             except Refusal as refusal:
                 response, fault = self._problem(refusal), refusal.problem.fault
@@ -192,10 +202,10 @@ class Service:
             self.logbook.request(method, scope["raw_path"], status, took, who, fault)
 
     def _problem(self, refusal: Refusal) -> Response:
-        """What is answered to a request that is refused; where the store is, is not said."""
+        """Return the problem details of a refused request, without the location of the store."""
         said = refusal.problem
-        if said.fault is None or said.fault.startswith("Store"):  # others name what was sent
-            said.detail = said.detail.replace(self.store.name, "the store")
+        if said.fault is not None and said.fault.startswith("Store"):  # others name what was sent
+            said.detail = self._located.sub("the store", said.detail)
         headers = {"Cache-Control": "no-store", **refusal.headers}
         return Response(msgspec.json.encode(said), said.status, headers, PROBLEM)
 
@@ -238,11 +248,25 @@ async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: 
             408, f"the body did not come within {SLOWEST:g} seconds", Connection="close"
         ) from None
     try:
-        return decoder.decode(b"".join(pieces))
+        body = b"".join(pieces)
+        found = decoder.decode(body)
+        json.loads(body, object_pairs_hook=check_unique, parse_int=str, parse_float=str)
+        return found
     except msgspec.ValidationError as error:
         raise Refusal(422, f"the body is not as expected: {error}", "InputError") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refusal(400, f"the body cannot be read: {error}") from None
+
+
+def check_unique(pairs: list[tuple[str, Any]]) -> None:
+    """Raise if a JSON object has the same name twice: which of the values is meant is unknown."""
+    names = set[str]()
+    for name, _ in pairs:
+        if name in names:
+            raise Refusal(
+                422, f"the body has {name[:50]!r} twice. Fix: send it once.", "InputError"
+            )
+        names.add(name)
 
 
 def too_large(most: int) -> Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -70,11 +71,14 @@ async def create(visit: Visit) -> Response:
     name, desk = declared.pop("task"), visit.service.desk
 
     def made() -> tuple[bool, TaskStatus]:
-        new = desk.store.find(name) is None
-        return new, desk.open(name, **declared).task.status()
+        new, line = desk.create(name, **declared)
+        return new, line.task.status()
 
     new, status = await desk.run(made)
-    return given(_shown(status), 201 if new else 200)
+    response = given(_shown(status), 201 if new else 200)
+    if new:
+        response.headers["Location"] = f"/v1/tasks/{quote(name, safe='')}"
+    return response
 
 
 async def list_tasks(visit: Visit) -> Response:

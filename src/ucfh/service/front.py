@@ -54,6 +54,8 @@ async def sign_in(visit: Visit) -> Response:
 
 async def sign_out(visit: Visit) -> Response:
     """End a session."""
+    if visit.service.tokens is not None:
+        visit.service.tokens.end(visit.session)
     visit.token = visit.until = None
     response = given(_session(visit))
     _set_cookie(visit, response, "", 0)

@@ -33,6 +33,8 @@ class Guard:
     def let_in(self, visit: Visit, role: str) -> None:
         """Raise unless a request may do what takes a role; notes whose it is."""
         headers = visit.request.headers
+        if len(headers.getlist("host")) > 1:
+            raise Refusal(400, "the request has more than one Host header. Fix: send one.")
         host, origin = headers.get("host", ""), headers.get("origin")
         if self._tokens is None and name_of(host) not in LOOPBACK:
             raise Refusal(
@@ -46,8 +48,10 @@ class Guard:
         if said is not None:
             scheme, _, text = said.partition(" ")
             visit.token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
-        elif (found := self._tokens.session(visit.request.cookies.get(COOKIE, ""))) is not None:
-            visit.token, visit.until = found
+        else:
+            visit.session = visit.request.cookies.get(COOKIE, "")
+            if (found := self._tokens.session(visit.session)) is not None:
+                visit.token, visit.until = found
         if role == ALL:
             return
         if visit.token is None:

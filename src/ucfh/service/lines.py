@@ -14,12 +14,12 @@ from asyncio import AbstractEventLoop, Future, get_running_loop, shield
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 from ucfh.errors import InputError
 from ucfh.service.messages import Making
-from ucfh.tasks.faults import UnknownTask
+from ucfh.tasks.faults import Conflict, UnknownTask
 from ucfh.tasks.opening import open_task
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
@@ -145,7 +145,7 @@ class Desk:
         self._readers = ThreadPoolExecutor(READERS, "ucfh-reader")
         self._learners = ThreadPoolExecutor(LEARNERS, "ucfh-learner")
         self._learned = OrderedDict[tuple[str, str], tuple[object, Future[Any]]]()
-        self._opening, self._lines = Lock(), OrderedDict[str, TaskLine]()
+        self._opening, self._lines = RLock(), OrderedDict[str, TaskLine]()
 
     async def run(self, call: Callable[..., T], *given: Any) -> T:
         """Let a thread do something that takes time."""
@@ -179,6 +179,12 @@ class Desk:
         """A task, which is opened if it is not."""
         return (await self.line(name)).task
 
+    def create(self, name: str, **declared: Any) -> tuple[bool, TaskLine]:
+        """Create a task unless it exists: whether it is new, and its line. In a thread."""
+        with self._opening:
+            new = self.store.find(name) is None
+            return new, self.open(name, **declared)
+
     def open(self, name: str, **declared: Any) -> TaskLine:
         """The line of a task; it is created if it is declared and does not exist. In a thread."""
         with self._opening:
@@ -190,6 +196,9 @@ class Desk:
                     raise UnknownTask(
                         f"there is no task {name!r}: create it with POST /v1/tasks"
                     ) from None
+                except Conflict as error:  # the location of the store is not for clients
+                    named = f" in {self.store.name} has "
+                    raise Conflict(str(error).replace(named, " has ", 1)) from None
                 line = self._lines.setdefault(name, TaskLine(task, self._writers, self._served))
             self._lines.move_to_end(name)
             if len(self._lines) > MOST_OPEN:

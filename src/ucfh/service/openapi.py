@@ -24,7 +24,7 @@ def document(endpoints: list[Endpoint]) -> dict[str, Any]:
     types = [
         kind for x in endpoints for kind in (x.body, *x.gives.values()) if kind is not None
     ] + [ProblemDetails]
-    schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    schemas, components = _plain(msgspec.json.schema_components(types, ref_template=REFERENCE))
     schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for x in endpoints:
@@ -38,6 +38,16 @@ def document(endpoints: list[Endpoint]) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _plain(schema: Any) -> Any:
+    """Leave out "items": false of fixed-length arrays, which generators of clients refuse.
+
+    "maxItems" says the same.
+    """
+    if isinstance(schema, dict):
+        return {k: _plain(x) for k, x in schema.items() if not (k == "items" and x is False)}
+    return [_plain(x) for x in schema] if isinstance(schema, list | tuple) else schema
 
 
 def _operation(x: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ the OpenAPI document. Names in a path are texts, percent-encoded, so that they m
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,7 +71,8 @@ class Visit:
     Attributes:
         service: who answers. request: what was sent.
         names: what the path says, by name. body: as its type, if the request has one.
-        token: whose it is, None if there is none; until: the end of its session, if it is one.
+        token: whose it is, None if there is none.
+        session: its cookie, and until: its end, if it came with a session instead of a token.
         query: what follows "?".
 
     """
@@ -82,6 +82,7 @@ class Visit:
     names: dict[str, Any] = field(default_factory=dict)
     body: Any = None
     token: Token | None = None
+    session: str = ""
     until: float | None = None
     query: Query = field(default_factory=lambda: Query({}, ()))
 
@@ -90,9 +91,10 @@ class Visit:
         tokens = self.service.tokens
         if tokens is None:
             return True
+        if self.until is not None:
+            return tokens.session(self.session) is not None
         tokens.refresh()
-        ended = self.until is not None and self.until < time.time()
-        return self.token in tokens.tokens and not ended
+        return self.token in tokens.tokens
 
 
 @dataclass(frozen=True)

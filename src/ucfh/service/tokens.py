@@ -4,8 +4,8 @@ A token is 256 random bits, shown once, when it is made. The file keeps its name
 SHA-256; only its owner may read it. A role is "write", or "read", which changes nothing.
 
 A page does not keep a token: it gets a cookie that says which token was shown and until when that
-counts, signed with a key in the file. It ends with the token, or after hours; signing out removes
-it from the browser.
+counts, signed with a key in the file. It ends with the token, after hours, or when its user signs
+out of this process.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ SESSION = 12 * 3600.0
 """Seconds for which a session lasts."""
 BITS, SHOWN = 256, 16
 """Of a token and of the key; hexadecimal digits of its hash that say which token is meant."""
+NONCE = 8
+"""Random bytes of a session, so that no two sessions have the same cookie."""
 CHECK_EVERY = 1.0
 """Seconds between two looks at the file."""
 
@@ -58,6 +60,8 @@ class TokenFile:
     def __init__(self, path: str, create: bool = False) -> None:
         self.path, self.tokens = path, list[Token]()
         self._key, self._seen, self._next = secrets.token_bytes(BITS // 8), (0, 0, 0), 0.0
+        self._ended: dict[str, float] = {}
+        """Cookies of sessions that were signed out, and when they expire."""
         if os.path.exists(path) or not create:
             self._read()
 
@@ -130,6 +134,8 @@ class TokenFile:
             open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file,
         ):
             json.dump(kept, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())  # a revoked token does not come back after a power failure
 
     def add(self, role: str, name: str | None) -> tuple[Token, str]:
         """Make a token: as it is kept, and as it is shown once."""
@@ -166,8 +172,8 @@ class TokenFile:
         return found
 
     def cookie(self, token: Token, until: float) -> str:
-        """The text of a session: which token, until when, and a signature."""
-        said = f"{token.sha256[:SHOWN]}.{until:.0f}"
+        """Return the cookie of a new session: which token, until when, a nonce, a signature."""
+        said = f"{token.sha256[:SHOWN]}.{until:.0f}.{secrets.token_hex(NONCE)}"
         return f"{said}.{self._signed(said)}"
 
     def session(self, cookie: str) -> tuple[Token, float] | None:
@@ -176,9 +182,18 @@ class TokenFile:
         said, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(self._signed(said).encode(), signature.encode()):
             return None
-        which, _, until = said.partition(".")
+        which, until, *_ = said.split(".")
         token = next((x for x in self.tokens if x.sha256[:SHOWN] == which), None)
-        return None if token is None or float(until) < time.time() else (token, float(until))
+        if token is None or float(until) < time.time() or cookie in self._ended:
+            return None
+        return token, float(until)
+
+    def end(self, cookie: str) -> None:
+        """End a session: this process no longer accepts its cookie."""
+        if (found := self.session(cookie)) is not None:
+            now = time.time()
+            self._ended = {x: until for x, until in self._ended.items() if until >= now}
+            self._ended[cookie] = found[1]
 
     def _signed(self, said: str) -> str:
         return hmac.new(self._key, said.encode(), sha256).hexdigest()

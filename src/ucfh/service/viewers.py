@@ -126,6 +126,7 @@ class Watches:
         """An answer that goes on as long as somebody reads it, and who that is counts."""
         if self.viewers >= MOST_VIEWERS:
             raise Refusal(503, "too many pages watch: try again", **{"Retry-After": "10"})
+        self.viewers += 1  # the response, which is sent next, takes it back
         return _Events(self, task, counts)
 
     async def follow(
@@ -136,7 +137,6 @@ class Watches:
         if watched is None:
             watched = self._watched[task.name] = WatchedTask(self._desk, task)
         watched.viewers += 1
-        self.viewers += 1
         number = after = 0
         try:
             await write(BEGIN)
@@ -153,7 +153,6 @@ class Watches:
                     await watched.wait(SILENCE)
         finally:
             watched.viewers -= 1
-            self.viewers -= 1
             if watched.viewers == 0:
                 watched.end()
                 self._watched.pop(task.name, None)
@@ -171,6 +170,16 @@ class _Events(Response):
     async def __call__(
         self,
         scope: MutableMapping[str, Any],  # noqa: ARG002
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        try:
+            await self._stream(receive, send)
+        finally:
+            self._watches.viewers -= 1
+
+    async def _stream(
+        self,
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:

@@ -30,6 +30,8 @@ from ucfh.tasks.records import (
 )
 
 T = TypeVar("T")
+PROBE = 65_536
+"""Bytes written to see whether a store can be written: more than one call needs."""
 
 
 class Transaction(ABC):
@@ -153,13 +155,14 @@ class TaskStore(ABC):
         """Raise if it was closed, or opened before this process was forked."""
 
     def check_ready(self) -> None:
-        """Raise if nothing can be written now: something is, that changes nothing."""
+        """Raise unless more than a call needs can be written now; nothing of it stays.
 
-        def write(tx: Transaction) -> None:
-            tx.renew_lease("nobody", 0.0)
-            tx.release_lease("nobody")
-
-        self.transact(NO_TASK, write)
+        Two transactions: SQLite does not write pages that the same transaction frees, and a single
+        small row may fit into what a larger, failed transaction has left.
+        """
+        probe = "probe".ljust(PROBE)
+        self.transact(NO_TASK, lambda tx: tx.renew_lease(probe, 0.0))
+        self.transact(NO_TASK, lambda tx: tx.release_lease(probe))
 
     @abstractmethod
     def heads(self) -> list[TaskHead]:

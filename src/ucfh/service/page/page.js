@@ -159,11 +159,22 @@ class TaskList {
   }
 }
 
+/** Read all tasks, page after page. */
+async function readTasks() {
+  const found = [];
+  for (let path = "/v1/tasks?limit=1000"; ;) {
+    const { tasks, more } = await call("GET", path);
+    found.push(...tasks);
+    if (!more) return found;
+    path = `/v1/tasks?limit=1000&after=${encodeURIComponent(tasks.at(-1).task)}`;
+  }
+}
+
 /** Show the task of the address, the only one, or the list of all. */
 async function enter() {
   const named = /^\/tasks\/([^/]+)\/?$/.exec(location.pathname);
   if (named) return follow(decodeURIComponent(named[1]));
-  const { tasks } = await call("GET", "/v1/tasks");
+  const tasks = await readTasks();
   if (tasks.length === 1) return follow(tasks[0].task);
   const list = new TaskList();
   list.follow(tasks);
@@ -173,7 +184,7 @@ async function enter() {
     const begun = Date.now();
     try {
       if (!document.hidden) {
-        list.follow((await call("GET", "/v1/tasks")).tasks);
+        list.follow(await readTasks());
         link.live();
       }
     } catch (problem) {
