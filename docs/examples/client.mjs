@@ -113,9 +113,10 @@ export async function play(task, names) {
 
 if (globalThis.process?.argv[1]?.endsWith("client.mjs")) {
   const [url, name] = process.argv.slice(2);
-  const task = new Task(url, { task: name, token: process.env.UCFH_TOKEN, onlate: console.warn });
   const names = Array.from({ length: 20 }, (_, k) => `visitor-${Date.now()}-${k}`);
   try {
+    if (!name) throw new Error("usage: node client.mjs http://127.0.0.1:8765 TASK");
+    const task = new Task(url, { task: name, token: process.env.UCFH_TOKEN, onlate: console.warn });
     console.log(`${await play(task, names)} decisions`);
     console.log((await task.view()).headline);
   } catch (problem) {

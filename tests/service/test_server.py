@@ -346,6 +346,17 @@ def test_trailers_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert seen == [[b"host", b"transfer-encoding"], [b"host"]]
 
 
+@pytest.mark.parametrize("broken", [b"nonsense\r\n", b"0\r\n" + b"X: y\r\n" * 50_000])
+def test_a_request_has_one_response(tmp_path: Path, broken: bytes) -> None:
+    """Also one that turns out to be broken after it was answered."""
+    with connected(tmp_path) as connect:
+        connection = connect()
+        assert answered(connection, CHUNKED)
+        with suppress(ConnectionError):
+            connection.sendall(broken)
+        assert received(connection) == b""
+
+
 def test_two_host_headers(tmp_path: Path) -> None:
     with connected(tmp_path) as connect:
         connection = connect()

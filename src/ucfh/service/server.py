@@ -174,22 +174,26 @@ class Connection(HttpToolsProtocol):
             self._expect(SLOWEST_HEAD if self._in_head else IDLE)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read; the requests before it are answered first."""
+        """Refuse what cannot be read, unless it has a response; earlier requests are answered."""
         answered = self.cycle is None or self.cycle.response_complete
         if not answered and (self._in_head or self.pipeline):
             self._refused, self.cycle.keep_alive = True, False
             self._waiting.pop(self, None)
+        elif self._in_body and self.cycle.response_started:
+            self.transport.close()
         else:
             super().send_400_response(msg)
 
     def _expect(self, seconds: float) -> None:
         """Give the client some seconds for its next move, unless an earlier request is pending."""
+        if self.transport.is_closing():
+            return
         self._deadline = self.loop.time() + seconds
         if self._deadline < self._timer.when():
             self._timer.cancel()
             self._timer = self.loop.call_at(self._deadline, self._check_time)
         answered = self.cycle is None or self.cycle.response_complete or self._in_body
-        if answered and not self.pipeline and not self.transport.is_closing():
+        if answered and not self.pipeline:
             self._waiting[self] = None
             self._waiting.move_to_end(self)
 
@@ -198,6 +202,8 @@ class Connection(HttpToolsProtocol):
         now = self.loop.time()
         if self in self._waiting and now >= self._deadline:
             self.transport.close()
+        if self.transport.is_closing():  # the client may not read what is left
+            self._timer = self.loop.call_later(STUCK, self.transport.abort)
         else:
             later = now + SLOWEST_HEAD
             later = min(later, self._deadline) if self._deadline > now else later
