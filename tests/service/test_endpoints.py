@@ -155,7 +155,15 @@ def test_decisions_in_pages(local: Local) -> None:
     assert page("?limit=2&after=3") == (["e3", "e4"], False)
     assert page("?episode=e2&status=all") == (["e2"], False)
     assert page("?status=told") == ([], False)
-    for wrong in ("limit=0", "limit=1001", "limit=x", "after=-1", "status=nix", "nix=1"):
+    for wrong in (
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "after=-1",
+        "status=nix",
+        "nix=1",
+        "limit=1&limit=2",
+    ):
         assert problem_of(local.send("GET", f"/v1/tasks/t/decisions?{wrong}"))[0] == 422
 
 

@@ -212,7 +212,7 @@ class Service:
     async def _answer(self, endpoint: Endpoint, visit: Visit) -> Response:
         self._guard.let_in(visit, endpoint.role)
         if endpoint.role != ALL and visit.request.scope["query_string"]:
-            visit.query = Query(dict(visit.request.query_params), endpoint.query)
+            visit.query = Query(visit.request.query_params.multi_items(), endpoint.query)
         if endpoint.body is not None:
             most = (
                 LARGEST if visit.token is not None or self.tokens is None else LARGEST_OF_STRANGERS

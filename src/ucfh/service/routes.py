@@ -39,11 +39,15 @@ MOST_DIGITS = 15
 class Query:
     """What follows "?" in an address; what is not known there is refused."""
 
-    def __init__(self, given: dict[str, str], known: Iterable[str]) -> None:
-        self._given = given
-        for key in given.keys() - set(known):
-            listed = ", ".join(known) or "nothing"
-            raise Refusal(422, f"?{key[:50]}= is not known here: use {listed}", "InputError")
+    def __init__(self, given: Iterable[tuple[str, str]], known: Iterable[str]) -> None:
+        self._given: dict[str, str] = {}
+        for key, value in given:
+            if key not in known:
+                listed = ", ".join(known) or "nothing"
+                raise Refusal(422, f"?{key[:50]}= is not known here: use {listed}", "InputError")
+            if key in self._given:
+                raise Refusal(422, f"?{key}= is given twice. Fix: give it once.", "InputError")
+            self._given[key] = value
 
     def text(self, key: str, default: T) -> str | T:
         """A text."""
@@ -84,7 +88,7 @@ class Visit:
     token: Token | None = None
     session: str = ""
     until: float | None = None
-    query: Query = field(default_factory=lambda: Query({}, ()))
+    query: Query = field(default_factory=lambda: Query((), ()))
 
     def counts(self) -> bool:
         """Whether its token, and its session if it is one, still counts."""
