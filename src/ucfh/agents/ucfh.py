@@ -36,7 +36,12 @@ ANY_COUNTS = "use ucfh.CertifiedUCFH(problem, epsilon, delta), which takes any c
 
 
 class UCFH(Agent):
-    """At most ``episode_bound`` episodes are worse than epsilon, with probability 1 - delta.
+    """UCFH, Algorithm 1 of the paper.
+
+    With variant="corrected", at most ``episode_bound`` episodes are worse than epsilon, with
+    probability at least 1 - delta (Proposition 11 of `docs/theory/errata.md`). With the default,
+    variant="paper", ``episode_bound`` is the published number, for which the published proof has
+    gaps: it is not proved.
 
     Args:
         problem: what the learner is told. Unknown rewards, an unknown start and transitions that
