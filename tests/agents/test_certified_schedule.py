@@ -107,7 +107,7 @@ def test_sets_for_doublings_refuse_counts_of_another_schedule(
     confidence: str, schedule: str
 ) -> None:
     """Such a set is wrong too often if the number of visits was chosen by looking at them."""
-    m = {"m": 20.0} if schedule == "paper" else {}
+    m: dict[str, Any] = {"m": 20.0} if schedule == "paper" else {}
     agent = CertifiedUCFH(
         COIN.problem, 0.05, 0.1, confidence=confidence, schedule=schedule, stop=None, **m
     )

@@ -280,7 +280,7 @@ def published_evi(
             for a in range(A):
                 inside = successors[s, a]
                 p = np.zeros(S)
-                for x in np.flatnonzero(inside):
+                for x in np.flatnonzero(inside).tolist():
                     p[x] = confidence_set(p_hat[s, a, x], n[s, a])[0]
                 rest = 1 - p[inside].sum()
                 i = 0

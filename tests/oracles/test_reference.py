@@ -83,6 +83,7 @@ def four_states(n: int, **repairs: bool) -> float:
 def test_published_planning_loses_mass_outside_the_successors() -> None:
     """E19: V* is 1/2 and p is in the sets, but the published while-loop returns less."""
     assert four_states(2000, pay=True) == pytest.approx(0.4956, abs=5e-5)
+    assert four_states(0, pay=True) == 0
     assert four_states(2000, pay=True, pour_on_successors=True) == pytest.approx(0.5, abs=1e-12)
     lo, hi = np.zeros((4, 1, 4)), np.zeros((4, 1, 4))
     lo[0, 0, [1, 2]], hi[0, 0, [1, 2]] = ref.printed_hull_by_bisection(0.5, 2000, 1e-3)

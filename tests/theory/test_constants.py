@@ -275,7 +275,13 @@ def test_the_proved_lower_bound() -> None:
 
 def test_the_formula_of_theorem_1_names_its_m() -> None:
     """Where pairs are many and successors few, the bound is larger than 16 SA m E_max (E17)."""
-    size = {"states": 10**6, "actions": 4, "horizon": 10, "epsilon": 1.0, "delta": 0.1}
+    size: dict[str, Any] = {
+        "states": 10**6,
+        "actions": 4,
+        "horizon": 10,
+        "epsilon": 1.0,
+        "delta": 0.1,
+    }
     (row,) = [r for r in bounds(**size, successors=2) if r.name == "Theorem 1, corrected"]
     c = constants(**size, successors=2, variant="corrected")
     assert row.episodes is not None
