@@ -99,7 +99,7 @@ def test_a_different_tell_is_refused_and_kept(shop: Task) -> None:
         {"reward": 0.4, "state": "till"},
     ]
     for other in others:
-        with pytest.raises(ucfh.Conflict, match=r"otherwise before: reward 0\.5, state .till"):
+        with pytest.raises(ucfh.Conflict, match=r"before as reward 0\.5, state .till"):
             shop.tell(first, **other)
     with pytest.raises(ucfh.Conflict) as refused:
         shop.tell(first, reward=0.5, done=True)

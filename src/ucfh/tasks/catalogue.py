@@ -74,6 +74,7 @@ class Catalogue:
                 Evidence("state", name, t, {"state": short(text)}),
             )
         self.states.check_new(text)
+        self.declaration.check_size(len(self.states))
         have = read_subset(actions, self.declaration.actions, text)
         record = StateRecord(len(self.states), text, have)
         tx.add_state(record)

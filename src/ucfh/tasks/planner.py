@@ -32,7 +32,7 @@ import numpy as np
 from ucfh._support.arrays import Ints
 from ucfh.counts import due_after
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.faults import Refused, TaskFault
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
@@ -52,6 +52,11 @@ REPORTING = 0.1
 """The part of its time, at most, for which a planner makes reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
 """Seconds between two plans at least; between two looks at the store; after repeated errors."""
+TOO_LARGE = (
+    "the memory is not sufficient to plan for this task. Fix: create a task with fewer states or a "
+    "shorter horizon"
+)
+"""Said after memory has run out; planning is not tried again until the task is reopened."""
 RESTS, LONGEST_REST = 9.0, 2.0
 """A thread rests that many times as long as its last step took, but not longer than seconds."""
 
@@ -91,10 +96,18 @@ class TaskPlanner:
         self._publish, self._names, self._sparing = publish, names, sparing
         self._learner: TaskLearner | None = None
         self._held_until = self._took = self._pack_from = self._report_from = 0.0
-        self._reported = 0
+        self._reported, self._too_large = 0, False
 
     def learner(self) -> TaskLearner:
-        """The learner with all that was told so far; call it with the lock."""
+        """The learner with all that was told so far; call it with the lock.
+
+        Raises:
+            Refused: the task needs more memory than there is.
+
+        """
+        if self._too_large:
+            raise Refused(TOO_LARGE)
+        self.declaration.check_size(self.store.figures(self.task).states)
         learner, self._learner = self._learner, None  # unless all goes well
         conflicts = tuple(self.store.conflicts(self.task))
         if (
@@ -152,12 +165,17 @@ class TaskPlanner:
         with self.lock:
             if not self._is_due() or not self._may_plan():
                 return False
-            learner = self.learner()
-            if not learner.due:
-                return False
-            self._learner = None  # unless its plan is written
             begun = time.monotonic()
-            planned = learner.plan()
+            try:
+                learner = self.learner()
+                if not learner.due:
+                    return False
+                self._learner = None  # unless its plan is written
+                begun = time.monotonic()
+                planned = learner.plan()
+            except MemoryError:
+                self._learner, self._too_large = None, True
+                raise Refused(TOO_LARGE) from None
             self._took = time.monotonic() - begun
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
