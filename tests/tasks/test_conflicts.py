@@ -217,3 +217,25 @@ def test_conflicts_and_actions_are_exported(tmp_path: Path) -> None:
         assert known.lost == 1
         rows = (tmp_path / "log.csv").read_text().splitlines()
         assert sum(",mail," in row for row in rows) == 3
+
+
+def test_a_return_above_max_return_is_refused(stores: Stores) -> None:
+    with open_one(stores, max_return=1) as task:
+        task.ask("new", "a")
+        task.tell(("a", 0), reward=0.75, state="warm")
+        with pytest.raises(ucfh.Refused, match="max_return 1"):
+            task.tell(("a", 1), reward=0.5, done=True)
+        assert task.status().waiting == 1
+        assert task.tell(("a", 1), reward=0.25, done=True) is None
+        task.record("b", 0, "new", "call", 0.75, "warm")
+        with pytest.raises(ucfh.Refused, match="max_return 1"):
+            task.record("b", 1, "warm", "call", 0.5, done=True)
+
+
+def test_negative_rewards_are_summed_at_the_end(tmp_path: Path) -> None:
+    with open_one(files(tmp_path), max_return=1, rewards=(-1, 2)) as task:
+        task.ask("new", "a")
+        task.tell(("a", 0), reward=2, state="warm")
+        with pytest.raises(ucfh.Refused, match="max_return 1"):
+            task.tell(("a", 1), reward=0, done=True)
+        assert task.tell(("a", 1), reward=-1, done=True) is None

@@ -265,7 +265,7 @@ def read_actions(actions: Any) -> tuple[str, ...]:
     """Labels of actions, as they are stored."""
     texts = tuple(canonical(label, "action") for label in _listed("actions", actions))
     if not texts:
-        raise InputError("actions is empty: list at least one")
+        raise InputError("actions is empty. Fix: list at least one")
     check_names(texts, "action")
     return texts
 
@@ -296,8 +296,10 @@ def read_states(
                 )
             numbers = ()
         out.append((text, numbers))
+    if not out:
+        raise InputError("states is empty. Fix: list all states, or leave states out")
     if not any(numbers != () for _, numbers in out):
-        raise InputError("states has none with actions: list at least one")
+        raise InputError("states has no state with actions. Fix: list at least one")
     if not isinstance(states, Mapping) and len(out) < len(states):
         check_names([canonical(label) for label in states], "state")
     check_names([text for text, _ in out], "state")
