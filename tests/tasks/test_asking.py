@@ -207,9 +207,7 @@ def test_an_unknown_state_is_refused_where_the_set_is_declared(stores: Stores) -
     with open_shop(stores, states=["door", "till"]) as task:
         first = task.ask("door", "v1")
         for _ in range(2):
-            with pytest.raises(
-                ucfh.Refused, match='"yard" is not in the declared'
-            ) as refused:
+            with pytest.raises(ucfh.Refused, match='"yard" is not in the declared') as refused:
                 task.tell(first, reward=0, state="yard")
         assert refused.value.status == 422
         with pytest.raises(ucfh.Refused, match="yard"):

@@ -282,8 +282,9 @@ class TaskLearner:
         """Assumptions that depend on how the task was used, a sentence each."""
         if self.task.states is not None:
             yield f"there are no states besides the {len(self.task.states)} that were declared"
-        yield UNCONFOUNDED
         yield AS_RECOMMENDED
+        if self.recorded or self.replaced:
+            yield UNCONFOUNDED
         if self.recorded:
             yield RECORDED
         if self.replaced:
