@@ -90,6 +90,12 @@ class StoreFault(TaskFault):
     status = 500
 
 
+def damaged(store: str, why: object) -> StoreFault:
+    """The fault of a store whose content cannot be what was written."""
+    said = "".join(x if x.isprintable() else "?" for x in " ".join(str(why).split()))
+    return StoreFault(f"{store} is damaged ({said[:100]}). Fix: restore a backup")
+
+
 class LateOutcome(UserWarning):
     """An outcome came after its deadline, or after it was given up: kept, but not counted."""
 

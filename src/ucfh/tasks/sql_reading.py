@@ -159,8 +159,15 @@ def unpack_table(blob: bytes, width: int) -> Ints:
     return np.frombuffer(zlib.decompress(blob), np.int32).reshape(-1, width).astype(np.int64)
 
 
-LEFT: list[object] = []
-"""What must not be closed: connections of the parent of a forked process, for one."""
+def leave_open(connection: object) -> None:
+    """Keep a connection, or what holds it, from ever being closed, also when Python ends.
+
+    Closing a connection of the parent of a forked process, or one whose write-ahead log was
+    replaced, may write to files that others use.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 class SqlReading(TaskStore):
@@ -172,7 +179,7 @@ class SqlReading(TaskStore):
     def check_open(self) -> None:
         """Raise if it was closed, or opened before this process was forked."""
         if self._process != os.getpid():
-            LEFT.append(self)
+            leave_open(self)
             raise StoreFault(
                 f"{self.name} was opened before this process was forked: open the task again in "
                 "each process"
