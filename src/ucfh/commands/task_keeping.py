@@ -157,13 +157,17 @@ def check(
     Example:
       ucfh task check calls.db
     """
+    from ucfh.tasks.faults import StoreFault
     from ucfh.tasks.opening import open_store, open_task
 
     found: dict[str, list[str]] = {}
     with closing(open_store(store)) as kept:
         for name in kept.tasks() if task is None else [task]:
-            with open_task(kept, name, planning="off") as live:
-                found[name] = live.check()
+            try:
+                with open_task(kept, name, planning="off") as live:
+                    found[name] = live.check()
+            except StoreFault as fault:
+                found[name] = [str(fault)]
     if json:
         checked = [{"task": name, "problems": lines} for name, lines in found.items()]
         print_json({"store": kept.name, "tasks": checked})

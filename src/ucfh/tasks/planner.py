@@ -31,7 +31,7 @@ import numpy as np
 
 from ucfh._support.arrays import Ints
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.faults import TaskFault, damaged, decoding
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
@@ -108,11 +108,15 @@ class TaskPlanner:
         """A learner that took all events, or those that another one has taken, and no plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
         learner, states = TaskLearner(self.declaration), self.store.states(self.task, 0)
-        for _, _, actions in states if like is None else states[: like.experience.states - 1]:
-            learner.find(self.declaration.available(actions))
-        while learner.seq < last:
-            count = min(CHUNK, last - learner.seq)
-            learner.take(self.store.events(self.task, learner.seq, count))
+        with decoding(self.store.name):
+            for _, _, actions in states if like is None else states[: like.experience.states - 1]:
+                learner.find(self.declaration.available(actions))
+            while learner.seq < last:
+                count = min(CHUNK, last - learner.seq)
+                events = self.store.events(self.task, learner.seq, count)
+                if not events:
+                    raise damaged(self.store.name, f"event {learner.seq + 1} is missing")
+                learner.take(events)
         return learner
 
     def _begin(self, learner: TaskLearner) -> None:
@@ -130,7 +134,10 @@ class TaskPlanner:
         learner, found = TaskLearner(self.declaration), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
         if found is not None and (arrays := unpacked(found[1])) is not None:
-            learner.restore(arrays)
+            with decoding(self.store.name):
+                learner.restore(arrays)
+            if learner.seq > self.store.last_seq(self.task):
+                raise damaged(self.store.name, f"the events up to {learner.seq} are missing")
         elif newest is not None:
             learner.continue_numbers(newest.summary)
         if newest is not None:
@@ -253,9 +260,10 @@ class TaskPlanner:
 def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
     """Let a learner take all events that are new to it."""
     while events := store.events(task, learner.seq, CHUNK):
-        for _, _, actions in store.states(task, learner.experience.states - 1):
-            learner.find(learner.task.available(actions))  # those of these events, at least
-        learner.take(events)
+        with decoding(store.name):
+            for _, _, actions in store.states(task, learner.experience.states - 1):
+                learner.find(learner.task.available(actions))  # those of these events, at least
+            learner.take(events)
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:

@@ -18,6 +18,8 @@ NO_TASK = 0
 """The number of what belongs to no task."""
 LONGEST_LEASE = 3600.0
 """Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
+AHEAD = 300.0
+"""Seconds by which an event may be dated later than the clock; more means a clock that jumped."""
 EXPIRED, ABANDONED = "expired", "abandoned"
 """How notes begin of outcomes that nobody told."""
 
@@ -167,7 +169,11 @@ class Beginning(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How much a store holds of a task; ``oldest``: when the oldest open decision was taken."""
+    """How much a store holds of a task.
+
+    ``oldest``: when the oldest open decision was taken; ``ahead``: the seconds by which the last
+    event is dated later than the clock, negative if it is not.
+    """
 
     begun: int
     open: int
@@ -179,3 +185,4 @@ class Figures(NamedTuple):
     states: int
     faults: int
     late: int
+    ahead: float

@@ -80,7 +80,7 @@ class SqliteStore(SqlReading):
                     self._check_place()
                     connection.execute("BEGIN IMMEDIATE")
                     head = connection.execute(HEAD, (task,)).fetchall()
-                    tx = SqlTransaction(connection.execute, task, lambda: head)
+                    tx = SqlTransaction(connection.execute, task, lambda: head, self.name)
                     answer = call(tx)
                     tx.flush()
                     connection.execute("COMMIT")
@@ -92,7 +92,7 @@ class SqliteStore(SqlReading):
                             connection.execute("ROLLBACK")
                     finally:
                         self._lock.release()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise explain(self.name, error) from error
 
     def _check_place(self) -> None:
@@ -114,7 +114,12 @@ class SqliteStore(SqlReading):
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, a line each."""
-        return [text for (text,) in self.query("PRAGMA integrity_check") if text != "ok"]
+        try:
+            rows = self.query("PRAGMA integrity_check(20)")
+        except StoreFault as fault:
+            return [str(fault)]
+        lines = [line for (text,) in rows for line in str(text).splitlines()]
+        return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def close(self) -> None:
         """Let go of the file, under the lock, after calls of other threads."""

@@ -40,12 +40,14 @@ def explained(store: str) -> Iterator[None]:
     """Turn errors of SQLite into ours, in one line."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explain(store, error) from error
 
 
-def explain(store: str, error: sqlite3.Error) -> TaskFault:
+def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskFault:
     """What an error of SQLite means for a store."""
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        return damaged(store, error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(

@@ -20,6 +20,8 @@ class TaskStatus:
         policy: the number of the newest policy, 0 if there is none; age: its age in seconds;
             made_from: how many episodes it was made from.
         upper, lower, gap, certified: what was known when it was made; None before.
+        ahead: the seconds by which the last event is dated later than the clock; None if it is not,
+            by more than some minutes.
         refuted: whether the outcomes contradicted what is assumed by then.
         planner: who has the right to plan, None if nobody does. error: what went wrong in planning
             here.
@@ -49,6 +51,7 @@ class TaskStatus:
     refuted: bool
     planner: str | None
     error: str | None
+    ahead: float | None
 
     def __str__(self) -> str:
         wait = "" if self.oldest is None else f", the oldest for {_for(self.oldest)}"
@@ -71,6 +74,11 @@ class TaskStatus:
             lines.append(
                 f"{what}: it earns at least {self.lower:.4g} per episode, no policy more than "
                 f"{self.upper:.4g}, and it is within {self.gap:.4g} of optimal"
+            )
+        if self.ahead is not None:
+            lines.append(
+                f"the last event is dated {_for(self.ahead)} later than the clock, which jumped. "
+                "Fix: set the clock, and run ucfh task check"
             )
         if self.error is not None:
             lines.append(f"planning failed, and is tried again: {self.error}")

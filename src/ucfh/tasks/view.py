@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ucfh import __version__
 from ucfh.tasks.forecast import episodes_left
 from ucfh.tasks.labels import label_of
+from ucfh.tasks.records import AHEAD
 from ucfh.tasks.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _status(task: Task, newest: PlanRecord | None, where: str) -> TaskStatus:
         refuted=where == "refuted",
         planner=None if lease is None or lease[1] < 0 else lease[0],
         error=task.planning_error,
+        ahead=n.ahead if n.ahead > AHEAD else None,
     )
 
 
