@@ -16,6 +16,8 @@ from helpers.command_line import run
 from helpers.damaging import examine, fuzz, sound_store
 from ucfh.tasks.sql_reading import sealed, unsealed
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:

@@ -53,6 +53,13 @@ def begin_with_itself(path: Path) -> None:
         task.warm_start(alias)
 
 
+def export_over_itself(path: Path) -> None:
+    alias = path.with_suffix(".csv")
+    os.link(path, alias)
+    with ucfh.open_task(path, **SHOP) as task, pytest.raises(ucfh.InputError, match="has open"):
+        task.export(alias, force=True)
+
+
 def upgrade_again(path: Path) -> None:
     assert upgrade(str(path)) is None
 
@@ -69,6 +76,7 @@ def open_after_failure(path: Path) -> None:
         open_and_close,
         read_as_log,
         begin_with_itself,
+        export_over_itself,
         upgrade_again,
         open_after_failure,
     ],
@@ -91,6 +99,7 @@ def test_a_store_that_was_just_created_is_locked(tmp_path: Path) -> None:
         assert Path(f"{path}-wal").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "requests"), [("visit", 0), ("shell", 1), ("web", 15)])
 def test_nothing_is_lost(scenario: str, requests: int, tmp_path: Path) -> None:
     found = trial(scenario, tmp_path, requests)

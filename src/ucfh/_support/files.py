@@ -69,6 +69,13 @@ def identity(path: AnyPath) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
+def _refuse_in_use(path: AnyPath) -> None:
+    """Raise if a file is a database that this process has open."""
+    found = identity(path)
+    if found is not None and IN_USE[found] > 0:
+        raise InputError(f"{path} is a store that this process has open. Fix: name another file")
+
+
 def check_ending(path: AnyPath, known: Sequence[str]) -> str:
     """The ending of a path, such as ".json", if it is a known one; else raise."""
     ending = Path(check_path(path)).suffix.lower()
@@ -85,6 +92,7 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
         raise InputError(f"cannot write {where!r}: a name cannot contain a zero character")
     if os.path.exists(where) and not os.path.isfile(where):
         raise InputError(f"{path} is not a file: pass the name of a file")
+    _refuse_in_use(where)
     if os.path.lexists(where) and not force:  # also a dangling link
         raise InputError(f"{path} exists: pass --force (force=True) to overwrite")
     directory = os.path.dirname(where) or "."
@@ -164,12 +172,7 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
 def open_bytes(path: AnyPath) -> IO[bytes]:
     """A file, opened for reading."""
     check_path(path)
-    found = identity(path)
-    if found is not None and IN_USE[found] > 0:
-        raise InputError(
-            f"{path} is a store that this process has open, and cannot be read as another file. "
-            "Fix: pass another file"
-        )
+    _refuse_in_use(path)
     try:
         return open(path, "rb")
     except FileNotFoundError:

@@ -213,6 +213,8 @@ def _back_up(connection: sqlite3.Connection, copy: str) -> None:
         raise StoreFault(f"{copy} exists: move it away, it is the copy of an earlier upgrade")
     half = f"{copy}.half"
     try:
+        with suppress(FileNotFoundError):
+            os.unlink(half)  # of an upgrade that was killed
         create_file(half, half)
         target = sqlite3.connect(half)
         try:
