@@ -45,7 +45,7 @@ def test_a_whole_life(capsys: Capture, store: str, tmp_path: Path) -> None:
     asked = told(capsys, "ask", store, "new", "--episode", "c1")  # again
     assert asked == {"episode": "c1", "t": 0, "state": "new", "action": "call", "policy": 0}
     tell = ["tell", store, "--episode", "c1"]
-    code, out, err = run(capsys, *tell, "--reward", "0.25", "--state", "warm")
+    code, out, err = run(capsys, *tell, "--step", "0", "--reward", "0.25", "--state", "warm")
     assert (code, err) == (0, "")
     assert out in ("call\n", "mail\n")
     again = told(capsys, *tell, "--step", "0", "--reward", "0.25", "--state", "warm")
@@ -164,9 +164,32 @@ def test_states_that_are_no_texts(capsys: Capture, tmp_path: Path) -> None:
     assert told(capsys, "ask", store, "home", "--episode", "e4")["state"] == "home"
     line = fails(capsys, "ask", store, "4", "--episode", "e5")
     assert "state 4 is new, and this task has states that are not texts: ask for it in P" in line
-    tell = ["tell", store, "--episode", "e2", "--reward", "0", "--state"]
+    tell = ["tell", store, "--episode", "e2", "--step", "0", "--reward", "0", "--state"]
     assert "state 4 is new" in fails(capsys, *tell, "4")
     assert told(capsys, *tell, "3")["next"]["state"] == 3
+
+
+class Terminal:
+    """An input that somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_script_that_runs_twice_tells_one_outcome(
+    capsys: Capture, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --step, the open step is told in a terminal only."""
+    run(capsys, "ask", store, "new", "--episode", "c1")
+    tell = ["tell", store, "--episode", "c1", "--reward", "0", "--state", "warm"]
+    for _ in range(2):
+        assert "Fix: pass --step" in fails(capsys, *tell)
+        assert told(capsys, *tell, "--step", "0")["t"] == 0
+    assert told(capsys, "task", "status", store)["outcomes"] == 1
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert told(capsys, *tell)["t"] == 1
+    run(capsys, *tell[:-2], "--done")
+    assert "has no open decision" in fails(capsys, *tell)
 
 
 def test_numbers_are_texts_where_all_states_are(capsys: Capture, store: str) -> None:
@@ -230,15 +253,21 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("ask STORE --episode c1", "Missing argument 'STATE'"),
         ("ask STORE ' ' --episode c1", "state ' ' is blank"),
         ("ask STORE new --episode ''", "episode = '' must be a name"),
-        ("tell STORE --episode c1 --reward 0 --state a", "has no episode 'c1'"),
+        ("tell STORE --episode c1 --step 0 --reward 0 --state a", "has no episode 'c1'"),
         ("tell STORE --episode open --state a", "Missing option '--reward'"),
         ("tell STORE --episode open --reward x --state a", "Invalid value for '--reward'"),
-        ("tell STORE --episode open --reward 0", "has no next state: give the state that followed"),
-        ("tell STORE --episode open --reward 7 --done", "outside the declared range [0, 1]"),
-        ("tell STORE --episode open --reward nan --done", "reward = nan is not a number"),
+        (
+            "tell STORE --episode open --step 0 --reward 0",
+            "has no next state: give the state that followed",
+        ),
+        (
+            "tell STORE --episode open --step 0 --reward 7 --done",
+            "outside the declared range [0, 1]",
+        ),
+        ("tell STORE --episode open --step 0 --reward nan --done", "reward = nan is not a number"),
         ("tell STORE --episode open --step 1 --reward 0 --done", "no decision at step 1, its"),
         ("tell STORE --episode open --step -1 --reward 0 --done", "t = -1"),
-        ("tell STORE --episode over --reward 0 --done", "has no open decision"),
+        ("tell STORE --episode over --reward 0 --done", "--step is missing"),
         ("tell STORE --episode over --step 0 --reward 0 --done", "counts as missing"),
         ("ask STORE warm --episode open", 'is in state "new" at step 0'),
         ("ask STORE new --episode over", "'over' is over since step 0"),
@@ -268,7 +297,7 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("task import STORE none.csv", "none.csv does not exist"),
         ("task certificate STORE --policy x.txt", "unknown ending '.txt'"),
         ("task upgrade none.db", "none.db does not exist"),
-        ("task status PAGE", "is another file, not a store of tasks"),
+        ("task status PAGE", "is not a store of tasks"),
         ("task list none.db", "none.db does not exist"),
     ],
 )
@@ -279,7 +308,7 @@ def test_wrong_turns_are_one_line(
     Path("page.md").write_text("no database")
     run(capsys, "ask", store, "new", "--episode", "open")
     run(capsys, "ask", store, "new", "--episode", "over")
-    run(capsys, "tell", store, "--episode", "over", "--reward", "1", "--done")
+    run(capsys, "tell", store, "--episode", "over", "--step", "0", "--reward", "1", "--done")
     before = told(capsys, "task", "decisions", store, "--status", "all")
     given = [{"STORE": store, "PAGE": "page.md"}.get(x, x) for x in shlex.split(arguments)]
     assert words in fails(capsys, *given)
@@ -314,7 +343,7 @@ def test_an_answer_stands_if_planning_fails(
 
     run(capsys, "ask", store, "new", "--episode", "c1")
     monkeypatch.setattr(TaskPlanner, "step", step)
-    tell = ["tell", store, "--episode", "c1", "--reward", "0", "--state", "new"]
+    tell = ["tell", store, "--episode", "c1", "--step", "0", "--reward", "0", "--state", "new"]
     code, out, err = run(capsys, *tell)
     assert (code, out) == (0, "call\n")
     assert err == "ucfh: planning failed, and is tried again: calls.db is locked\n"

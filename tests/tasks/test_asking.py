@@ -257,14 +257,35 @@ def test_workers_see_states_that_others_found(stores: Stores) -> None:
         assert two.ask("yard", "v2").t == 0
 
 
-def test_time_is_that_of_the_store_and_never_goes_back(stores: Stores, clock: Clock) -> None:
+def test_one_event_while_the_clock_is_ahead_does_not_stop_deadlines(
+    stores: Stores, clock: Clock
+) -> None:
+    with open_shop(stores, timeout=2) as task:
+        clock.now += 50 * 365 * 86400
+        task.ask("door", "ahead")
+        clock.now -= 50 * 365 * 86400
+        assert task.status().ahead == pytest.approx(50 * 365 * 86400)
+        assert len(task.check()) == 2
+        late = task.ask("door", "v1")
+        assert task.decisions("open")[1]["deadline"] == clock.now + 2
+        assert task.status().ahead is None
+        assert len(task.check()) == 1  # the decision that was asked for ahead of time is open
+        clock.now += 3
+        with pytest.warns(ucfh.LateOutcome):
+            task.tell(late, reward=0, state="till")
+        assert task.expire() == 0
+        task.abandon("ahead")
+        assert task.check() == []
+
+
+def test_a_clock_that_steps_back_a_little_is_no_problem(stores: Stores, clock: Clock) -> None:
     with open_shop(stores, timeout=60) as task:
         first = task.ask("door", "v1")
-        clock.now -= 500  # the clock is set back: the deadline counts from the last event
-        second = task.tell(first, reward=0, state="till")
-        asked = [x["asked"] for x in task.decisions("all")]
-        assert second is not None
-        assert asked == [1000.0, 1000.0]
+        clock.now -= 5
+        assert task.tell(first, reward=0, state="till") is not None
+        assert [x["asked"] for x in task.decisions("all")] == [1000.0, 995.0]
+        assert task.status().ahead is None
+        assert task.check() == []
 
 
 def test_asking_for_a_step_again_after_others_have_told_it(shop: Task) -> None:

@@ -258,7 +258,7 @@ def test_stores_that_cannot_be(store: str, path: Path, monkeypatch: pytest.Monke
     assert os.listdir(".") == []
 
 
-@pytest.mark.parametrize("store", [":memory:", "file:x.db?mode=ro", "a b.db", "żółć😀.db"])
+@pytest.mark.parametrize("store", ["file:x.db?mode=ro", "a%20b c#d.db", "żółć😀.db"])
 def test_stores_with_odd_names(store: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     with ucfh.open_task(store, **DECLARED) as task:
@@ -338,8 +338,6 @@ def test_a_clock_that_is_set_back(stores: Stores, clock: Clock) -> None:
         clock.now -= 1e6
         assert task.expire() == 0
         assert task.tell(decision, reward=0, state="s") is not None
-        later = [step["asked"] for step in task.decisions("all")]
-        assert later == sorted(later)
         assert task.status().oldest == 0
         clock.now += 1e6 + 101
         with pytest.warns(ucfh.LateOutcome):

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ucfh
-from helpers.command_line import run
+from helpers.command_line import fails, run
 from helpers.postgres import QUICK, Proxy, Server
 from ucfh.commands.printing import NOT_CERTIFIED
 from ucfh.tasks import postgres_schema, sql_schema
 from ucfh.tasks.opening import upgrade_store
 from ucfh.tasks.postgres import PostgresStore
+from ucfh.tasks.postgres_schema import SCHEMES, masked
 from ucfh.tasks.sql_schema import MIGRATIONS
 from ucfh.tasks.store import Transaction
 from ucfh.tasks.task import Task
@@ -388,6 +389,34 @@ def test_no_password_is_shown(one: str, two: str, quoted: bool, in_query: bool) 
     assert all(piece not in str(found.value) for piece in (*PIECES, quote(PIECES[2])))
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://u:sesame@h/db", "postgresql://u:***@h/db"),
+        ("postgres://u:sesame@sesame@h/db?x=y", "postgres://u:***@h/db?x=y"),
+        ("postgresql://h/db?PASSWORD=sesame&x=y", "postgresql://h/db?PASSWORD=***&x=y"),
+        ("postgresql://h/db?p%61ssword=sesame", "postgresql://h/db?p%61ssword=***"),
+        ("postgresql://h/db?sslpassword=sesame", "postgresql://h/db?sslpassword=***"),
+        ("postgresql://h:5432/db?password=ses@sesame", "postgresql://h:***"),
+        ("PostgreSQL://u:sesame@h/db", "PostgreSQL://u:***@h/db"),
+        (" postgresql://u:sesame@h/db", " postgresql://u:***@h/db"),
+        ("postgresql+psycopg://u:sesame@h/db", "postgresql+psycopg://u:***@h/db"),
+        ("postgresql:/u:sesame@h/db", "postgresql:/u:***@h/db"),
+        ("postgresql:u:sesame@h/db", "postgresql:u:***@h/db"),
+        ("host=h password=sesame dbname=x", "host=h password=*** dbname=x"),
+        ("host=h PASSWORD = 'sesame sesame' dbname=x", "host=h PASSWORD = *** dbname=x"),
+    ],
+)
+def test_passwords_are_masked_in_every_form(
+    address: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert masked(address) == shown
+    if not address.startswith(SCHEMES):
+        assert shown.strip() in fails(capsys, "task", "status", address)
+        with pytest.raises(ucfh.StoreFault, match="is not the address"):
+            open_shop(address)
+
+
 def test_an_address_is_shown_without_its_password(address: str) -> None:
     with open_shop(f"{address}&password=sesame") as task:
         shown = [task.store.name, repr(task), str(task.status()), task.status().store]
@@ -403,7 +432,7 @@ def test_commands_show_an_address_without_its_password(
     for words in (
         ["task", "create", secret, "--actions", "a,b", "--horizon", "2", "--epsilon", "0.5"],
         ["ask", secret, "s", "--episode", "e"],
-        ["tell", secret, "--episode", "e", "--reward", "0.5", "--done"],
+        ["tell", secret, "--episode", "e", "--step", "0", "--reward", "0.5", "--done"],
         *(["task", what, secret] for what in ("list", "status", "decisions", "faults", "expire")),
         *(["task", what, secret] for what in ("certificate", "check", "upgrade")),
         *(["task", what, secret, "--json"] for what in ("list", "status", "check", "upgrade")),

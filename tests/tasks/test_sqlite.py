@@ -45,14 +45,16 @@ def set_pragma(path: Path, name: str, value: int) -> None:
 
 
 def test_files_that_are_no_stores(tmp_path: Path) -> None:
-    other, text = tmp_path / "other.db", tmp_path / "notes.txt"
+    other, text, short = (tmp_path / name for name in ("other.db", "notes.txt", "short.txt"))
     text.write_text("notes of something else, longer than a header " * 10)
+    short.write_text("notes")
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
-    before = {path: path.read_bytes() for path in (other, text)}
+    before = {path: path.read_bytes() for path in (other, text, short)}
     for path, why in (
-        (text, "is another file, not a store"),
+        (text, "is not a store of tasks"),
+        (short, "is not a store of tasks"),
         (other, "is a database of another program"),
         (tmp_path, "is not a file"),
         (tmp_path / "no" / "shop.db", "the folder .* does not exist"),
@@ -62,7 +64,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
         assert "\n" not in str(fault.value)
         assert fault.value.status == 500
     assert {path: path.read_bytes() for path in before} == before
-    assert not (tmp_path / "notes.txt-lock").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in before}
 
 
 def test_a_store_is_not_made_by_looking_for_it(tmp_path: Path) -> None:

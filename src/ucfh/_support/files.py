@@ -25,6 +25,12 @@ RUN_FORMAT = "ucfh-run"
 """What a saved run calls itself in its "head", so that other readers can say what it is."""
 
 AnyPath = str | os.PathLike[str]
+Identity = tuple[int, int]
+IN_USE: Counter[Identity | None] = Counter()
+"""Database files that this process has open, by `identity`, and how often.
+
+Closing another descriptor of such a file would drop SQLite's locks on it.
+"""
 T = TypeVar("T")
 
 
@@ -54,6 +60,22 @@ def check_path(path: Any) -> str:
     return where
 
 
+def identity(path: AnyPath) -> Identity | None:
+    """What tells a file from others, whatever its name; None if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _refuse_in_use(path: AnyPath) -> None:
+    """Raise if a file is a database that this process has open."""
+    found = identity(path)
+    if found is not None and IN_USE[found] > 0:
+        raise InputError(f"{path} is a store that this process has open. Fix: name another file")
+
+
 def check_ending(path: AnyPath, known: Sequence[str]) -> str:
     """The ending of a path, such as ".json", if it is a known one; else raise."""
     ending = Path(check_path(path)).suffix.lower()
@@ -70,7 +92,8 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
         raise InputError(f"cannot write {where!r}: a name cannot contain a zero character")
     if os.path.exists(where) and not os.path.isfile(where):
         raise InputError(f"{path} is not a file: pass the name of a file")
-    if os.path.exists(where) and not force:
+    _refuse_in_use(where)
+    if os.path.lexists(where) and not force:  # also a dangling link
         raise InputError(f"{path} exists: pass --force (force=True) to overwrite")
     directory = os.path.dirname(where) or "."
     if not os.path.isdir(directory):
@@ -110,12 +133,27 @@ def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
     with held():
         try:
             yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())  # or a power cut may leave an empty file under the name
             os.replace(temporary, target)
+            sync_folder(target)
         except OSError as error:
             raise InputError(f"cannot write {path}: {error.strerror or error}") from None
         finally:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def sync_folder(path: AnyPath) -> None:
+    """Let the disk keep the name of a file that was created or replaced."""
+    if os.name != "posix":  # elsewhere folders cannot be opened
+        return
+    with suppress(OSError):  # some file systems cannot
+        folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def write_text(path: AnyPath, text: str, force: bool = False) -> None:
@@ -134,6 +172,7 @@ def write_text(path: AnyPath, text: str, force: bool = False) -> None:
 def open_bytes(path: AnyPath) -> IO[bytes]:
     """A file, opened for reading."""
     check_path(path)
+    _refuse_in_use(path)
     try:
         return open(path, "rb")
     except FileNotFoundError:

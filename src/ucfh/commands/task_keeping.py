@@ -161,13 +161,17 @@ def check(
     Example:
       ucfh task check calls.db
     """
+    from ucfh.tasks.faults import StoreFault
     from ucfh.tasks.opening import open_store, open_task
 
     found: dict[str, list[str]] = {}
     with closing(open_store(store)) as kept:
         for name in kept.tasks() if task is None else [task]:
-            with open_task(kept, name, planning="off") as live:
-                found[name] = live.check()
+            try:
+                with open_task(kept, name, planning="off") as live:
+                    found[name] = live.check()
+            except StoreFault as fault:
+                found[name] = [str(fault)]
     if json:
         checked = [{"task": name, "problems": lines} for name, lines in found.items()]
         print_json({"store": kept.name, "tasks": checked})
@@ -183,8 +187,8 @@ def check(
 def upgrade(store: StoreFile, json: AsJson = False) -> None:
     """Bring an older store up to date.
 
-    First, a copy of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
-    database, make one with pg_dump before.
+    First, a backup of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
+    database, make a backup with pg_dump before.
 
     \b
     Example:

@@ -34,8 +34,8 @@ def tell(
     step: Annotated[
         int | None,
         typer.Option(
-            help="the step, counted from 0; default: the open one. Pass it if the command may be "
-            "repeated",
+            help="the step, counted from 0; default in a terminal: the open one. Scripts have to "
+            "pass it: run twice, they would tell the outcome of the next step",
             show_default=False,
         ),
     ] = None,
@@ -94,6 +94,11 @@ def tell(
 
 def _open_step(task: Task, episode: str) -> int:
     """The step of an episode that waits for its outcome; 0 if there is no such episode."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InputError(
+            "--step is missing, which is needed where the input is not a terminal: a command that "
+            "is run twice would tell the outcome of the next step. Fix: pass --step"
+        )
     steps = task.decisions("all", episode)
     if steps and steps[-1]["status"] != "open":
         raise InputError(

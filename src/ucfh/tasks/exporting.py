@@ -22,6 +22,7 @@ from ucfh.experience import END, LOST
 from ucfh.logs.batches import COLUMNS
 from ucfh.logs.settings import beside, write_settings
 from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.faults import decoding
 from ucfh.tasks.labels import StateBook, canonical
 from ucfh.tasks.records import StepRecord
 from ucfh.tasks.store import TaskStore
@@ -135,12 +136,15 @@ def log_rows(
     held: list[StepRecord] | None = None
 
     def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
-        name = steps[0].name if ids is None else ids[steps[0].name]
-        return steps, [_row(name, step, names, states) for step in steps]
+        with decoding(store.name):
+            name = steps[0].name if ids is None else ids[steps[0].name]
+            return steps, [_row(name, step, names, states) for step in steps]
 
     for steps in episodes_of(store, task):
         # a log that ends within an episode seems to be cut there: a whole one has to be last
-        if not _is_whole(steps[-1], declaration, states):
+        with decoding(store.name):
+            whole = _is_whole(steps[-1], declaration, states)
+        if not whole:
             yield made(steps)
             continue
         if held is not None:

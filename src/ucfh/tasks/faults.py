@@ -7,6 +7,9 @@ store about it, in ``kept``: refusing it rolls back the call that it is about, n
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ucfh.errors import InputError
@@ -88,6 +91,30 @@ class StoreFault(TaskFault):
     """The store cannot be used: another file, another version, damaged, or read-only."""
 
     status = 500
+
+
+def damaged(store: str, why: object) -> StoreFault:
+    """The fault of a store whose content cannot be what was written."""
+    said = "".join(x if x.isprintable() else "?" for x in " ".join(str(why).split()))
+    return StoreFault(f"{store} is damaged ({said[:100]}). Fix: restore a backup")
+
+
+DECODING = (
+    ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError,
+    RecursionError, zlib.error,
+)  # fmt: skip
+"""What decoding raises if its input was never encoded."""
+
+
+@contextmanager
+def decoding(store: str) -> Iterator[None]:
+    """Raise `StoreFault` where the content of a store cannot be what was written to it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except DECODING as error:
+        raise damaged(store, f"{type(error).__name__}: {error}") from error
 
 
 class LateOutcome(UserWarning):

@@ -38,11 +38,11 @@ class FileLock:
     """
 
     def __init__(self, path: str) -> None:
-        self.path, self._file = path, -1
+        self.path, self._file, self._made = path, -1, False
         self.release: Callable[[], object] = bool
         if fcntl is not None:
             try:
-                self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                self._file = self._open(path)
             except OSError as error:
                 if error.errno == ENOSPC:
                     raise StoreFull(
@@ -54,6 +54,15 @@ class FileLock:
             # a compiled function, as no signal is handled before that has done its work
             self.release = partial(fcntl.flock, self._file, fcntl.LOCK_UN)
             _OPEN.add(self)
+
+    def _open(self, path: str) -> int:
+        """Open the file, which only its owner may read: who can open it, can hold the lock."""
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._made = True
+        return file
 
     def acquire(self, store: str) -> None:
         """Wait for it."""
@@ -79,6 +88,13 @@ class FileLock:
             with suppress(OSError):
                 os.close(self._file)
             self._file = -1
+
+    def discard(self) -> None:
+        """Close the lock, and remove its file if this object created it."""
+        if self._made:
+            with suppress(OSError):
+                os.unlink(self.path)
+        self.close()
 
 
 _OPEN: WeakSet[FileLock] = WeakSet()

@@ -9,7 +9,7 @@ from ucfh._support.files import AnyPath, check_path
 from ucfh.errors import unknown
 from ucfh.live.spaces import short
 from ucfh.tasks.declaration import NEEDED, Declaration, check_name
-from ucfh.tasks.faults import TaskFault, UnknownTask
+from ucfh.tasks.faults import TaskFault, UnknownTask, decoding
 from ucfh.tasks.postgres_schema import is_address, masked
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.sqlite_schema import upgrade
@@ -114,7 +114,8 @@ def open_task(
             found = opened.find(name)
         if found is None:
             raise _missing(opened, name, missing)
-        declaration = Declaration.of_json(found[1])
+        with decoding(opened.name):
+            declaration = Declaration.of_json(found[1])
         declaration.check_same(given, opened.name)
         return Task(opened, found[0], declaration, planning, owns_store=opened is not store)
     except BaseException:

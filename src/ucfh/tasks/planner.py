@@ -32,7 +32,7 @@ import numpy as np
 from ucfh._support.arrays import Ints
 from ucfh.counts import due_after
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import Refused, TaskFault
+from ucfh.tasks.faults import Refused, TaskFault, damaged, decoding
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
@@ -126,11 +126,15 @@ class TaskPlanner:
         last = self.store.last_seq(self.task) if like is None else like.seq
         conflicts = self.store.conflicts(self.task) if like is None else like.conflicts
         learner, states = TaskLearner(self.declaration, conflicts), self.store.states(self.task, 0)
-        for _, _, actions in states if like is None else states[: like.experience.states - 1]:
-            learner.find(self.declaration.available(actions))
-        while learner.seq < last:
-            count = min(CHUNK, last - learner.seq)
-            learner.take(self.store.events(self.task, learner.seq, count))
+        with decoding(self.store.name):
+            for _, _, actions in states if like is None else states[: like.experience.states - 1]:
+                learner.find(self.declaration.available(actions))
+            while learner.seq < last:
+                count = min(CHUNK, last - learner.seq)
+                events = self.store.events(self.task, learner.seq, count)
+                if not events:
+                    raise damaged(self.store.name, f"event {learner.seq + 1} is missing")
+                learner.take(events)
         return learner
 
     def _begin(self, learner: TaskLearner) -> None:
@@ -153,7 +157,10 @@ class TaskPlanner:
         newest = self.store.newest_policy(self.task)
         arrays = None if found is None else unpacked(found[1])
         if arrays is not None and tuple(map(tuple, arrays["conflicts"].tolist())) == conflicts:
-            learner.restore(arrays)
+            with decoding(self.store.name):
+                learner.restore(arrays)
+            if learner.seq > self.store.last_seq(self.task):
+                raise damaged(self.store.name, f"the events up to {learner.seq} are missing")
         elif newest is not None:
             learner.continue_numbers(newest.summary)
         if newest is not None:
@@ -283,11 +290,12 @@ def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
     """Let a learner take all events that are new to it."""
     while True:
         events = store.events(task, learner.seq, CHUNK)
-        for _, _, actions in store.states(task, learner.experience.states - 1):
-            learner.find(learner.task.available(actions))  # those of these events, at least
-        if not events:
-            return
-        learner.take(events)
+        with decoding(store.name):
+            for _, _, actions in store.states(task, learner.experience.states - 1):
+                learner.find(learner.task.available(actions))  # those of these events, at least
+            if not events:
+                return
+            learner.take(events)
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:

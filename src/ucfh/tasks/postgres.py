@@ -110,7 +110,10 @@ class PostgresStore(SqlReading):
                 send(LOCK, (self._key, task, *wait))
                 head = send(translated(HEAD), (task,))
                 tx = SqlTransaction(
-                    lambda query, given: send(translated(query), given), task, head.fetchall
+                    lambda query, given: send(translated(query), given),
+                    task,
+                    head.fetchall,
+                    self.name,
                 )
                 answer = call(tx)
                 tx.flush()

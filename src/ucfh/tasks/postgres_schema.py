@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 SCHEMES = ("postgresql://", "postgres://")
-IN_HOST = re.compile(r"(://[^:@/?]*:)(.*)(?=@)", re.DOTALL)
-IN_QUERY = re.compile(r"([?&]\w*password=)(.*?)(?=&\w+=|$)", re.DOTALL)
-"""Where an address has passwords."""
+NEARLY = re.compile(
+    r"\s*postgres(ql)?\s*[+:]|.*\b\w*password\s*=|\s*(host|hostaddr|dbname|user|service)\s*=",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Addresses in other forms than ours, which may hold a password and are no names of files."""
+IN_HOST = re.compile(r"(:/*[^:@/?]*:)(.*)(?=@)", re.DOTALL)
+IN_QUERY = re.compile(r"([?&][\w%]+=)(.*?)(?=&[\w%]+=|$)", re.DOTALL)
+IN_WORDS = re.compile(
+    r"(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&]+)", re.DOTALL | re.IGNORECASE
+)
+"""Where an address may have passwords."""
 PATIENCE = 10.0
 """Seconds for which to wait for others, or for a database that is started again."""
 SETTINGS: dict[str, Any] = {
@@ -73,8 +81,15 @@ BUSY = {"55P03", "57014"}
 
 
 def is_address(store: object) -> bool:
-    """Whether a store is the address of a PostgreSQL database."""
-    return isinstance(store, str) and store.startswith(SCHEMES)
+    """Whether a store is the address of a PostgreSQL database; raises if it is nearly one."""
+    if not isinstance(store, str):
+        return False
+    if not store.startswith(SCHEMES) and NEARLY.match(store):
+        raise StoreFault(
+            f"{masked(store)} is not the address of a PostgreSQL database. Fix: write it as "
+            "postgresql://user@host/name"
+        )
+    return store.startswith(SCHEMES)
 
 
 @lru_cache(maxsize=256)
@@ -87,12 +102,23 @@ def translated(query: str) -> str:
 
 def masked(address: str) -> str:
     """An address without its password."""
-    return IN_QUERY.sub(r"\1***", IN_HOST.sub(r"\1***", address))
+    shown, end = "", 0
+    for first, last in sorted(match.span(2) for match in _passwords(address)):
+        if first >= end:
+            shown += f"{address[end:first]}***"
+        end = max(end, last)
+    return shown + address[end:]
+
+
+def _passwords(address: str) -> list[re.Match[str]]:
+    """Where an address has passwords: the name of each, and the password."""
+    found = [*IN_HOST.finditer(address), *IN_QUERY.finditer(address), *IN_WORDS.finditer(address)]
+    return [x for x in found if x.re is not IN_QUERY or "password" in unquote(x[1]).lower()]
 
 
 def secrets(address: str) -> list[str]:
     """What of an address must not be shown: its passwords, and what may be taken for a part."""
-    found = [match[2] for where in (IN_HOST, IN_QUERY) for match in where.finditer(address)]
+    found = [match[2] for match in _passwords(address)]
     parts = {part for text in found for part in (text, *re.split("[@/:?&=#]", text))}
     forms = {form for x in parts for form in (x, unquote(x), repr(x)[1:-1], repr(unquote(x))[1:-1])}
     return sorted(forms - {""}, key=len, reverse=True)

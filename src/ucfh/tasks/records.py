@@ -23,6 +23,8 @@ Plans, reports and snapshots of another layout are not used: they are made again
 """
 LONGEST_LEASE = 3600.0
 """Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
+AHEAD = 300.0
+"""Seconds by which an event may be dated later than the clock; more means a clock that jumped."""
 EXPIRED, ABANDONED = "expired", "abandoned"
 """How notes begin of outcomes that nobody told."""
 
@@ -183,6 +185,8 @@ class Figures(NamedTuple):
     Attributes:
         oldest: when the oldest open decision was taken.
         conflicts: decisions whose outcome was reported in two different ways.
+        ahead: the seconds by which the last event is dated later than the clock, negative if it is
+            not.
 
     """
 
@@ -197,3 +201,4 @@ class Figures(NamedTuple):
     faults: int
     late: int
     conflicts: int
+    ahead: float

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ucfh._support.arrays import Ints
-from ucfh.tasks.faults import Evidence, StoreFault
+from ucfh.tasks.faults import Evidence, StoreFault, damaged, decoding
 from ucfh.tasks.records import (
+    AHEAD,
     DECISION,
     Beginning,
     Decided,
@@ -98,7 +99,8 @@ FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
     (SELECT count(*) FROM faults WHERE task=?1),
     (SELECT count(*) FROM faults WHERE task=?1 AND kind='late'),
     (SELECT count(*) FROM
-        (SELECT DISTINCT episode, t FROM faults WHERE task=?1 AND kind='outcome') AS twice)"""
+        (SELECT DISTINCT episode, t FROM faults WHERE task=?1 AND kind='outcome') AS twice),
+    (SELECT at FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1) - clock()"""
 CONFLICTS = """SELECT DISTINCT e.id, f.t FROM faults f
     JOIN episodes e ON e.task=f.task AND e.name=f.episode
     WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t"""
@@ -128,12 +130,37 @@ CHECKS = {
     "AND v.episode=w.episode AND v.t=w.t AND v.kind=w.kind WHERE w.task=?1 AND v.seq IS NULL": (
         "{} open episodes are listed with events that are not there"
     ),
+    "SELECT count(*) FROM waiting w JOIN events v ON v.task=w.task AND v.seq=w.seq "
+    f"WHERE w.task=?1 AND w.kind=0 AND v.at > clock() + {AHEAD}": (
+        "{} open decisions are dated later than the clock, which jumped: they expire too late. "
+        "Fix: set the clock, then tell their outcomes or abandon their episodes"
+    ),
+    "SELECT count(*) FROM events v WHERE v.task=?1 AND v.seq=(SELECT max(seq) FROM events "
+    f"WHERE task=?1) AND v.at > clock() + {AHEAD}": (
+        "the last event is dated later than the clock, which jumped. Fix: set the clock"
+    ),
 }
 """Queries that count what is wrong, and what that is."""
 
 
-def states_of(rows: Sequence[SqlRow]) -> list[StateRecord]:
-    """The states that `STATES` finds."""
+def sealed(text: str) -> str:
+    """A text with its checksum in front: digits in it decide what a certificate says."""
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x} {text}"
+
+
+def unsealed(kept: str) -> str:
+    """The text that was sealed; stores of earlier versions have JSON without a checksum."""
+    if not kept.startswith(("{", "[")) and sealed(kept[9:]) != kept:
+        raise ValueError("a checksum does not match")
+    return kept if kept.startswith(("{", "[")) else kept[9:]
+
+
+def states_of(rows: Sequence[SqlRow], after: int) -> list[StateRecord]:
+    """The states that `STATES` finds after a number; raises unless they are what was written."""
+    if [row[0] for row in rows] != list(range(after + 1, after + 1 + len(rows))):
+        raise ValueError("a state is missing")
+    for _, label, _ in rows:
+        json.loads(label)
     return [
         StateRecord(number, label, None if have is None else tuple(json.loads(have)))
         for number, label, have in rows
@@ -150,8 +177,14 @@ def policy_of(rows: Sequence[SqlRow]) -> StoredPolicy | None:
         number, made, known, episodes, table,
         table[:, :0] if best is None else unpack_table(best, width),
         table[:, :0] if changed is None else unpack_table(changed, width),
-        json.loads(summary),
+        summary_of(summary),
     )  # fmt: skip
+
+
+def summary_of(kept: str) -> dict[str, Any]:
+    """The bounds of a plan."""
+    found: dict[str, Any] = json.loads(unsealed(kept))
+    return found
 
 
 def pack_table(table: Ints) -> bytes:
@@ -164,8 +197,15 @@ def unpack_table(blob: bytes, width: int) -> Ints:
     return np.frombuffer(zlib.decompress(blob), np.int32).reshape(-1, width).astype(np.int64)
 
 
-LEFT: list[object] = []
-"""What must not be closed: connections of the parent of a forked process, for one."""
+def leave_open(connection: object) -> None:
+    """Keep a connection, or what holds it, from ever being closed, also when Python ends.
+
+    Closing a connection of the parent of a forked process, or one whose write-ahead log was
+    replaced, may write to files that others use.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 class SqlReading(TaskStore):
@@ -177,7 +217,7 @@ class SqlReading(TaskStore):
     def check_open(self) -> None:
         """Raise if it was closed, or opened before this process was forked."""
         if self._process != os.getpid():
-            LEFT.append(self)
+            leave_open(self)
             raise StoreFault(
                 f"{self.name} was opened before this process was forked: open the task again in "
                 "each process"
@@ -200,22 +240,27 @@ class SqlReading(TaskStore):
     def find(self, name: str) -> tuple[int, str] | None:
         """The number and the declaration of a task, or None."""
         rows = self.query(TASK, (name,))
-        return (int(rows[0][0]), str(rows[0][1])) if rows else None
+        with decoding(self.name):
+            return (int(rows[0][0]), unsealed(rows[0][1])) if rows else None
 
     def events(self, task: int, after: int, limit: int) -> list[Decided | Told]:
         """Events that follow number ``after``."""
+        rows = self.query(EVENTS, (task, after, limit))
+        for number, row in enumerate(rows, after + 1):
+            if row[0] != number:
+                raise damaged(self.name, f"event {number} of task {task} is missing")
         return [
             Decided(seq, episode, t, state, action, policy, policy if first is None else first)
             if kind == DECISION
             else Told(seq, episode, t, nan if reward is None else reward, state, action)
-            for seq, kind, episode, t, state, action, policy, reward, first in (
-                self.query(EVENTS, (task, after, limit))
-            )
+            for seq, kind, episode, t, state, action, policy, reward, first in rows
         ]
 
     def states(self, task: int, after: int) -> list[StateRecord]:
         """States with numbers above ``after``."""
-        return states_of(self.query(STATES, (task, after)))
+        rows = self.query(STATES, (task, after))
+        with decoding(self.name):
+            return states_of(rows, after)
 
     def last_seq(self, task: int) -> int:
         """The number of the last event, 0 if there is none."""
@@ -228,23 +273,29 @@ class SqlReading(TaskStore):
     def beginnings(self, task: int) -> list[Beginning]:
         """What the task was told to begin with."""
         rows = self.query(BEGINNINGS, (task,))
-        return [Beginning(sentence, json.loads(prior)) for sentence, prior in rows]
+        with decoding(self.name):
+            return [Beginning(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
 
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
         """The learner as it was written last, and after which event."""
         rows = self.query(SNAPSHOT, (task,))
-        return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
+        with decoding(self.name):
+            return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
 
     def newest_policy(self, task: int) -> StoredPolicy | None:
         """The policy that was made last."""
-        return policy_of(self.query(NEWEST_POLICY, (task,)))
+        rows = self.query(NEWEST_POLICY, (task,))
+        with decoding(self.name):
+            return policy_of(rows)
 
     def plans(self, task: int, after: int) -> list[PlanRecord]:
         """Plans with numbers above ``after``, in their order."""
-        return [
-            PlanRecord(number, made, known, episodes, json.loads(summary))
-            for number, made, known, episodes, summary in self.query(PLANS, (task, after))
-        ]
+        rows = self.query(PLANS, (task, after))
+        with decoding(self.name):
+            return [
+                PlanRecord(number, made, known, episodes, summary_of(summary))
+                for number, made, known, episodes, summary in rows
+            ]
 
     def report(self, task: int) -> Report | None:
         """The last report."""
@@ -252,7 +303,8 @@ class SqlReading(TaskStore):
         if not rows:
             return None
         number, seq, made, content = rows[0]
-        return Report(number, seq, made, json.loads(content))
+        with decoding(self.name):
+            return Report(number, seq, made, json.loads(unsealed(content)))
 
     def heads(self) -> list[TaskHead]:
         """Where each task stands, in the order of creation."""
@@ -286,7 +338,7 @@ class SqlReading(TaskStore):
     def figures(self, task: int) -> Figures:
         """How much there is of everything; what is read does not grow with the number of steps."""
         (row,) = self.query(FIGURES, (task,))
-        begun, last, open_, waiting, oldest, lost, states, faults, late, conflicts = row
+        begun, last, open_, waiting, oldest, lost, states, faults, late, conflicts, ahead = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
         return Figures(
             begun=begun or 0,
@@ -300,13 +352,17 @@ class SqlReading(TaskStore):
             faults=faults,
             late=late,
             conflicts=conflicts,
+            ahead=ahead or 0.0,
         )
 
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
         """What was kept of faults, and when."""
         most = "" if limit is None else f" LIMIT {limit:d}"
         rows = self.query(FAULTS + most, (task,))[::-1]
-        return [(at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows]
+        with decoding(self.name):
+            return [
+                (at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows
+            ]
 
     def conflicts(self, task: int) -> list[tuple[int, int]]:
         """Return the decisions whose outcome was reported in different ways."""
@@ -318,8 +374,22 @@ class SqlReading(TaskStore):
         return (str(rows[0][0]), float(rows[0][1])) if rows else None
 
     def check(self, task: int) -> list[str]:
-        """What is wrong with the database, a line each."""
+        """What is wrong with the database, a line each.
+
+        If the database is not sound, what else could be read from it means nothing.
+        """
+        self.check_open()
         found = self.damage()
+        if found:
+            return found
+        if (kept := self.snapshot(task)) is not None:
+            try:
+                zlib.decompress(kept[1])
+            except zlib.error:
+                found.append(
+                    "the snapshot is damaged: bounds come from the events alone, and are wider "
+                    "until the next plan. Fix: check the disk"
+                )
         for query, what in CHECKS.items():
             if wrong := self.query(query, (task,))[0][0]:
                 found.append(what.format(wrong))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from ucfh.tasks.faults import Evidence, TaskFault
+from ucfh.tasks.faults import Evidence, TaskFault, decoding
 from ucfh.tasks.records import (
     DECISION,
     LONGEST_LEASE,
@@ -34,12 +34,12 @@ from ucfh.tasks.sql_reading import (
     SqlRow,
     pack_table,
     policy_of,
+    sealed,
     states_of,
 )
 from ucfh.tasks.store import T, Transaction
 
 HEAD = """SELECT clock(),
-    (SELECT at FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1),
     (SELECT seq FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1),
     (SELECT id FROM episodes WHERE task=?1 ORDER BY id DESC LIMIT 1),
     (SELECT number FROM plans WHERE task=?1 ORDER BY number DESC LIMIT 1),
@@ -98,11 +98,14 @@ class SqlTransaction(Transaction):
         run: sends statements.
         task: the number of the task.
         head: gives what `HEAD` has found, at the latest when it is needed.
+        store: the name of the store, for messages.
 
     """
 
-    def __init__(self, run: Sending, task: int, head: Callable[[], list[SqlRow]]) -> None:
-        self._run, self._task, self._head = run, task, head
+    def __init__(
+        self, run: Sending, task: int, head: Callable[[], list[SqlRow]], store: str
+    ) -> None:
+        self._run, self._task, self._head, self._store = run, task, head, store
         self._known: Moment | None = None
         self._events = self._episodes = 0
         self._queue: list[tuple[str, Sequence[Any]]] = []
@@ -111,13 +114,13 @@ class SqlTransaction(Transaction):
     @property
     def _moment(self) -> Moment:
         if self._known is None:
-            clock, at, *numbers = self._head()[0]
-            self._known = Moment(max(clock, at or 0.0), *(number or 0 for number in numbers))
+            clock, *numbers = self._head()[0]
+            self._known = Moment(clock, *(number or 0 for number in numbers))
         return self._known
 
     @property
     def now(self) -> float:
-        """The time of the store, never earlier than that of its last event."""
+        """The time by the clock of the store; events are ordered by their numbers alone."""
         return self._moment.now
 
     @property
@@ -171,7 +174,7 @@ class SqlTransaction(Transaction):
         if rows := self._read(TASK, (name,)):
             return int(rows[0][0])
         ((task,),) = self._read(NEXT_TASK, ())
-        self._write(ADD_TASK, (task, name, declaration, self.now))
+        self._write(ADD_TASK, (task, name, sealed(declaration), self.now))
         for number, label, have in states:
             self._write(ADD_STATE, (task, number, label, _dumped(have)))
         return int(task)
@@ -246,7 +249,9 @@ class SqlTransaction(Transaction):
 
     def states(self, after: int) -> list[StateRecord]:
         """States with numbers above ``after``."""
-        return states_of(self._read(STATES, (self._task, after)))
+        rows = self._read(STATES, (self._task, after))
+        with decoding(self._store):
+            return states_of(rows, after)
 
     def add_state(self, record: StateRecord) -> None:
         """Write a new state."""
@@ -255,7 +260,9 @@ class SqlTransaction(Transaction):
 
     def policy(self, number: int) -> StoredPolicy | None:
         """A policy that is still needed."""
-        return policy_of(self._read(POLICY, (self._task, number)))
+        rows = self._read(POLICY, (self._task, number))
+        with decoding(self._store):
+            return policy_of(rows)
 
     def keep_fault(self, evidence: Evidence) -> None:
         """Write a fault, unless the same one is there."""
@@ -277,7 +284,7 @@ class SqlTransaction(Transaction):
 
     def add_beginning(self, beginning: Beginning) -> None:
         """Write what the task begins with, unless that is there."""
-        given = beginning.sentence, json.dumps(beginning.prior, ensure_ascii=False)
+        given = beginning.sentence, sealed(json.dumps(beginning.prior, ensure_ascii=False))
         if given not in self._read(BEGINNINGS, (self._task,)):
             self._write(ADD_BEGINNING, (self._task, *given))
 
@@ -288,7 +295,7 @@ class SqlTransaction(Transaction):
             (found,) = self._read(PLANS, (task, number - 1))
             if found[:4] == (number, made, known, episodes):
                 return  # the transaction is made again
-        self._write(ADD_PLAN, (task, number, made, known, episodes, json.dumps(summary)))
+        self._write(ADD_PLAN, (task, number, made, known, episodes, sealed(json.dumps(summary))))
         tables = map(pack_table, (actions, best, changed))
         self._write(ADD_POLICY, (task, number, actions.shape[1], *tables))
         self._write(FORGET_POLICIES, (task, number))
@@ -298,7 +305,7 @@ class SqlTransaction(Transaction):
     def keep_report(self, report: Report) -> None:
         """Write a report, in place of the last one."""
         number, seq, made, content = report
-        self._write(KEEP_REPORT, (self._task, number, seq, made, json.dumps(content)))
+        self._write(KEEP_REPORT, (self._task, number, seq, made, sealed(json.dumps(content))))
 
 
 def _dumped(actions: tuple[int, ...] | None) -> str | None:

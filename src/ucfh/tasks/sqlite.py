@@ -13,11 +13,20 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
+from ucfh._support.files import IN_USE, Identity, identity
 from ucfh.tasks.faults import StoreBusy, StoreFault
 from ucfh.tasks.file_lock import FileLock
-from ucfh.tasks.sql_reading import LEFT, SqlReading, SqlRow
+from ucfh.tasks.sql_reading import SqlReading, SqlRow, leave_open
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
-from ucfh.tasks.sqlite_schema import check_file, connect, explain, explained, prepare
+from ucfh.tasks.sqlite_schema import (
+    check_name,
+    connect,
+    create_file,
+    explain,
+    explained,
+    opening,
+    prepare,
+)
 from ucfh.tasks.store import T, Transaction
 
 
@@ -31,27 +40,31 @@ class SqliteStore(SqlReading):
     """
 
     def __init__(self, path: str, create: bool = False) -> None:
-        check_file(path, create)
+        check_name(path, create)
         self.name, self._process, self._closed = path, os.getpid(), False
         self.reads, self._writes = Lock(), Lock()
         where = self._where = os.path.realpath(path)  # one lock, by whatever name it is opened
         self._lock = FileLock(f"{where}-lock")
-        try:
-            self._lock.acquire(path)
-            with explained(path):
-                self.connection, self.reader = connect(where), connect(where)
-                try:
-                    prepare(self.connection, path, create)
-                    found = os.stat(where)
-                    self._file = found.st_dev, found.st_ino
-                except BaseException:
-                    self.reader.close()
-                    self.connection.close()
-                    raise
-        except BaseException:
-            self._lock.close()
-            raise
-        self._lock.release()
+        self._files: dict[str, Identity | None] = {}
+        with opening(path, self._lock):
+            if create:
+                create_file(where, path)
+            opened: list[sqlite3.Connection] = []
+            try:
+                for _ in range(2):
+                    opened.append(connect(where))
+                self.connection, self.reader = opened
+                prepare(self.connection, path, create)
+                for connection in opened:
+                    # from now on it holds SQLite's lock, so that nobody removes the log
+                    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                names = (where, f"{where}-wal", f"{where}-shm")
+                self._files = {name: identity(name) for name in names}
+            except BaseException:
+                for connection in opened:
+                    connection.close()
+                raise
+        IN_USE.update(self._files.values())
 
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
         """Make a call in a transaction on a task, which is written at its end, or not at all.
@@ -67,10 +80,11 @@ class SqliteStore(SqlReading):
                     self._check_place()
                     connection.execute("BEGIN IMMEDIATE")
                     head = connection.execute(HEAD, (task,)).fetchall()
-                    tx = SqlTransaction(connection.execute, task, lambda: head)
+                    tx = SqlTransaction(connection.execute, task, lambda: head, self.name)
                     answer = call(tx)
                     tx.flush()
                     connection.execute("COMMIT")
+                    self._check_place()
                     return answer
                 finally:
                     try:
@@ -78,20 +92,19 @@ class SqliteStore(SqlReading):
                             connection.execute("ROLLBACK")
                     finally:
                         self._lock.release()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise explain(self.name, error) from error
 
     def _check_place(self) -> None:
-        """Raise if the file is no longer where it was opened: what is written would be lost."""
-        try:
-            found = os.stat(self._where)
-        except OSError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._file:
-            raise StoreFault(
-                f"{self.name} was removed or replaced since it was opened: put it back, and open "
-                "the task again"
-            )
+        """Raise if a file is no longer the one that was opened: what is written would be lost."""
+        for name, opened in self._files.items():
+            if identity(name) != opened:
+                ending = name.removeprefix(self._where)
+                raise StoreFault(
+                    f"{self.name}{ending} was removed or replaced since the store was opened. "
+                    "Fix: end what opens, copies or moves the store's files other than through "
+                    "SQLite, and open the task again"
+                )
 
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
         """Read all rows that a query finds."""
@@ -101,7 +114,12 @@ class SqliteStore(SqlReading):
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, a line each."""
-        return [text for (text,) in self.query("PRAGMA integrity_check") if text != "ok"]
+        try:
+            rows = self.query("PRAGMA integrity_check(20)")
+        except StoreFault as fault:
+            return [str(fault)]
+        lines = [line for (text,) in rows for line in str(text).splitlines()]
+        return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def close(self) -> None:
         """Let go of the file, under the lock, after calls of other threads."""
@@ -109,10 +127,13 @@ class SqliteStore(SqlReading):
             return
         self._closed = True
         with self._writes, self.reads:
+            IN_USE.subtract(self._files.values())
             try:
                 self._lock.acquire(self.name)  # the last to close empties the write-ahead log
-            except StoreBusy:
-                LEFT.append((self.connection, self.reader))
+                self._check_place()
+            except (StoreBusy, StoreFault):
+                leave_open(self.connection)
+                leave_open(self.reader)
             else:
                 self.reader.close()
                 self.connection.close()

@@ -1,6 +1,10 @@
 """What a file must be to be a store in SQLite, and what version it has.
 
-`upgrade` brings an older one up to date, and makes a copy of the file before.
+The file is read through SQLite alone. SQLite's locks are POSIX locks, and closing any other
+descriptor of the file drops all of them that the process holds: then another process takes itself
+for the last one, and removes the write-ahead log in use.
+
+`upgrade` brings an older store up to date, and makes a backup of it before.
 """
 
 from __future__ import annotations
@@ -12,18 +16,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from operator import methodcaller
+from pathlib import Path
 
+from ucfh._support.files import sync_folder
 from ucfh.tasks import file_lock, sql_schema
-from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault
+from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault, damaged
 from ucfh.tasks.file_lock import FileLock
 from ucfh.tasks.sql_schema import check_version, migrate
 
 APPLICATION = 0x55434648  # "UCFH"
-MAGIC = b"SQLite format 3\0"
 CACHE = 32_000
 """Kilobytes of a database that a connection keeps in memory."""
 CHECKPOINT = 4000
 """Pages of the write-ahead log, 16 MB, after which it is moved to the database."""
+
+
+class NotAStore(StoreFault):
+    """The file belongs to another program."""
 
 
 @contextmanager
@@ -31,12 +40,14 @@ def explained(store: str) -> Iterator[None]:
     """Turn errors of SQLite into ours, in one line."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explain(store, error) from error
 
 
-def explain(store: str, error: sqlite3.Error) -> TaskFault:
+def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskFault:
     """What an error of SQLite means for a store."""
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        return damaged(store, error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(
@@ -46,15 +57,24 @@ def explain(store: str, error: sqlite3.Error) -> TaskFault:
         return StoreBusy(f"{store} is locked by another process: try again, or end that process")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StoreFault(f"{store} cannot be written: make the file and its folder writable")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreFault(f"{store} is damaged ({error}): go back to a copy of it")
+    if code == sqlite3.SQLITE_NOTADB:
+        return NotAStore(
+            f"{store} is not a store of tasks ({error}). Fix: check the name; if it is right, "
+            "restore a backup"
+        )
+    if code == sqlite3.SQLITE_CORRUPT:
+        return damaged(store, error)
     return StoreFault(f"{store} cannot be used ({error}): check its disk, and call again")
 
 
 def connect(path: str) -> sqlite3.Connection:
     """A connection whose transactions are begun and ended by hand."""
     connection = sqlite3.connect(
-        path, timeout=file_lock.PATIENCE, isolation_level=None, check_same_thread=False
+        f"{Path(path).as_uri()}?mode=rw",  # never creates it: see `create_file`
+        uri=True,
+        timeout=file_lock.PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
     )
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
@@ -64,10 +84,15 @@ def connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def check_file(path: str, create: bool) -> None:
-    """Raise unless it is an SQLite database, or can be made one, before anything is written."""
+def check_name(path: str, create: bool) -> None:
+    """Raise unless the path is that of a file, or of one that can be created; opens nothing."""
     if path == "" or "\0" in path:
         raise StoreFault(f"{path!r} is not the name of a file: pass one, such as calls.db")
+    if path == ":memory:":
+        raise StoreFault(
+            ":memory: is not the name of a file, and a store cannot be in memory. Fix: pass the "
+            "name of a file, such as calls.db"
+        )
     if not os.path.exists(path):
         folder = os.path.dirname(path) or "."
         if not create:
@@ -80,15 +105,36 @@ def check_file(path: str, create: bool) -> None:
         return
     if not os.path.isfile(path):
         raise StoreFault(f"{path} is not a file: pass the name of a file, such as calls.db")
+
+
+@contextmanager
+def opening(path: str, lock: FileLock) -> Iterator[None]:
+    """Hold the lock while a file is opened; beside a file of another program no lock is left."""
     try:
-        with open(path, "rb") as file:
-            begin = file.read(len(MAGIC))
+        lock.acquire(path)
+        with explained(path):
+            yield
+        lock.release()
+    except NotAStore:
+        lock.discard()
+        raise
+    except BaseException:
+        lock.close()
+        raise
+
+
+def create_file(where: str, path: str) -> None:
+    """Create an empty file that only its owner may read, unless there is one; call with the lock.
+
+    The lock keeps the descriptor that is closed here from being one of a database in use. SQLite
+    gives the files beside it the same rights.
+    """
+    try:
+        os.close(os.open(where, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        pass
     except OSError as error:
-        raise StoreFault(f"cannot read {path}: {error.strerror}") from None
-    # with a journal, it was being made when the power failed: SQLite takes that back
-    journal = f"{os.path.realpath(path)}-journal"
-    if begin not in (MAGIC, b"") and not os.path.exists(journal):
-        raise StoreFault(f"{path} is another file, not a store of tasks: pass another name")
+        raise StoreFault(f"cannot write {path}: {error.strerror}") from None
 
 
 def prepare(connection: sqlite3.Connection, path: str, create: bool) -> None:
@@ -117,7 +163,7 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
     if application == 0 and version == 0 and tables == 0:
         return 0
     if application != APPLICATION:
-        raise StoreFault(f"{path} is a database of another program: pass another name")
+        raise NotAStore(f"{path} is a database of another program: pass another name")
     return int(version)
 
 
@@ -136,15 +182,14 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
 
 
 def upgrade(path: str) -> str | None:
-    """Bring an old store up to date, after copying it; the path of the copy, None if it is new.
+    """Bring an old store up to date after a backup; the backup's path, None if it is new.
 
-    The copy is PATH.backup-v1 and so on; one that is there is never overwritten.
+    The backup is PATH.backup-v1 and so on; one that is there is never overwritten.
     """
-    check_file(path, create=False)
+    check_name(path, create=False)
     lock = FileLock(f"{os.path.realpath(path)}-lock")
     try:
-        lock.acquire(path)
-        with explained(path):
+        with opening(path, lock):
             connection = connect(os.path.realpath(path))
             try:
                 version = read_version(connection, path)
@@ -168,12 +213,16 @@ def _back_up(connection: sqlite3.Connection, copy: str) -> None:
         raise StoreFault(f"{copy} exists: move it away, it is the copy of an earlier upgrade")
     half = f"{copy}.half"
     try:
+        with suppress(FileNotFoundError):
+            os.unlink(half)  # of an upgrade that was killed
+        create_file(half, half)
         target = sqlite3.connect(half)
         try:
             connection.backup(target)
         finally:
             target.close()
-        os.replace(half, copy)
+        os.replace(half, copy)  # what SQLite has committed is on the disk
+        sync_folder(copy)
     except (sqlite3.Error, OSError) as error:
         with suppress(OSError):
             os.unlink(half)

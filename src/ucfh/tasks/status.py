@@ -22,6 +22,8 @@ class TaskStatus:
             made_from: how many episodes it was made from.
         upper, lower, gap, certified: what was known when it was made; None before, and while they
             have to be computed again.
+        ahead: the seconds by which the last event is dated later than the clock; None if it is not,
+            by more than some minutes.
         refuted: whether the assumptions were refuted by then.
         planner: who has the right to plan, None if nobody does. error: what went wrong in planning
             here.
@@ -52,6 +54,7 @@ class TaskStatus:
     refuted: bool
     planner: str | None
     error: str | None
+    ahead: float | None
 
     def __str__(self) -> str:
         wait = "" if self.oldest is None else f", the oldest for {_for(self.oldest)}"
@@ -82,6 +85,11 @@ class TaskStatus:
             )
         elif self.policy:
             lines.append("not certified: the bounds are being computed again")
+        if self.ahead is not None:
+            lines.append(
+                f"the last event is dated {_for(self.ahead)} later than the clock, which jumped. "
+                "Fix: set the clock, and run ucfh task check"
+            )
         if self.error is not None:
             lines.append(f"planning failed, and is tried again: {self.error}")
         return "\n".join(lines)

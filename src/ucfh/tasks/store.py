@@ -40,7 +40,7 @@ class Transaction(ABC):
     @property
     @abstractmethod
     def now(self) -> float:
-        """The time of the store, never earlier than that of its last event."""
+        """The time by the clock of the store; events are ordered by their numbers alone."""
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ from ucfh.errors import check_count, unknown
 from ucfh.experience import END, LOST
 from ucfh.tasks.calls import TaskCalls
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.faults import StoreFault, TaskFault, decoding
 from ucfh.tasks.labels import StateBook
 from ucfh.tasks.records import Beginning, StepRecord, StoredPolicy
 from ucfh.tasks.serving import check_episode
@@ -97,7 +97,8 @@ class Task(TaskCalls):
         last = check_count("after", after, least=0)
         found = self.store.steps(self.number, status, name, most, last)
         labels = self.states.labels  # all that were found by then
-        return [self._entry(step, labels) for step in found]
+        with decoding(self.store.name):
+            return [self._entry(step, labels) for step in found]
 
     def _entry(self, step: StepRecord, labels: Sequence[Any]) -> dict[str, Any]:
         s = step.following
@@ -249,9 +250,14 @@ class Task(TaskCalls):
     def check(self) -> list[str]:
         """What is wrong with the store, a line each: everything is counted again and compared."""
         found = self.store.check(self.number)
-        with self.planner.lock:
-            learner = self.planner.learner()
-            return [*found, *learner.differences(self.planner.rebuilt(learner))]
+        if found:
+            return found
+        try:
+            with self.planner.lock:
+                learner = self.planner.learner()
+                return learner.differences(self.planner.rebuilt(learner))
+        except StoreFault as fault:
+            return [str(fault)]
 
     # closing
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ucfh import __version__
 from ucfh.tasks.forecast import episodes_left
 from ucfh.tasks.labels import label_of
-from ucfh.tasks.records import LAYOUT
+from ucfh.tasks.records import AHEAD, LAYOUT
 from ucfh.tasks.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def _status(task: Task, n: Figures, newest: PlanRecord | None, where: str) -> Ta
         refuted=where == "refuted",
         planner=None if lease is None or lease[1] < 0 else lease[0],
         error=task.planning_error,
+        ahead=n.ahead if n.ahead > AHEAD else None,
     )
 
 
