@@ -20,24 +20,24 @@ PAGE = (DOCS / "howto" / "operate.md").read_text()
 EXAMPLES = DOCS / "examples"
 
 
-def test_a_copy_of_a_store_in_use_holds_all_that_was_acknowledged(
+def test_a_backup_of_a_store_in_use_holds_all_that_was_acknowledged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And can be put in its place."""
-    store, copy = tmp_path / "tasks.db", tmp_path / "copy.db"
+    store, backup = tmp_path / "tasks.db", tmp_path / "backup.db"
     ucfh.open_task(store, actions=["a", "b"], horizon=2, epsilon=0.5, planning="off").close()
     (statement,) = re.findall(r'sqlite3 tasks.db "(.*)"', PAGE)
     with near_service(store) as url, ucfh.connect(url) as task:
         decisions = [task.ask("x", k) for k in range(20)]
         with closing(sqlite3.connect(store)) as connection:
-            connection.execute(statement.replace("copy.db", str(copy)))
+            connection.execute(statement.replace("backup.db", str(backup)))
         for decision in decisions:
             task.tell(decision, reward=1, done=True)
-    code, _, err = run(capsys, "task", "check", str(copy))
+    code, _, err = run(capsys, "task", "check", str(backup))
     assert (code, err) == (0, "")
     for ending in ("-wal", "-shm"):
         Path(f"{store}{ending}").unlink(missing_ok=True)
-    copy.replace(store)
+    backup.replace(store)
     with near_service(store) as url, ucfh.connect(url) as task:
         assert [x["episode"] for x in task.decisions("open")] == [str(k) for k in range(20)]
         assert task.tell(decisions[0], reward=1, done=True) is None

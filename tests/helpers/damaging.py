@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ def sound_store(path: Path) -> None:
     given: dict[str, Any] = {"actions": ["call", "mail"], "horizon": 3, "planning": "inline"}
     with ucfh.open_task(path, "calls", epsilon=0.5, max_return=1, **given) as task:
         for k in range(60):
-            decision = task.ask(f"s{draw.randrange(3)}", f"customer-{k}")
+            decision: Any = task.ask(f"s{draw.randrange(3)}", f"customer-{k}")
             while decision is not None and draw.random() < 0.97:
                 bought = draw.random() < {"call": 0.6, "mail": 0.2}[decision.action]
                 state = f"s{draw.randrange(3)}"
@@ -110,20 +111,20 @@ def examine(path: Path, folder: Path, patience: int = PATIENCE) -> Examined:
 
     try:
         for name in ("calls", "mails"):
-            make("open", lambda name=name: ucfh.open_task(path, name, planning="off"))
+            make("open", partial(ucfh.open_task, path, name, planning="off"))
             task = got.pop("open", None)
             if task is None:
                 continue
             make(f"certificate {name}", task.certificate)
             make(f"check {name}", task.check)
-            make(f"decisions {name}", lambda task=task: task.decisions("all"))
-            make("export", lambda task=task: task.export(folder / "log.csv", force=True))
+            make(f"decisions {name}", partial(task.decisions, "all"))
+            make("export", partial(task.export, folder / "log.csv", force=True))
             make("status", task.status)
             make("view", task.view)
             make("policy table", task.policy_table)
             make("policy", task.policy)
             make("faults", task.faults)
-            make("ask", lambda task=task: task.ask("x", "a-new-one"))
+            make("ask", partial(task.ask, "x", "a-new-one"))
             make("close", task.close)
     finally:
         signal.signal(signal.SIGALRM, before)

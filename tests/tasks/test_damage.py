@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -72,6 +73,22 @@ def test_what_is_damaged_is_reported(
     assert "check" in out
     assert all(len(line) < 500 for line in out.splitlines())
     assert err == ""
+
+
+def test_a_changed_step_is_found(path: Path) -> None:
+    """Also one whose outcome is not counted yet, as an earlier decision is open."""
+    whole, draw = path.read_bytes(), Random(5)
+    with ucfh.open_task(path, "calls", planning="off") as task:
+        kept = task.store.snapshot(task.number)
+        told = [x for x in task.decisions("told") if kept is not None and x["number"] < kept[0]]
+    for step in draw.sample(told, 10):
+        path.write_bytes(whole)
+        here = f"{TASK} AND t={step['t']} AND kind=1 AND episode=(SELECT id FROM episodes e "
+        here += f"WHERE e.task=events.task AND name='{step['episode']}')"
+        column = draw.choice(["reward=reward/2+0.1", "state=(state+1)%4"])
+        change(path, f"UPDATE events SET {column} WHERE {here}")
+        with ucfh.open_task(path, "calls", planning="off") as task:
+            assert task.check() != [], (step, column)
 
 
 def test_bounds_are_not_those_of_another_declaration(path: Path) -> None:

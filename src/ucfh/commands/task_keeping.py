@@ -183,8 +183,8 @@ def check(
 def upgrade(store: StoreFile, json: AsJson = False) -> None:
     """Bring an older store up to date.
 
-    First, a copy of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
-    database, make one with pg_dump before.
+    First, a backup of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
+    database, make a backup with pg_dump before.
 
     \b
     Example:

@@ -30,7 +30,7 @@ from ucfh.counts import due_after
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.flight import Flight, steps_of
+from ucfh.tasks.flight import Flight, Flying, steps_of
 from ucfh.tasks.records import BY_PERSON, Decided, Told
 from ucfh.tasks.scoring import Scores, Watched
 
@@ -293,10 +293,20 @@ class TaskLearner:
             if len(wrong):
                 at = wrong[0]
                 out.append(f"{name}[{at}]: {mine.flat[at]} and {others.flat[at]}")
-        waiting = [[(x.episode, x.t, x.told) for x in y.flight.uncounted] for y in (self, other)]
-        if waiting[0] != waiting[1]:
+        waiting = [[_content(x) for x in y.flight.uncounted] for y in (self, other)]
+        if len(waiting[0]) != len(waiting[1]):
             out.append(f"decisions that wait: {len(waiting[0])} and {len(waiting[1])}")
+        for mine, others in zip(*waiting, strict=False):
+            if mine != others:
+                out.append(f"a decision that waits: {mine} and {others}")
+                break
         return out
+
+
+def _content(step: Flying) -> tuple[object, ...]:
+    """A step in numbers that can be compared, which nan cannot."""
+    known = f"{float(step.reward)!r}, {int(step.following)}" if step.told else ""
+    return step.episode, step.t, step.state, step.action, known
 
 
 def is_due(progress: int, planned: int) -> bool:

@@ -287,7 +287,10 @@ class SqlReading(TaskStore):
         """Plans with numbers above ``after``, in their order."""
         rows = self.query(PLANS, (task, after))
         with decoding(self.name):
-            return [PlanRecord(*row[:4], summary_of(row[4])) for row in rows]
+            return [
+                PlanRecord(number, made, known, episodes, summary_of(summary))
+                for number, made, known, episodes, summary in rows
+            ]
 
     def report(self, task: int) -> Report | None:
         """The last report."""
@@ -351,7 +354,9 @@ class SqlReading(TaskStore):
         most = "" if limit is None else f" LIMIT {limit:d}"
         rows = self.query(FAULTS + most, (task,))[::-1]
         with decoding(self.name):
-            return [(at, Evidence(*found, json.loads(said))) for at, *found, said in rows]
+            return [
+                (at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows
+            ]
 
     def lease(self, task: int) -> tuple[str, float] | None:
         """Who may plan, and for how many seconds yet; None if nobody does."""
