@@ -204,15 +204,6 @@ class Certificate:
         )
 
 
-UNCONFOUNDED = (
-    "actions were chosen without knowledge of anything that affects the outcome and is not part of "
-    "the state (no hidden confounding)"
-)
-"""What is assumed of whoever chose the actions, where that was not an algorithm."""
-AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
-"""What is assumed of actions that a live task recommends."""
-
-
 def assumptions(problem: Problem) -> tuple[str, ...]:
     """What a learner assumes, given what it was told."""
     steps = "step, state and action" if problem.table.stages > 1 else "state and action"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ucfh.certificate import UNCONFOUNDED
 from ucfh.logs.closing import lost_in_words
 from ucfh.logs.ends import END, LEFT
 from ucfh.logs.episodes import Episodes
@@ -13,6 +12,11 @@ from ucfh.logs.roles import STEP, in_options
 from ucfh.logs.settings import Settings
 from ucfh.logs.tally import Shown
 
+UNCONFOUNDED = (
+    "actions were chosen without knowledge of anything that affects the outcome and is not part of "
+    "the state (no hidden confounding)"
+)
+"""What is assumed of whoever chose the actions, where that was not an algorithm."""
 MANY = 100
 """Of fewer states nothing is said if they do not repeat."""
 MOST_NAMED = 5

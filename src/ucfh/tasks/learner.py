@@ -24,11 +24,12 @@ from ucfh._support.defaults import ALPHA
 from ucfh.agents.open import OpenUCFH
 from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.process import Audit
-from ucfh.certificate import AS_RECOMMENDED, UNCONFOUNDED, Certificate
+from ucfh.certificate import Certificate
 from ucfh.certification import certificate_of_experience
 from ucfh.counts import due_after
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
+from ucfh.logs.sentences import UNCONFOUNDED
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, Flying, steps_of
 from ucfh.tasks.records import BY_PERSON, LAYOUT, Decided, Told
@@ -39,6 +40,8 @@ ONE_BY_ONE = (
     "later; an outcome may be late or lost because of what it is"
 )
 """What is assumed of episodes that overlap: (F) and (L) of `docs/theory/flight.md`."""
+AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
+"""What is assumed of actions that a live task recommends."""
 RECORDED = (
     "steps that somebody else chose were recorded in the order in which they were taken, and none "
     "was left out for what came of it"
