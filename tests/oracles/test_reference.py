@@ -9,6 +9,7 @@ import pytest
 
 from helpers.lengths import many
 from oracles import reference as ref
+from oracles.published import published_evi
 from oracles.reference import Floats, Ints
 from ucfh import fixed_horizon_evi
 
@@ -68,7 +69,7 @@ def four_states(n: int, **repairs: bool) -> float:
     successors[0, 0, [1, 2]] = successors[[1, 2, 3], 0, [1, 2, 3]] = True
     p_hat = successors / successors.sum(-1, keepdims=True)
     rewards = np.tile([0.0, 0.5, 0.5, 1.0], (2, 1))
-    Q = ref.published_evi(
+    Q = published_evi(
         p_hat,
         np.full((S, 1), n),
         successors,
@@ -96,9 +97,7 @@ def test_published_planning_forgets_the_reward() -> None:
     """E1: one state that pays 1 at each of two steps."""
     one, pays = np.ones((1, 1, 1)), np.ones((2, 1))
     for pay, value in [(False, 1.0), (True, 2.0)]:
-        Q = ref.published_evi(
-            one, np.full((1, 1), 5), one > 0, pays, 2, lambda p, _: (p, p), pay=pay
-        )
+        Q = published_evi(one, np.full((1, 1), 5), one > 0, pays, 2, lambda p, _: (p, p), pay=pay)
         assert Q[0, 0, 0] == value
 
 
