@@ -252,14 +252,16 @@ def in_units(
     known: Certificate,
     units: RewardRange,
     horizon: int,
+    max_return: float | None,
     crossing: Crossing | None,
     names: Sequence[str] | None,
     first: int = 1,
 ) -> Certificate:
     """A certificate of an open world in the user's units, about the states that were found.
 
-    ``known`` has rewards in [0, 1], and the end as its first state; epsilon is in the user's units.
-    ``first``: the number of the first step.
+    ``known`` has rewards in [0, 1], and the end as its first state; epsilon and ``max_return`` are
+    in the user's units. Bounds are cut to the range of possible returns. ``first``: the number of
+    the first step.
     """
     if crossing is not None:
         left = horizon - crossing.step
@@ -271,15 +273,18 @@ def in_units(
         )
     # three roundings of numbers of this size, outward
     rounded = 0.0 if units == DEFAULT else 2.0**-51 * horizon * (units.span + units.shift)
-    least, most = units.value(0.0, horizon), units.value(float(horizon), horizon)
+    least, most = units.return_range(horizon, max_return)
+    doubt = known.doubt
+    if doubt is not None:
+        doubt = np.minimum(doubt[:, 1:] * (units.span * ROUND_UP), most - least)
     return replace(
         known,
         upper=min(units.value(known.upper, horizon) + rounded, most),
         lower=max(units.value(known.lower, horizon) - rounded, least),
-        gap=known.gap * units.span + rounded,
+        gap=min(known.gap * units.span + rounded, most - least),
         policy=known.policy[:, 1:],
         contradiction=contradiction(names, crossing, known.delta, first),
-        doubt=None if known.doubt is None else known.doubt[:, 1:] * (units.span * ROUND_UP),
+        doubt=doubt,
         visits=None if known.visits is None else known.visits[:, 1:],
     )
 

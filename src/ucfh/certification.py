@@ -12,7 +12,7 @@ from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.defaults import DELTA
 from ucfh.auditing.findings import report_of
 from ucfh.certificate import Certificate, assumptions, contradiction, in_units, what_is_missing
-from ucfh.confidence.behaviour import ROUNDED, Behaviour, behaviour_of
+from ucfh.confidence.behaviour import Behaviour, behaviour_of
 from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
@@ -102,19 +102,14 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
     return replace(known, behaviour=_behaviour(log, delta), findings=report_of(log.audit).findings)
 
 
-def _behaviour(log: Log, delta: float) -> Behaviour | None:
-    """What was earned while a log was collected; None if its rewards were not read."""
-    if log.returns is None:
-        return None
-    H, units = log.horizon, log.units
-    scaled = units.scaled_return(log.max_return, H)
-    least, most = units.value(0.0, H), units.value(float(H) if scaled is None else scaled, H)
-    settled = log.complete if least < 0 else np.ones(len(log.complete), bool)
-    for k in np.flatnonzero(settled & (log.returns > most + ROUNDED * (most - least)))[:1]:
-        raise InputError(
-            f"episode number {k + 1} was paid {log.returns[k]:g} in all, more than the largest "
-            f"return, {most:g}: declare what is possible, --max-return G (max_return=G)"
-        )
+def _behaviour(log: Log, delta: float) -> Behaviour:
+    """Bound the value of the policies that collected a log.
+
+    With known rewards, the return of an episode is the sum of the known means at the states and
+    actions of the log. Its expectation is that of the rewards that were paid, so the bounds hold
+    for the same value, and no column of rewards is needed.
+    """
+    least, most = log.units.return_range(log.horizon, log.max_return)
     return behaviour_of(log.returns, log.complete, least, most, delta)
 
 
@@ -132,6 +127,7 @@ def certificate_of(
         check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
+    lower = max(0.0, lower)
     over = np.zeros(problem.states, bool)
     over[list(problem.terminal)] = True
     return Certificate(
@@ -221,4 +217,4 @@ def certificate_of_experience(
         doubt=_doubt(best, b, taken, by_difference, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, b.crossing, names, first)
+    return in_units(known, units, H, max_return, b.crossing, names, first)

@@ -90,6 +90,7 @@ def summary(answer: Answer) -> dict[str, Any]:
         "state_names": [log.states.label(s) for s in range(log.states.count)],
         "action_names": [log.actions.label(a) for a in range(log.actions.count)],
         "horizon": log.horizon,
+        "truncated": log.truncated,
         "first_step": answer.first,
         "rewards": [log.units.low, log.units.high],
         "max_return": log.max_return,

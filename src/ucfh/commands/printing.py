@@ -127,6 +127,12 @@ def _outward(x: float, rounding: str) -> str:
 
 
 def _up_to_digits(x: float) -> str:
-    """A bound from above with three digits, or all before the decimal point."""
-    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(x)))
-    return f"{rounded:g}" if rounded.adjusted() < 3 else f"{rounded:f}"
+    """A bound from above with three digits, or all before the decimal point and one after it.
+
+    >>> _up_to_digits(0.19981), _up_to_digits(160.0), _up_to_digits(1234.52)
+    ('0.2', '160', '1234.6')
+    """
+    exact = Decimal(repr(float(x)))
+    digits = 3 if exact.adjusted() < 2 else exact.adjusted() + 2
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)
+    return f"{rounded.normalize():f}"

@@ -114,7 +114,8 @@ class Learned:
     @property
     def upper(self) -> float:
         """What no policy earns more than."""
-        return self.units.value(self.learner.beliefs.upper, self.horizon)
+        _, most = self.units.return_range(self.horizon, self.max_return)
+        return min(self.units.value(self.learner.beliefs.upper, self.horizon), most)
 
     @property
     def lower(self) -> float:
@@ -124,7 +125,8 @@ class Learned:
     @property
     def gap(self) -> float:
         """How far the policy is from optimal, at most."""
-        return self.learner.beliefs.gap * self.units.span
+        least, most = self.units.return_range(self.horizon, self.max_return)
+        return min(self.learner.beliefs.gap * self.units.span, most - least)
 
     @property
     def refuted(self) -> bool:

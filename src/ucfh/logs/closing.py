@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
+from ucfh._support.arrays import Bools, Floats
 from ucfh.errors import InputError
 from ucfh.logs.episodes import Episodes
 from ucfh.logs.faults import Faults, Kind
@@ -74,6 +77,37 @@ def check_losses(reader: Episodes, faults: Faults) -> None:
     if worst.kind != "range":
         remedy += ", or continue with --accept-losses (accept_losses=True)"
     raise InputError(f"{lost_in_words(reader)}: {worst.first}. {why}: {remedy}")
+
+
+ROUNDED = 1e-9
+"""The share of a sum of rewards by which it may be off."""
+REPEATED = "keep the reward in the last row of an episode, and write 0 in its other rows"
+"""What to do about an outcome of the whole episode that stands in every row of it."""
+
+
+def check_returns(
+    reader: Episodes, max_return: float | None, returns: Floats, complete: Bools
+) -> None:
+    """Refuse a declared largest return that an episode of the log exceeds.
+
+    Args:
+        reader: has read the log.
+        max_return: as declared, or None.
+        returns, complete: (k,) the return of each episode, and whether it is logged to its end.
+
+    """
+    if max_return is None:
+        return
+    settled = complete if reader.units.low < 0 else np.ones(len(complete), bool)
+    allowed = float(max_return) + ROUNDED * max(1.0, abs(float(max_return)))
+    for k in np.flatnonzero(settled & (returns > allowed))[:1]:
+        remedy = f"declare at least {returns[settled].max():g}"
+        if reader.repeats:
+            remedy = f"every row of an episode has the same reward: {REPEATED}"
+        raise InputError(
+            f"max_return = {max_return:g} contradicts the log: the return of episode number "
+            f"{k + 1} is {returns[k]:g}. Fix: {remedy}"
+        )
 
 
 def lost_in_words(reader: Episodes) -> str:

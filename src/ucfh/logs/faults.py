@@ -21,8 +21,8 @@ class Kind(IntEnum):
     CUT = 2
     REPEAT = 3
     AFTER = 4
-    T = 5
-    LONG = 6
+    LONG = 5
+    T = 6
     STATE = 7
     START = 8
     ACTION = 9
@@ -66,7 +66,10 @@ _TEXTS = {
         "sort by episode and t, and count every step from 0, or all from 1, or write dates, "
         "as in 2024-02-28",
     ),
-    Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
+    Kind.LONG: (
+        "an episode continues after the horizon",
+        "declare a longer horizon if later rewards count",
+    ),
     Kind.STATE: ("an unknown state", "declare it, or correct it"),
     Kind.START: ("an episode cannot begin there", "correct it, or leave the problem's start out"),
     Kind.ACTION: ("an unknown action", "declare it, or correct it"),

@@ -56,10 +56,16 @@ from ucfh.auditing.process import Audit
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.logs.batches import Source
-from ucfh.logs.closing import check_losses, check_shown, note_ends, terminal_states
+from ucfh.logs.closing import (
+    check_losses,
+    check_returns,
+    check_shown,
+    note_ends,
+    terminal_states,
+)
 from ucfh.logs.ends import Ends
 from ucfh.logs.episodes import Episodes
-from ucfh.logs.faults import Fault, Faults
+from ucfh.logs.faults import Fault, Faults, Kind
 from ucfh.logs.labels import Numbers
 from ucfh.logs.layout import Layout
 from ucfh.logs.roles import find_roles
@@ -101,10 +107,11 @@ class Log:
         units: the range of rewards. max_return: the largest return, if it was declared.
         first: the number of the first step, in the log's own t.
         audit: tests of what is assumed.
-        returns: (k,) what each episode that began was paid, in own units, in order; None if
-            rewards are told, so that they were not read.
+        returns: (k,) the return of each episode that began, in own units, in order: the sum of its
+            first H rewards. Known rewards are used where there are any, in place of logged ones.
         complete: (k,) whether it is logged to its end: at the horizon, in a terminal state, or
             where it left, if that is declared to be an outcome.
+        truncated: how many episodes continue after the horizon: later rewards do not count.
         notes: what is worth knowing, but no fault, a sentence each.
         understood: how it was read.
 
@@ -125,8 +132,9 @@ class Log:
     max_return: float | None
     first: int
     audit: Audit
-    returns: Floats | None
+    returns: Floats
     complete: Bools
+    truncated: int
     notes: tuple[str, ...]
     understood: Understanding
 
@@ -320,6 +328,7 @@ def _close(
     else:
         check_shown(tally, H, faults)
         settings.rewards.scaled_return(settings.max_return, H)  # or an error that says why not
+        check_returns(reader, settings.max_return, returns, complete)
         shown = tally.experience(settings.stage_dependent or settings.stages, reader.clock.first)
         labels = shown.states, shown.actions
     names = [[str(x.label(i)) for i in range(x.count)] for x in labels]
@@ -340,8 +349,9 @@ def _close(
         max_return=settings.max_return,
         first=reader.clock.first,
         audit=tally.audit,
-        returns=returns if layout.roles.columns["reward"] else None,
+        returns=returns,
         complete=complete,
+        truncated=faults[Kind.LONG].count if Kind.LONG in faults else 0,
         notes=tuple(notes_of(layout, reader, H, shown)),
         understood=understand(source, remembered, layout, reader, dropped),
     )

@@ -127,10 +127,7 @@ class Answer:
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The least and the largest return that are possible."""
-        units, H = self.log.units, self.log.horizon
-        most = units.value(float(H), H)
-        given = self.log.max_return
-        return units.value(0.0, H), most if given is None else min(most, given)
+        return self.log.units.return_range(self.log.horizon, self.log.max_return)
 
     @cached_property
     def _digits(self) -> Decimal:

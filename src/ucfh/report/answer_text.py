@@ -106,10 +106,8 @@ def improvement(answer: Answer) -> tuple[str, list[str]]:
     """A heading and paragraphs: is the plan better than what was done in the log?"""
     known, was, per = answer.known, answer.known.behaviour, answer.per
     gain = known.improvement
-    if was is None or gain is None:
-        return "What was earned so far is not known", [
-            "The rewards in the log were not read: the problem that was given says what is paid."
-        ]
+    assert was is not None
+    assert gain is not None
     low, high = answer.at_least(was.lower), answer.at_most(was.upper)
     seen = (
         f"What was done in the log earned {answer.about(was.mean)} {per} on average, over "
