@@ -50,6 +50,28 @@ class UnknownPair:
     share: float
 
 
+@dataclass(frozen=True)
+class MoreData:
+    """How much more data of the same kind would certify a policy.
+
+    The data are taken a number of times over, with the same frequencies, and the bounds are
+    computed again. Data of the same kind try the same actions in the same states: what they never
+    tried stays unknown, however many there are.
+
+    Attributes:
+        episodes: about how many more episodes it takes; None if no number of them is enough.
+        limit: the optimality gap that a million times the data would leave.
+        untried: the state-action pairs without data that keep the gap above epsilon, the largest
+            share first: they have to be tried, or declared impossible. Empty if ``episodes`` is a
+            number, or if missing outcomes alone keep the gap open.
+
+    """
+
+    episodes: float | None
+    limit: float
+    untried: tuple[UnknownPair, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """With probability 1 - delta: V* <= upper, V^policy >= lower, and V* - V^policy <= gap.
@@ -77,6 +99,8 @@ class Certificate:
         waiting: decisions that do not count yet: their outcomes are yet to come, or that of an
             earlier decision in the same state, with the same action.
         lost: outcomes that are lost.
+        more: how much more data of the same kind would reach epsilon; None if none are needed, if
+            no epsilon was asked for, or of an agent that collects its own data.
         gap_if_random: the gap if outcomes that are late or lost had nothing to do with what they
             were, which is not assumed; None if there are none.
 
@@ -100,6 +124,7 @@ class Certificate:
     gap_if_random: float | None = None
     waiting: int = 0
     lost: int = 0
+    more: MoreData | None = None
 
     @property
     def certified(self) -> bool:

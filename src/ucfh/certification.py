@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log as ln
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,14 @@ import numpy as np
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.defaults import DELTA
 from ucfh.auditing.findings import report_of
-from ucfh.certificate import Certificate, assumptions, contradiction, in_units, what_is_missing
+from ucfh.certificate import (
+    Certificate,
+    MoreData,
+    assumptions,
+    contradiction,
+    in_units,
+    what_is_missing,
+)
 from ucfh.confidence.behaviour import Behaviour, behaviour_of
 from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
@@ -68,16 +76,61 @@ def certify(
     problem = as_problem(problem)
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
     counts.check(problem)
-    return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
+    rest = problem, delta, epsilon, int(counts.visits[-1])
+    known = certificate_of(counts, *rest)
+    return _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
+
+
+MOST_TIMES = 1e6
+"""How many times the data is taken for any number."""
+CLOSE_ENOUGH = 1.2
+"""The ratio within which the number of times is found."""
+MOST_TRIALS = 6
+"""How often bounds are computed for it at most."""
+
+
+def _with_more(known: Certificate, of: Callable[[float], Certificate]) -> Certificate:
+    """The same certificate, with how much more data of the same kind would reach epsilon.
+
+    Args:
+        known: the certificate.
+        of: the certificate of the same data, a number of times over.
+
+    """
+    epsilon, episodes = known.epsilon, known.episodes
+    if epsilon is None or known.gap <= epsilon or known.refuted:
+        return known
+    if not episodes:
+        return replace(known, more=MoreData(None, known.gap))
+    most = of(MOST_TIMES)
+    if most.refuted:
+        return known
+    if most.gap > epsilon:
+        untried = tuple(x for x in most.missing if not x.visits)
+        return replace(known, more=MoreData(None, most.gap, untried))
+    # between 1 and MOST_TIMES, where the gap falls about like a power: by false position
+    (low, above), (high, below) = (1.0, known.gap), (MOST_TIMES, most.gap)
+    for trial in range(MOST_TRIALS):
+        if high <= CLOSE_ENOUGH * low:
+            break
+        way = ln(above / epsilon) / ln(above / max(below, 1e-12)) if trial % 2 else 0.0
+        guess = low * (high / low) ** way if way else min(low * (above / epsilon) ** 2, high)
+        middle = min(max(guess, CLOSE_ENOUGH**0.5 * low), high / CLOSE_ENOUGH**0.5)
+        gap = of(middle).gap
+        low, above, high, below = (
+            (middle, gap, high, below) if gap > epsilon else (low, above, middle, gap)
+        )
+    return replace(known, more=MoreData(episodes * (high - 1.0), most.gap))
 
 
 def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
     """The best certificate that a log allows, in the units of its rewards; what it refutes, too."""
+    findings = report_of(log.audit).findings
     if log.told is not None:
         problem, counts = log.told
-        known = certificate_of(
-            counts, problem, delta, epsilon, log.episodes, log.assumptions, log.first
-        )
+        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.first
+        known = replace(certificate_of(counts, *rest), findings=findings)
+        known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
     else:
         assert log.shown is not None
         data = log.shown.experience
@@ -95,11 +148,12 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
                 log.first,
             )
 
-        known = of(data)
+        known = replace(of(data), findings=findings)
+        known = _with_more(known, lambda k: of(data.times(k)))
         if data.lost.any():
             gap, lost = of(data.without_lost()).gap, int(data.lost.sum())
             known = replace(known, gap_if_random=gap, lost=lost)
-    return replace(known, behaviour=_behaviour(log, delta), findings=report_of(log.audit).findings)
+    return replace(known, behaviour=_behaviour(log, delta))
 
 
 def _behaviour(log: Log, delta: float) -> Behaviour:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import ucfh
 from helpers.small_logs import read
 from ucfh import InputError, Problem, certify
 from ucfh.certification import certificate_of_log
+from ucfh.logs.samples import write_log
 
 KNOWN = Problem(
     2,
@@ -111,3 +113,72 @@ def test_an_outcome_in_every_row_is_noticed(tmp_path: Path) -> None:
     assert not any("every row" in note for note in read("".join(costs), tmp_path).notes)
     with pytest.raises(InputError, match="declare at least 2"):
         read("".join(costs), tmp_path, max_return=1)
+
+
+def _needed(mdp: ucfh.MDP, folder: Path, epsilon: float, **options: Any) -> tuple[list[float], int]:
+    """By 500 and 1,000 episodes, how many are needed in all; and how many really are."""
+    path = folder / "simulated.csv"
+    write_log(mdp, path, 16000, seed=1)
+    head, *lines = path.read_text().splitlines(keepends=True)
+    episode = np.array([int(line.split(",")[0]) for line in lines])
+
+    def known(n: int) -> ucfh.Certificate:
+        some = folder / "some.csv"
+        some.write_text("".join([head, *lines[: np.searchsorted(episode, n)]]))
+        return certify(ucfh.read_log(some, horizon=mdp.horizon, **options), epsilon=epsilon)
+
+    estimates = []
+    for n in (500, 1000):
+        more = known(n).more
+        assert more is not None
+        assert more.episodes is not None
+        estimates.append(n + more.episodes)
+    low, high = 1000, 16000
+    while high > 1.1 * low:
+        middle = int((low * high) ** 0.5)
+        low, high = (low, middle) if known(middle).certified else (middle, high)
+    return estimates, high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "epsilon", "options"),
+    [
+        ("chain:n=3,horizon=3", 0.05, {}),
+        ("riverswim:horizon=6", 0.2, {}),
+        ("tutoring", 0.4, {"stages": [9], "max_return": 1}),
+    ],
+)
+def test_the_estimate_of_more_episodes_is_right_within_a_factor_of_two(
+    tmp_path: Path, name: str, epsilon: float, options: dict[str, Any]
+) -> None:
+    estimates, needed = _needed(ucfh.make(name), tmp_path, epsilon, **options)
+    assert all(0.5 < x / needed < 2 for x in estimates)
+
+
+def test_no_number_of_episodes_is_promised_for_what_is_never_tried(tmp_path: Path) -> None:
+    """The logged policy never takes action y, in any of 40 states: more of its data do not help."""
+    rows = [f"{k},0,s{k % 40},x,{k % 2},end,1\n" for k in range(4000)]
+    log = read("".join(rows), tmp_path, actions=["x", "y"], accept_losses=False)
+    more = certify(log, epsilon=0.2).more
+    assert more is not None
+    assert more.episodes is None
+    assert more.limit == pytest.approx(1 - 0.5, abs=0.01)
+    assert {(x.action, x.visits) for x in more.untried} == {(1, 0)}
+
+
+def test_nor_where_counts_are_of_a_problem(tmp_path: Path) -> None:
+    mdp, path = ucfh.make("chain:n=3,horizon=3"), tmp_path / "log.csv"
+    write_log(mdp, path, 2000, policy=np.zeros(3, int))
+    more = certify(ucfh.read_log(path, mdp.problem.hiding("successors")), epsilon=0.2).more
+    assert more is not None
+    assert more.episodes is None
+    assert {x.action for x in more.untried} == {1}
+
+
+def test_no_more_data_are_asked_for_where_none_are_needed(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    write_log(ucfh.make("chain:n=3,horizon=3"), path, 2000)
+    log = ucfh.read_log(path)
+    assert certify(log, epsilon=0.5).more is None
+    assert certify(log).more is None

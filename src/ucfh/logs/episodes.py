@@ -288,8 +288,8 @@ class Episodes:
         loses = first & ~harmless & known & ((fault < Kind.REPEAT) | (fault > Kind.AFTER) | hidden)
         self._count(steps, good, loses, begins)
         paid, known = np.full(n, np.nan), np.flatnonzero(good)
-        codes = (x[known] for x in (t, s, a, steps.following, steps.reward))
-        paid[known] = self.tally.paid(*codes)
+        t_s_a = t[known], s[known], a[known]
+        paid[known] = self.tally.paid(*t_s_a, steps.following[known], steps.reward[known])
         final = t + 1 == self.tally.horizon  # steps after it are not part of the return
         over = steps.last[:n] | (steps.done[:n] == 1) | final
         at = np.flatnonzero(good & ~(np.isnan(paid) & final) & over)
