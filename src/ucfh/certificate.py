@@ -324,7 +324,7 @@ def open_assumptions(
     steps = {horizon: "step, state and action", 1: "state and action"}
     out = [
         f"what happens next depends on {steps.get(stages, 'stage, state and action')} only",
-        f"an episode lasts {horizon} steps at most",
+        f"the return of an episode is the sum of its first {horizon} rewards",
         f"rewards lie in {units}",
     ]
     if max_return is not None:
