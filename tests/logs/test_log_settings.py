@@ -20,6 +20,7 @@ EVERYTHING: dict[str, Any] = {
     "columns": {"state": ["level", 'mo"od'], "action": "dïd", "t": "a\\b"},
     "states": ["a", "b"],
     "actions": 3,
+    "terminal": ["b"],
     "horizon": 4,
     "stage_dependent": False,
     "stages": [1, 3],

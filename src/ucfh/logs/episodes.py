@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from operator import ne
 from typing import Any
@@ -62,6 +63,7 @@ class Episodes:
         units: the range of rewards.
         apart: how many of the first episodes are not counted.
         whole: whether episodes come as a whole, so that none is cut off at the end of the log.
+        terminal: names of states that end an episode, as declared.
 
     Attributes:
         losses: how many rows and episodes there were, how many are lost, and where.
@@ -88,7 +90,9 @@ class Episodes:
         units: RewardRange = DEFAULT,
         apart: int = 0,
         whole: bool = False,
+        terminal: Sequence[str] = (),
     ) -> None:
+        self.terminal = terminal
         self.tally, self.faults, self.clock = tally, faults, clock
         self.units, self.apart, self.whole = units, apart, whole
         self.longest = 0
@@ -170,6 +174,9 @@ class Episodes:
             following, hidden = self._derive(new, t, s, done, usable)
         else:
             following, hidden = tally.states.of(values["next_state"]), np.zeros(n, bool)
+            if self.terminal:
+                ending = [tally.states.met(name) for name in self.terminal]
+                done[(done == 0) & (following >= 0) & np.isin(following, ending)] = 1
         stops = last & (done != 1)
         blank = self._forgive(values, following, done, stops, t)
         row, possible = tally.locate(np.where((t == due) & ~late, t, -1), s, a, following, stops)

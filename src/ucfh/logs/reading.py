@@ -180,6 +180,7 @@ def read_log(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     states: Iterable[str] | SupportsIndex | None = None,
     actions: Iterable[str] | SupportsIndex | None = None,
+    terminal: Iterable[str] | None = None,
     horizon: int | None = None,
     stage_dependent: bool | None = None,
     stages: Sequence[int] | None = None,
@@ -209,7 +210,10 @@ def read_log(
             episode.
         states, actions: their names, or how many there are, if they are called 0, 1, ...; of
             states that are not declared there may be more than the log shows.
-        horizon: H; without it, the length of the longest episode, counted or not.
+        terminal: the states in which the task is over, for a log that has next states, but no
+            column done.
+        horizon: H; without it, the length of the longest episode, counted or not. Of an episode
+            that lasts longer, the first H steps are counted.
         stage_dependent: whether transitions and rewards may depend on t.
         stages: the steps, in the log's own t, from which on they may be others (an exam at the
             end).
@@ -231,7 +235,8 @@ def read_log(
     """
     told = None if problem is None else as_problem(problem)
     given = {
-        "columns": columns, "states": states, "actions": actions, "horizon": horizon,
+        "columns": columns, "states": states, "actions": actions, "terminal": terminal,
+        "horizon": horizon,
         "stage_dependent": stage_dependent, "stages": stages, "rewards": rewards,
         "blank_reward": blank_reward, "max_return": max_return, "encoding": encoding,
         "decimal": decimal, "bins": bins, "dropouts": dropouts, "ignore_case": ignore_case,
@@ -251,7 +256,14 @@ def read_log(
         clock = Clock(early and early[:PEEK], roles.steps[0] if roles.steps else None)
         numbers, whole = Numbers(settings.decimal, settings.blank_reward), bool(roles.steps)
         units = settings.rewards
-        reader = Episodes(tally, faults, clock, numbers, units, layout.apart, whole)
+        if settings.terminal and layout.derived:
+            raise InputError(
+                "terminal: a log without a column of next states does not show in which state an "
+                "episode ends. Fix: set done in the last row of an episode whose task is over"
+            )
+        reader = Episodes(
+            tally, faults, clock, numbers, units, layout.apart, whole, settings.terminal
+        )
         for batch in chain([] if begin is None else [begin], batches):
             reader.read(batch)
             if len(tally.states.index) > MOST_STATES:
@@ -278,7 +290,8 @@ def _settings(
     if told is not None:
         if any(name in given for name in OF_THE_TASK):
             raise InputError(
-                "the problem has states, actions, horizon, stages and rewards: leave them out"
+                "the problem has states, actions, terminal states, horizon, stages and rewards: "
+                "leave them out"
             )
         remembered = {name: x for name, x in remembered.items() if name not in OF_THE_TASK}
     return check_settings(combine(remembered, given)), file

@@ -77,6 +77,9 @@ def _of_steps(layout: Layout, reader: Episodes) -> Iterator[str]:
         yield "the rows of an episode are all of its steps, in their order (there is no column t)"
     elif kind == "dates":
         yield "the rows of an episode are all of its steps, in the order of their dates"
+    elif reader.clock.unit > 1:
+        unit = reader.clock.unit
+        yield f"t grows by {unit} from one step to the next: t = {unit} is step 1"
     elif reader.clock.first and not layout.roles.steps:
         yield "t counts from 1, as no early row has t = 0"
     if layout.roles.steps and any(STEP not in name for name in layout.roles.columns["reward"]):

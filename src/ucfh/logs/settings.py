@@ -55,6 +55,7 @@ class Settings:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Sequence[str] | int | None = None
     actions: Sequence[str] | int | None = None
+    terminal: Sequence[str] = ()
     horizon: int | None = None
     stage_dependent: bool = False
     stages: Sequence[int] = ()
@@ -157,6 +158,15 @@ def _names(name: str, given: Any) -> Sequence[str] | int:
     return found
 
 
+def _terminal(name: str, given: Any) -> Sequence[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong_type(name, given, "the names of states, such as ['died', 'discharged']")
+    names = list(given)
+    found = validation.check_names(name, names, check_count(name, len(names)))
+    assert found is not None
+    return found
+
+
 def _steps(name: str, given: Any) -> Sequence[int]:
     """Steps with which stages begin; against the horizon they are checked when that is known."""
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -213,6 +223,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "columns": _columns,
     "states": _names,
     "actions": _names,
+    "terminal": _terminal,
     "horizon": _horizon,
     "stage_dependent": _is(bool, "true or false"),
     "stages": _steps,
@@ -228,6 +239,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 """What may be declared, and how each is checked."""
 OF_THE_TASK = (
-    "states", "actions", "horizon", "stage_dependent", "stages", "rewards", "max_return",
+    "states", "actions", "terminal", "horizon", "stage_dependent", "stages", "rewards",
+    "max_return",
 )  # fmt: skip
 """What a problem says too, if one is given."""
