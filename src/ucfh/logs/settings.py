@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._support import validation
-from ucfh._support.files import AnyPath, naming, read_text, write_text
+from ucfh._support.files import AnyPath, naming, parse_toml, read_text, write_text
 from ucfh.errors import InputError, check_count, check_type, unknown, wrong_type
 from ucfh.logs.batches import COLUMNS
 from ucfh.units import DEFAULT, RewardRange
@@ -87,10 +86,7 @@ def read_settings(path: AnyPath) -> dict[str, Any]:
         return {}
     text = read_text(file)
     with naming(file):
-        try:
-            found = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"not TOML ({error})") from None
+        found = parse_toml(text)
         for key in found:
             if key not in CHECKS:
                 raise unknown("key", key, CHECKS)
