@@ -108,3 +108,27 @@ def test_a_mask_that_is_missing_names_what_there_is() -> None:
     shown = (0, 0.0, False, False, {"admissible_actions": [0], "day": 3})
     with pytest.raises(LearningFault, match=r"admissible_actions, day"):
         ucfh.learn(Scripted([shown]), 0.5, horizon=2, masks=True)
+
+
+def test_a_largest_return_that_an_episode_exceeds() -> None:
+    paid = [step(0), step(1, 1.0), step(2, 1.0, end=True)]
+    with pytest.raises(LearningFault, match=r"max_return = 1\.5 .* 2\. Fix: "):
+        ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=1.5, episodes=50)
+    found = ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=2, episodes=50)
+    assert found.episodes == 50
+    # a loss that is still to come may make up for it
+    mixed = [step(0), step(1, 1.0), step(2, -1.0, end=True)]
+    ucfh.learn(Scripted(mixed), 0.5, horizon=2, max_return=0.5, rewards=(-1, 1), episodes=50)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"horizon": 0}, "horizon"),
+        ({"max_return": -1}, "max_return"),
+        ({"rewards": (1, 0)}, "rewards"),
+    ],
+)
+def test_bad_declarations_are_named(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(ucfh.InputError, match=name):
+        ucfh.learn(Scripted(SHORT), 0.5, **{"horizon": 2, **given})

@@ -35,7 +35,7 @@ from ucfh.errors import (
     check_type,
     check_unit,
 )
-from ucfh.experience import END
+from ucfh.experience import END, Steps
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
 from ucfh.live.opening import by_name, check_log, check_world_stages, open_world
@@ -300,6 +300,7 @@ def _run(
         ran = world.run(learner.experience, learner.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)
+        ran.fault = ran.fault or _contradiction(out, ran.steps)
         final = ran.steps.following[ran.steps.t == out.horizon - 1]
         out.truncated += int((final != END).sum())
         out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
@@ -330,3 +331,21 @@ def _run(
         learner.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
     return None
+
+
+def _contradiction(out: Learned, steps: Steps) -> InputError | None:
+    """The error if an episode of these steps pays more than the declared largest return."""
+    begins = np.flatnonzero(steps.t == 0)
+    if out.max_return is None or not len(begins):
+        return None
+    returns = np.add.reduceat(out.units.unscaled(steps.reward), begins)
+    last = np.append(begins[1:], len(steps)) - 1
+    over = (steps.following[last] == END) | (steps.t[last] + 1 == out.horizon)
+    settled = over if out.units.low < 0 else np.ones(len(begins), bool)
+    most = float(returns[settled].max(initial=-np.inf))
+    if most <= out.max_return + 1e-9 * max(1.0, abs(out.max_return)):
+        return None
+    return InputError(
+        f"max_return = {out.max_return:g} contradicts {out.world.name}: an episode paid {most:g}. "
+        "Fix: declare the largest return that is possible"
+    )
