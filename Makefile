@@ -2,6 +2,7 @@
 # make serve  install into .venv, then serve invented students over HTTP: watch on a page at the address it prints
 # make test   install into .venv, then lint, types, doctests and tests
 # make quick  the same without the tests that take long or compile much: under a minute
+# make lowest every command once, with the lowest versions of all dependencies that are allowed
 # make kinds  write down which kernels commands call, for ucfh compile: after a change to their arguments
 # make browser  the page of the service in the system's Chromium
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
@@ -13,6 +14,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 PEERS := .venv-peers
 RLBERRY := .venv-rlberry
 SB3 := .venv-sb3
@@ -21,7 +23,7 @@ PORT := 8765
 # modules that are parsed anew at every start cost each command a second
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve quick test browser lint compiled kinds format docs links verify report bench alternatives clean
+.PHONY: run serve quick test lowest browser lint compiled kinds format docs links verify report bench alternatives clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -71,6 +73,14 @@ test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs=2 lint compiled
 	$(BIN)/pytest -n 2 --dist loadfile
 	@echo "not run here: make browser (needs Chromium), make verify (over an hour)"
+
+# in an environment of its own, made anew
+lowest:
+	rm -rf $(LOWEST)
+	python3 -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[all]"
+	$(LOWEST)/bin/python tests/helpers/smoke.py
 
 # needs the system's Chromium
 browser: $(VENV)/.installed-dev
@@ -128,4 +138,4 @@ alternatives: $(VENV)/.installed-dev $(SB3)/.installed
 	$(BIN)/python benchmarks/bench_alternatives.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(RLBERRY) $(SB3) out .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build
+	rm -rf $(VENV) $(LOWEST) $(PEERS) $(RLBERRY) $(SB3) out .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/_build

@@ -51,6 +51,28 @@ class UnknownPair:
     share: float
 
 
+@dataclass(frozen=True)
+class MoreData:
+    """How much more data of the same kind would certify a policy.
+
+    The data are taken a number of times over, with the same frequencies, and the bounds are
+    computed again. Data of the same kind try the same actions in the same states: what they never
+    tried stays unknown, however many there are.
+
+    Attributes:
+        episodes: about how many more episodes it takes; None if no number of them is enough.
+        limit: the optimality gap that a million times the data would leave.
+        untried: the state-action pairs without data that keep the gap above epsilon, the largest
+            share first: they have to be tried, or declared impossible. Empty if ``episodes`` is a
+            number, or if missing outcomes alone keep the gap open.
+
+    """
+
+    episodes: float | None
+    limit: float
+    untried: tuple[UnknownPair, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """With probability 1 - delta: V* <= upper, V^policy >= lower, and V* - V^policy <= gap.
@@ -78,6 +100,8 @@ class Certificate:
         waiting: decisions that do not count yet: their outcomes are yet to come, or that of an
             earlier decision in the same state, with the same action.
         lost: outcomes that are lost.
+        more: how much more data of the same kind would reach epsilon; None if none are needed, if
+            no epsilon was asked for, or of an agent that collects its own data.
         gap_if_random: the gap if outcomes that are late or lost had nothing to do with what they
             were, which is not assumed; None if there are none.
         conflicts: outcomes that were reported in two different ways; they count as missing.
@@ -103,6 +127,7 @@ class Certificate:
     waiting: int = 0
     lost: int = 0
     conflicts: int = 0
+    more: MoreData | None = None
 
     @property
     def certified(self) -> bool:
@@ -259,14 +284,16 @@ def in_units(
     known: Certificate,
     units: RewardRange,
     horizon: int,
+    max_return: float | None,
     crossing: Crossing | None,
     names: Sequence[str] | None,
     first: int = 1,
 ) -> Certificate:
     """A certificate of an open world in the user's units, about the states that were found.
 
-    ``known`` has rewards in [0, 1], and the end as its first state; epsilon is in the user's units.
-    ``first``: the number of the first step.
+    ``known`` has rewards in [0, 1], and the end as its first state; epsilon and ``max_return`` are
+    in the user's units. Bounds are cut to the range of possible returns. ``first``: the number of
+    the first step.
     """
     if crossing is not None:
         left = horizon - crossing.step
@@ -278,15 +305,18 @@ def in_units(
         )
     # three roundings of numbers of this size, outward
     rounded = 0.0 if units == DEFAULT else 2.0**-51 * horizon * (units.span + units.shift)
-    least, most = units.value(0.0, horizon), units.value(float(horizon), horizon)
+    least, most = units.return_range(horizon, max_return)
+    doubt = known.doubt
+    if doubt is not None:
+        doubt = np.minimum(doubt[:, 1:] * (units.span * ROUND_UP), most - least)
     return replace(
         known,
         upper=min(units.value(known.upper, horizon) + rounded, most),
         lower=max(units.value(known.lower, horizon) - rounded, least),
-        gap=known.gap * units.span + rounded,
+        gap=min(known.gap * units.span + rounded, most - least),
         policy=known.policy[:, 1:],
         contradiction=contradiction(names, crossing, known.delta, first),
-        doubt=None if known.doubt is None else known.doubt[:, 1:] * (units.span * ROUND_UP),
+        doubt=doubt,
         visits=None if known.visits is None else known.visits[:, 1:],
     )
 
@@ -301,7 +331,7 @@ def open_assumptions(
     steps = {horizon: "step, state and action", 1: "state and action"}
     out = [
         f"what happens next depends on {steps.get(stages, 'stage, state and action')} only",
-        f"an episode lasts {horizon} steps at most",
+        f"the return of an episode is the sum of its first {horizon} rewards",
         f"rewards lie in {units}",
     ]
     if max_return is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log as ln
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,15 @@ import numpy as np
 from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh._support.defaults import DELTA
 from ucfh.auditing.findings import report_of
-from ucfh.certificate import Certificate, assumptions, contradiction, in_units, what_is_missing
-from ucfh.confidence.behaviour import ROUNDED, Behaviour, behaviour_of
+from ucfh.certificate import (
+    Certificate,
+    MoreData,
+    assumptions,
+    contradiction,
+    in_units,
+    what_is_missing,
+)
+from ucfh.confidence.behaviour import Behaviour, behaviour_of
 from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
@@ -68,16 +76,61 @@ def certify(
     problem = as_problem(problem)
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
     counts.check(problem)
-    return certificate_of(counts, problem, delta, epsilon, int(counts.visits[-1]))
+    rest = problem, delta, epsilon, int(counts.visits[-1])
+    known = certificate_of(counts, *rest)
+    return _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
+
+
+MOST_TIMES = 1e6
+"""How many times the data is taken for any number."""
+CLOSE_ENOUGH = 1.2
+"""The ratio within which the number of times is found."""
+MOST_TRIALS = 6
+"""How often bounds are computed for it at most."""
+
+
+def _with_more(known: Certificate, of: Callable[[float], Certificate]) -> Certificate:
+    """The same certificate, with how much more data of the same kind would reach epsilon.
+
+    Args:
+        known: the certificate.
+        of: the certificate of the same data, a number of times over.
+
+    """
+    epsilon, episodes = known.epsilon, known.episodes
+    if epsilon is None or known.gap <= epsilon or known.refuted:
+        return known
+    if not episodes:
+        return replace(known, more=MoreData(None, known.gap))
+    most = of(MOST_TIMES)
+    if most.refuted:
+        return known
+    if most.gap > epsilon:
+        untried = tuple(x for x in most.missing if not x.visits)
+        return replace(known, more=MoreData(None, most.gap, untried))
+    # between 1 and MOST_TIMES, where the gap falls about like a power: by false position
+    (low, above), (high, below) = (1.0, known.gap), (MOST_TIMES, most.gap)
+    for trial in range(MOST_TRIALS):
+        if high <= CLOSE_ENOUGH * low:
+            break
+        way = ln(above / epsilon) / ln(above / max(below, 1e-12)) if trial % 2 else 0.0
+        guess = low * (high / low) ** way if way else min(low * (above / epsilon) ** 2, high)
+        middle = min(max(guess, CLOSE_ENOUGH**0.5 * low), high / CLOSE_ENOUGH**0.5)
+        gap = of(middle).gap
+        low, above, high, below = (
+            (middle, gap, high, below) if gap > epsilon else (low, above, middle, gap)
+        )
+    return replace(known, more=MoreData(episodes * (high - 1.0), most.gap))
 
 
 def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
     """The best certificate that a log allows, in the units of its rewards; what it refutes, too."""
+    findings = report_of(log.audit).findings
     if log.told is not None:
         problem, counts = log.told
-        known = certificate_of(
-            counts, problem, delta, epsilon, log.episodes, log.assumptions, log.first
-        )
+        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.first
+        known = replace(certificate_of(counts, *rest), findings=findings)
+        known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
     else:
         assert log.shown is not None
         data = log.shown.experience
@@ -95,26 +148,22 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
                 log.first,
             )
 
-        known = of(data)
+        known = replace(of(data), findings=findings)
+        known = _with_more(known, lambda k: of(data.times(k)))
         if data.lost.any():
             gap, lost = of(data.without_lost()).gap, int(data.lost.sum())
             known = replace(known, gap_if_random=gap, lost=lost)
-    return replace(known, behaviour=_behaviour(log, delta), findings=report_of(log.audit).findings)
+    return replace(known, behaviour=_behaviour(log, delta))
 
 
-def _behaviour(log: Log, delta: float) -> Behaviour | None:
-    """What was earned while a log was collected; None if its rewards were not read."""
-    if log.returns is None:
-        return None
-    H, units = log.horizon, log.units
-    scaled = units.scaled_return(log.max_return, H)
-    least, most = units.value(0.0, H), units.value(float(H) if scaled is None else scaled, H)
-    settled = log.complete if least < 0 else np.ones(len(log.complete), bool)
-    for k in np.flatnonzero(settled & (log.returns > most + ROUNDED * (most - least)))[:1]:
-        raise InputError(
-            f"episode number {k + 1} was paid {log.returns[k]:g} in all, more than the largest "
-            f"return, {most:g}: declare what is possible, --max-return G (max_return=G)"
-        )
+def _behaviour(log: Log, delta: float) -> Behaviour:
+    """Bound the value of the policies that collected a log.
+
+    With known rewards, the return of an episode is the sum of the known means at the states and
+    actions of the log. Its expectation is that of the rewards that were paid, so the bounds hold
+    for the same value, and no column of rewards is needed.
+    """
+    least, most = log.units.return_range(log.horizon, log.max_return)
     return behaviour_of(log.returns, log.complete, least, most, delta)
 
 
@@ -132,6 +181,7 @@ def certificate_of(
         check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
+    lower = max(0.0, lower)
     over = np.zeros(problem.states, bool)
     over[list(problem.terminal)] = True
     return Certificate(
@@ -221,4 +271,4 @@ def certificate_of_experience(
         doubt=_doubt(best, b, taken, by_difference, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, b.crossing, names, first)
+    return in_units(known, units, H, max_return, b.crossing, names, first)

@@ -106,5 +106,7 @@ def _run(arguments: list[str]) -> NoReturn:
 
 def _fail(message: str, code: int) -> NoReturn:
     if sys.stderr is not None:
-        print("ucfh: " + " ".join(message.split()), file=sys.stderr)
+        from ucfh.commands.printing import printable
+
+        print("ucfh: " + printable(" ".join(message.split())), file=sys.stderr)
     sys.exit(code)

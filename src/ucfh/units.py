@@ -103,6 +103,16 @@ class RewardRange:
             raise wrong_type("max_return", most, f"{what}an episode's rewards")
         return min(scaled, float(horizon))
 
+    def return_range(self, horizon: int, max_return: float | None) -> tuple[float, float]:
+        """The least and the largest return of H steps; ``max_return``: as declared, if it was.
+
+        >>> RewardRange(-1.0, 40.0).return_range(4, 100.0)
+        (-4.0, 100.0)
+        """
+        most = self.value(float(horizon), horizon)
+        least = self.value(0.0, horizon)
+        return least, most if max_return is None else min(most, float(max_return))
+
     def __str__(self) -> str:
         return f"[{self.low:g}, {self.high:g}]"
 

@@ -44,7 +44,7 @@ MEMORY = "what follows depends on the state and the action alone, not on what ca
 DRIFT = "what follows is the same early and late in the log"
 ASSUMED = [
     "what happens next depends on state and action only",
-    "an episode lasts 4 steps at most",
+    "the return of an episode is the sum of its first 4 rewards",
     "rewards lie in [0, 1]",
     "no episode pays more than 1 in all",
     "episodes do not influence each other, and none is lost because of what another one showed",

@@ -183,8 +183,8 @@ def slow_read(
             "line": row == "line" or unclear or not a,
             "repeat": again,
             "after": over or allowed.ends(s),
+            "long": horizon is not None and min(t, due) >= horizon,
             "t": t != due,
-            "long": horizon is not None and t >= horizon,
             "state": s in ("", UNKNOWN),
             "start": new and not allowed.may_start(s),
             "action": not allowed.has(s, a),
@@ -202,7 +202,7 @@ def slow_read(
             out.faults[kind].append(line)
         out.spoilt += not left and kind not in (None, *HARMLESS)
         left = left or kind or ""
-        torn = torn or kind in ("line", "cut", "repeat", "after", "t")
+        torn = torn or kind in ("line", "cut", "repeat", "after", "t") or t != due
         if not torn:
             out.horizon = max(out.horizon, t + 1)
         lost = left not in ("", *HARMLESS) or kind == "line"

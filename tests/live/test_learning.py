@@ -13,6 +13,7 @@ from gymnasium import spaces
 import ucfh
 from helpers.small_logs import refusal
 from helpers.toy_environments import Listed, Scripted, masked, step
+from ucfh.live.learning import LearningFault
 
 COIN: dict[Any, Any] = {
     0: {0: [(0.25, 1.0, 0), (0.75, 0.0, 0)], 1: [(0.75, 1.0, 0), (0.25, 0.0, 0)]}
@@ -63,7 +64,7 @@ def test_a_gymnasium_id() -> None:
     assert mdp.value(mdp.optimal().policy) <= known.upper
     assert known.assumed == (
         "what happens next depends on state and action only",
-        "an episode lasts 5 steps at most",
+        "the return of an episode is the sum of its first 5 rewards",
         "rewards lie in [0, 1]",
         "no episode pays more than 1 in all",
     )
@@ -256,16 +257,12 @@ def test_a_largest_return_helps() -> None:
 
 @pytest.mark.parametrize("most", [0.01, 0.5, 1.0])
 def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
-    found = ucfh.learn(
-        Listed({0: {0: [(1.0, 1.0, 0)], 1: [(1.0, 0.9, 0)]}}),
-        min(most / 2, 0.1), horizon=3, max_return=most, seed=0, episodes=400,
-    )  # fmt: skip
-    known = found.certificate
-    assert not known.certified
-    assert known.contradiction is not None
-    assert known.contradiction.startswith("the bounds contradict each other")
-    assert found.learner.done
-    assert found.episodes < 400
+    with pytest.raises(LearningFault, match="max_return") as caught:
+        ucfh.learn(
+            Listed({0: {0: [(1.0, 1.0, 0)], 1: [(1.0, 0.9, 0)]}}),
+            min(most / 2, 0.1), horizon=3, max_return=most, seed=0, episodes=400,
+        )  # fmt: skip
+    assert caught.value.result.episodes < 400
 
 
 # what is assumed

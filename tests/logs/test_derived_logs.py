@@ -142,7 +142,8 @@ def test_drop_outs_have_to_be_declared(tmp_path: Path) -> None:
     assert "1 of 3 rows are lost" in said
     assert "line 2: the episode ends there after 1 of 2 steps, and is not done" in said
     for choice in (
-        "--dropouts outcome",
+        "--dropouts",
+        "outcome (",
         "lost (what followed may be anything)",
         "random (it has nothing",
     ):
@@ -206,11 +207,11 @@ def test_a_problem_needs_the_states_that_are_added(tmp_path: Path) -> None:
     assert after == {0: 0, 1: 1, 2: 0, 3: 1}
     assert log.counts.successors[second].tolist() == [0, 0, 1, 0]
     pooled = Problem(3, 1, 2, terminal=[2], state_names=["a", "b", "(end)"])
-    assert "needs what follows the last step, too" in refusal(read, SHORT, tmp_path, problem=pooled)
+    assert "needs what follows the last step" in refusal(read, SHORT, tmp_path, problem=pooled)
     said = refusal(read, SHORT, tmp_path, problem=told("a", "b", "(end)"), dropouts="outcome")
     assert "the problem has no terminal state '(left)'" in said
     said = refusal(read, SHORT, tmp_path, problem=both, dropouts="lost")
-    assert "a problem cannot hold lost outcomes" in said
+    assert "a problem cannot hold missing outcomes" in said
     log = read(SHORT, tmp_path, problem=told("a", "b", "(end)"), dropouts="random")
     assert (log.counted, log.faults) == (2, ())
 

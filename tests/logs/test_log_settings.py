@@ -20,6 +20,7 @@ EVERYTHING: dict[str, Any] = {
     "columns": {"state": ["level", 'mo"od'], "action": "dïd", "t": "a\\b"},
     "states": ["a", "b"],
     "actions": 3,
+    "terminal": ["b"],
     "horizon": 4,
     "stage_dependent": False,
     "stages": [1, 3],
@@ -104,8 +105,8 @@ def test_a_problem_says_what_the_file_says(tmp_path: Path) -> None:
         ("ignore_case = 1", "ignore_case = 1 must be true or false"),
         ("encoding = 1", "encoding = 1 must be the name of an encoding"),
         ("bins = {a = 'x'}", "bins['a'] = 'x' must be numbers, ascending"),
-        ("horizon = 1\nhorizon = 2", "not TOML ("),
-        ("what is this", "not TOML ("),
+        ("horizon = 1\nhorizon = 2", "not TOML:"),
+        ("what is this", "not TOML:"),
     ],
 )
 def test_a_file_that_is_wrong(text: str, told: str, tmp_path: Path) -> None:

@@ -194,7 +194,10 @@ def test_bad_declarations(tmp_path: Path) -> None:
         ({**good, "stages": [3]}, "stages = [3] must be steps from 1 to 2, ascending"),
         ({**good, "states": 200_000}, "states = 200000 is too many: pass at most 100000"),
         ({**good, "states": "ab"}, "states = 'ab': pass a list of names, or how many there are"),
-        ({**good, "problem": ucfh.make("chain")}, "the problem has states, actions, horizon,"),
+        (
+            {**good, "problem": ucfh.make("chain")},
+            "the problem has states, actions, terminal states",
+        ),
         ({}, "reward '"),
         ({"rewards": (0, 50)}, "reward '80.0'"),
     ):

@@ -39,7 +39,8 @@ def slow_derived(
             for i in range(len(episode))
         ]
         seen.add(str(episode[0][1]))
-        torn = [i for i, kind in enumerate(faults) if kind in TORN]
+        times = [_time(rows[at]) - first for at, _ in episode]
+        torn = [i for i, kind in enumerate(faults) if kind in TORN or (kind and times[i] != i)]
         whole = torn[0] if torn else len(episode)
         out.horizon = max([out.horizon, *(due + 1 for due in range(whole))])
         out.faults["line"] += [at + 2 for i, (at, _) in enumerate(episode) if faults[i] == "line"]
@@ -130,8 +131,8 @@ def _fault(
         "line": row["episode"] in (None, "") or odd or not _text(row["action"]),
         "repeat": again and i == 0,
         "after": i > 0 and _done(rows[episode[i - 1][0]]) in ("1", "true"),
+        "long": horizon is not None and min(i, t) >= horizon,
         "t": t != i,
-        "long": horizon is not None and t >= horizon,
         "state": not _text(row["state"]),
         "reward": isnan(reward),
         "range": not 0 <= reward <= 1,

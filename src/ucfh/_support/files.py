@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -193,6 +194,26 @@ def read_text(path: AnyPath) -> str:
         raise InputError(
             f"{path}: line {line} is not text in UTF-8: save the file as UTF-8"
         ) from None
+
+
+LONGEST_TOML = 2**20
+"""Settings and studies are a few lines; a megabyte of them is something else."""
+DEEP_KEY = re.compile(r"(?:[^.\n\"'=]+\.){100}")
+"""A dotted key of more than a hundred parts, each of which costs the memory of all before it."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a text in TOML says; an `InputError` where it is none, or nested too deeply."""
+    import tomllib
+
+    if len(text) > LONGEST_TOML or DEEP_KEY.search(text):
+        raise InputError("too long, or nested too deeply, for a file of settings")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"not TOML: {error}") from None
+    except RecursionError:
+        raise InputError("not TOML: nested too deeply") from None
 
 
 def read_arrays(path: AnyPath) -> Object:

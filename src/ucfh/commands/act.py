@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from ucfh.commands.options import AsJson
-from ucfh.commands.printing import print_json
+from ucfh.commands.printing import print_json, printable
 
 
 def act(
@@ -47,4 +48,4 @@ def act(
     if json:
         print_json({"policy": policy, "t": t, "state": state, "action": action})
     else:
-        print(action)
+        print(printable(str(action)) if sys.stdout.isatty() else action)

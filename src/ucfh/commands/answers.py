@@ -75,14 +75,16 @@ def summary(answer: Answer) -> dict[str, Any]:
     from ucfh import __version__
 
     log, known = answer.log, answer.known
-    was = known.behaviour
+    was, more = known.behaviour, known.more
     return {
         "log": answer.source,
         "rows": log.rows,
         "counted": log.counted,
         **known.as_dict(),
         "certified": known.certified,
-        "more_episodes": answer.more,
+        "more_episodes": 0.0 if known.certified else more and more.episodes,
+        "gap_limit": more and more.limit,
+        "untried": [] if more is None else [vars(x) for x in more.untried],
         "behaviour": None if was is None else {k: _known(x) for k, x in asdict(was).items()},
         "improvement": known.improvement,
         "states": log.states.count,
@@ -90,6 +92,7 @@ def summary(answer: Answer) -> dict[str, Any]:
         "state_names": [log.states.label(s) for s in range(log.states.count)],
         "action_names": [log.actions.label(a) for a in range(log.actions.count)],
         "horizon": log.horizon,
+        "truncated": log.truncated,
         "first_step": answer.first,
         "rewards": [log.units.low, log.units.high],
         "max_return": log.max_return,
@@ -129,7 +132,7 @@ def print_answer(answer: Answer) -> None:
     """An answer for a person."""
     from ucfh.report.answer import rounded_up
 
-    log, known, more = answer.log, answer.known, answer.more
+    log, known, more = answer.log, answer.known, answer.known.more
     lines = {
         "log": f"{answer.source}: {log.episodes} episodes, {log.counted} of {log.rows} rows "
         "counted",
@@ -137,14 +140,21 @@ def print_answer(answer: Answer) -> None:
         f"{log.actions.count} actions, {log.horizon} steps",
         **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.first),
     }
-    if not known.certified and not known.refuted:
-        lines["more"] = (
-            "no number of episodes of this kind is enough: some actions were never tried in states "
-            "where they matter"
-            if more is None
-            else f"about {rounded_up(more)} more episodes of this kind to reach epsilon "
-            f"{known.epsilon:g}"
-        )
+    if more is not None:
+        if more.episodes is not None:
+            lines["more"] = (
+                f"about {rounded_up(more.episodes)} more episodes of this kind to reach epsilon "
+                f"{known.epsilon:g} (an estimate, usually right within a factor of two)"
+            )
+        elif answer.untried:
+            lines["more"] = f"\n{'':>14}".join(
+                [
+                    "more episodes help only if untried actions are tried, or declared impossible:",
+                    *(answer.pair(x) for x in answer.untried),
+                ]
+            )
+        else:
+            lines["more"] = "no number of episodes of this kind is enough"
     print_lines(lines)
     print_notes(log)
     for fault in log.faults:

@@ -72,7 +72,12 @@ def print_report(path: str, found: Log, report: AuditReport) -> None:
     )
     print_notes(found)
     if report.stopped is not None:
-        print_lines({"": f"only the first {report.stopped} steps: in the others too much differs"})
+        print_lines(
+            {
+                "": f"only the first {report.stopped} steps are tested: after them, the log has "
+                "more different cases than the tests can keep apart"
+            }
+        )
     refuted = {x.name for x in report.findings}
     for test in report.tested:
         strength = f"E = {test.e_value:.3g}; refuted from {test.threshold:,.0f} on"

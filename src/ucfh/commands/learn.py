@@ -21,7 +21,7 @@ from ucfh.commands.options import (
     RewardLimits,
     Stages,
 )
-from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines
+from ucfh.commands.printing import NOT_CERTIFIED, print_json, print_lines, printable
 from ucfh.commands.progress import Bar
 from ucfh.commands.run_printing import CERTIFIED, PRINTED, described, print_summary, summary
 from ucfh.errors import InputError
@@ -293,7 +293,7 @@ def _begin_with(
             progress=partial(bar.show, f"reading {log}"),
         )
     for fault in found.faults:
-        print(f"ucfh: {log}: {fault}", file=sys.stderr)
+        print(printable(f"ucfh: {log}: {fault}"), file=sys.stderr)
     why = [fault.first for fault in found.faults if fault.refutes]
     if (unlikely := disagreement(found.counts, learner.problem, mdp)) is not None:
         why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")

@@ -108,7 +108,8 @@ def learn_from(
         print_json(summary(problem, found, declared, fault))
     else:
         print_learned(problem, found)
-    _write(found, problem, files, json)
+    if found.episodes:
+        _write(found, problem, files, json)
     if fault is not None:
         raise fault
     if found.interrupted:
@@ -201,6 +202,7 @@ def summary(
         "states": len(found.states),
         "actions": found.world.actions,
         "horizon": found.horizon,
+        "truncated": found.truncated,
         "rewards": [found.units.low, found.units.high],
         "max_return": found.max_return,
         "steps": found.steps,
@@ -208,6 +210,16 @@ def summary(
         "planning_seconds": found.planning_seconds,
         "compile_seconds": compile_seconds(),
         "version": __version__,
+    }
+
+
+def _truncated_line(found: Learned) -> dict[str, str]:
+    """How many episodes of an environment were cut at the horizon, if any."""
+    if found.audit is None or not found.truncated:  # an MDP has no other end
+        return {}
+    share = f"{found.truncated / found.episodes:.0%}"
+    return {
+        "cut": f"{share} of episodes were cut at step {found.horizon}; later rewards do not count"
     }
 
 
@@ -223,6 +235,7 @@ def print_learned(problem: str, found: Learned) -> None:
         "learner": f"open-ucfh, told nothing else; epsilon {found.epsilon:g}, "
         f"delta {known.delta:g}",
         "episodes": f"{found.episodes} ({why_it_ended(found)})",
+        **_truncated_line(found),
         **certificate_lines(
             known,
             Labels("state", names, len(names)),

@@ -67,6 +67,7 @@ def as_dict(path: str, found: Log) -> dict[str, Any]:
         "rows": found.rows,
         "counted": found.counted,
         "horizon": found.horizon,
+        "truncated": found.truncated,
         "range": [found.units.low, found.units.high],
         "max_return": found.max_return,
         "notes": list(found.notes),
@@ -88,7 +89,7 @@ def _rewards(found: Log) -> str:
         return "none are read"
     least, most = how.rewards
     text = f"from {least:g} to {most:g} in the log; possible are {found.units}"
-    if found.returns is not None and len(found.returns):
+    if len(found.returns):
         text += f"; an episode was paid {found.returns.mean():.4g} on average and "
         text += f"{found.returns.max():g} at most"
     return text if found.max_return is None else f"{text}; possible are {found.max_return:g}"

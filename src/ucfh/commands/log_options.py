@@ -69,8 +69,19 @@ def _declared(
         str | None,
         typer.Option(help="all actions: names separated by commas, or how many there are"),
     ] = None,
+    terminal: Annotated[
+        str | None,
+        typer.Option(
+            help="the states in which the task is over, separated by commas, if the log has no "
+            "column done"
+        ),
+    ] = None,
     horizon: Annotated[
-        int | None, typer.Option(help="steps in an episode; default: the longest in the log")
+        int | None,
+        typer.Option(
+            help="steps that count in an episode: later ones are left out; default: the longest "
+            "in the log"
+        ),
     ] = None,
     stage_dependent: Annotated[
         bool,
@@ -113,6 +124,7 @@ def _declared(
         "columns": _once("--columns", map(_column, columns)) if columns else None,
         "states": _names("--states", states),
         "actions": _names("--actions", actions),
+        "terminal": None if terminal is None else _list("--terminal", terminal),
         "horizon": horizon,
         "stage_dependent": stage_dependent or parts is True or None,
         "stages": parts if isinstance(parts, list) else None,
@@ -243,6 +255,12 @@ def _names(option: str, given: str | None) -> list[str] | int | None:
     if len(names) == 1 and _is_number(names[0]):
         number = float(names[0])
         return check_count(option, int(number) if number.is_integer() else cast(Any, number))
+    return _list(option, given)
+
+
+def _list(option: str, given: str) -> list[str]:
+    """Names with commas between them."""
+    names = [name.strip() for name in given.split(",")]
     if not all(names):
         raise InputError(f"{option} {given!r} leaves a name out: write them with commas between")
     return names

@@ -14,7 +14,7 @@ import typer
 
 from ucfh._support import files
 from ucfh.commands.options import AsJson, Force
-from ucfh.commands.printing import print_json, print_lines
+from ucfh.commands.printing import print_json, print_lines, printable
 from ucfh.errors import check_count
 
 if TYPE_CHECKING:
@@ -154,8 +154,9 @@ def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str
     width = max(5, *(len(str(states.label(s))) for s in shown))
     print(f"\n{'value':>12}  {'state':<{width}}  action at the first step")
     for s in shown:
-        label, action = states.label(s), actions.label(int(plan.policy[0, s]))
-        print(f"{plan.values[0, s]:>12.6g}  {label!s:<{width}}  {action}")
+        label = printable(str(states.label(s)))
+        action = printable(str(actions.label(int(plan.policy[0, s]))))
+        print(f"{plan.values[0, s]:>12.6g}  {label:<{width}}  {action}")
     if len(shown) < S:
         print(f"{'...':>12}  and {S - len(shown)} more: --policy and --values write all")
 

@@ -6,6 +6,7 @@ import json
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,26 @@ LEAST_SHARE = 0.005
 """Pairs that hold a smaller share of the gap are not named."""
 
 
+UNSEEN = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+"""Marks that turn the direction of writing."""
+
+
+def printable(text: str) -> str:
+    r"""A text as a terminal may show it: with escapes in place of what would control it.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        x.encode("unicode_escape").decode()
+        if ord(x) in UNSEEN or (category(x) in ("Cc", "Cs", "Zl", "Zp") and x not in "\n\t")
+        else x
+        for x in text
+    )
+
+
 def print_json(result: Any) -> None:
     """One JSON value on stdout."""
     print(json.dumps(result, indent=2))
@@ -28,7 +49,7 @@ def print_json(result: Any) -> None:
 def print_lines(lines: Mapping[str, str]) -> None:
     """Facts, one a line, their names in a column on the left."""
     for key, text in lines.items():
-        print(f"{key:>12}  {text}")
+        print(f"{key:>12}  {printable(text)}")
 
 
 def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str]]) -> None:
@@ -41,7 +62,7 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
     for column in columns:
         table.add_column(**column)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     Console(highlight=False, markup=False).print(table)
 
 
@@ -127,6 +148,12 @@ def _outward(x: float, rounding: str) -> str:
 
 
 def _up_to_digits(x: float) -> str:
-    """A bound from above with three digits, or all before the decimal point."""
-    rounded = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(x)))
-    return f"{rounded:g}" if rounded.adjusted() < 3 else f"{rounded:f}"
+    """A bound from above with three digits, or all before the decimal point and one after it.
+
+    >>> _up_to_digits(0.19981), _up_to_digits(160.0), _up_to_digits(1234.52)
+    ('0.2', '160', '1234.6')
+    """
+    exact = Decimal(repr(float(x)))
+    digits = 3 if exact.adjusted() < 2 else exact.adjusted() + 2
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)
+    return f"{rounded.normalize():f}"

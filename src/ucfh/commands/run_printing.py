@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ucfh._support.files import labels_of
-from ucfh.commands.printing import certificate_lines, percent, print_lines
+from ucfh.commands.printing import certificate_lines, percent, print_lines, printable
 
 if TYPE_CHECKING:
     from ucfh.agents.base import Agent
@@ -139,7 +139,8 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if len(course) > 20 and t == 10:
             print(f"{'...':>12}")
         if len(course) <= 20 or t < 10 or t >= len(course) - 10:
-            print(f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}")
+            row = f"{t + 1:>12}  {states.label(s)!s:<{width}}  {actions.label(a)}"
+            print(printable(row))
     print()
 
 

@@ -19,7 +19,6 @@ Arguments that belong together are given as ``cases``: a list of tables, one aft
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,7 +26,7 @@ from inspect import Parameter, signature
 from itertools import product
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from ucfh._support.files import AnyPath, naming
+from ucfh._support.files import AnyPath, naming, parse_toml
 from ucfh.errors import InputError, check_count, unknown
 from ucfh.experiments.jobs import Job
 from ucfh.experiments.measures import MEASURES
@@ -71,10 +70,7 @@ class Study:
 def parse_study(name: str, text: str, place: AnyPath) -> Study:
     """A study from the text of its file; errors begin with ``place``."""
     with naming(place):
-        try:
-            found = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"not TOML: {error}") from None
+        found = parse_toml(text)
         for key in found:
             if key not in (*HEAD, "grid"):
                 raise unknown("key", key, (*HEAD, "grid"))

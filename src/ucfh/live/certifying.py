@@ -44,4 +44,4 @@ def certificate_of_learner(
         what_is_missing(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,
     )
-    return in_units(known, units, H, beliefs.crossing, names, first)
+    return in_units(known, units, H, max_return, beliefs.crossing, names, first)

@@ -313,11 +313,18 @@ class Environment(SteppedWorld):
         """(A,) the actions of the state just reached."""
         try:
             mask = np.asarray(info["action_mask"])
-        except (KeyError, IndexError, TypeError, ValueError):
+        except KeyError:
+            there = ", ".join(map(str, info)) or "nothing"
+            raise _Halt(
+                f'{self.name} gave no info["action_mask"]',
+                f" (info has: {short(there)}). Fix: wrap the environment so that it gives "
+                f"{self.actions} of 0 or 1 there",
+            ) from None
+        except (IndexError, TypeError, ValueError):
             mask = np.asarray(None)
         right = mask.dtype.kind in "biuf" and mask.shape == (self.actions,)
         if not (right and np.isin(mask, (0, 1)).all() and mask.any()):
-            remedy = f": it must be {self.actions} of 0 or 1, not all 0; or pass masks=False"
+            remedy = f": it must be {self.actions} of 0 or 1, not all 0"
             raise _Halt(f"{self.name} gave the action_mask {short(mask.tolist())}", remedy)
         return mask.astype(bool)
 

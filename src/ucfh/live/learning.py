@@ -35,6 +35,7 @@ from ucfh.errors import (
     check_type,
     check_unit,
 )
+from ucfh.experience import END, Steps
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.live.log_file import LogFile
 from ucfh.live.opening import by_name, check_log, check_world_stages, open_world
@@ -67,6 +68,8 @@ class Learned:
         interrupted, fault: whether Ctrl-C, or a fault of the environment, ended it.
         broken_off: how many episodes were broken off before it was continued.
         unfinished: whether the last one was.
+        truncated: how many episodes were cut at the horizon, before the environment ended them:
+            later rewards do not count.
         steps: how many were taken.
         seconds: how long it took; planning_seconds: of these, for planning and counting.
         audit: tests what is assumed; None of an MDP, which is simulated as assumed.
@@ -86,6 +89,7 @@ class Learned:
     planning_seconds: float = 0.0
     broken_off: int = 0
     unfinished: bool = False
+    truncated: int = 0
     audit: Audit | None = None
 
     def __post_init__(self) -> None:
@@ -114,7 +118,8 @@ class Learned:
     @property
     def upper(self) -> float:
         """What no policy earns more than."""
-        return self.units.value(self.learner.beliefs.upper, self.horizon)
+        _, most = self.units.return_range(self.horizon, self.max_return)
+        return min(self.units.value(self.learner.beliefs.upper, self.horizon), most)
 
     @property
     def lower(self) -> float:
@@ -124,7 +129,8 @@ class Learned:
     @property
     def gap(self) -> float:
         """How far the policy is from optimal, at most."""
-        return self.learner.beliefs.gap * self.units.span
+        least, most = self.units.return_range(self.horizon, self.max_return)
+        return min(self.learner.beliefs.gap * self.units.span, most - least)
 
     @property
     def refuted(self) -> bool:
@@ -161,7 +167,10 @@ class Learned:
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
         broken_off = self.broken_off + self.unfinished
-        save(path, self.learner, self.world, self.about(), broken_off, self.audit, force)
+        save(
+            path, self.learner, self.world, self.about(), broken_off, self.truncated, self.audit,
+            force,
+        )  # fmt: skip
 
     def about(self) -> dict[str, Any]:
         """What a continued run has to agree with."""
@@ -265,10 +274,10 @@ def learn(
         kept = store if store is not None and Path(store).exists() else None
         old = kept if resume is None else resume
         if old is not None:
-            out.broken_off = load(old, learner, world, out.about(), out.audit)
+            out.broken_off, out.truncated = load(old, learner, world, out.about(), out.audit)
         with LogFile(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
-        if store is not None:
+        if store is not None and out.episodes:
             try:
                 out.save(store, force=True)
             except InputError as error:
@@ -291,6 +300,9 @@ def _run(
         ran = world.run(learner.experience, learner.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)
+        ran.fault = ran.fault or _contradiction(out, ran.steps)
+        final = ran.steps.following[ran.steps.t == out.horizon - 1]
+        out.truncated += int((final != END).sum())
         out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
         try:
             written.write(ran.steps, out.episodes)
@@ -319,3 +331,21 @@ def _run(
         learner.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
     return None
+
+
+def _contradiction(out: Learned, steps: Steps) -> InputError | None:
+    """The error if an episode of these steps pays more than the declared largest return."""
+    begins = np.flatnonzero(steps.t == 0)
+    if out.max_return is None or not len(begins):
+        return None
+    returns = np.add.reduceat(out.units.unscaled(steps.reward), begins)
+    last = np.append(begins[1:], len(steps)) - 1
+    over = (steps.following[last] == END) | (steps.t[last] + 1 == out.horizon)
+    settled = over if out.units.low < 0 else np.ones(len(begins), bool)
+    most = float(returns[settled].max(initial=-np.inf))
+    if most <= out.max_return + 1e-9 * max(1.0, abs(out.max_return)):
+        return None
+    return InputError(
+        f"max_return = {out.max_return:g} contradicts {out.world.name}: an episode paid {most:g}. "
+        "Fix: declare the largest return that is possible"
+    )

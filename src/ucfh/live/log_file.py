@@ -17,7 +17,7 @@ ENDINGS = (".csv",)
 
 
 class LogFile:
-    """Writes steps to a .csv file, each at once; nothing without a path.
+    """Writes steps to a .csv file, each at once; nothing without a path, or before the first step.
 
     Args:
         path: the file, or None.
@@ -45,15 +45,16 @@ class LogFile:
                 refuse_existing(path, force)
 
     def __enter__(self) -> LogFile:
-        if self._path is not None:
-            mode = "a" if self._begun else "w"
-            try:
-                self._file = Path(self._path).open(mode, newline="", encoding="utf-8")
-            except OSError as error:
-                raise InputError(f"cannot write {self._path}: {error.strerror}") from None
-            if not self._begun:
-                self._write([COLUMNS])
         return self
+
+    def _open(self, path: AnyPath) -> None:
+        mode = "a" if self._begun else "w"
+        try:
+            self._file = Path(path).open(mode, newline="", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        if not self._begun:
+            self._write([COLUMNS])
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
@@ -61,8 +62,10 @@ class LogFile:
 
     def write(self, steps: Steps, episodes: int) -> None:
         """Write steps of the last episodes, after ``episodes`` that began before."""
-        if self._file is None:
+        if self._path is None or not len(steps.starts):
             return
+        if self._file is None:
+            self._open(self._path)
         name, actions = self._world.name_of, self._world.action_names
         number = episodes - 1
         lines: list[tuple[Any, ...]] = []

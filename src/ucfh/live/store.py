@@ -29,10 +29,14 @@ def save(
     world: SteppedWorld,
     about: dict[str, Any],
     broken_off: int = 0,
+    truncated: int = 0,
     audit: Audit | None = None,
     force: bool = False,
 ) -> None:
-    """Write what a learner has learned in a world, and how many episodes were broken off."""
+    """Write what a learner has learned in a world.
+
+    ``broken_off``: how many episodes were; ``truncated``: how many were cut at the horizon.
+    """
     check_ending(path, ENDINGS)
     labels = []
     for label in world.labels[1:]:
@@ -48,6 +52,7 @@ def save(
         "about": about,
         "labels": labels,
         "broken_off": broken_off,
+        "truncated": truncated,
     }
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         tests = {} if audit is None else audit.state()
@@ -60,8 +65,13 @@ def load(
     world: SteppedWorld,
     about: dict[str, Any],
     audit: Audit | None = None,
-) -> int:
-    """Let a learner, its world and their audit continue; how many episodes were broken off."""
+) -> tuple[int, int]:
+    """Let a learner, its world and their audit continue.
+
+    Returns:
+        How many episodes were broken off, and how many were cut at the horizon.
+
+    """
     check_ending(path, ENDINGS)
     arrays = read_arrays(path)
     try:
@@ -91,7 +101,7 @@ def load(
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
     world.know(labels, learner.experience)
-    return int(head["broken_off"])
+    return int(head["broken_off"]), int(head.get("truncated", 0))
 
 
 def _read(text: str) -> Any:

@@ -100,7 +100,7 @@ def _say(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str])
     return {
         Kind.REPEAT: f"{show('episode')} appeared before, with others in between",
         Kind.AFTER: f"{t} comes after the end of the episode",
-        Kind.T: f"{t} where {steps.due[i] + reader.clock.first} is expected",
+        Kind.T: f"{t} where {steps.due[i] * reader.clock.unit + reader.clock.first} is expected",
         Kind.LONG: f"{t} is beyond the horizon of {tally.horizon}",
         Kind.STATE: f"{show('state')} is not one of {every}",
         Kind.START: f"{show('state')} is not one in which the problem begins",

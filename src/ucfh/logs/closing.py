@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
+from shlex import quote
 
-from ucfh.errors import InputError
+import numpy as np
+
+from ucfh._support.arrays import Bools, Floats
+from ucfh.errors import InputError, unknown
 from ucfh.logs.episodes import Episodes
 from ucfh.logs.faults import Faults, Kind
 from ucfh.logs.labels import ENDED, shown
@@ -19,11 +24,20 @@ def terminal_states(tally: ToldTally | ShownTally, reader: Episodes, horizon: in
     """
     if isinstance(tally, ToldTally):
         return list(tally.problem.terminal)
+    declared = {name: tally.states.met(name) for name in reader.terminal}
+    for name, s in declared.items():
+        if s < 0:
+            raise unknown("state in terminal", name, list(tally.states.index))
+        if s in reader.went_on:
+            raise InputError(
+                f"terminal: {name!r} is declared to end an episode, but the log goes on from it. "
+                "Fix: leave it out of terminal"
+            )
     ends = {s for done, length, s in reader.ends if done and length < horizon and s >= 0}
     if not reader.done_in & reader.went_on:
         by_time = {after for s, a, after in reader.ending if (s, a) in reader.going_on}
         ends |= reader.done_in - reader.not_done - by_time
-    return sorted(ends - reader.went_on)
+    return sorted((ends | set(declared.values())) - reader.went_on)
 
 
 def note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> int:
@@ -50,6 +64,17 @@ def note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int
         kind = Kind.DONE if done else Kind.SHORT
         faults.note(kind, lines, partial(say, length, done, s), count)
         reader.losses.spoilt += count
+    if Kind.SHORT in faults:
+        last = Counter[int]()
+        for (done, _, s), (count, _) in early:
+            last[s] += 0 if done else count
+        names_of_ends = [names[s] for s in sorted(set(last) - reader.went_on) if s >= 0]
+        if 2 * sum(n for s, n in last.items() if s >= 0 and s not in reader.went_on) > last.total():
+            some = ",".join(names_of_ends[:MOST_NAMED]) + ",..." * (len(names_of_ends) > MOST_NAMED)
+            faults[Kind.SHORT].remedy = (
+                f"declare the states in which the task is over, --terminal {quote(some)} "
+                f"(terminal={names_of_ends[:MOST_NAMED]})"
+            )
     if reader.unfinished is not None:
         (done, length, s), line = reader.unfinished
         if length < horizon and s not in terminal:
@@ -66,14 +91,47 @@ def check_losses(reader: Episodes, faults: Faults) -> None:
     if any(x.kind not in ("short", "done") for x in costly) and reader.losses.lost:
         costly = [x for x in costly if x.kind not in ("short", "done")]  # others cost rows
     worst = max(refuting or costly, key=lambda fault: fault.count)
-    why = "If it is because of what happened, bounds from the rest are wrong"
+    why = "bounds from the other rows are wrong if these are lost because of what happened"
     if refuting:
         told = f"that rewards are in {reader.units}" if worst.kind == "range" else "the problem"
-        why = f"It contradicts {told}"
-    remedy = "repair the log"
-    if worst.kind != "range":
-        remedy += ", or continue with --accept-losses (accept_losses=True)"
-    raise InputError(f"{lost_in_words(reader)}: {worst.first}. {why}: {remedy}")
+        why = f"this contradicts {told}"
+    raise InputError(
+        f"{lost_in_words(reader)}: {worst.unit} {worst.lines[0]}: {worst.example}; {why}. "
+        f"Fix: {worst.remedy}"
+    )
+
+
+MOST_NAMED = 5
+"""How many states are named in a message."""
+ROUNDED = 1e-9
+"""The share of a sum of rewards by which it may be off."""
+REPEATED = "keep the reward in the last row of an episode, and write 0 in its other rows"
+"""What to do about an outcome of the whole episode that stands in every row of it."""
+
+
+def check_returns(
+    reader: Episodes, max_return: float | None, returns: Floats, complete: Bools
+) -> None:
+    """Refuse a declared largest return that an episode of the log exceeds.
+
+    Args:
+        reader: has read the log.
+        max_return: as declared, or None.
+        returns, complete: (k,) the return of each episode, and whether it is logged to its end.
+
+    """
+    if max_return is None:
+        return
+    settled = complete if reader.units.low < 0 else np.ones(len(complete), bool)
+    allowed = float(max_return) + ROUNDED * max(1.0, abs(float(max_return)))
+    for k in np.flatnonzero(settled & (returns > allowed))[:1]:
+        remedy = f"declare at least {returns[settled].max():g}"
+        if reader.repeats:
+            remedy = f"every row of an episode has the same reward: {REPEATED}"
+        raise InputError(
+            f"max_return = {max_return:g} contradicts the log: the return of episode number "
+            f"{k + 1} is {returns[k]:g}. Fix: {remedy}"
+        )
 
 
 def lost_in_words(reader: Episodes) -> str:

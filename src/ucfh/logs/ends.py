@@ -34,11 +34,11 @@ END, LEFT = "(end)", "(left)"
 LEFT_OUT, FAULTY = LOST - 1, LOST - 2
 """Codes of what followed a row that is not counted: it stops short, or has a fault."""
 CHOICES = (
-    "if people leave there, declare what it means: --dropouts outcome (they are paid nothing "
-    "more), lost (what followed may be anything) or random (it has nothing to do with what would "
-    'have followed), as in dropouts="outcome"'
+    "declare with --dropouts why they end early: outcome (the episode is over, and nothing more "
+    "is paid), lost (what followed may be anything) or random (it has nothing to do with what "
+    'would have followed), as in dropouts="outcome"'
 )
-"""What can be done about episodes that stop short."""
+"""What can be done about episodes that end early."""
 
 
 class Ends(NamedTuple):
@@ -98,21 +98,21 @@ class Ends(NamedTuple):
             remedy = "name the column of next_state" if self.derived else "declare other dropouts"
             raise InputError(
                 "a problem with the same probabilities at all steps needs what follows the last "
-                f"step, too: {remedy}, or leave the problem out"
+                f"step. Fix: {remedy}"
             )
         for name, needed, remedy in (
             (END, self.derived, "name the column of next_state"),
-            (LEFT, self.dropouts == "outcome", "declare dropouts as random"),
+            (LEFT, self.dropouts == "outcome", "add it to the problem"),
         ):
             if needed and name not in terminal:
                 raise InputError(
-                    f"the problem has no terminal state {name!r} for episodes that show no end: "
-                    f"add it, {remedy}, or leave the problem out"
+                    f"the problem has no terminal state {name!r} for episodes that show no end. "
+                    f"Fix: {remedy}"
                 )
         if self.dropouts == "lost":
             raise InputError(
-                "a problem cannot hold lost outcomes: declare dropouts as outcome or random, or "
-                "leave the problem out"
+                "a problem cannot hold missing outcomes (dropouts = 'lost'). Fix: leave the "
+                "problem out"
             )
         return terminal.get(END, LEFT_OUT), terminal.get(LEFT, LEFT_OUT)
 

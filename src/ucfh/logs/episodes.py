@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from operator import ne
 from typing import Any
@@ -62,6 +63,7 @@ class Episodes:
         units: the range of rewards.
         apart: how many of the first episodes are not counted.
         whole: whether episodes come as a whole, so that none is cut off at the end of the log.
+        terminal: names of states that end an episode, as declared.
 
     Attributes:
         losses: how many rows and episodes there were, how many are lost, and where.
@@ -88,7 +90,9 @@ class Episodes:
         units: RewardRange = DEFAULT,
         apart: int = 0,
         whole: bool = False,
+        terminal: Sequence[str] = (),
     ) -> None:
+        self.terminal = terminal
         self.tally, self.faults, self.clock = tally, faults, clock
         self.units, self.apart, self.whole = units, apart, whole
         self.longest = 0
@@ -101,6 +105,7 @@ class Episodes:
         self.ends: dict[End, tuple[int, list[int]]] = {}
         self.unfinished: tuple[End, int] | None = None
         self.range = np.inf, -np.inf
+        self._same, self._differ = False, False  # rewards of an episode, one after another
         self.sample: list[tuple[Any, ...]] = []
         self._sampled = False
         self._numbers, self._flags, self._seen = numbers, Flags(), EpisodeIds()
@@ -112,6 +117,11 @@ class Episodes:
         self._fault, self._due, self._is_new = 0, 0, True
         self._cause, self._torn = 0, False
         self._id: Any = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether all rewards of an episode are the same, and those of others are not."""
+        return bool(self._same) and not self._differ and self.range[0] < self.range[1]
 
     def read(self, batch: Batch) -> None:
         """Check some rows, and count them but for the last, which waits."""
@@ -151,7 +161,12 @@ class Episodes:
         s, a = tally.states.of(values["state"]), tally.actions.of(values["action"])
         done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
         reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
-        late = np.zeros(n, bool) if tally.horizon is None else t >= tally.horizon
+        if "reward" in values:
+            same = (reward[1:] == reward[:-1])[~new[1:]]
+            self._same, self._differ = self._same or same.any(), self._differ or not same.all()
+        late = np.zeros(n, bool)
+        if tally.horizon is not None:
+            late = np.minimum(t, due) >= tally.horizon
         readable = ~unsaid
         readable[list(rows.broken)] = False
         if tally.ends.derived:
@@ -159,6 +174,9 @@ class Episodes:
             following, hidden = self._derive(new, t, s, done, usable)
         else:
             following, hidden = tally.states.of(values["next_state"]), np.zeros(n, bool)
+            if self.terminal:
+                ending = [tally.states.met(name) for name in self.terminal]
+                done[(done == 0) & (following >= 0) & np.isin(following, ending)] = 1
         stops = last & (done != 1)
         blank = self._forgive(values, following, done, stops, t)
         row, possible = tally.locate(np.where((t == due) & ~late, t, -1), s, a, following, stops)
@@ -173,8 +191,8 @@ class Episodes:
         fault[row < 0] = Kind.ACTION
         fault[new & ~tally.locate_start(s)] = Kind.START
         fault[s < 0] = Kind.STATE
-        fault[late] = Kind.LONG
         fault[t != due] = Kind.T
+        fault[late] = Kind.LONG
         fault[tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = Kind.AFTER
         fault[again] = Kind.REPEAT
         fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = Kind.LINE
@@ -276,15 +294,20 @@ class Episodes:
         known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
         loses = first & ~harmless & known & ((fault < Kind.REPEAT) | (fault > Kind.AFTER) | hidden)
         self._count(steps, good, loses, begins)
-        unpaid = np.isnan(steps.reward[:n]) & (t + 1 == self.tally.horizon)
-        at = np.flatnonzero(good & ~unpaid & (steps.last[:n] | (steps.done[:n] == 1)))
-        self.returns.add(begins, good, steps.reward[:n], at, t[at] + 1, steps.following[at])
+        paid, known = np.full(n, np.nan), np.flatnonzero(good)
+        t_s_a = t[known], s[known], a[known]
+        paid[known] = self.tally.paid(*t_s_a, steps.following[known], steps.reward[known])
+        final = t + 1 == self.tally.horizon  # steps after it are not part of the return
+        over = steps.last[:n] | (steps.done[:n] == 1) | final
+        at = np.flatnonzero(good & ~(np.isnan(paid) & final) & over)
+        self.returns.add(begins, good, paid, at, t[at] + 1, steps.following[at])
         self._add_ends(steps, at)
 
         # what the episode was left for, up to each row
         at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
         cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
-        torn = _so_far(bad & (fault <= Kind.T) & ~hidden, begin, self._torn) > 0
+        apart = bad & ((fault < Kind.LONG) | (t != steps.due[:n])) & ~hidden
+        torn = _so_far(apart, begin, self._torn) > 0
         self.losses.episodes += int(new.sum())
         self.losses.spoilt += int((first & ~harmless & counts).sum())
         self._remember(steps, cause, torn, counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,8 +22,8 @@ class Kind(IntEnum):
     CUT = 2
     REPEAT = 3
     AFTER = 4
-    T = 5
-    LONG = 6
+    LONG = 5
+    T = 6
     STATE = 7
     START = 8
     ACTION = 9
@@ -66,24 +67,29 @@ _TEXTS = {
         "sort by episode and t, and count every step from 0, or all from 1, or write dates, "
         "as in 2024-02-28",
     ),
-    Kind.LONG: ("a step after the horizon", "declare a longer horizon"),
-    Kind.STATE: ("an unknown state", "declare it, or correct it"),
-    Kind.START: ("an episode cannot begin there", "correct it, or leave the problem's start out"),
-    Kind.ACTION: ("an unknown action", "declare it, or correct it"),
+    Kind.LONG: (
+        "an episode continues after the horizon",
+        "declare a longer horizon if later rewards count",
+    ),
+    Kind.STATE: ("an unknown state", "add it to the declared states"),
+    Kind.START: (
+        "an episode cannot begin there",
+        "leave the problem's start out, --unknown initial",
+    ),
+    Kind.ACTION: ("an unknown action", "add it to the declared actions"),
     Kind.REWARD: (
         "a reward is not a number",
-        "write a number with a decimal point and no unit; if yours have a decimal comma, pass "
-        '--decimal , (decimal=","); if a blank means 0, --blank-reward 0 (blank_reward=0)',
+        "write a number with a decimal point and no unit",
     ),
     Kind.RANGE: (
         "a reward is outside its range",
         "declare the smallest and the largest possible one, --rewards LOW,HIGH (rewards=(LOW, "
         "HIGH))",
     ),
-    Kind.NEXT_STATE: ("an unknown next_state", "declare it, or correct it"),
+    Kind.NEXT_STATE: ("an unknown next_state", "add it to the declared states"),
     Kind.EXCLUDED: (
         "a next_state that the problem excludes",
-        "correct it, or leave the problem's successors out",
+        "leave the problem's successors out, --unknown successors",
     ),
     Kind.MISMATCH: (
         "a next_state is not the state of the next step",
@@ -91,7 +97,7 @@ _TEXTS = {
     ),
     Kind.SHORT: (
         "an episode is shorter than the horizon",
-        f"log every step, and set done where the task was over; {CHOICES}",
+        CHOICES,
     ),
     Kind.DONE: (
         "done in a state from which other episodes continue",
@@ -162,7 +168,12 @@ class Faults(dict[Kind, Fault]):
         if kind not in self:
             what, remedy = _TEXTS[kind]
             name, harmless, refutes = kind.name.lower(), bool(is_harmless(kind)), kind in REFUTING
-            self[kind] = Fault(name, self.unit, what, example(), remedy, harmless, refutes)
+            found = example()
+            if kind == Kind.REWARD and "is missing" in found:
+                remedy = "declare what a blank means, such as --blank-reward 0 (blank_reward=0)"
+            elif kind == Kind.REWARD and re.search(r"'\s*[-+]?\d*,\d+\s*'", found):
+                remedy = 'declare the decimal comma, --decimal , (decimal=",")'
+            self[kind] = Fault(name, self.unit, what, found, remedy, harmless, refutes)
         fault = self[kind]
         fault.count += len(lines) if count is None else count
         fault.lines = tuple(sorted([*fault.lines, *lines])[:MOST_LINES])

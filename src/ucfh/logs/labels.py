@@ -122,6 +122,15 @@ class NameCodes(Codes):
             return self._same[folded(text)]
         return self._numbers.get(text, UNKNOWN)
 
+    def met(self, name: str) -> int:
+        """The number of a name that was declared or met, else `UNKNOWN`."""
+        if not self.is_open:
+            return self.find(name)
+        text = text_of(name)
+        if self._same is not None:
+            return self._same.get(folded(text), UNKNOWN)
+        return self.index.get(text, UNKNOWN)
+
     def alike(self) -> Iterator[tuple[str, str]]:
         """Names that differ only in case or blanks, two by two."""
         seen: dict[str, str] = {}

@@ -56,10 +56,16 @@ from ucfh.auditing.process import Audit
 from ucfh.counts import Counts
 from ucfh.errors import InputError
 from ucfh.logs.batches import Source
-from ucfh.logs.closing import check_losses, check_shown, note_ends, terminal_states
+from ucfh.logs.closing import (
+    check_losses,
+    check_returns,
+    check_shown,
+    note_ends,
+    terminal_states,
+)
 from ucfh.logs.ends import Ends
 from ucfh.logs.episodes import Episodes
-from ucfh.logs.faults import Fault, Faults
+from ucfh.logs.faults import Fault, Faults, Kind
 from ucfh.logs.labels import Numbers
 from ucfh.logs.layout import Layout
 from ucfh.logs.roles import find_roles
@@ -101,10 +107,11 @@ class Log:
         units: the range of rewards. max_return: the largest return, if it was declared.
         first: the number of the first step, in the log's own t.
         audit: tests of what is assumed.
-        returns: (k,) what each episode that began was paid, in own units, in order; None if
-            rewards are told, so that they were not read.
+        returns: (k,) the return of each episode that began, in own units, in order: the sum of its
+            first H rewards. Known rewards are used where there are any, in place of logged ones.
         complete: (k,) whether it is logged to its end: at the horizon, in a terminal state, or
             where it left, if that is declared to be an outcome.
+        truncated: how many episodes continue after the horizon: later rewards do not count.
         notes: what is worth knowing, but no fault, a sentence each.
         understood: how it was read.
 
@@ -125,8 +132,9 @@ class Log:
     max_return: float | None
     first: int
     audit: Audit
-    returns: Floats | None
+    returns: Floats
     complete: Bools
+    truncated: int
     notes: tuple[str, ...]
     understood: Understanding
 
@@ -172,6 +180,7 @@ def read_log(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     states: Iterable[str] | SupportsIndex | None = None,
     actions: Iterable[str] | SupportsIndex | None = None,
+    terminal: Iterable[str] | None = None,
     horizon: int | None = None,
     stage_dependent: bool | None = None,
     stages: Sequence[int] | None = None,
@@ -201,7 +210,10 @@ def read_log(
             episode.
         states, actions: their names, or how many there are, if they are called 0, 1, ...; of
             states that are not declared there may be more than the log shows.
-        horizon: H; without it, the length of the longest episode, counted or not.
+        terminal: the states in which the task is over, for a log that has next states, but no
+            column done.
+        horizon: H; without it, the length of the longest episode, counted or not. Of an episode
+            that lasts longer, the first H steps are counted.
         stage_dependent: whether transitions and rewards may depend on t.
         stages: the steps, in the log's own t, from which on they may be others (an exam at the
             end).
@@ -223,7 +235,8 @@ def read_log(
     """
     told = None if problem is None else as_problem(problem)
     given = {
-        "columns": columns, "states": states, "actions": actions, "horizon": horizon,
+        "columns": columns, "states": states, "actions": actions, "terminal": terminal,
+        "horizon": horizon,
         "stage_dependent": stage_dependent, "stages": stages, "rewards": rewards,
         "blank_reward": blank_reward, "max_return": max_return, "encoding": encoding,
         "decimal": decimal, "bins": bins, "dropouts": dropouts, "ignore_case": ignore_case,
@@ -243,7 +256,14 @@ def read_log(
         clock = Clock(early and early[:PEEK], roles.steps[0] if roles.steps else None)
         numbers, whole = Numbers(settings.decimal, settings.blank_reward), bool(roles.steps)
         units = settings.rewards
-        reader = Episodes(tally, faults, clock, numbers, units, layout.apart, whole)
+        if settings.terminal and layout.derived:
+            raise InputError(
+                "terminal: a log without a column of next states does not show in which state an "
+                "episode ends. Fix: set done in the last row of an episode whose task is over"
+            )
+        reader = Episodes(
+            tally, faults, clock, numbers, units, layout.apart, whole, settings.terminal
+        )
         for batch in chain([] if begin is None else [begin], batches):
             reader.read(batch)
             if len(tally.states.index) > MOST_STATES:
@@ -270,7 +290,8 @@ def _settings(
     if told is not None:
         if any(name in given for name in OF_THE_TASK):
             raise InputError(
-                "the problem has states, actions, horizon, stages and rewards: leave them out"
+                "the problem has states, actions, terminal states, horizon, stages and rewards: "
+                "leave them out"
             )
         remembered = {name: x for name, x in remembered.items() if name not in OF_THE_TASK}
     return check_settings(combine(remembered, given)), file
@@ -320,6 +341,7 @@ def _close(
     else:
         check_shown(tally, H, faults)
         settings.rewards.scaled_return(settings.max_return, H)  # or an error that says why not
+        check_returns(reader, settings.max_return, returns, complete)
         shown = tally.experience(settings.stage_dependent or settings.stages, reader.clock.first)
         labels = shown.states, shown.actions
     names = [[str(x.label(i)) for i in range(x.count)] for x in labels]
@@ -340,8 +362,9 @@ def _close(
         max_return=settings.max_return,
         first=reader.clock.first,
         audit=tally.audit,
-        returns=returns if layout.roles.columns["reward"] else None,
+        returns=returns,
         complete=complete,
+        truncated=faults[Kind.LONG].count if Kind.LONG in faults else 0,
         notes=tuple(notes_of(layout, reader, H, shown)),
         understood=understand(source, remembered, layout, reader, dropped),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ucfh.logs.closing import lost_in_words
+from ucfh.logs.closing import REPEATED, lost_in_words
 from ucfh.logs.ends import END, LEFT
 from ucfh.logs.episodes import Episodes
+from ucfh.logs.faults import Kind
 from ucfh.logs.layout import Layout
 from ucfh.logs.roles import STEP, in_options
 from ucfh.logs.settings import Settings
@@ -82,6 +83,9 @@ def _of_steps(layout: Layout, reader: Episodes) -> Iterator[str]:
         yield "the rows of an episode are all of its steps, in their order (there is no column t)"
     elif kind == "dates":
         yield "the rows of an episode are all of its steps, in the order of their dates"
+    elif reader.clock.unit > 1:
+        unit = reader.clock.unit
+        yield f"t grows by {unit} from one step to the next: t = {unit} is step 1"
     elif reader.clock.first and not layout.roles.steps:
         yield "t counts from 1, as no early row has t = 0"
     if layout.roles.steps and any(STEP not in name for name in layout.roles.columns["reward"]):
@@ -122,6 +126,17 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
         yield (
             "all rewards are costs, and who stops short is taken to pay nothing more: to leave is "
             "then the best that can happen; if it is not, pass --dropouts lost"
+        )
+    if Kind.LONG in reader.faults:
+        cut, all_of_them = reader.faults[Kind.LONG].count, reader.losses.episodes
+        yield (
+            f"{cut:,} of {all_of_them:,} episodes ({cut / all_of_them:.0%}) continue after "
+            f"{horizon} steps, the declared horizon: later rewards do not count"
+        )
+    if reader.repeats and horizon > 1:
+        yield (
+            "every row of an episode has the same reward, and they are added up; if it is the "
+            f"outcome of the whole episode, {REPEATED}"
         )
     for column in layout.roles.ignored:
         instead = " + ".join(layout.roles.columns[column]) or "the next row"

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._support import validation
-from ucfh._support.files import AnyPath, naming, read_text, write_text
+from ucfh._support.files import AnyPath, naming, parse_toml, read_text, write_text
 from ucfh.errors import InputError, check_count, check_type, unknown, wrong_type
 from ucfh.logs.batches import COLUMNS
 from ucfh.units import DEFAULT, RewardRange
@@ -55,6 +54,7 @@ class Settings:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Sequence[str] | int | None = None
     actions: Sequence[str] | int | None = None
+    terminal: Sequence[str] = ()
     horizon: int | None = None
     stage_dependent: bool = False
     stages: Sequence[int] = ()
@@ -86,10 +86,7 @@ def read_settings(path: AnyPath) -> dict[str, Any]:
         return {}
     text = read_text(file)
     with naming(file):
-        try:
-            found = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"not TOML ({error})") from None
+        found = parse_toml(text)
         for key in found:
             if key not in CHECKS:
                 raise unknown("key", key, CHECKS)
@@ -157,6 +154,15 @@ def _names(name: str, given: Any) -> Sequence[str] | int:
     return found
 
 
+def _terminal(name: str, given: Any) -> Sequence[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise wrong_type(name, given, "the names of states, such as ['died', 'discharged']")
+    names = list(given)
+    found = validation.check_names(name, names, check_count(name, len(names)))
+    assert found is not None
+    return found
+
+
 def _steps(name: str, given: Any) -> Sequence[int]:
     """Steps with which stages begin; against the horizon they are checked when that is known."""
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -213,6 +219,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "columns": _columns,
     "states": _names,
     "actions": _names,
+    "terminal": _terminal,
     "horizon": _horizon,
     "stage_dependent": _is(bool, "true or false"),
     "stages": _steps,
@@ -228,6 +235,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 """What may be declared, and how each is checked."""
 OF_THE_TASK = (
-    "states", "actions", "horizon", "stage_dependent", "stages", "rewards", "max_return",
+    "states", "actions", "terminal", "horizon", "stage_dependent", "stages", "rewards",
+    "max_return",
 )  # fmt: skip
 """What a problem says too, if one is given."""

@@ -183,6 +183,29 @@ class ToldTally:
             following, stops, t + 1 == self.horizon, self.is_terminal(following), self._own
         )
 
+    def paid(self, t: Ints, s: Ints, a: Ints, following: Ints, reward: Floats) -> Floats:
+        """(n,) the reward of each of n steps: the known one, or as the log shows it.
+
+        Args:
+            t, s, a: (n,) step, state and action, of steps that `locate` has found.
+            following: (n,) what followed, as the log shows it.
+            reward: (n,) as the log shows it.
+
+        Returns:
+            Rewards; NaN where a known one depends on a next state that is not shown.
+
+        """
+        known, table = self.problem.rewards, self.problem.table
+        if known is None:
+            return reward
+        out = known.pair[np.minimum(t, len(known.pair) - 1), self._row[s, a]]
+        if known.successor is not None:
+            row = self._row[s, a] + t * table.stride
+            entry = self._find(row, self._resolve(t, following, np.zeros(len(t), bool)))
+            more = known.successor[np.minimum(t, len(known.successor) - 1), entry.clip(0)]
+            out = out + np.where(entry < 0, np.nan, more)
+        return np.asarray(out, float)
+
     def counted(self, s: int, a: int) -> int:
         """How many rows of a pair are counted."""
         row, table = int(self._row[s, a]), self.problem.table
@@ -272,6 +295,17 @@ class ShownTally:
     def locate_start(self, s: Ints) -> Bools:
         """(n,) whether an episode can begin in each of n states."""
         return s >= 0
+
+    def paid(
+        self,
+        t: Ints,  # noqa: ARG002
+        s: Ints,  # noqa: ARG002
+        a: Ints,  # noqa: ARG002
+        following: Ints,  # noqa: ARG002
+        reward: Floats,
+    ) -> Floats:
+        """(n,) the reward of each of n steps, as the log shows it."""
+        return reward
 
     def counted(self, s: int, a: int) -> int:
         """How many rows of a pair are counted, once all are settled."""

@@ -12,6 +12,8 @@ from ucfh.logs.labels import MISSING, Codes, text_of
 
 PEEK = 1000
 """The number of rows that are searched for a step 0, or for dates."""
+MANY = 100
+"""So many rows with t > 0 show in which unit it counts; fewer may lack steps by accident."""
 MICROSECOND = timedelta(microseconds=1)
 
 
@@ -49,12 +51,13 @@ class Clock:
     Attributes:
         kind: "numbers", "dates" or "order".
         first: the number of the first step: 1 if steps are counted from there, else 0.
+        unit: how much t grows from one step to the next: 4 where t is 0, 4, 8, as hours may be.
 
     """
 
     def __init__(self, early: list[Any] | None, first: int | None = None) -> None:
         self._codes: Codes = Times()
-        self.kind, self.first = "numbers", first or 0
+        self.kind, self.first, self.unit = "numbers", first or 0, 1
         if early is None:
             self.kind = "order"
         elif first is None:
@@ -64,6 +67,9 @@ class Clock:
                 self.kind, self._codes = "dates", Dates()
             else:
                 self.first = 1 if 1 in steps and 0 not in steps else 0
+                later = steps[steps > 0]
+                if len(later) >= MANY and 0 in steps and not (later % later.min()).any():
+                    self.unit = int(later.min())
 
     def steps(self, column: list[Any] | None, new: Bools, due: Ints) -> Ints:
         """(n,) the step of each of n rows, from 0; negative where it is none, or out of order.
@@ -78,6 +84,7 @@ class Clock:
             return due
         codes = self._codes.of(column)
         if self.kind == "numbers":
-            return np.asarray(codes - self.first)
+            whole = (codes >= 0) & (codes % self.unit == 0)
+            return np.where(whole, codes // self.unit - self.first, MISSING)
         later = np.append(True, codes[1:] > codes[:-1])
         return np.where((codes != MISSING) & (new | later), due, MISSING)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ucfh._support.arrays import Floats
+from ucfh._support.own import look_in
 from ucfh.errors import InputError, not_installed, unknown
 from ucfh.problem import MDP
 from ucfh.problems._building import check_room, check_whole
@@ -145,10 +147,13 @@ def make_environment(
     module, colon, name = environment.rpartition(":")
     try:
         if colon:
+            look_in(os.getcwd())  # as for problems and learners, module:name
             import_module(module)
+    except Exception as error:  # modules raise what they like
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{kind}: cannot import {module!r} of {environment!r}: {reason}") from None
+    try:
         spec = gymnasium.spec(name)
-    except (ImportError, TypeError, ValueError) as error:
-        raise InputError(f"{kind}: cannot import {module!r} of {environment!r}: {error}") from None
     except gymnasium.error.Error:
         fault = unknown("environment of gym", name, _tabular() if kind == "gym" else _small())
         hint = "" if colon else "; of another package, write MODULE:ID"

@@ -30,8 +30,6 @@ LEAST_SHARE = 0.005
 """Pairs that hold a smaller share of what is unknown are not named."""
 MOST_PAIRS = 5
 """How many pairs are named."""
-UNTRIED = 0.05
-"""The share from which on a pair that was never tried keeps any number of episodes from helping."""
 
 
 class Level(NamedTuple):
@@ -127,10 +125,7 @@ class Answer:
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The least and the largest return that are possible."""
-        units, H = self.log.units, self.log.horizon
-        most = units.value(float(H), H)
-        given = self.log.max_return
-        return units.value(0.0, H), most if given is None else min(most, given)
+        return self.log.units.return_range(self.log.horizon, self.log.max_return)
 
     @cached_property
     def _digits(self) -> Decimal:
@@ -271,9 +266,10 @@ class Answer:
         return [x for x in self.known.missing[:MOST_PAIRS] if x.share >= LEAST_SHARE]
 
     @property
-    def more(self) -> float | None:
-        """About how many more episodes it takes."""
-        return more_episodes(self.known)
+    def untried(self) -> list[UnknownPair]:
+        """The pairs without data that have to be tried; what hardly matters is left out."""
+        untried = () if self.known.more is None else self.known.more.untried
+        return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE]
 
 
 def columns_of(rows: Sequence[PlanRow]) -> list[tuple[int, int]]:
@@ -304,23 +300,6 @@ def percent(share: float) -> str:
     """A share, such as "90 %", which no line break divides."""
     near = "more than 99.99" if 0.9999 < share < 1 else "less than 0.01" if 0 < share < 1e-4 else ""
     return f"{near or f'{100 * share:.4g}'}\N{NO-BREAK SPACE}%"
-
-
-MOST_TIMES = 1e15
-"""More episodes than anybody has."""
-
-
-def more_episodes(known: Certificate) -> float | None:
-    """About how many more episodes of the same kind it takes; None: no number of them will do.
-
-    The bounds narrow like one over the root of the visits, if every pair that matters is visited.
-    """
-    if known.epsilon is None or known.gap <= known.epsilon:
-        return 0.0
-    if known.episodes == 0 or any(x.visits == 0 and x.share > UNTRIED for x in known.missing):
-        return None
-    more = known.episodes * (min(known.gap / known.epsilon, MOST_TIMES) ** 2 - 1)
-    return more if more < MOST_TIMES else None
 
 
 def rounded_up(more: float) -> str:

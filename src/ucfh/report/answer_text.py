@@ -106,10 +106,8 @@ def improvement(answer: Answer) -> tuple[str, list[str]]:
     """A heading and paragraphs: is the plan better than what was done in the log?"""
     known, was, per = answer.known, answer.known.behaviour, answer.per
     gain = known.improvement
-    if was is None or gain is None:
-        return "What was earned so far is not known", [
-            "The rewards in the log were not read: the problem that was given says what is paid."
-        ]
+    assert was is not None
+    assert gain is not None
     low, high = answer.at_least(was.lower), answer.at_most(was.upper)
     seen = (
         f"What was done in the log earned {answer.about(was.mean)} {per} on average, over "
@@ -208,7 +206,7 @@ def levels_used(answer: Answer) -> list[Level]:
 
 def missing(answer: Answer) -> tuple[str, str, list[str]]:
     """A heading, a paragraph, and a list: what data are missing, and about how many."""
-    known, more = answer.known, answer.more
+    known = answer.known
     where = f"where {answer.nouns} start"
     lines = [
         f"{answer.pair(x) if x.state >= 0 else where}: seen {plural(x.visits, 'time')}, "
@@ -223,14 +221,13 @@ def missing(answer: Answer) -> tuple[str, str, list[str]]:
     if known.gap <= known.epsilon:
         text = "The plan is as close to the best one as was asked for."
         return "Nothing is missing", f"{text} More data would narrow the bounds further.", []
-    if more is None:
-        text = "in states where they matter. Try them. The doubt comes most from"
+    if answer.untried:
         return (
             "What is missing: actions that were never tried",
-            f"More data of the same kind are not enough: some actions were never tried {text}",
-            lines,
+            f"More {answer.nouns} help only if actions are tried of which the log has no data, or "
+            "if they are declared impossible. Most of the remaining doubt comes from",
+            [f"{answer.pair(x)}: {x.share:.0%} of the remaining doubt" for x in answer.untried],
         )
-    count = rounded_up(more)
     if known.gap_if_random is not None:
         return (
             "What is missing: outcomes that were lost",
@@ -239,10 +236,14 @@ def missing(answer: Answer) -> tuple[str, str, list[str]]:
             "the rest of the doubt, which comes most from",
             lines,
         )
+    if known.more is None or known.more.episodes is None:
+        text = "More data of the same kind are not enough. The doubt comes most from"
+        return "What is missing", text, lines
+    count = rounded_up(known.more.episodes)
     return (
         f"What is missing: about {count} more {answer.noun if count == '1' else answer.nouns}",
-        "That is a rough guess, if they are of the same kind and the same things are tried as "
-        "often. What to try more often: the doubt comes most from",
+        "This is an estimate, usually right within a factor of two, for data of the same kind: "
+        "the same actions are tried as often. What to try more often: the doubt comes most from",
         lines,
     )
 

@@ -1,0 +1,118 @@
+"""Terminal states that are declared, and steps that are counted in hours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ucfh
+from helpers.small_logs import read, refusal
+from ucfh import Problem, certify, read_log
+
+
+def _patients(done: bool, times: int = 40) -> str:
+    """Episodes of one to three steps that end in a state of their own."""
+    out = []
+    for k in range(times):
+        last, state = k % 3, "ward"
+        for t in range(last + 1):
+            over = t == last
+            after = ("died", "discharged alive")[k % 2] if over else "ward"
+            out.append(f"{k},{t},{state},x,{int(over and k % 2)},{after},{int(over and done)}\n")
+            state = after
+    return "".join(out)
+
+
+def test_declared_terminal_states_end_an_episode(tmp_path: Path) -> None:
+    ends = ["died", "discharged alive"]
+    said = refusal(read, _patients(done=False), tmp_path, accept_losses=False)
+    assert "--terminal" in said
+    log = read(_patients(done=False), tmp_path, terminal=ends, accept_losses=False)
+    same = read(_patients(done=True), tmp_path, accept_losses=False)
+    assert log.faults == same.faults == ()
+    assert log.complete.all()
+    one, other = certify(log), certify(same)
+    assert (one.lower, one.upper, one.gap) == (other.lower, other.upper, other.gap)
+    assert one.behaviour == other.behaviour
+
+
+def test_terminal_states_that_the_log_contradicts(tmp_path: Path) -> None:
+    assert "terminal" in refusal(read, _patients(False), tmp_path, terminal=["ward"])
+    said = refusal(read, _patients(False), tmp_path, terminal=["buried"])
+    assert "terminal" in said
+    assert "'buried'" in said
+    path = tmp_path / "derived.csv"
+    path.write_text("episode,t,state,action,reward\n0,0,a,x,0\n0,1,b,x,0\n")
+    assert "terminal" in refusal(read_log, path, terminal=["b"])
+    problem = Problem(2, 1, 2, terminal=[1])
+    assert "terminal" in refusal(read, _patients(False), tmp_path, problem, terminal=["a"])
+
+
+def test_the_command_takes_terminal_states(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from helpers.command_line import run
+
+    read(_patients(done=False), tmp_path)
+    code, out, _ = run(
+        capsys, "certify", str(tmp_path / "log.csv"), "--terminal", "died,discharged alive",
+        "--check", "--remember",
+    )  # fmt: skip
+    assert code == 0
+    assert "'died', 'discharged alive'" in out
+    assert read_log(tmp_path / "log.csv").complete.all()  # as remembered
+
+
+def test_steps_may_be_counted_in_hours(tmp_path: Path) -> None:
+    rows = "{0},0,a,x,0.5,b,0\n{0},4,b,x,0.25,a,0\n{0},8,a,x,1,b,0\n"
+    hours = "".join(rows.format(k) for k in range(60))
+    log = read(hours, tmp_path, accept_losses=False)
+    plain = read(hours.replace(",4,", ",1,").replace(",8,", ",2,"), tmp_path, accept_losses=False)
+    assert (log.faults, log.horizon, log.counted) == ((), 3, 180)
+    assert any("4" in x and x.startswith("t ") for x in log.assumptions)
+    assert certify(log).upper == certify(plain).upper
+    # a step that is missing is still one
+    broken = hours.replace("59,4,b,x,0.25,a,0\n", "")
+    assert {x.kind for x in read(broken, tmp_path).faults} == {"t"}
+    assert {x.kind for x in read(hours + "60,0,a,x,0,b,0\n60,6,b,x,0,b,0\n", tmp_path).faults} >= {
+        "t"
+    }
+
+
+def test_one_remedy(tmp_path: Path) -> None:
+    """A reward out of range is a matter of the declared range, not of the log."""
+    rows = "".join(f"{k},0,a,x,90,b,1\n" for k in range(20))
+    said = refusal(read, rows, tmp_path, accept_losses=False)
+    assert said.count("Fix: ") == 1
+    assert "--rewards" in said.partition("Fix: ")[2]
+    assert "accept" not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"states": []}, "states"),
+        ({"states": ["a", "a"]}, "state"),
+        ({"actions": []}, "actions"),
+        ({"actions": ["x", "x"]}, "action"),
+        ({"horizon": 0}, "horizon"),
+        ({"terminal": []}, "terminal"),
+        ({"terminal": ["c", "c"]}, "terminal"),
+        ({"max_return": 0.5}, "max_return"),
+        ({"states": ["a", "z"]}, "states"),
+        ({"actions": ["z"]}, "actions"),
+    ],
+)
+def test_bad_declarations_are_named(tmp_path: Path, given: dict[str, object], name: str) -> None:
+    rows = "".join(f"{k},0,a,x,1,b,0\n{k},1,b,x,0,c,1\n" for k in range(200))
+    said = refusal(read, rows, tmp_path, accept_losses=False, **given)
+    assert name in said
+
+
+def test_a_declared_list_that_the_log_contradicts_names_it(tmp_path: Path) -> None:
+    rows = "".join(f"{k},0,a,x,1,b,0\n{k},1,b,x,0,c,1\n" for k in range(200))
+    said = refusal(read, rows, tmp_path, states=["a", "c"], accept_losses=False)
+    assert "'b'" in said
+    assert "states" in said
+    assert ucfh.certify(read(rows, tmp_path, states=["a", "b", "c"])).upper <= 2
