@@ -32,7 +32,7 @@ from ucfh.live.certifying import certificate_of_learner
 from ucfh.logs.sentences import UNCONFOUNDED
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, Flying, steps_of
-from ucfh.tasks.records import BY_PERSON, LAYOUT, Decided, Told
+from ucfh.tasks.records import BY_PERSON, Decided, Told
 from ucfh.tasks.scoring import Scores, Watched
 
 ONE_BY_ONE = (
@@ -239,7 +239,6 @@ class TaskLearner:
             "waiting": len(self.flight.uncounted),
             "frozen": beliefs.number,
             "conflicts": len(self.conflicts),
-            "layout": LAYOUT,
         }
 
     def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:

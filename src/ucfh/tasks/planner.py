@@ -186,6 +186,7 @@ class TaskPlanner:
             self._took = time.monotonic() - begun
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
+            summary = {**summary, "layout": LAYOUT}
             policy = StoredPolicy(
                 number, time.time(), known, episodes, actions, best, changed, summary
             )
