@@ -89,7 +89,6 @@ class TaskLearner:
             stages=task.stages,
             max_return=self.units.scaled_return(task.max_return, H),
             after_end=self.units.after_end,
-            closed=task.states is not None,
         )
         self.experience = self.learner.experience
         self.flight, self.scores = Flight(self.experience.stage), Scores()
@@ -98,7 +97,7 @@ class TaskLearner:
         self.recorded = False
         self.prior: dict[int, Ints] = {}
         self.assumed: tuple[str, ...] = ()
-        self._planned = 0
+        self._planned, self._declared = 0, len(task.first_states)
         self._default = [0]  # the first action of each state, -1 where there is none
 
     def find(self, available: Bools | None = None) -> None:
@@ -106,6 +105,16 @@ class TaskLearner:
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
         self._default.append(first if available is None or available.any() else -1)
+        self._close_if_complete()
+
+    def _close_if_complete(self) -> None:
+        """Close the state space once all declared states are found.
+
+        Until then, unseen next states count as unknown states: a bound computed from part of the
+        declared states would not hold.
+        """
+        declared = self.task.states is not None
+        self.experience.closed = declared and self.experience.states > self._declared
 
     def take(self, events: Sequence[Decided | Told]) -> None:
         """Take events, in the order of their numbers."""
@@ -237,7 +246,6 @@ class TaskLearner:
             task.delta,
             task.epsilon,
             (),
-            closed=self.learner.closed,
         )
         gap = min(known.gap, by_chance.gap)
         return replace(known, gap_if_random=gap, waiting=len(waiting), lost=lost)
@@ -274,6 +282,7 @@ class TaskLearner:
         self.recorded = bool(numbers[4])
         have = [self.experience.available(s) for s in range(1, self.experience.states)]
         self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
+        self._close_if_complete()
 
     def differences(self, other: TaskLearner) -> list[str]:
         """In which counts two learners differ that took the same events, a sentence each.

@@ -37,7 +37,7 @@ from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
-LAYOUT = "0.11.0"
+LAYOUT = "0.14.0"
 """The version that first packed what a learner holds as it is packed now."""
 CHUNK = 1000
 """Events that are taken at a time."""
@@ -252,9 +252,12 @@ class TaskPlanner:
 
 def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
     """Let a learner take all events that are new to it."""
-    while events := store.events(task, learner.seq, CHUNK):
+    while True:
+        events = store.events(task, learner.seq, CHUNK)
         for _, _, actions in store.states(task, learner.experience.states - 1):
             learner.find(learner.task.available(actions))  # those of these events, at least
+        if not events:
+            return
         learner.take(events)
 
 
