@@ -651,7 +651,8 @@ class UnknownStates:
         g = self.task.segment(t)
         pair = self.data.pairs.get((g, s, a))
         outcomes = [] if pair is None else pair.prefix()
-        if not self._noisy(outcomes):
+        # Both ways are right. An outcome behind an open one shows which of them is taken, too.
+        if pair is None or not self._noisy(pair.outcomes):
             rest = min(W[t + 1, x] for x in self.known) if self.closed else 0.0
             x, how, reach, _ = self.any_function(
                 "outcomes", g, s, a, lambda x: -(x[1] + W[t + 1, x[0]]), -rest
@@ -661,7 +662,7 @@ class UnknownStates:
         others = [W[t + 1, x] for x in self.known if x not in listed]
         rest = (min(others) if others else math.inf) if self.closed else 0.0
         x, how, reach, _ = self.any_function(
-            "all", g, s, a, lambda x: -W[t + 1, x], -min(rest, min(W[t + 1, x] for x in listed))
+            "all", g, s, a, lambda x: -W[t + 1, x], -min([rest, *(W[t + 1, x] for x in listed)])
         )
         return self.reward_bounds(g, s, a)[0] - x, how, reach
 
@@ -743,6 +744,11 @@ class UnknownStates:
                 W[t, s] = max(lower, self.L[t, s] - D[t, s])
         return D, W
 
+    def difference_at_start(self, D: dict, W: dict) -> float:
+        """Return the bound on the difference at the start (Proposition 34)."""
+        by_policy = self.upper() - self.at_start(W, -1, 0.0)
+        return min(self.at_start(D, 1, self.task.cap(1)), by_policy)
+
     def _overlap(self, t, s, a, b, low, reach, D, how) -> float:
         """Return the sum of Proposition 35 at the nu and slack of two bounds."""
         g = self.task.segment(t)
@@ -753,7 +759,7 @@ class UnknownStates:
         cap = self.task.cap(t)
         of_b, of_a = rows[0].outcomes, rows[1].prefix()
         n_b = len(of_b)
-        noisy = self._noisy(of_a)
+        noisy = self._noisy(rows[1].outcomes)
         total = 0.0
         seen_b, seen_a = self._by_state(of_b), self._by_state(of_a)
         for j in seen_b:
@@ -806,6 +812,8 @@ def missing_from_above(paid: list[float], rest: float, cap: float) -> list[tuple
     if end <= a:
         return [(min(a + rest, cap), float(k))]
     at_least = max(0.0, (k * end - total) / (end - a))
+    if max(paid) == a:
+        at_least = float(k)  # exactly: a weight of 1e-16 at the largest value would matter
     return [(a + rest, at_least), (end + rest, k - at_least)]
 
 
@@ -1074,3 +1082,200 @@ class KnownStates:
                     sides.append(growth(x.slack, shares[j] / sum(shares.values()), x.nu - sign * f, w))
             total += min(sides)
         return total
+
+
+class PlanOverSets:
+    """Upper and lower bounds at the start by planning over sets (Propositions 16 to 21, 28 and 29).
+
+    ``kind``: "kt", "kt-ball", "kl-ball", "l1", "kl" or "paper". Rewards are known. For the last three, which
+    hold at doublings, ``updates``: row -> j, the number of the update (Proposition 17); the start is the row
+    "start".
+    """
+
+    def __init__(self, model: Model, outcomes: dict, starts: list, delta: float, kind: str, updates=None):
+        self.model, self.kind, self.delta, self.updates = model, kind, delta, updates or {}
+        self.following = dict(model.successors)
+        self.counts = {}
+        for row, following in model.successors.items():
+            seen = Counter(x for x, _ in outcomes.get(row, ()))
+            self.counts[row] = [seen[x] for x in following]
+        if model.start is None:
+            seen = Counter(starts)
+            self.following["start"] = list(model.states)
+            self.counts["start"] = [seen[s] for s in model.states]
+        sizes = [len(x) for x in self.following.values()]
+        single = sum(c if c > 2 else int(c == 2) for c in sizes)
+        rows = sum(c > 1 for c in sizes)
+        self.events = single if kind in ("kt", "kl", "paper") else rows
+
+    def extreme(self, row, values: list[float], sign: int) -> float:
+        """Return the largest (1) or least (-1) mean of values over the set of a row."""
+        counts = self.counts[row]
+        n, c = sum(counts), len(counts)
+        if c == 1:
+            return values[0]
+        v = [sign * x for x in values]
+        if n == 0:
+            return sign * max(v)
+        one = self.delta / self.events
+        j = self.updates.get(row, 0)
+        at_update = one / (j * (j + 1)) if j else one
+        p = [k / n for k in counts]
+        if self.kind in ("kt", "kl", "paper"):
+            ends = []
+            for k in counts:
+                if self.kind == "kt":
+                    ends.append(kl_ends(k / n, (math.log(1 / one) + binary_excess(k, n)) / n))
+                elif self.kind == "kl":
+                    ends.append(kl_ends(k / n, math.log(2 / at_update) / n))
+                else:
+                    ends.append(published_set(k / n, n, at_update, 20_001))
+            return sign * largest_mean_in_box(v, ends)
+        if self.kind == "l1":
+            return sign * largest_mean_in_l1(v, p, l1_radius(c, n, at_update))
+        if self.kind == "kl-ball":
+            radius = closed_ball_radius(c, n, one)
+        else:
+            radius = (math.log(1 / one) + dirichlet_excess(counts)) / n
+        return sign * largest_mean(v, [float(k) for k in counts], max(v), radius).value
+
+    def value(self, sign: int) -> float:
+        """Return the optimistic (1) or the robust (-1) value at the start."""
+        m = self.model
+        V = {(m.horizon + 1, s): 0.0 for s in m.states}
+        for t in range(m.horizon, 0, -1):
+            for s in m.states:
+                options = []
+                for a in m.actions[s]:
+                    row = m.row(t, s, a)
+                    values = [m.rewards[t, s, a, x] + V[t + 1, x] for x in self.following[row]]
+                    options.append(self.extreme(row, values, sign))
+                V[t, s] = 0.0 if s in m.terminal else max(options)
+        if m.start is not None:
+            return math.fsum(p * V[1, s] for s, p in m.start.items() if p > 0)
+        return self.extreme("start", [V[1, s] for s in m.states], sign)
+
+
+def largest_mean_in_box(values: list[float], ends: list[tuple[float, float]]) -> float:
+    """Return the largest mean over distributions between two ends, by linear programming (Proposition 2)."""
+    from scipy.optimize import linprog
+
+    found = linprog(
+        -np.array(values),
+        A_eq=[np.ones(len(values))],
+        b_eq=[1],
+        bounds=[(lo, hi) for lo, hi in ends],
+        method="highs",
+    )
+    if found.status != 0:
+        raise ValueError("the box holds no distribution")
+    return float(-found.fun)
+
+
+# ---------------------------------------------------------------- the logged policy
+
+
+def behaviour(
+    paid: list[float], complete: list[bool], least: float, most: float, delta: float
+) -> tuple[float, float]:
+    """Return the bounds of Proposition 72 on the mean value of the logged policies.
+
+    ``least`` <= 0 and ``most`` bound every return. An episode that was not logged to its end was paid at
+    least ``paid + least`` and at most ``most``.
+    """
+    span = most - least
+    below = [(x if c else max(x + least, least)) for x, c in zip(paid, complete, strict=True)]
+    above = [(x if c else most) for x, c in zip(paid, complete, strict=True)]
+
+    def at_least(y: list[float]) -> float:
+        n, variation, before = len(y), 0.0, 0.5
+        for i, x in enumerate(y):
+            variation += (x - before / (i + 1)) ** 2
+            before += x
+        best = 0.0
+        for k in range(200):
+            size = 2.0 ** -(k + 1)
+            psi = -math.log1p(-size) - size
+            cost = (math.log(2 * (k + 1) * (k + 2) / delta) + psi * variation) / size
+            best = max(best, (math.fsum(y) - cost) / n)
+        return best
+
+    low = at_least([(x - least) / span for x in below])
+    high = at_least([(most - x) / span for x in above])
+    return least + low * span, most - high * span
+
+
+# ---------------------------------------------------------------- sample-complexity lower bounds
+
+
+def hard_class_floor(
+    n: int, actions: int, horizon: int, epsilon: float, delta: float, gap: float, bias: float
+) -> float:
+    """Return the number of Proposition 80, the minimum by a fine grid."""
+    loss = (horizon - 2) * min(bias, gap - bias)
+    wrong = math.floor(n * epsilon / loss)
+    rho = (1 - delta) * wrong / n + delta
+    information = -0.5 * math.log(1 - 4 * gap**2)
+    if rho >= 0.5:
+        return 0.0
+    grid = np.linspace(0, 2 * rho, 200_001)
+    least = min(kl(1 - a, 2 * rho - a) for a in grid)
+    return n * (actions - 1) / information * least
+
+
+# ---------------------------------------------------------------- constants of UCFH
+
+
+def corrected_constants(
+    states: int, actions: int, horizon: int, successors: int, epsilon: float, delta: float
+) -> dict[str, float]:
+    """Return the constants of the corrected variant, and the bound of Proposition 11."""
+    B = min(actions, horizon)
+    pairs = states * actions
+    w_min = epsilon / (4 * horizon * states * B)
+    y = max(states, 4) * horizon / w_min
+    updates = pairs * math.ceil(math.log2(2 * y))
+    delta_1 = delta / (2 * updates * successors)
+    levels = math.floor(math.log2(horizon / w_min)) + 1
+    K = math.ceil(math.log2(2 * y)) * levels
+    loglog = math.log2(math.log2(horizon)) if horizon > 2 else 1.0
+    m = 512 * max(1.0, loglog) ** 2 * successors * horizon**2 / epsilon**2 * K
+    m *= math.log(6 / delta_1)
+    m_visits = max(m, horizon * math.ceil(math.log2(2 * y)) / (2 * w_min))  # m' of E17
+    e_max = levels * (1 + math.ceil(math.log2(states * B)))
+    return {
+        "w_min": w_min,
+        "u_max": updates,
+        "delta_1": delta_1,
+        "m": m,
+        "cutoff": max(states, 4) * m * horizon,
+        "e_max": e_max,
+        "episode_bound": 16 * pairs * m_visits * e_max,
+    }
+
+
+def published_constants(
+    states: int, actions: int, horizon: int, successors: int, epsilon: float, delta: float
+) -> dict[str, float]:
+    """Return the constants as published (docs/theory/algorithm.md), with max(1, log log H) for E2."""
+    S, A, H, C = states, actions, horizon, successors
+    w_min = epsilon / (4 * H * S)
+    loglog = math.log2(math.log2(H)) if H > 2 else 1.0
+    m = (
+        512
+        * max(1.0, loglog) ** 2
+        * C
+        * H**2
+        / epsilon**2
+        * math.log2(8 * H**2 * S**2 / epsilon) ** 2
+        * math.log(6 * S * A * C * math.log2(4 * S**2 * H**2 / epsilon) ** 2 / delta)
+    )
+    u_max = S * A * math.log2(S * H / w_min)
+    return {
+        "w_min": w_min,
+        "u_max": u_max,
+        "delta_1": delta / (2 * u_max * C),
+        "m": m,
+        "cutoff": S * m * H,
+        "episode_bound": 6 * S * A * m * math.log2(4 * H**2 * S / epsilon) ** 2,
+    }
