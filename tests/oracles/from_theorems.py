@@ -1,10 +1,10 @@
 """Bounds computed directly from the propositions of docs/theory, without the package.
 
-Every function cites the proposition that defines its number. The code is slow and plain on purpose: data
-are lists of single steps, sums run over single terms, and optima are found by search. Nothing is
-imported from `ucfh`, and nothing here was derived from its kernels. The only numbers taken from the
-package are the shares of delta of each part, which no theorem fixes (`SHARES` in
-`ucfh.confidence.open` and `ucfh.confidence.values`); callers pass them in.
+Every function cites the proposition that defines its number. The code is slow and plain on
+purpose: data are lists of single steps, sums run over single terms, and optima are found by
+search. Nothing is imported from `ucfh`, and nothing here was derived from its kernels. The only
+numbers taken from the package are the shares of delta of each part, which no theorem fixes
+(`SHARES` in `ucfh.confidence.open` and `ucfh.confidence.values`); callers pass them in.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linprog, minimize
 from scipy.special import gammaln
 
 LOST = "(lost)"  # the next state of a step whose outcome is missing
@@ -90,7 +93,9 @@ def binary_excess(k: int, n: int) -> float:
     if n == 0:
         return 0.0
     likelihood = x_log_x(k) + x_log_x(n - k) - x_log_x(n)
-    mixture = math.lgamma(k + 0.5) + math.lgamma(n - k + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+    mixture = (
+        math.lgamma(k + 0.5) + math.lgamma(n - k + 0.5) - math.lgamma(n + 1) - math.log(math.pi)
+    )
     return likelihood - mixture
 
 
@@ -116,7 +121,7 @@ def sparse_excess(counts: list[int]) -> float:
     return sum(map(x_log_x, seen)) - x_log_x(n) - float(log_q)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _log_sum_of_sizes(d: int, least: int, n: int) -> float:
     """Return ln S of Proposition 66: the sum over kappa >= least, its tail by an integral."""
     sizes = np.arange(least, least + 20_000, dtype=float)
@@ -151,13 +156,15 @@ def pattern_radius(counts: list[int], lost: int, delta: float) -> float:
 
 
 def missing_mass(events: int, quiet: int, delta: float) -> float:
-    """Return the bound of Proposition 60 (67): ``events`` so far, ``quiet`` draws since the last."""
+    """Return the bound of Propositions 60 and 67: events so far, and quiet draws since the last."""
     if quiet <= 0 or events <= 0:
         return 1.0
     return -math.expm1(-math.log(events * (events + 1) / delta) / quiet)
 
 
-def dual_value(values: list[float], weights: list[float], nu: float, eta: float) -> tuple[float, float]:
+def dual_value(
+    values: Sequence[float], weights: Sequence[float], nu: float, eta: float
+) -> tuple[float, float]:
     """Return nu - e^-eta prod (nu - v)^p of Propositions 27 and 56, and the slack."""
     total = sum(weights)
     log = 0.0
@@ -179,7 +186,9 @@ class Reach:
     slack: float
 
 
-def largest_mean(values: list[float], weights: list[float], top: float, eta: float) -> Reach:
+def largest_mean(
+    values: Sequence[float], weights: Sequence[float], top: float, eta: float
+) -> Reach:
     """Return the largest mean over a relative-entropy ball (Proposition 27).
 
     ``top`` is the largest value that an unseen label may have. Weights are counts. The dual is
@@ -216,11 +225,9 @@ def largest_mean(values: list[float], weights: list[float], top: float, eta: flo
 
 
 def largest_mean_by_solver(
-    values: list[float], weights: list[float], top: float | None, eta: float
+    values: Sequence[float], weights: Sequence[float], top: float | None, eta: float
 ) -> float:
     """Return the same by a general solver over all distributions: the primal of Proposition 27."""
-    from scipy.optimize import minimize
-
     v = np.array(list(values) + ([] if top is None else [top]))
     p = np.array(list(weights) + ([] if top is None else [0.0])) / sum(weights)
     seen = p > 0
@@ -231,10 +238,10 @@ def largest_mean_by_solver(
     best = -math.inf
     for mix in (0.05, 0.3):
         start = (1 - mix) * p + mix / len(p)
-        found = minimize(
+        found = minimize(  # type: ignore[call-overload]
             lambda q: -float(q @ v),
             start,
-            jac=lambda q: -v,
+            jac=lambda _: -v,
             bounds=[(1e-12, 1)] * len(p),
             constraints=[
                 {"type": "eq", "fun": lambda q: q.sum() - 1},
@@ -248,7 +255,9 @@ def largest_mean_by_solver(
     return best
 
 
-def one_function(values: list[float], weights: list[float], top: float, delta: float) -> Reach:
+def one_function(
+    values: Sequence[float], weights: Sequence[float], top: float, delta: float
+) -> Reach:
     """Return the bound of Propositions 23 and 56 on the mean of a fixed function, from above."""
     n = sum(weights)
     if n == 0:
@@ -256,7 +265,7 @@ def one_function(values: list[float], weights: list[float], top: float, delta: f
     return largest_mean(values, weights, top, (math.log(1 / delta) + regret(n)) / n)
 
 
-def ladder(values: list[float], weights: list[float], cap: float, delta: float) -> Reach:
+def ladder(values: Sequence[float], weights: Sequence[float], cap: float, delta: float) -> Reach:
     """Return the least bound of Proposition 57 over k = 0, ..., 200; values are at most cap."""
     n = sum(weights)
     best = Reach(cap, cap, 0.0)
@@ -286,7 +295,7 @@ def lower_mean(scores: list[float], goal: float) -> float:
     if n == 0 or sum(scores) <= 0:
         return 0.0
     x = np.array(scores, dtype=float)
-    sizes = range(2 + int(math.floor(math.log2(n + 1))))
+    sizes = range(2 + math.floor(math.log2(n + 1)))
 
     def log_wealth(v: float) -> float:
         parts = []
@@ -313,15 +322,13 @@ def l1_radius(c: int, n: int, delta: float) -> float:
 
 def largest_mean_in_l1(values: list[float], p_hat: list[float], radius: float) -> float:
     """Return the largest mean over an L1 ball by linear programming (Proposition 28)."""
-    from scipy.optimize import linprog
-
     c = len(values)
     if math.isinf(radius):
         return max(values)
     # q = p_hat + up - down
-    objective = -np.concatenate([values, -np.array(values)])
+    Anyive = -np.concatenate([values, -np.array(values)])
     total = linprog(
-        objective,
+        Anyive,
         A_ub=np.vstack(
             [np.ones(2 * c), np.hstack([-np.eye(c), np.eye(c)])],
         ),
@@ -356,11 +363,11 @@ class Task:
     """
 
     horizon: int
-    actions: tuple
-    segments: tuple = ()
+    actions: tuple[Any, ...]
+    segments: tuple[Any, ...] = ()
     largest: float | None = None
     after_end: float = 0.0
-    states: tuple | None = None
+    states: tuple[Any, ...] | None = None
 
     def segment(self, t: int) -> int:
         return sum(t >= first for first in self.segments)
@@ -385,9 +392,9 @@ class Pair:
     Each outcome is (next state, reward); the next state may be `LOST` or `OPEN`, the reward None.
     """
 
-    outcomes: list = field(default_factory=list)
+    outcomes: list[Any] = field(default_factory=list)
 
-    def prefix(self) -> list:
+    def prefix(self) -> list[Any]:
         """Return the outcomes before the first that is open (Proposition 74)."""
         return list(itertools.takewhile(lambda x: x[0] != OPEN, self.outcomes))
 
@@ -397,26 +404,26 @@ class Step:
     """One decision: step t from 1, state, action, reward (None: unknown) and next state."""
 
     t: int
-    state: object
-    action: object
+    state: Any
+    action: Any
     reward: float | None
-    following: object
+    following: Any
 
 
 class Data:
     """Steps in the order of decisions, and the first states of episodes."""
 
-    def __init__(self, task: Task, steps: list[Step], starts: list) -> None:
+    def __init__(self, task: Task, steps: list[Step], starts: list[Any]) -> None:
         self.task = task
-        self.pairs: dict = defaultdict(Pair)
-        self.place: dict = {}
+        self.pairs: dict[Any, Any] = defaultdict(Pair)
+        self.place: dict[Any, Any] = {}
         self.starts = starts
-        states: dict = {}
+        states: dict[Any, Any] = {}
         for s in task.states or ():
             states[s] = None
         for s in starts:
             states[s] = None
-        self.visited: set = set()
+        self.visited: set[Any] = set()
         for step in steps:
             g = task.segment(step.t)
             states[step.state] = None
@@ -429,9 +436,9 @@ class Data:
         self.states = list(states)
 
 
-def events_since(labels: list) -> tuple[int, int]:
+def events_since(labels: list[Any]) -> tuple[int, int]:
     """Return how many labels were new or lost, and how many draws came since the last of these."""
-    seen: set = set()
+    seen: set[Any] = set()
     events, quiet = 0, 0
     for x in labels:
         if x == LOST or x not in seen:
@@ -447,7 +454,8 @@ class UnknownStates:
 
     Attributes:
         U, L: (t, s) -> bounds of V*; also at END. The tables run to t = H + 1.
-        W: (t, s) -> what the policy of largest guaranteed value earns at least; robust: its actions.
+        W: (t, s) -> what the policy of largest guaranteed value earns at least.
+        robust: (t, s) -> its actions.
     """
 
     def __init__(self, data: Data, delta: float, shares: dict[str, float]) -> None:
@@ -463,23 +471,23 @@ class UnknownStates:
 
     # prices
 
-    def _share(self, part: str, g: int, s: object, number: int) -> float:
+    def _share(self, part: str, g: int, s: Any, number: int) -> float:
         """Return the delta of one of ``number`` events of a part (Propositions 58 and 65)."""
         j = self.data.place[g, s]
-        return self.delta[part] / ((j + 1) * (j + 2)) / number
+        return float(self.delta[part] / ((j + 1) * (j + 2)) / number)
 
     # what is seen
 
     @staticmethod
-    def _by_state(outcomes: list) -> dict:
-        found: dict = defaultdict(list)
+    def _by_state(outcomes: list[Any]) -> dict[Any, Any]:
+        found: dict[Any, Any] = defaultdict(list)
         for following, reward in outcomes:
             if following not in (LOST, OPEN):
                 found[following].append(reward)
         return found
 
     @staticmethod
-    def _lost(outcomes: list) -> tuple[int, list[float]]:
+    def _lost(outcomes: list[Any]) -> tuple[int, list[float]]:
         """Return how many missing outcomes have an unknown reward, and the known rewards."""
         unknown, paid = 0, []
         for following, reward in outcomes:
@@ -489,12 +497,12 @@ class UnknownStates:
                 paid.append(reward)
         return unknown, paid
 
-    def _noisy(self, outcomes: list) -> bool:
+    def _noisy(self, outcomes: list[Any]) -> bool:
         return any(max(r) > min(r) for r in self._by_state(outcomes).values())
 
     # upper bounds of V*
 
-    def upper_of(self, t: int, s: object, a: object, which: str = "best") -> Reach:
+    def upper_of(self, t: int, s: Any, a: Any, which: str = "best") -> Reach:
         """Return the bound on Q*_t(s, a) from above: the smaller of above and ladder.
 
         ``which``: "above" or "ladder" for one of them. Where some outcomes are open, the smaller
@@ -518,9 +526,9 @@ class UnknownStates:
         return min(choices, key=lambda x: x.value)
 
     def upper_values(
-        self, t: int, outcomes: list, rest: float, top: float
+        self, t: int, outcomes: list[Any], rest: float, top: float
     ) -> tuple[list[float], list[float]]:
-        """Return values and weights of outcomes in bounds from above (Propositions 56, 62 and 67)."""
+        """Return values and weights of outcomes from above (Propositions 56, 62 and 67)."""
         cap = self.task.cap(t)
         values, weights = [], []
         for following, rewards in self._by_state(outcomes).items():
@@ -538,7 +546,7 @@ class UnknownStates:
     def _find_upper(self) -> None:
         H = self.task.horizon
         self.U = {(H + 1, s): 0.0 for s in self.known}
-        self.Q: dict = {}
+        self.Q: dict[Any, Any] = {}
         for t in range(H, 0, -1):
             self.U[t, END] = self.task.after(t)
             for s in self.data.states:
@@ -555,9 +563,9 @@ class UnknownStates:
         weights = [float(c) for c in counts.values()]
         above = one_function(values, weights, top, self.delta["above"] / 2)
         steps = ladder(values, weights, cap, self.delta["ladder"] / 2)
-        return min(above.value, steps.value, max([top, *values]))
+        return float(min(above.value, steps.value, max([top, *values])))
 
-    def _unseen_start(self, V: dict, anything: float, best) -> float:
+    def _unseen_start(self, V: dict[Any, Any], anything: float, best: Any) -> Any:
         """Return the value of first states that were never seen (Proposition 61)."""
         if not self.closed:
             return anything
@@ -566,7 +574,7 @@ class UnknownStates:
 
     # lower bounds of V*
 
-    def lower_of(self, t: int, s: object, a: object) -> Reach:
+    def lower_of(self, t: int, s: Any, a: Any) -> Reach:
         """Return minus the bound on Q*_t(s, a) from below (part below)."""
         g = self.task.segment(t)
         rest = min(self.L[t + 1, x] for x in self.known) if self.closed else 0.0
@@ -593,7 +601,7 @@ class UnknownStates:
     def _find_lower(self) -> None:
         H = self.task.horizon
         self.L = {(H + 1, s): 0.0 for s in self.known}
-        self.low: dict = {}
+        self.low: dict[Any, Any] = {}
         for t in range(H, 0, -1):
             self.L[t, END] = self.task.after(t)
             for s in self.data.states:
@@ -604,14 +612,20 @@ class UnknownStates:
     # all functions at once
 
     def any_function(
-        self, part: str, g: int, s: object, a: object, value, unseen: float, with_missing: bool = True
+        self,
+        part: str,
+        g: int,
+        s: Any,
+        a: Any,
+        value: Callable[[Any], float],
+        unseen: float,
     ) -> tuple[float, str, Reach, float]:
         """Return the largest mean of any function of a pair's labels (Propositions 59, 60 and 66).
 
-        ``part``: "all" (labels are next states) or "outcomes" (labels are outcomes). ``value`` maps a
-        label to its value, ``unseen`` is the largest value of what was never seen. The result is the
-        smaller of the bound by the ball alone and of that by the ball and the missing mass; then
-        which of them, its nu and slack, and the number added to it.
+        ``part``: "all" (labels are next states) or "outcomes" (labels are outcomes). ``value`` maps
+        a label to its value, ``unseen`` is the largest value of what was never seen. The result is
+        the smaller of the bound by the ball alone and of that by the ball and the missing mass;
+        then which of them, its nu and slack, and the number added to it.
         """
         pair = self.data.pairs.get((g, s, a))
         outcomes = [] if pair is None else pair.prefix()
@@ -627,13 +641,18 @@ class UnknownStates:
             lost,
             unseen,
             radius,
-            missing_mass(*events_since(labels), self._share("missing", g, s, 2 * self.A))
-            if with_missing
-            else 1.0,
+            missing_mass(*events_since(labels), self._share("missing", g, s, 2 * self.A)),
         )
 
     @staticmethod
-    def _ball(values: dict, counts: Counter, lost: int, unseen: float, radius: float, mass: float):
+    def _ball(
+        values: dict[Any, Any],
+        counts: Counter[Any],
+        lost: int,
+        unseen: float,
+        radius: float,
+        mass: float,
+    ) -> tuple[float, str, Reach, float]:
         seen = max(values.values())
         repeated = [float(counts[x] - 1) for x in values]
         top = max(unseen, seen)
@@ -646,7 +665,7 @@ class UnknownStates:
                 best = (cut.value + extra, "missing", cut, extra)
         return best
 
-    def policy_lower(self, t: int, s: object, a: object, W: dict) -> tuple[float, str, Reach]:
+    def policy_lower(self, t: int, s: Any, a: Any, W: dict[Any, Any]) -> tuple[float, str, Reach]:
         """Return the bound W' of Propositions 32 and 65 for one action, from below."""
         g = self.task.segment(t)
         pair = self.data.pairs.get((g, s, a))
@@ -666,7 +685,7 @@ class UnknownStates:
         )
         return self.reward_bounds(g, s, a)[0] - x, how, reach
 
-    def reward_bounds(self, g: int, s: object, a: object) -> tuple[float, float]:
+    def reward_bounds(self, g: int, s: Any, a: Any) -> tuple[float, float]:
         """Return the bounds of the mean reward (Propositions 24, 67 and 74)."""
         pair = self.data.pairs.get((g, s, a))
         low, high = 0.0, 1.0
@@ -682,15 +701,15 @@ class UnknownStates:
     def _find_robust(self) -> None:
         H = self.task.horizon
         self.W = {(H + 1, s): 0.0 for s in self.known}
-        self.robust: dict = {}
+        self.robust: dict[Any, Any] = {}
         for t in range(H, 0, -1):
             self.W[t, END] = self.task.after(t)
             for s in self.data.states:
                 best = {a: self.policy_lower(t, s, a, self.W)[0] for a in self.task.actions}
-                self.robust[t, s] = max(best, key=best.get)
+                self.robust[t, s] = max(best, key=lambda x: best[x])
                 self.W[t, s] = best[self.robust[t, s]]
 
-    def at_start(self, V: dict, sign: int, unseen: float) -> float:
+    def at_start(self, V: dict[Any, Any], sign: int, unseen: float) -> float:
         """Return a bound on the mean of V at the start, from above (1) or below (-1), by all."""
         counts = Counter(self.data.starts)
         if not counts:
@@ -703,7 +722,7 @@ class UnknownStates:
             top = max([*others, max(values.values())])
         else:
             top = sign * unseen
-        return sign * self._ball(values, counts, 0, top, radius, mass)[0]
+        return float(sign * self._ball(values, counts, 0, top, radius, mass)[0])
 
     def lower(self) -> float:
         """Return what the robust policy earns at least."""
@@ -711,7 +730,9 @@ class UnknownStates:
 
     # the difference
 
-    def difference(self, policy: dict, overlap: bool = True) -> tuple[dict, dict]:
+    def difference(
+        self, policy: dict[Any, Any], overlap: bool = True
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Return D and W of Propositions 34, 35 and 65 for a policy (t, s) -> action."""
         task, H = self.task, self.task.horizon
         D = {(H + 1, s): 0.0 for s in self.known}
@@ -728,7 +749,8 @@ class UnknownStates:
                     unseen = max([D[t + 1, x] for x in self.known if x not in listed] or [0.0])
                 else:
                     unseen = task.cap(t + 1)
-                alpha = self.any_function("all", g, s, a, lambda x: D[t + 1, x], unseen)[0]
+                ahead = {x: D[t + 1, x] for x in self.known}
+                alpha = self.any_function("all", g, s, a, ahead.__getitem__, unseen)[0]
                 most = alpha
                 for b in task.actions:
                     if b == a:
@@ -737,19 +759,23 @@ class UnknownStates:
                     by_optimum = q.value + self.low[t, s, a].value
                     by_policy = q.value - lower
                     if overlap:
-                        by_optimum -= self._overlap(t, s, a, b, self.L, self.low[t, s, a], None, "below")
+                        by_optimum -= self._overlap(
+                            t, s, a, b, self.L, self.low[t, s, a], None, "below"
+                        )
                         by_policy -= self._overlap(t, s, a, b, W, reach, D, how)
                     most = max(most, min(max(by_optimum, 0.0) + alpha, by_policy))
                 D[t, s] = min(self.U[t, s] - lower, most)
                 W[t, s] = max(lower, self.L[t, s] - D[t, s])
         return D, W
 
-    def difference_at_start(self, D: dict, W: dict) -> float:
+    def difference_at_start(self, D: dict[Any, Any], W: dict[Any, Any]) -> float:
         """Return the bound on the difference at the start (Proposition 34)."""
         by_policy = self.upper() - self.at_start(W, -1, 0.0)
         return min(self.at_start(D, 1, self.task.cap(1)), by_policy)
 
-    def _overlap(self, t, s, a, b, low, reach, D, how) -> float:
+    def _overlap(
+        self, t: int, s: Any, a: Any, b: Any, low: Any, reach: Reach, D: Any, how: str
+    ) -> float:
         """Return the sum of Proposition 35 at the nu and slack of two bounds."""
         g = self.task.segment(t)
         rows = [self.data.pairs.get((g, s, x)) for x in (b, a)]
@@ -774,7 +800,9 @@ class UnknownStates:
             down = 0.0
             if how == "below":
                 for r, c in two_for_many(seen_a[j]):
-                    down += growth(reach.slack, c / len(rows[1].outcomes), reach.nu + r + low[t + 1, j], w)
+                    down += growth(
+                        reach.slack, c / len(rows[1].outcomes), reach.nu + r + low[t + 1, j], w
+                    )
             else:
                 size = len(of_a) - len(set(of_a if not noisy else (x[0] for x in of_a)))
                 share = (len(seen_a[j]) - 1) / size if size else 0.0
@@ -800,10 +828,10 @@ def two_for_many(rewards: list[float]) -> list[tuple[float, float]]:
 def missing_from_above(paid: list[float], rest: float, cap: float) -> list[tuple[float, float]]:
     """Return values, with weights, of missing outcomes whose rewards are known, from above.
 
-    Each is at most min(r + rest, cap). ln(nu - that) is concave in r up to the kink at cap - rest and
-    constant beyond it. So the least sum of logarithms, over all rewards in [a, 1] of a given sum, is that
-    of the lower convex envelope: the chord from a to min(1, cap - rest), and constant beyond
-    (Proposition 67, as corrected).
+    Each is at most min(r + rest, cap). ln(nu - that) is concave in r up to the kink at cap - rest
+    and constant beyond it. So the least sum of logarithms, over all rewards in [a, 1] of a given
+    sum, is that of the lower convex envelope: the chord from a to min(1, cap - rest), and constant
+    beyond (Proposition 67).
     """
     if not paid:
         return []
@@ -842,27 +870,31 @@ class Model:
     """
 
     horizon: int
-    states: list
-    actions: dict
-    successors: dict
-    rewards: dict | None
-    start: dict | None
-    terminal: tuple = ()
+    states: list[Any]
+    actions: dict[Any, Any]
+    successors: dict[Any, Any]
+    rewards: Any
+    start: dict[Any, Any] | None
+    terminal: tuple[Any, ...] = ()
     by_step: bool = False
 
-    def row(self, t: int, s: object, a: object) -> tuple:
+    def row(self, t: int, s: Any, a: Any) -> tuple[Any, ...]:
         return (t if self.by_step else 0, s, a)
 
-    def possible(self) -> set:
+    def possible(self) -> set[Any]:
         """Return all (t, s) in which an episode may be."""
-        now = set(self.states) if self.start is None else {s for s, p in self.start.items() if p > 0}
+        now = (
+            set(self.states) if self.start is None else {s for s, p in self.start.items() if p > 0}
+        )
         found = set()
         for t in range(1, self.horizon + 1):
             found |= {(t, s) for s in now}
-            now = {x for s in now for a in self.actions[s] for x in self.successors[self.row(t, s, a)]}
+            now = {
+                x for s in now for a in self.actions[s] for x in self.successors[self.row(t, s, a)]
+            }
         return found
 
-    def pays_next_state(self, t: int, s: object, a: object) -> bool:
+    def pays_next_state(self, t: int, s: Any, a: Any) -> bool:
         """Return whether the known reward depends on the next state."""
         paid = {self.rewards[t, s, a, x] for x in self.successors[self.row(t, s, a)]}
         return len(paid) > 1
@@ -878,7 +910,13 @@ class KnownStates:
     """
 
     def __init__(
-        self, model: Model, outcomes: dict, starts: list, delta: float, shares: dict, pays: bool = False
+        self,
+        model: Model,
+        outcomes: dict[Any, Any],
+        starts: list[Any],
+        delta: float,
+        shares: dict[Any, Any],
+        pays: bool = False,
     ) -> None:
         self.model, self.outcomes, self.starts = model, outcomes, starts
         total = sum(shares.values())
@@ -890,14 +928,16 @@ class KnownStates:
         self.L = self._recursion(self.lower_of, -1)
         self._find_robust()
 
-    def _certain(self, row: tuple) -> bool:
+    def _certain(self, row: tuple[Any, ...]) -> bool:
         return self.told and len(self.model.successors[row]) == 1
 
     def _count(self) -> None:
         """Count the events (Proposition 36)."""
         m = self.model
         rows = [r for r in m.successors if r[1] not in m.terminal]
-        self.R = sum(len(m.successors[r]) > 1 for r in m.successors) + (m.start is None and len(m.states) > 1)
+        self.R = sum(len(m.successors[r]) > 1 for r in m.successors) + (
+            m.start is None and len(m.states) > 1
+        )
         self.N1 = self.N2 = int(m.start is None and len(m.states) > 1)
         self.N_rows = len(rows)
         for t, s in m.possible():
@@ -914,13 +954,17 @@ class KnownStates:
         return (math.log(self.R / self.delta["all"]) + sparse_excess(counts)) / n
 
     def eta_one(self, part: str, number: int, n: float) -> float:
-        return math.inf if n == 0 or number == 0 else (math.log(number / self.delta[part]) + regret(n)) / n
+        return (
+            math.inf
+            if n == 0 or number == 0
+            else (math.log(number / self.delta[part]) + regret(n)) / n
+        )
 
-    def _counts(self, row: tuple) -> list[int]:
+    def _counts(self, row: tuple[Any, ...]) -> list[int]:
         seen = Counter(x for x, _ in self.outcomes.get(row, ()))
         return [seen[x] for x in self.model.successors[row]]
 
-    def _one(self, t, s, a, V, sign, part, number) -> Reach:
+    def _one(self, t: int, s: Any, a: Any, V: Any, sign: int, part: str, number: int) -> Reach:
         """Return the bound on sign times the mean of r + V, from above."""
         row = self.model.row(t, s, a)
         following = self.model.successors[row]
@@ -940,15 +984,15 @@ class KnownStates:
         top = max(sign * (max(sign, 0) * sign + V[t + 1, x]) for x in following)
         return largest_mean(values, weights, top, self.eta_one(part, number, sum(weights)))
 
-    def upper_of(self, t, s, a, V) -> Reach:
+    def upper_of(self, t: int, s: Any, a: Any, V: Any) -> Reach:
         """Return the bound on Q*_t(s, a) of Proposition 30."""
         return self._one(t, s, a, V, 1, "above", self.N1)
 
-    def lower_of(self, t, s, a, V) -> Reach:
+    def lower_of(self, t: int, s: Any, a: Any, V: Any) -> Reach:
         """Return minus the bound on Q*_t(s, a) of Proposition 31."""
         return self._one(t, s, a, V, -1, "below", self.N2)
 
-    def _recursion(self, bound, sign: int) -> dict:
+    def _recursion(self, bound: Callable[..., Reach], sign: int) -> dict[Any, Any]:
         m = self.model
         V = {(m.horizon + 1, s): 0.0 for s in m.states}
         for t in range(m.horizon, 0, -1):
@@ -959,7 +1003,7 @@ class KnownStates:
                 V[t, s] = max(sign * bound(t, s, a, V).value for a in m.actions[s])
         return V
 
-    def policy_lower(self, t, s, a, W) -> tuple[float, str, Reach]:
+    def policy_lower(self, t: int, s: Any, a: Any, W: Any) -> tuple[float, str, Reach]:
         """Return W' of Propositions 32 and 34."""
         row = self.model.row(t, s, a)
         following = self.model.successors[row]
@@ -979,7 +1023,9 @@ class KnownStates:
             top = max(-W[t + 1, x] for x in following)
             if not patterns:
                 return -top, "nothing", Reach(top, top, 0.0)
-            radius = pattern_radius(list(patterns.values()), 0, self.delta["outcomes"] / self.N_rows)
+            radius = pattern_radius(
+                list(patterns.values()), 0, self.delta["outcomes"] / self.N_rows
+            )
             values = [-(r + W[t + 1, x]) for x, r in patterns]
             repeated = [float(c - 1) for c in patterns.values()]
             reach = largest_mean(values, repeated, max([top, *values]), radius)
@@ -987,23 +1033,25 @@ class KnownStates:
         values = [-W[t + 1, x] for x in following]
         eta = self.eta_all(counts) if len(following) > 1 else 0.0
         reach = largest_mean(values, counts, max(values), eta)
-        low = mean_reward(sum(r for _, r in seen), len(seen), self.delta["rewards"] / self.N_rows)[0]
+        low = mean_reward(sum(r for _, r in seen), len(seen), self.delta["rewards"] / self.N_rows)[
+            0
+        ]
         return low - reach.value, "all", reach
 
     def _find_robust(self) -> None:
         m = self.model
         self.W = {(m.horizon + 1, s): 0.0 for s in m.states}
-        self.robust: dict = {}
+        self.robust: dict[Any, Any] = {}
         for t in range(m.horizon, 0, -1):
             for s in m.states:
                 if s in m.terminal:
                     self.W[t, s] = 0.0
                     continue
                 best = {a: self.policy_lower(t, s, a, self.W)[0] for a in m.actions[s]}
-                self.robust[t, s] = max(best, key=best.get)
+                self.robust[t, s] = max(best, key=lambda x: best[x])
                 self.W[t, s] = best[self.robust[t, s]]
 
-    def at_start(self, V: dict, sign: int, fixed: bool) -> float:
+    def at_start(self, V: dict[Any, Any], sign: int, fixed: bool) -> float:
         """Return a bound on the mean of V at the start."""
         m = self.model
         if m.start is not None:
@@ -1011,7 +1059,7 @@ class KnownStates:
         seen = Counter(self.starts)
         counts = [seen[s] for s in m.states]
         if len(m.states) == 1:
-            return V[1, m.states[0]]
+            return float(V[1, m.states[0]])
         eta = self.eta_all(counts)
         if fixed:
             part, number = ("above", self.N1) if sign > 0 else ("below", self.N2)
@@ -1027,7 +1075,9 @@ class KnownStates:
         """Return what the robust policy earns at least (Proposition 32)."""
         return self.at_start(self.W, -1, False)
 
-    def difference(self, policy: dict, overlap: bool = False) -> tuple[dict, dict]:
+    def difference(
+        self, policy: dict[Any, Any], overlap: bool = False
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Return D and W of Proposition 34, with Proposition 35 where rewards are known."""
         m = self.model
         D = {(m.horizon + 1, s): 0.0 for s in m.states}
@@ -1043,7 +1093,11 @@ class KnownStates:
                 counts = self._counts(row)
                 values = [D[t + 1, x] for x in m.successors[row]]
                 eta = self.eta_all(counts) if len(values) > 1 else 0.0
-                alpha = values[0] if len(values) == 1 else largest_mean(values, counts, max(values), eta).value
+                alpha = (
+                    values[0]
+                    if len(values) == 1
+                    else largest_mean(values, counts, max(values), eta).value
+                )
                 low = self.lower_of(t, s, a, self.L)
                 most = alpha
                 for b in m.actions[s]:
@@ -1059,7 +1113,9 @@ class KnownStates:
                 W[t, s] = max(lower, self.L[t, s] - D[t, s])
         return D, W
 
-    def _overlap(self, t, s, a, b, q: Reach, reach: Reach, low: dict, D: dict | None) -> float:
+    def _overlap(
+        self, t: int, s: Any, a: Any, b: Any, q: Reach, reach: Reach, low: Any, D: Any
+    ) -> float:
         """Return the sum of Proposition 35 at the nu and slack of two bounds, rewards known."""
         m = self.model
         of_b, of_a = m.row(t, s, b), m.row(t, s, a)
@@ -1079,7 +1135,9 @@ class KnownStates:
                     sides.append(0.0)
                 else:
                     f = m.rewards[t, s, action, j] + values[t + 1, j]
-                    sides.append(growth(x.slack, shares[j] / sum(shares.values()), x.nu - sign * f, w))
+                    sides.append(
+                        growth(x.slack, shares[j] / sum(shares.values()), x.nu - sign * f, w)
+                    )
             total += min(sides)
         return total
 
@@ -1087,12 +1145,20 @@ class KnownStates:
 class PlanOverSets:
     """Upper and lower bounds at the start by planning over sets (Propositions 16 to 21, 28 and 29).
 
-    ``kind``: "kt", "kt-ball", "kl-ball", "l1", "kl" or "paper". Rewards are known. For the last three, which
-    hold at doublings, ``updates``: row -> j, the number of the update (Proposition 17); the start is the row
-    "start".
+    ``kind``: "kt", "kt-ball", "kl-ball", "l1", "kl" or "paper". Rewards are known. For the last
+    three, which hold at doublings, ``updates``: row -> j, the number of the update (Proposition
+    17); the start is the row "start".
     """
 
-    def __init__(self, model: Model, outcomes: dict, starts: list, delta: float, kind: str, updates=None):
+    def __init__(
+        self,
+        model: Model,
+        outcomes: dict[Any, Any],
+        starts: list[Any],
+        delta: float,
+        kind: str,
+        updates: dict[Any, int] | None = None,
+    ):
         self.model, self.kind, self.delta, self.updates = model, kind, delta, updates or {}
         self.following = dict(model.successors)
         self.counts = {}
@@ -1108,7 +1174,7 @@ class PlanOverSets:
         rows = sum(c > 1 for c in sizes)
         self.events = single if kind in ("kt", "kl", "paper") else rows
 
-    def extreme(self, row, values: list[float], sign: int) -> float:
+    def extreme(self, row: Any, values: list[float], sign: int) -> float:
         """Return the largest (1) or least (-1) mean of values over the set of a row."""
         counts = self.counts[row]
         n, c = sum(counts), len(counts)
@@ -1157,9 +1223,7 @@ class PlanOverSets:
 
 
 def largest_mean_in_box(values: list[float], ends: list[tuple[float, float]]) -> float:
-    """Return the largest mean over distributions between two ends, by linear programming (Proposition 2)."""
-    from scipy.optimize import linprog
-
+    """Return the largest mean between two ends, by linear programming (Proposition 2)."""
     found = linprog(
         -np.array(values),
         A_eq=[np.ones(len(values))],
@@ -1169,7 +1233,7 @@ def largest_mean_in_box(values: list[float], ends: list[tuple[float, float]]) ->
     )
     if found.status != 0:
         raise ValueError("the box holds no distribution")
-    return float(-found.fun)
+    return -float(found.fun or 0.0)
 
 
 # ---------------------------------------------------------------- the logged policy
@@ -1180,8 +1244,8 @@ def behaviour(
 ) -> tuple[float, float]:
     """Return the bounds of Proposition 72 on the mean value of the logged policies.
 
-    ``least`` <= 0 and ``most`` bound every return. An episode that was not logged to its end was paid at
-    least ``paid + least`` and at most ``most``.
+    ``least`` <= 0 and ``most`` bound every return. An episode that was not logged to its end was
+    paid at least ``paid + least`` and at most ``most``.
     """
     span = most - least
     below = [(x if c else max(x + least, least)) for x, c in zip(paid, complete, strict=True)]
@@ -1257,7 +1321,7 @@ def corrected_constants(
 def published_constants(
     states: int, actions: int, horizon: int, successors: int, epsilon: float, delta: float
 ) -> dict[str, float]:
-    """Return the constants as published (docs/theory/algorithm.md), with max(1, log log H) for E2."""
+    """Return the constants as published, with max(1, log log H) in the place of log log H."""
     S, A, H, C = states, actions, horizon, successors
     w_min = epsilon / (4 * H * S)
     loglog = math.log2(math.log2(H)) if H > 2 else 1.0

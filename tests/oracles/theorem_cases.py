@@ -39,12 +39,12 @@ class World:
         p = rng.dirichlet(np.full(self.S + 1, 0.4), size=(T, self.S, self.A))
         p[p < 0.03] = 0
         self.p = p / p.sum(-1, keepdims=True)
-        silent = rng.random()
+        silent, scale = rng.random(), float(rng.choice([1.0, 0.6, 0.3]))
         self.paid: dict[tuple[int, ...], list[float]] = {}
         for index in np.ndindex(*self.p.shape):
             kind = int(rng.integers(3))
             rewards = [[float(rng.choice([0.25, 0.5, 1]))], [0.0, 1.0], [0.1, 0.2, 0.7]][kind]
-            self.paid[index] = [0.0] if rng.random() < silent else rewards
+            self.paid[index] = [0.0] if rng.random() < silent else [scale * x for x in rewards]
         start = rng.dirichlet(np.full(self.S, 0.5))
         start[start < 0.05] = 0
         self.start = start / start.sum()
@@ -52,7 +52,8 @@ class World:
         if T > 1:
             segments = tuple(range(2, self.H + 1))
         else:
-            changes = rng.integers(2, self.H + 1, size=rng.integers(0, 2)) if self.H > 1 else []
+            number = int(rng.integers(0, 2)) if self.H > 1 else 0
+            changes = rng.integers(2, max(self.H, 2) + 1, size=number)
             segments = tuple(sorted({int(t) for t in changes}))
         most = self.largest_return(after)
         largest = None
@@ -278,7 +279,7 @@ def task_differs(world: World, number: int, path: Path) -> dict[str, tuple[float
     """Return differences between the first certificate of a live task and the oracle.
 
     Episodes overlap; outcomes are delayed, more so if they are bad, or lost; some are still open at
-    the end. Nothing is planned before: so no bound is kept from earlier data, and nothing is scored.
+    the end. Nothing is planned before, so nothing is kept from earlier data and nothing scored.
     """
     task, rng = world.task, world.rng
     low, high, shift, span = units_of(task)
@@ -320,7 +321,9 @@ def task_differs(world: World, number: int, path: Path) -> dict[str, tuple[float
                 step.reward, step.following = reward, END if over else world.names[following]
                 state = None if over else step.following
                 paid = reward * span - shift
-                following_decision = live.tell((episode, t - 1), reward=paid, state=state, done=over)
+                following_decision = live.tell(
+                    (episode, t - 1), reward=paid, state=state, done=over
+                )
                 if following_decision is not None:
                     decided(episode, t + 1, following, int(following_decision.action[1:]))
     oracle = UnknownStates(Data(task, steps, starts), 0.1, dict(SHARES))
