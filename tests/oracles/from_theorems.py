@@ -670,20 +670,21 @@ class UnknownStates:
         g = self.task.segment(t)
         pair = self.data.pairs.get((g, s, a))
         outcomes = [] if pair is None else pair.prefix()
-        # Both ways are right. An outcome behind an open one shows which of them is taken, too.
-        if pair is None or not self._noisy(pair.outcomes):
+        ways = []
+        if not self._noisy(outcomes):
             rest = min(W[t + 1, x] for x in self.known) if self.closed else 0.0
             x, how, reach, _ = self.any_function(
                 "outcomes", g, s, a, lambda x: -(x[1] + W[t + 1, x[0]]), -rest
             )
-            return -x, how, reach
-        listed = self._by_state(outcomes)
-        others = [W[t + 1, x] for x in self.known if x not in listed]
-        rest = (min(others) if others else math.inf) if self.closed else 0.0
-        x, how, reach, _ = self.any_function(
-            "all", g, s, a, lambda x: -W[t + 1, x], -min([rest, *(W[t + 1, x] for x in listed)])
-        )
-        return self.reward_bounds(g, s, a)[0] - x, how, reach
+            ways.append((-x, how, reach))
+        if pair is not None and self._noisy(pair.outcomes):
+            listed = self._by_state(outcomes)
+            others = [W[t + 1, x] for x in self.known if x not in listed]
+            rest = (min(others) if others else math.inf) if self.closed else 0.0
+            unseen = -min([rest, *(W[t + 1, x] for x in listed)])
+            x, how, reach, _ = self.any_function("all", g, s, a, lambda x: -W[t + 1, x], unseen)
+            ways.append((self.reward_bounds(g, s, a)[0] - x, how, reach))
+        return max(ways, key=lambda way: way[0])  # each is right, whatever decides between them
 
     def reward_bounds(self, g: int, s: Any, a: Any) -> tuple[float, float]:
         """Return the bounds of the mean reward (Propositions 24, 67 and 74)."""
