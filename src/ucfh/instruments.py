@@ -6,14 +6,15 @@ expected number of visits of a pair in an episode; they sum to H. With z among 0
     importance  iota(s,a)  = the largest z <= w(s,a)/w_min
     knownness   kappa(s,a) = the largest z <= n(s,a)/(m w(s,a))
 
-X_{kappa,iota} are the pairs of w > 0 that share both. A phase is *balanced* if no X_{kappa,iota}
-with iota > 0 has more than kappa pairs: what is important is known (Section 4). Then, if the true
-MDP is in the confidence sets, |V~ - V| <= epsilon.
+The paper defines importance as the smallest z >= w(s,a)/w_min, for which its proof does not hold
+(`docs/theory/errata.md`, E4). X_{kappa,iota} are the pairs of w > 0 that share both. A phase is
+*balanced* if no X_{kappa,iota} with iota > 0 has more than kappa pairs: what is important is known
+(Section 3.1). Then, if the true MDP is in the confidence sets, |V~ - V| <= epsilon.
 
 The local variance sigma^2_t(s) = Var(r + V_{t+1}(s_{t+1}) | s_t = s) adds up to the variance of an
 episode's reward (Lemma 4): Var_t = P_t Var_{t+1} + sigma^2_t, so that sum_t d_t sigma^2_t <= H^2.
 
-Two models differ in the value of a policy by (Lemma 5; with r(s,a,s') the term (P - P~) r joins)
+Two models differ in the value of a policy by (Lemma C.4; with r(s,a,s') the term (P - P~) r joins)
 
     V_1 - V~_1 = sum_t P_{1:t-1} (P_t - P~_t) V~_{t+1}
 """

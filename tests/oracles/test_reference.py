@@ -9,7 +9,9 @@ import pytest
 
 from helpers.lengths import many
 from oracles import reference as ref
+from oracles.published import published_evi
 from oracles.reference import Floats, Ints
+from ucfh import fixed_horizon_evi
 
 TASKS = {
     "T1": (2, 2, 3, 2, 0.5, 0.1),
@@ -55,6 +57,48 @@ def test_golden_theorem_2() -> None:
     assert got == pytest.approx(308.847572681, rel=1e-11)
     assert delta < math.e**-4 / 80
     assert eps < (H - 2) / (640 * math.e**4)
+
+
+def four_states(n: int, **repairs: bool) -> float:
+    """Q~ of the first of two steps by the published FixedHorizonEVI, in a state that pays nothing.
+
+    Two successors pay 1/2 each and were seen equally often; a third state, no successor, pays 1.
+    """
+    S = 4
+    successors = np.zeros((S, 1, S), bool)
+    successors[0, 0, [1, 2]] = successors[[1, 2, 3], 0, [1, 2, 3]] = True
+    p_hat = successors / successors.sum(-1, keepdims=True)
+    rewards = np.tile([0.0, 0.5, 0.5, 1.0], (2, 1))
+    Q = published_evi(
+        p_hat,
+        np.full((S, 1), n),
+        successors,
+        rewards,
+        2,
+        lambda p, n: ref.printed_hull_by_bisection(p, n, 1e-3),
+        **repairs,
+    )
+    return float(Q[0, 0, 0])
+
+
+def test_published_planning_loses_mass_outside_the_successors() -> None:
+    """E19: V* is 1/2 and p is in the sets, but the published while-loop returns less."""
+    assert four_states(2000, pay=True) == pytest.approx(0.4956, abs=5e-5)
+    assert four_states(0, pay=True) == 0
+    assert four_states(2000, pay=True, pour_on_successors=True) == pytest.approx(0.5, abs=1e-12)
+    lo, hi = np.zeros((4, 1, 4)), np.zeros((4, 1, 4))
+    lo[0, 0, [1, 2]], hi[0, 0, [1, 2]] = ref.printed_hull_by_bisection(0.5, 2000, 1e-3)
+    lo[[1, 2, 3], 0, [1, 2, 3]] = hi[[1, 2, 3], 0, [1, 2, 3]] = 1.0
+    plan = fixed_horizon_evi(lo, hi, [[0.0], [0.5], [0.5], [1.0]], 2)
+    assert plan.values[0, 0] == pytest.approx(0.5, abs=1e-12)
+
+
+def test_published_planning_forgets_the_reward() -> None:
+    """E1: one state that pays 1 at each of two steps."""
+    one, pays = np.ones((1, 1, 1)), np.ones((2, 1))
+    for pay, value in [(False, 1.0), (True, 2.0)]:
+        Q = published_evi(one, np.full((1, 1), 5), one > 0, pays, 2, lambda p, _: (p, p), pay=pay)
+        assert Q[0, 0, 0] == value
 
 
 def test_exact_logarithms() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from oracles import reference as ref
 from ucfh.errors import InputError
 from ucfh.problem import Problem
-from ucfh.theory.bounds import bounds, theorem_2
+from ucfh.theory.bounds import bounds, lower_bound, theorem_2
 from ucfh.theory.constants import Constants, Variant, ceil_log2, constants, constants_of, floor_log2
 
 VARIANTS: tuple[Variant, ...] = ("paper", "corrected")
@@ -239,7 +239,7 @@ def test_public_names_are_the_functions(before: str) -> None:
     code = f"import ucfh\n{before}\nprint(ucfh.constants{sizes}.w_min, len(ucfh.bounds{sizes}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr.splitlines()[-1]
-    assert done.stdout.split() == ["0.005", "10"]
+    assert done.stdout.split() == ["0.005", "11"]
 
 
 IN_RANGE = {
@@ -254,6 +254,39 @@ IN_RANGE = {
 
 def test_theorem_2_golden() -> None:
     assert theorem_2(**IN_RANGE) == pytest.approx(308.847572681, rel=1e-11)
+
+
+def test_the_proved_lower_bound() -> None:
+    """Proposition 12: 3/16 in the place of 1/400, and a larger range of delta."""
+    assert lower_bound(**IN_RANGE) == pytest.approx(75 * 308.847572681, rel=1e-11)
+    for delta in (0.01, 0.1, 0.2497):
+        wider = {**IN_RANGE, "delta": delta}
+        with pytest.raises(InputError, match="delta"):
+            theorem_2(**wider)
+        tail = math.log(1 / (4 * (delta + math.exp(-4) / 80)))
+        gap = 160 * IN_RANGE["epsilon"] * math.exp(4) / 48
+        assert lower_bound(**wider) == pytest.approx(3 / 16 * 3 * 97 / gap**2 * tail, rel=1e-11)
+        rows = {row.name: row.episodes for row in bounds(**wider)}
+        assert rows["Theorem 2, proved"] == lower_bound(**wider)
+        assert rows["Theorem 2, published"] is None
+    with pytest.raises(InputError, match="delta"):
+        lower_bound(**{**IN_RANGE, "delta": 0.25 - math.exp(-4) / 80})
+
+
+def test_the_formula_of_theorem_1_names_its_m() -> None:
+    """Where pairs are many and successors few, the bound is larger than 16 SA m E_max (E17)."""
+    size: dict[str, Any] = {
+        "states": 10**6,
+        "actions": 4,
+        "horizon": 10,
+        "epsilon": 1.0,
+        "delta": 0.1,
+    }
+    (row,) = [r for r in bounds(**size, successors=2) if r.name == "Theorem 1, corrected"]
+    c = constants(**size, successors=2, variant="corrected")
+    assert row.episodes is not None
+    assert row.episodes > 1.01 * 16 * c.pairs * c.m * c.e_max
+    assert "m'" in row.formula
 
 
 def test_theorem_2_effective_constant() -> None:
@@ -279,9 +312,12 @@ def test_theorem_2_range(changed: dict[str, Any], names: str) -> None:
     """Outside its range of validity there is no number, and the table says why."""
     with pytest.raises(InputError, match=names):
         theorem_2(**{**IN_RANGE, **changed})
-    (row,) = [row for row in bounds(**{**IN_RANGE, **changed}) if row.lower]
-    assert row.episodes is None
-    assert names in row.note
+    lower = [row for row in bounds(**{**IN_RANGE, **changed}) if row.lower]
+    published = next(row for row in lower if row.name == "Theorem 2, published")
+    assert published.episodes is None
+    assert names in published.note
+    proved = next(row for row in lower if row.name == "Theorem 2, proved")
+    assert (proved.episodes is None) == (names != "delta")
 
 
 @pytest.mark.parametrize(
@@ -296,10 +332,12 @@ def test_theorem_2_range(changed: dict[str, Any], names: str) -> None:
     ids=str,
 )
 def test_theorem_2_just_inside(changed: dict[str, Any]) -> None:
-    (row,) = [row for row in bounds(**{**IN_RANGE, **changed}) if row.lower]
-    assert row.episodes is not None
-    assert row.episodes > 0
-    assert row.episodes == theorem_2(**{**IN_RANGE, **changed})
+    lower = {row.name: row.episodes for row in bounds(**{**IN_RANGE, **changed}) if row.lower}
+    published = lower["Theorem 2, published"]
+    assert published is not None
+    assert published > 0
+    assert published == theorem_2(**{**IN_RANGE, **changed})
+    assert lower["Theorem 2, proved"] == pytest.approx(75 * published, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [ROW, IN_RANGE, {**ROW, "delta": 1.0}, {**ROW, "horizon": 1}])

@@ -82,7 +82,8 @@ def bounds(
         about = {"problem": problem, **sizes, "epsilon": epsilon, "delta": delta}
         print_json({**about, "floor": floor, "bounds": listed})
         return
-    print("Episodes worse than epsilon: at most this many (a lower bound: at least)")
+    print("Upper bounds: the number of episodes worse than epsilon")
+    print("Lower bounds (Theorem 2): the expected number of episodes until a policy is output")
     columns: list[dict[str, Any]] = [
         {"header": "bound", "no_wrap": True},
         {"header": "episodes", "justify": "right", "no_wrap": True},

@@ -1,9 +1,10 @@
 """Every bound of the paper, and of its section on related work, as a formula and a number.
 
 Two kinds of number stand side by side and are marked: *exact* ones have their true constants
-(Theorem 1 as printed and as corrected, Theorem 2 where it is valid); *order* ones are the leading
-term of an O~ bound with constant 1 and all logarithms but ln(1/delta) left out, as the paper
-states it. Orders may be compared with orders: the row "UCFH, order" is the paper's own.
+(Theorem 1 as published and as corrected, Theorem 2 as published and as proved, where valid);
+*order* ones are the leading term of an O~ bound with constant 1 and all logarithms but ln(1/delta)
+left out, as the paper states it. Orders may be compared with orders: the row "UCFH, order" is the
+paper's own.
 
 Bounds in time steps are converted to episodes as the paper says: the state is augmented by the time
 step (S -> S H), and an episode worse than eps has at least one bad time step.
@@ -19,6 +20,8 @@ from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10
 """eta in the proof of Theorem 2."""
+C_3 = e**-4 / 80
+"""What is added to delta in Theorem 2: the share of bandits that an eps-optimal policy may miss."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Bound:
         reference: where it is from.
         formula: in S, A, C, H, eps, delta; as converted to episodes.
         episodes: the number, infinite beyond the largest float; None where the bound is not
-            valid.
+            valid. Of upper bounds, episodes worse than epsilon; of lower ones, expected episodes
+            until a policy is output.
         exact: whether constants and logarithms are the true ones.
         lower: whether it is a lower bound.
         note: setting, or why there is no number.
@@ -46,30 +50,69 @@ class Bound:
     note: str = ""
 
 
+def lower_bound(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
+    """Return the lower bound of Proposition 12 (`docs/theory/errata.md`), in expected episodes.
+
+    Every algorithm that outputs a deterministic policy, epsilon-optimal with probability 1 - delta,
+    needs at least this many episodes on average on some problem of this size:
+
+        (3/16) (A-1)(S-3)/eps'^2 ln( 1/(4 (delta + e^-4/80)) ),   eps' = 160 eps e^4/(H-2).
+
+    Args:
+        states: S > 3.
+        actions: A > 1.
+        horizon: H > 2.
+        epsilon: below (H-2)/(640 e^4).
+        delta: below 1/4 - e^-4/80 = 0.24977.
+
+    Raises:
+        InputError: outside this range, with the condition that fails.
+
+    >>> round(lower_bound(100, 4, 50, 6.86836458328e-4, 1e-4), 3)
+    23163.568
+
+    """
+    most = 0.25 - C_3
+    if not delta < most:
+        raise InputError(f"the proved lower bound needs delta < 1/4 - e^-4/80 = {most:.6g}")
+    return 3 / 16 * _bandits(states, actions, horizon, epsilon, delta)
+
+
 def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
-    """The lower bound: an algorithm that is right with probability 1 - delta needs this many.
+    """Return the lower bound of Theorem 2 as published; `lower_bound` is 75 times as large.
 
-    It is about algorithms that output a deterministic policy, and the expected number of episodes.
+    With the constants 1/400 and 1/4 of the bandit bound it rests on (the paper has them inverted,
+    as 400 and 4), in the range that the paper claims:
 
-    With the proof's eps' = 16 eps e^4/((H-2) eta), and the constants 1/400 and 1/4 of the bandit
-    bound it rests on (the paper prints them inverted, as 400 and 4):
+        (1/400) (A-1)(S-3)/eps'^2 ln( 1/(4 (delta + e^-4/80)) )
 
-        (1/400) (A-1)(S-3)/eps'^2 ln( (1/4) / (delta + e^-4/80) )
+    Args:
+        states, actions, horizon: as in `lower_bound`.
+        epsilon: below (H-2)/(640 e^4).
+        delta: below e^-4/80.
 
-    Raises `InputError` outside its range of validity.
+    Raises:
+        InputError: outside this range, with the condition that fails.
 
     >>> round(theorem_2(100, 4, 50, 6.86836458328e-4, 1e-4), 6)
     308.847573
+
     """
+    bandits = _bandits(states, actions, horizon, epsilon, min(delta, C_3))
+    if not delta < C_3:
+        raise InputError(f"Theorem 2 needs delta < e^-4/80 = {C_3:.6g}")
+    return bandits / 400
+
+
+def _bandits(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
+    """What the lower bounds have in common, without their first constant."""
     if states <= 3 or actions <= 1 or horizon <= 2:
         raise InputError("Theorem 2 needs S > 3, A > 1 and H > 2")
-    delta_0, epsilon_0 = e**-4 / 80, (horizon - 2) / (640 * e**4)
-    if not delta < delta_0:
-        raise InputError(f"Theorem 2 needs delta < e^-4/80 = {delta_0:.6g}")
+    epsilon_0 = (horizon - 2) / (640 * e**4)
     if not epsilon < epsilon_0:
         raise InputError(f"Theorem 2 needs eps < (H-2)/(640 e^4) = {epsilon_0:.6g}")
     gap = 16 * epsilon * e**4 / ((horizon - 2) * ETA)
-    return (actions - 1) * (states - 3) / (400 * gap**2) * log(1 / (4 * (delta + delta_0)))
+    return (actions - 1) * (states - 3) / gap**2 * log(1 / (4 * (delta + C_3)))
 
 
 @dataclass(frozen=True)
@@ -167,14 +210,15 @@ def bounds(
             "6 SA m log2^2(4 H^2 S/eps)",
             both["paper"].episode_bound,
             exact=True,
-            note="max(1, log2 log2 H) in m",
+            note="as published, where the proof has gaps; max(1, log2 log2 H) in m",
         ),
         Bound(
             "Theorem 1, corrected",
             "Dann, Brunskill 2015, proof repaired",
-            "16 SA m E_max",
+            "16 SA m' E_max",
             both["corrected"].episode_bound,
             exact=True,
+            note="proved; m' = max(m, H ceil(log2 2y)/(2 w_min)), nearly always m",
         ),
         *(
             Bound(
@@ -187,23 +231,15 @@ def bounds(
             for order in ORDERS
         ),
     ]
-    lower, note = (
-        None,
-        "an algorithm that outputs a deterministic policy needs this many, on average",
-    )
-    try:
-        lower = theorem_2(states, actions, horizon, epsilon, delta)
-    except InputError as error:
-        note = str(error)
-    rows.append(
-        Bound(
-            "Theorem 2, lower bound",
-            "Dann, Brunskill 2015, constants repaired",
-            "(A-1)(S-3)/(400 eps'^2) ln(1/(4 delta + e^-4/20))",
-            lower,
-            exact=True,
-            lower=True,
-            note=note,
-        )
-    )
+    for name, reference, constant, bound in (
+        ("Theorem 2, proved", "Proposition 12 of the errata", "3/16", lower_bound),
+        ("Theorem 2, published", "Dann, Brunskill 2015, constants corrected", "1/400", theorem_2),
+    ):
+        lower, note = None, "expected episodes until an algorithm outputs a deterministic policy"
+        try:
+            lower = bound(states, actions, horizon, epsilon, delta)
+        except InputError as error:
+            note = str(error)
+        formula = f"{constant} (A-1)(S-3)/eps'^2 ln(1/(4 delta + e^-4/20))"
+        rows.append(Bound(name, reference, formula, lower, exact=True, lower=True, note=note))
     return sorted(rows, key=lambda row: (row.episodes is None, row.episodes))

@@ -192,7 +192,7 @@ def _legend(figure: Any) -> None:
 
 
 def _caption(life: Mapping[str, Any], title: str) -> str:
-    """What the figure shows, with the numbers that Section 4 of the paper is about."""
+    """What the figure shows, with the numbers that Section 3.1 of the paper is about."""
     phases = life["phases"]
     begin = [*phases["first_episode"], life["episodes"]]
     lasted = [end - start for start, end in pairwise(begin)]
