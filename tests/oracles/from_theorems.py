@@ -1344,3 +1344,12 @@ def published_constants(
         "cutoff": S * m * H,
         "episode_bound": 6 * S * A * m * math.log2(4 * H**2 * S / epsilon) ** 2,
     }
+
+
+def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
+    """Return the number of Proposition 12."""
+    gap = 160 * epsilon * math.exp(4) / (horizon - 2)
+    if not 0 < epsilon <= (horizon - 2) / (640 * math.exp(4)):
+        raise ValueError("epsilon is too large for the proposition")
+    log = math.log(1 / (4 * (delta + math.exp(-4) / 80)))
+    return 3 / 16 * (actions - 1) * (states - 3) / gap**2 * log

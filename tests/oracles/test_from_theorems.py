@@ -23,6 +23,7 @@ from oracles.theorem_cases import (
     tables_differ,
     task_differs,
     units_of,
+    visit_all,
 )
 from ucfh.confidence.events import count_events
 from ucfh.confidence.values import Best
@@ -198,6 +199,21 @@ def test_planning_over_sets(kind: str) -> None:
         assert -ROUNDING <= exact.value(-1) - agent.certificate.lower <= CLOSE
 
 
+@pytest.mark.parametrize("kind", ["kl", "paper", "l1"])
+def test_planning_over_sets_at_doublings(kind: str) -> None:
+    """Propositions 15 to 17, 28 and 29: all pairs are visited 1, 2, 4 and 8 times."""
+    for seed in (0, 2):
+        case = known_case(seed, number=0, known_rewards=True)
+        rng = np.random.default_rng(seed)
+        agent = ucfh.CertifiedUCFH(case.problem, 0.5, 0.1, confidence=kind, schedule="doubling")
+        for j, more in enumerate((1, 1, 2, 4), start=1):
+            agent.observe(visit_all(case, more, rng))
+            updates = dict.fromkeys([*case.model.successors, "start"], j)
+            exact = oracle.PlanOverSets(case.model, case.outcomes, case.starts, 0.1, kind, updates)
+            assert -ROUNDING <= agent.certificate.upper - exact.value(1) <= CLOSE
+            assert -ROUNDING <= exact.value(-1) - agent.certificate.lower <= CLOSE
+
+
 # ---------------------------------------------------------------- the logged policy
 
 
@@ -250,3 +266,13 @@ def test_constants(sizes: tuple[int, int, int, int]) -> None:
         found = ucfh.constants(states, actions, horizon, 0.5, 0.1, successors, variant=variant)  # type: ignore[arg-type]
         for name, number in exact.items():
             assert getattr(found, name) == pytest.approx(number, rel=1e-12), (name, variant)
+
+
+def test_theorem_2() -> None:
+    """Proposition 12."""
+    for states, actions, horizon, delta in [(5, 2, 5, 1e-4), (20, 4, 100, 1e-6)]:
+        epsilon = 0.5 * (horizon - 2) / (640 * math.exp(4))
+        exact = oracle.theorem_2(states, actions, horizon, epsilon, delta)
+        rows = ucfh.bounds(states, actions, horizon, epsilon, delta)
+        [found] = [x for x in rows if x.name == "Theorem 2, proved"]
+        assert found.episodes == pytest.approx(exact, rel=1e-12)

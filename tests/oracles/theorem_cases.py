@@ -436,3 +436,23 @@ def known_case(
         by_step,
     )
     return KnownCase(problem, model, outcomes, starts, pays, counts)
+
+
+def visit_all(case: KnownCase, times: int, rng: np.random.Generator) -> Any:
+    """Return counts in which each pair, and the start, was visited so often; add them to the case."""
+    table, model = case.problem.table, case.model
+    counts = ucfh.Counts.zero(case.problem)
+
+    def visit(row: int) -> int:
+        entry = int(rng.integers(table.indptr[row], table.indptr[row + 1]))
+        counts.visits[row] += 1
+        counts.successors[entry] += 1
+        return int(table.indices[entry])
+
+    for _ in range(times):
+        case.starts.append(visit(len(table.indptr) - 2))
+        for t, s, a in model.successors:
+            if s not in model.terminal:
+                row = int(table.first[s]) + a + max(t - 1, 0) * table.pairs
+                case.outcomes[t, s, a].append((visit(row), None))
+    return counts
