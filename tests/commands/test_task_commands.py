@@ -239,7 +239,7 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("tell STORE --episode open --step 1 --reward 0 --done", "no decision at step 1, its"),
         ("tell STORE --episode open --step -1 --reward 0 --done", "t = -1"),
         ("tell STORE --episode over --reward 0 --done", "has no open decision"),
-        ("tell STORE --episode over --step 0 --reward 0 --done", "the first stands"),
+        ("tell STORE --episode over --step 0 --reward 0 --done", "counts as missing"),
         ("ask STORE warm --episode open", 'is in state "new" at step 0'),
         ("ask STORE new --episode over", "'over' is over since step 0"),
         ("task create STORE --actions a --horizon 2", "Missing option '--epsilon'"),

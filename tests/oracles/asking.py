@@ -21,6 +21,7 @@ class Step:
     at: float
     outcome: Any = None
     unsaid: bool = False  # nobody told it: it expired, or was abandoned
+    taken: Any = None  # the action that was taken, if it is not the one given
 
 
 @dataclass
@@ -97,7 +98,7 @@ class ObviousTask:
             if mine < 0 or (now >= 2 * then and now > then):
                 mine = newest
             return self._decide(episode, state, mine)
-        if step.outcome != (reward, state):
+        if step.outcome != (reward, state) or step.taken is not None:
             return "Conflict"
         if state == "end" or t + 1 == self.horizon:
             return None
@@ -123,15 +124,18 @@ class ObviousTask:
             steps.append(Step(state, action, -1, self.now, outcome))
             return None
         step = steps[t]
-        if (step.state, step.action) != (state, action):
+        if step.state != state:
             return "Conflict"
         if outcome is None:
-            return None
+            return None if action in (step.action, step.taken) else "Conflict"
+        taken = None if action == step.action else action
+        if taken is not None and step.policy == -1:
+            return "Conflict"
         if self._expire(step) or step.unsaid:
             return "late"
         if step.outcome is None:
-            step.outcome = outcome
-        return None if step.outcome == outcome else "Conflict"
+            step.outcome, step.taken = outcome, taken
+        return None if (step.outcome, step.taken) == (outcome, taken) else "Conflict"
 
     def abandon(self, episode: str) -> Answer:
         if episode not in self.episodes:

@@ -439,7 +439,7 @@ def known_case(
 
 
 def visit_all(case: KnownCase, times: int, rng: np.random.Generator) -> Any:
-    """Return counts in which each pair, and the start, was visited so often; add them to the case."""
+    """Return counts of so many visits of each pair and of the start; add them to the case."""
     table, model = case.problem.table, case.model
     counts = ucfh.Counts.zero(case.problem)
 

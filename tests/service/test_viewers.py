@@ -16,7 +16,7 @@ from helpers.asgi import Local, local_service, scope_of
 from ucfh.service import tokens as tokens_module
 from ucfh.service import viewers
 from ucfh.service.tokens import READ, TokenFile
-from ucfh.tasks.records import StoredPolicy
+from ucfh.tasks.records import LAYOUT, StoredPolicy
 from ucfh.tasks.task import Task
 
 EVENTS = "/v1/tasks/t/events"
@@ -38,7 +38,10 @@ def views(pieces: list[bytes]) -> list[Any]:
 
 def plan(task: Task, number: int) -> None:
     actions = np.zeros((3, 9), int)
-    summary = {"upper": 1.0, "lower": 0.0, "gap": 1 / number, "refuted": False, "certified": False}
+    summary: dict[str, Any] = {
+        "upper": 1.0, "lower": 0.0, "gap": 1 / number, "refuted": False, "certified": False,
+        "layout": LAYOUT, "conflicts": 0,
+    }  # fmt: skip
     policy = StoredPolicy(number, 0.0, number, number, actions, actions, actions, summary)
     task.write(lambda tx, _: tx.publish(policy, 0, None))
 

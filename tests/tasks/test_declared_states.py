@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -104,6 +104,42 @@ def test_simulated_customers_are_certified_and_right(tmp_path: Path, name: str) 
         assert known.certified
         assert known.lower <= best <= known.upper
         assert task.policy().act(0, "warm") == "mail"
+
+
+def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
+    """As an older version wrote it: a plan and a snapshot with an upper bound of 0."""
+    options = {**TASK, "states": ["new", "warm"], "max_return": 1}
+
+    def spoil(tx: Any, _: Any) -> None:
+        for table, column in (("plans", "summary"), ("reports", "content")):
+            for number, text in tx._read(f"SELECT number, {column} FROM {table}", ()):
+                found = json.loads(text)
+                del found["layout"]
+                found |= {"upper": 0.0, "lower": 0.0, "gap": 0.0, "certified": True, "frozen": 7}
+                given = json.dumps(found), number
+                tx._write(f"UPDATE {table} SET {column}=?1 WHERE number=?2", given)
+
+    with ucfh.open_task(stores("t"), **options, planning="off") as task:
+        play(task, 0, 30, TRUTH)
+        learner = task.planner.learner()
+        learner.learner.beliefs.upper = 0.0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(planning, "LAYOUT", "0.11.0")
+            assert task.planner.step()
+            task.planner.report()
+        task.write(spoil)
+    with ucfh.open_task(stores("t"), **options, planning="off") as task:
+        status, view = task.status(), task.view()
+        assert (status.policy, status.upper, status.certified) == (1, None, False)
+        assert (view["state"], view["plans"], view["report"]) == ("learning", [], None)
+        assert task.certificate().upper == 1
+        assert task.planner.step()  # though nothing is new
+        assert task.planner.learner().learner.beliefs.number >= 7
+        task.planner.report()
+        assert (task.status().policy, task.status().upper) == (2, 1)
+        assert not task.status().refuted
+        assert not task.planner.step()
+        assert task.check() == []
 
 
 def test_a_state_cannot_be_added_to_a_closed_state_space() -> None:

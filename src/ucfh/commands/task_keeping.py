@@ -62,7 +62,7 @@ def certificate(
                 {
                     "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
                     f"{known.waiting} decisions are not counted yet, "
-                    f"{known.lost} outcomes are lost",
+                    f"{known.lost} outcomes are lost{_conflicts(known.conflicts)}",
                     **certificate_lines(known, states, actions, staged, first=0),
                     "assumed": f"\n{'':>14}".join(known.assumed),
                 }
@@ -73,6 +73,10 @@ def certificate(
                 print_lines({"policy": policy})
     if not known.certified:
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _conflicts(count: int) -> str:
+    return f"; {count} outcomes were reported in two different ways" if count else ""
 
 
 def _labels(task: Task) -> tuple[Labels, Labels]:

@@ -12,6 +12,11 @@ from ucfh.logs.roles import STEP, in_options
 from ucfh.logs.settings import Settings
 from ucfh.logs.tally import Shown
 
+UNCONFOUNDED = (
+    "actions were chosen without knowledge of anything that affects the outcome and is not part of "
+    "the state (no hidden confounding)"
+)
+"""What is assumed of whoever chose the actions, where that was not an algorithm."""
 MANY = 100
 """Of fewer states nothing is said if they do not repeat."""
 MOST_NAMED = 5
@@ -32,6 +37,7 @@ def assumptions_of(
         "no episode is in the log, or missing from it, because of what happened in it, and no "
         "action was chosen with knowledge of what stands later in the log"
     )
+    yield UNCONFOUNDED
     if shown is None:
         yield "the given problem is right"
     else:

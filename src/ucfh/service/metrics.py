@@ -27,6 +27,7 @@ COUNTED = {
     "lost": "outcomes that will never be known",
     "late": "outcomes that came too late",
     "faults": "calls that were refused and kept",
+    "conflicts": "outcomes that were reported in two different ways",
 }
 SHOWN = {
     "open": "episodes under way",
@@ -36,7 +37,7 @@ SHOWN = {
     "age": "seconds since the newest policy was made",
     "gap": "how far the policy may be from optimal",
     "certified": "1 if the policy is certified",
-    "refuted": "1 if the outcomes contradict what is assumed",
+    "refuted": "1 if the assumptions are refuted",
 }
 
 

@@ -49,7 +49,7 @@ class UnknownEpisode(TaskFault):
 
 
 class Conflict(TaskFault):
-    """It contradicts what was said before; the first stands."""
+    """It contradicts an earlier report. Of two reports of one outcome, neither counts."""
 
     status = 409
 
