@@ -43,9 +43,6 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-LONGEST, LONGEST_TEST = 500, 600
-"""Lines of a file: what is longer holds more than one thing."""
-
 
 def name_of(path: Path) -> str:
     """The module of a file, "agents.ucfh"; the package itself is ""."""
@@ -100,34 +97,6 @@ def test_imports_point_down_the_data_flow(module: str) -> None:
 def test_no_module_imports_itself_on_a_detour() -> None:
     graph = {module: imports(path) - {""} for module, path in MODULES.items() if module}
     TopologicalSorter(graph).prepare()
-
-
-def test_files_are_short() -> None:
-    long = {
-        str(path): lines
-        for folder, most in ((SOURCE, LONGEST), (TESTS, LONGEST_TEST))
-        for path in folder.rglob("*.py")
-        if (lines := len(path.read_text().splitlines())) > most
-    }
-    assert long == {}
-
-
-def test_a_name_is_one_thing() -> None:
-    """No two modules call different classes or types alike; compiled code has its own arrays."""
-    homes: dict[str, str] = {}
-    for module, path in MODULES.items():
-        for node in tree_of(path).body:
-            name = ""
-            if isinstance(node, ast.ClassDef):
-                name = node.name
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-            if room(module) != "_kernels" and name[:1].isupper() and not name.isupper():
-                assert name not in homes, f"{name}: {homes[name]} and {module}"
-                homes[name] = module
-
-
-KERNELS = sorted((SOURCE / "_kernels").glob("*.py"))
 
 
 def test_kernels_import_each_other_in_one_way() -> None:
