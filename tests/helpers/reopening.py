@@ -25,6 +25,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import ucfh
+from helpers.paths import TESTS
 
 DECLARED: dict[str, Any] = {
     "actions": ["a", "b"], "horizon": 2, "epsilon": 0.5, "planning": "off",
@@ -183,7 +184,13 @@ def trial(scenario: str, folder: Path, requests: int | None = None) -> Trial:
         ucfh.open_task(store, name, **DECLARED).close()
     ledgers = [folder / f"ledger{i}" for i in range(count)]
     words = [sys.executable, "-m", "helpers.reopening", "--child", scenario, store, str(requests)]
-    children = [subprocess.Popen([*words, str(x)], stderr=subprocess.PIPE) for x in ledgers]
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    children = [
+        subprocess.Popen(
+            [*words, str(x)], stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+        )
+        for x in ledgers
+    ]
     said = [child.communicate()[1].decode().strip() for child in children]
     found = held(store, ledgers)
     return found._replace(errors=[*found.errors, *(x.splitlines()[-1] for x in said if x)])

@@ -142,7 +142,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
         assert old is not None
         assert (old.actions.shape, old.best.shape, old.changed.shape) == ((3, 4), (3, 0), (3, 0))
         known = task.certificate()
-        assert (known.episodes, round(known.gap, 4)) == (30, 2.8148)
+        assert (known.episodes, round(known.gap, 4)) == (30, 2.816)  # without what was remembered
         assert task.status().waiting == 3
         assert len(task.decisions("lost")) == 2
         for k in range(10):
