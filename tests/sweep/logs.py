@@ -18,9 +18,10 @@ from sweep.checks import Checker, Result, policy_table
 from sweep.models import Behaviour, Generator, Model, Needs, draw_model
 from sweep.options import CERTIFY, PROBLEM, READ_LOG, Case, declare, epsilon, unit_epsilon
 
-FORMATS = ("frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", "wide frame", "counts")
+FORMATS = ("frame", "frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", "wide frame",
+           "counts")  # fmt: skip
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
-SIZES = (1, 4, 15, 60, 200, 600)
+SIZES = (1, 4, 15, 60, 200, 600, 600)
 """Numbers of episodes."""
 
 
@@ -40,9 +41,9 @@ class LossRule:
 
     def __init__(self, case: Case) -> None:
         m, self.rng = case.model, case.rng
-        self.kind = case.pick("bad", "good", "any", "pair", "next")
-        self.share = case.pick(0.05, 0.3, 1.0)
-        self.known = case.pick(0.0, 0.5, 1.0, 1.0)
+        self.kind = case.pick("bad", "good", "good", "any", "any", "pair", "next")
+        self.share = case.pick(0.05, 0.3, 1.0, 1.0)
+        self.known = case.pick(0.0, 0.5, 1.0, 1.0, 1.0)
         self.middle = (m.low + m.high) / 2
         self.pair = case.pick(*m.decision_states), int(self.rng.integers(m.actions))
         self.next = int(self.rng.integers(m.states))
@@ -120,8 +121,9 @@ class Episodes:
                 yield Step(t, s, a, reward, x, over)
             if over:
                 return
-            if self.dropouts == "random" and not last and rng.random() < self.leave / 2:
-                return
+            if self.dropouts == "random" and not (last or self.derived):
+                if rng.random() < self.leave / 2:
+                    return
             s = x
 
 
@@ -205,14 +207,16 @@ class LogEntry:
         case.note("problem", "given" if told else "none")
         self.names = Names(case, form)
         case.states, case.actions = self.names.states, self.names.actions
-        self.derived = form.startswith("wide") or (not told and case.coin(0.25))
+        self.derived = form.startswith("wide") or (not told and case.coin(0.2))
         case.note("next_state", "derived" if self.derived else "column")
         t_kinds = ["from 0", "from 1", "dates", "none"]
         case.note("t", case.pick(*(t_kinds[:2] if form.startswith("wide") else t_kinds)))
         faults = case.pick("none", "none", "none", "cut", "accepted")
         if faults == "cut" and (dropouts != "none" or told or form.startswith("wide")):
             faults = "none"
-        if faults == "accepted" and (form.startswith("wide") or form == "parquet" or told):
+        if faults == "accepted" and (
+            told or dropouts == "random" or form.startswith("wide") or form == "parquet"
+        ):
             faults = "none"
         case.note("faults", faults)
         count = int(case.pick(*SIZES))
@@ -421,7 +425,9 @@ class LogEntry:
             known, policy, data=bool(episodes), largest=largest, states=states,
             expected=expected if counted else None,
         )  # fmt: skip
-        if isinstance(source, Path) and self.problem is None and self.rng.random() < 0.15:
+        names = given.get("states", ())
+        plain = isinstance(names, int) or (len(names) != 1 and self.names.style != "lists")
+        if isinstance(source, Path) and self.problem is None and plain and self.rng.random() < 0.15:
             self._on_the_shell(source, given, known)
 
     def _on_the_shell(self, path: Path, given: dict[str, Any], known: Any) -> None:

@@ -197,8 +197,8 @@ def draw_range(rng: Generator, needs: Needs) -> tuple[float, float]:
 def draw_model(rng: Generator, needs: Needs, span: tuple[float, float] | None = None) -> Model:
     """A random model."""
     low, high = span or draw_range(rng, needs)
-    H, A = int(rng.integers(1, 5)), int(rng.choice([1, 2, 2, 3]))
-    decisions, ends = int(rng.choice([1, 1, 2, 2, 3, 4])), int(rng.integers(0, 2)) * needs.terminal
+    H, A = int(rng.choice([1, 1, 1, 2, 2, 3, 4])), int(rng.choice([1, 2, 2, 3]))
+    decisions, ends = int(rng.choice([1, 1, 1, 2, 2, 3, 4])), int(rng.integers(0, 2)) * needs.terminal
     left = needs.attrition
     S = decisions + ends + left
     segments: tuple[int, ...] = ()
@@ -263,14 +263,18 @@ def _row(
 
 
 def _support(rng: Generator, noise: str, skewed: bool, low: float, high: float) -> Support:
-    """A distribution of rewards in [low, high]."""
+    """A distribution of rewards in [low, high]; "points": up to three, perhaps in one half."""
     mean = float(rng.choice(SKEWED)) if skewed else float(rng.choice([0, 0.25, 0.5, 0.75, 1]))
     if noise == "none":
         return ((1.0, low + mean * (high - low)),)
     if noise == "bernoulli":
         return ((mean, high), (1 - mean, low))
-    middle = low + (high - low) * float(rng.random())
-    return ((mean / 2, high), (mean / 2, middle), (1 - mean, low))
+    ends = ((0.0, 1.0), (0.0, 0.5), (0.5, 1.0))[rng.integers(3)]
+    least, most = (low + x * (high - low) for x in ends)
+    if rng.random() < 0.5:
+        return ((mean, most), (1 - mean, least))
+    middle = least + (most - least) * float(rng.random())
+    return ((mean / 2, most), (mean / 2, middle), (1 - mean, least))
 
 
 def with_masks_off(model: Model) -> Model:

@@ -92,17 +92,18 @@ def unit_epsilon(case: Case) -> tuple[Any, str]:
 
 def rewards(case: Case) -> tuple[Any, str]:
     """The range of rewards: the true one, or a wider one."""
-    m, kind = case.model, case.pick("default", "true", "true", "wider")
+    m, kind = case.model, case.pick("default", "true", "wider", "wider")
     if kind == "default" and 0.0 <= m.low and m.high <= 1.0:
         return OMIT, "default"
     if kind == "wider":
-        return (m.low - case.pick(0, 1.0), m.high + case.pick(0.5, 2.0)), "wider"
+        size = case.pick(0.2, 1.0, 2.0) * (m.high - m.low)
+        return (m.low - case.pick(0.0, 0.0, size), m.high + size), "wider"
     return (m.low, m.high), f"[{m.low:g}, {m.high:g}]"
 
 
 def max_return(case: Case) -> tuple[Any, str]:
     """The largest return, or more. Needs the range of rewards first."""
-    m, kind = case.model, case.pick("none", "true", "true", "above")
+    m, kind = case.model, case.pick("none", "true", "true", "true", "above")
     low, _ = case.given.get("rewards") or (0.0, 1.0)
     if kind == "none" or m.largest_return <= m.horizon * min(0.0, low) + 1e-9:
         return OMIT, "none"

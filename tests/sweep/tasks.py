@@ -131,7 +131,9 @@ class TaskEntry:
         case, m = self.case, self.case.model
         kind = case.pick("none", "none", "none", "log", "task", "model")
         text = all(isinstance(x, str) for x in case.states)
-        if kind == "log" and text and m.attrition is None and case.labels["terminal"] == "done":
+        full = "states" in case.given or m.available.all()  # a log does not show masks
+        done = m.attrition is None and case.labels["terminal"] == "done"
+        if kind == "log" and text and done and full:
             self.task.warm_start(self._log())
         elif kind == "task" and m.attrition is None:
             other = ucfh.open_task(self.folder / "o.db", "other", **case.given, planning="off")
@@ -145,7 +147,7 @@ class TaskEntry:
                 other.close()
         elif kind == "model" and text and (m.low, m.high) == (0.0, 1.0):
             points = any(len(x) > 2 for g in m.pays for s in g for a in s for x in a)
-            if not points and m.attrition is None and case.labels["terminal"] == "done":
+            if not points and done:
                 self.task.warm_start(mdp_of(m))
         else:
             kind = "none"
