@@ -247,6 +247,34 @@ class Limits:
     watch: Watch | None = None
     steps: bool = False
 
+    def check(self, seen: Counts, table: Table, fix: str) -> None:
+        """Raise if a row of the counts has more visits than its limit.
+
+        For agents whose guarantee needs update times that do not depend on the data: a surplus
+        has to be dropped before it is counted. ``fix``: the remedy.
+        """
+        for row in np.flatnonzero(seen.visits > self.visits)[:1]:
+            raise InputError(
+                f"{table.name_of(int(row))}: {seen.visits[row]} visits, more than the "
+                f"{self.visits[row]} that the schedule allows before the next update. Fix: {fix}"
+            )
+
+
+def check_schedule(state: dict[str, Any], first: int, rows: Bools, table: Table, fix: str) -> None:
+    """Raise unless each of the rows (rows,) was updated at ``first`` visits and then at doublings.
+
+    state: an agent's, with the counts n of its model and those since each row's last update, v.
+    ``fix``: the remedy.
+    """
+    n, v = state["n_visits"], state["v_visits"]
+    doublings = np.round(np.log2(np.maximum(n, first) / first))
+    right = ((n == 0) | (n == first * 2.0**doublings)) & (v <= np.maximum(n, first))
+    for row in np.flatnonzero(rows & ~right)[:1]:
+        raise InputError(
+            f"{table.name_of(int(row))}: {n[row]} visits in the model and {v[row]} since its last "
+            f"update, which do not follow the schedule. Fix: {fix}"
+        )
+
 
 def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:
     """Raise ``wrong`` for the first row that is not ``right`` (rows,)."""

@@ -9,7 +9,9 @@ import pytest
 
 from ucfh import MDP, make
 from ucfh.agents.certified import CertifiedUCFH
+from ucfh.agents.ucfh import UCFH
 from ucfh.counts import NEVER, Counts, Limits
+from ucfh.errors import InputError
 from ucfh.simulation.world import Stretch, World
 
 CHAIN = make("chain:n=3,horizon=3")
@@ -35,6 +37,19 @@ def beliefs(agent: CertifiedUCFH) -> list[Any]:
     """What it knows and does, but for what it has merely counted."""
     known = [agent.policy, agent.optimistic, agent.lower, agent.gap_bound, agent.updates.tolist()]
     return [np.array(x).tolist() for x in (*known, agent.n.visits, agent.n.successors)]
+
+
+COIN = MDP(
+    [[[0.0, 0.5, 0.5]], [[0.0, 1.0, 0.0]], [[0.0, 0.0, 1.0]]], [[0.0], [1.0], [0.0]], 2, initial=0
+)
+
+
+def flips(n: int) -> Counts:
+    """Counts of n first steps, half of them to the state that pays; all others are known."""
+    counts = Counts.zero(COIN.problem)
+    counts.visits[0], counts.successors[:2] = n, [n // 2, n - n // 2]
+    counts.visits[-1] = counts.successors[-1] = n
+    return counts
 
 
 @pytest.mark.parametrize("schedule", ["growth", "doubling"])
@@ -84,3 +99,64 @@ def test_room_for_episodes() -> None:
         assert limits.episodes == room
         assert not limits.drop_surplus
         assert limits.visits.min() == 2**62
+
+
+@pytest.mark.parametrize("schedule", ["doubling", "paper"])
+@pytest.mark.parametrize("confidence", ["kl", "l1", "paper"])
+def test_sets_for_doublings_refuse_counts_of_another_schedule(
+    confidence: str, schedule: str
+) -> None:
+    """Such a set is wrong too often if the number of visits was chosen by looking at them."""
+    m = {"m": 20.0} if schedule == "paper" else {}
+    agent = CertifiedUCFH(
+        COIN.problem, 0.05, 0.1, confidence=confidence, schedule=schedule, stop=None, **m
+    )
+    room = int(agent.limits().visits[0])
+    before = beliefs(agent)
+    with pytest.raises(InputError, match=r"\(s=0, a=0\)"):
+        agent.observe(flips(room + 1))
+    assert beliefs(agent) == before
+    assert not agent.v.visits.any()
+    assert agent.observe(flips(room))  # as many as it asked for
+    assert agent.n.visits[0] == room
+    assert agent.limits().visits[0] == room
+    with pytest.raises(InputError):
+        agent.observe(flips(room + 1))
+
+
+@pytest.mark.parametrize("confidence", ["best", "kt", "kl-ball", "kt-ball"])
+def test_sets_that_hold_always_take_any_counts(confidence: str) -> None:
+    for schedule in ("growth", "doubling"):
+        agent = CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence=confidence, schedule=schedule)
+        assert agent.observe(flips(777))
+        assert agent.n.visits[0] == 777
+
+
+def test_the_corrected_variant_refuses_counts_of_another_schedule() -> None:
+    printed, corrected = (
+        UCFH(COIN.problem, 0.5, 0.1, variant=variant, m=30) for variant in ("paper", "corrected")
+    )
+    enough = int(corrected.limits().visits[0])
+    assert printed.observe(flips(enough + 6))
+    with pytest.raises(InputError, match=r"\(s=0, a=0\)"):
+        corrected.observe(flips(enough + 1))
+    assert corrected.observe(flips(enough))
+    with pytest.raises(InputError):
+        UCFH(COIN.problem, 0.5, 0.1, variant="corrected", m=30).restore(printed.state())
+    again = UCFH(COIN.problem, 0.5, 0.1, variant="corrected", m=30)
+    again.restore(corrected.state())
+    assert again.n.visits.tolist() == corrected.n.visits.tolist()
+
+
+def test_a_state_of_another_schedule_is_not_restored() -> None:
+    source = CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence="kt", stop=None)
+    source.observe(flips(777))
+    for confidence in ("kl", "l1", "paper"):
+        with pytest.raises(InputError, match="schedule"):
+            CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence=confidence).restore(source.state())
+        own = CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence=confidence, stop=None)
+        for n in (1, 1, 2, 4, 3):
+            own.observe(flips(n))
+        again = CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence=confidence, stop=None)
+        again.restore(own.state())
+        assert (again.n.visits[0], again.v.visits[0]) == (8, 3)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -14,11 +15,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import ucfh
 import ucfh.confidence.open as open_bounds
 from helpers.lengths import many
 from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
 from oracles.open_world import SlowExperience, Step, steps_of
-from ucfh._kernels import balls
+from ucfh._kernels import balls, evidence
+from ucfh._kernels.evidence import KNOWN
 from ucfh._kernels.mixtures import pattern_excess
 from ucfh.agents.open import OpenUCFH
 from ucfh.confidence.bounds import Bounds
@@ -299,6 +302,101 @@ def test_a_lost_state_is_not_the_same_in_two_rows() -> None:
     # a tenth of the one may have led to all that can be earned, and of the other to nothing
     assert found.D[0, s] > 0.1
     assert found.D[0, s] < 0.1 + 0.03
+
+
+def ends_unseen(n: int, share: float, reward: float) -> Experience:
+    """A first action that pays ``reward``, or 0 with a small share; its next states are missing.
+
+    The second action earns 0.25 and leads to a state that pays 0.5.
+    """
+    data = Experience(2, 2)
+    s, after = data.find(), data.find()
+    zero = round(share * n)
+    first = [(0, s, 0, 0.0, LOST)] * zero + [(0, s, 0, reward, LOST)] * (n - zero)
+    second = [x for a in (0, 1) for x in ((0, s, 1, 0.25, after), (1, after, a, 0.5, END))]
+    data.add(steps_of([*first, *second * (n // 2)], [s] * (2 * n)))
+    return data
+
+
+@pytest.mark.parametrize(("closed", "most", "later"), [(True, 1.0, 0.5), (False, 1.5, 1.0)])
+def test_a_largest_return_never_lowers_what_missing_outcomes_may_be(
+    closed: bool, most: float, later: float
+) -> None:
+    """The missing next states may all pay ``later``; no episode pays more than ``most``."""
+    best = 0.97 * 0.5 + later
+    b = OpenBest(2, 0.1, most, without=("scores",), closed=closed).bounds(
+        ends_unseen(3000, 0.03, 0.5)
+    )
+    assert b.upper >= best
+    assert b.D[0, 1] >= best - 0.75  # the second action is greedy and earns 0.75
+
+
+def test_a_certificate_of_a_log_allows_for_what_is_out_of_sight(tmp_path: Path) -> None:
+    """A pays 0 (97%) or -1, and then, out of sight, 1; B earns 0.5; no episode pays more than 1."""
+    rows = ["episode,t,state,action,reward,next_state,done"]
+    for k in range(0, 2000, 2):
+        rows += [f"{k},0,s,A,{-1 if k % 66 == 0 else 0},,", f"{k + 1},0,s,B,-0.5,h,"]
+        rows.append(f"{k + 1},1,h,{'AB'[k // 2 % 2]},1,over,true")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(rows))
+    log = ucfh.read_log(path, horizon=2, rewards=(-1, 1), max_return=1, dropouts="lost")
+    certificate = ucfh.certify(log, delta=0.1, epsilon=0.2)
+    assert certificate.upper >= 0.97
+    assert not certificate.certified or certificate.policy[0][0] == 0
+
+
+def test_known_rewards_of_missing_outcomes_still_narrow_under_a_largest_return() -> None:
+    """H = 2, G = 1.5: a missing outcome that paid 0 is worth at most 1, one that paid 0.5 1.5."""
+    n = 4000
+    data = Experience(2, 1)
+    s = data.find()
+    data.add(steps_of([(0, s, 0, r, LOST) for r in (0.0, 0.5)] * (n // 2), [s] * n))
+    found = OpenBest(2, 0.1, 1.5, without=("scores",)).bounds(data).U[0, s]
+    assert 1.25 <= found < 1.27
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_missing_reward_exceeds_its_replacement(seed: int) -> None:
+    """Proposition 67 for one nu: single rewards, each cut off, against those in their place."""
+    rng = np.random.default_rng(seed)
+    V, top = rng.uniform(0, 2), rng.uniform(0, 3)
+    rewards = rng.uniform(0, 1, rng.integers(1, 8)) ** rng.choice([0.1, 1, 10])
+    end = min(1 + V, top)  # the best value
+    nu = end + 10 ** rng.uniform(-6, 1)
+    known = np.zeros(1, KNOWN)
+    known["lost_known"], known["lost_paid"] = len(rewards), rewards.sum()
+    known["lost_least"], known["lost_most"] = rewards.min(), rewards.max()
+    lost, worth = above(known[0], V, top)
+    assert 0 <= lost <= len(rewards)
+    assert worth <= end + 1e-12 or lost == 0
+    each = np.log(nu - np.minimum(rewards + V, top)).sum()
+    replaced = (len(rewards) - lost) * math.log(nu - end)
+    replaced += lost * math.log(nu - worth) if lost else 0.0
+    assert replaced <= each + 1e-9
+    lost, worth = below(known[0], V)
+    from_below = (len(rewards) - lost) * math.log(nu + V) + lost * math.log(nu + worth)
+    assert from_below <= np.log(nu + rewards + V).sum() + 1e-9
+
+
+def test_a_chord_beyond_the_cut_is_seen() -> None:
+    """The same comparison with the chord on [0, 1]: rewards 0 and 0.5, cut off at 0.5."""
+    nu, rewards = 0.6, np.array([0.0, 0.5])
+    each = np.log(nu - rewards).sum()
+    up = rewards.sum()  # of two that are 0 or 1
+    assert (2 - up) * math.log(nu) + up * math.log(nu - 0.5) > each + 0.5
+
+
+@numba.njit
+def above(*given: Any) -> Any:
+    """`lost_above` as compiled code calls it."""
+    return evidence.lost_above(*given)
+
+
+@numba.njit
+def below(*given: Any) -> Any:
+    """`lost_below` as compiled code calls it."""
+    return evidence.lost_below(*given)
 
 
 @numba.njit

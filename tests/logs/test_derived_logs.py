@@ -141,7 +141,11 @@ def test_drop_outs_have_to_be_declared(tmp_path: Path) -> None:
     said = refusal(read, SHORT, tmp_path, accept_losses=False)
     assert "1 of 3 rows are lost" in said
     assert "line 2: the episode ends there after 1 of 2 steps, and is not done" in said
-    for choice in ("--dropouts outcome", "lost (nothing is assumed)", "random (it has nothing"):
+    for choice in (
+        "--dropouts outcome",
+        "lost (what followed may be anything)",
+        "random (it has nothing",
+    ):
         assert choice in said
     expected: dict[str, tuple[Any, list[bool]]] = {
         "outcome": ("(left)", [True, True]),

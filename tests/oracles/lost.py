@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -162,22 +163,28 @@ class SlowOpen:
         return self.cap[t + 1] if sign > 0 else 0.0
 
     def fixed(self, t: int, row: Cell, V: Sequence[float], sign: int) -> float:
-        """Reward and V of what follows, for a V that is fixed in advance."""
+        """Bound the mean of r + V(s') for a V that is fixed in advance.
+
+        Of missing outcomes with a known reward only the number, the sum and the smallest (from
+        below: the largest) of these rewards are used: the bound is the widest over all rewards in
+        [smallest, 1] (from below: [0, largest]) that have this sum, each with the best next state.
+        """
         n, anything = self.visits(row), self.best_next(t, V, sign)
         pays = 1.0 if sign > 0 else 0.0
         atoms = [(0.0, pays + anything)]
         for j, paid in self.seen(row).items():
             atoms += [(c, r + V[j]) for c, r in chord(paid, min(paid), max(paid))]
         known = [r for r in self.lost(row) if not math.isnan(r)]
-        if known:
-            ends = (min(known), 1.0) if sign > 0 else (0.0, max(known))
-            atoms += [(c, r + anything) for c, r in chord(known, *ends)]
         atoms.append((len(self.lost(row)) - len(known), pays + anything))
         functions = self.steps(row) * (1 if sign > 0 else len(self.have[row[1]]))
         cost = self.cost("above" if sign > 0 else "below", row, functions) + regret(max(n, 1))
-        c, v = zip(*atoms, strict=True)
         room = self.cap[t] if sign > 0 else math.inf
-        return reach(c, [min(x, room) for x in v], cost / max(n, 1), sign)
+        ends = (min([1.0, *known]), 1.0) if sign > 0 else (0.0, max([0.0, *known]))
+        found = []
+        for placed in placements(known, *ends, room - anything):
+            c, v = zip(*atoms, *((c, r + anything) for c, r in placed), strict=True)
+            found.append(reach(c, [min(x, room) for x in v], cost / max(n, 1), sign))
+        return max(found) if sign > 0 else min(found)
 
     def missing(self, row: Cell) -> float:
         """P(what was never seen) is at most that."""
@@ -262,6 +269,27 @@ def chord(paid: Sequence[float], low: float, high: float) -> list[tuple[float, f
         return [(len(paid), low)]
     up = math.fsum(r - low for r in paid) / (high - low)
     return [(len(paid) - up, low), (up, high)]
+
+
+def placements(
+    known: Sequence[float], low: float, high: float, cut: float
+) -> Iterator[list[tuple[float, float]]]:
+    """Ways to place len(known) rewards in [low, high] with the sum of those known, on a grid.
+
+    As how many have which reward. The extreme points of all distributions on the grid with this
+    mean: two of its points each. ``cut``: where values begin to be cut off, a point of the grid.
+    """
+    k = len(known)
+    if not k:
+        yield []
+        return
+    mean = min(max(math.fsum(known) / k, low), high)
+    inside = [cut] if low < cut < high else []
+    grid = sorted({*np.linspace(low, high, 6).tolist(), *inside})
+    yield [(k, mean)]
+    for x, y in product(grid, grid):
+        if x < mean < y:
+            yield [(k * (y - mean) / (y - x), x), (k * (mean - x) / (y - x), y)]
 
 
 def regret(n: int) -> float:

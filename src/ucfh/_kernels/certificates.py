@@ -160,7 +160,7 @@ def _certify_above(
         if known.ladder >= 0.0 and known.n > 0.0:
             step = climb(
                 rows.indptr[row], rows.indptr[row + 1], evidence.one, known.n_one, known.ladder, v,
-                pay.cap[t], nu_up[i], known.lost_up, x.worth, known.lost - known.lost_up, x.rest,
+                pay.cap[t], nu_up[i], x.lost, x.worth, known.lost - x.lost, x.rest,
             )  # fmt: skip
             if step.bound < x.value:
                 nu_up[i], slack[i], q_up[i] = step.x + step.B, step.slack, paid + step.bound
@@ -232,10 +232,10 @@ def _certify_difference(
         row = o * step + offset
         if 0 <= i < choices:
             other = evidence.known[row]
-            # no bound from below is above the mean that was seen, or that of what is lost
+            # no bound from below is above the mean that was seen, unless missing outcomes paid
             if row == mine or (
                 other.n > 0.0
-                and other.lost_low <= 0.0
+                and other.lost_paid <= 0.0
                 and r[o] + _mean(row, rows, one, other.n, L1, bonus) <= best_low
             ):
                 continue

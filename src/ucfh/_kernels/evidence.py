@@ -43,11 +43,11 @@ KNOWN = np.dtype(
         ("eta_up", np.float64),
         ("ladder", np.float64),
         ("lost", np.float64),
-        ("lost_up", np.float64),
-        ("up_pays", np.float64),
+        ("lost_known", np.float64),
+        ("lost_paid", np.float64),
+        ("lost_least", np.float64),
+        ("lost_most", np.float64),
         ("eta_low", np.float64),
-        ("lost_low", np.float64),
-        ("low_pays", np.float64),
         ("n_outcomes", np.float64),
         ("eta_outcomes", np.float64),
         ("n_successors", np.float64),
@@ -71,9 +71,9 @@ mean of V*, both with n_one; outcomes: of any function of the outcome; successor
 of the next state. ladder: the budget of `ucfh._kernels.balls.climb` for the mean of V* from above,
 -1 for none.
 
-lost: how many outcomes were lost; n_one counts them, too. In bounds of V* from above, lost_up of
-them pay up_pays, and in those from below lost_low of them pay low_pays; the next state may be any.
-The others count as the best, or worst, that may come.
+lost: the number of missing outcomes, included in n_one; their next states may be any. The rewards
+of lost_known of them are known: their sum is lost_paid, the smallest lost_least and the largest
+lost_most (see `lost_above`, `lost_below`). The others count as the best, or worst, that may come.
 
 missing: the probability of all that has a count of 0 or is not listed is at most that. noisy:
 whether the same next state was paid differently; then ``outcomes`` says nothing, and the mean
@@ -143,8 +143,8 @@ class Bound(NamedTuple):
     """The bound of one row, times the sign: x, B and slack as in `ucfh._kernels.balls.Extreme`.
 
     beyond: the part of it that the probability of what was never seen accounts for. rest, state:
-    the value and the state of what is not listed, as far as it counts. worth: the value of what is
-    lost and is known to have been paid.
+    the value and the state of what is not listed, as far as it counts. lost, worth: how many
+    missing outcomes count with the value ``worth``; all other missing ones count as the best.
     """
 
     value: float
@@ -154,6 +154,7 @@ class Bound(NamedTuple):
     beyond: float
     rest: float
     state: int
+    lost: float
     worth: float
 
 
@@ -255,6 +256,35 @@ def rest_of(
 
 
 @njit(**folded)
+def lost_above(known: Any, V: float, top: float) -> tuple[float, float]:
+    """How many missing outcomes count, from above, with which value; the others with the best.
+
+    A missing outcome with reward r is worth at most min(r + V, top), where V is the best value of a
+    next state. ln(nu - that) is concave in r up to end = min(1, top - V) and constant beyond, so it
+    is at least the chord from the smallest reward to ``end``, which lies below all of it. With the
+    sum kept, (k end - sum)/(end - least) of k rewards are the smallest, and the others ``end``:
+    worth min(1 + V, top), the best. Proposition 67 of `docs/theory/open.md`.
+    """
+    k, least = known.lost_known, known.lost_least
+    end = min(1.0, top - V)
+    if k <= 0.0 or end <= least:
+        return 0.0, 0.0
+    return min(k, max(0.0, (k * end - known.lost_paid) / (end - least))), least + V
+
+
+@njit(**folded)
+def lost_below(known: Any, V: float) -> tuple[float, float]:
+    """How many missing outcomes count, from below, with which value; the others with the worst.
+
+    V: the worst value of a next state. By the chord from 0 to the largest reward; there is no cut.
+    """
+    most = known.lost_most
+    if most <= 0.0:
+        return 0.0, 0.0
+    return min(known.lost_known, known.lost_paid / most), most + V
+
+
+@njit(**folded)
 def bound_row(
     kind: int,
     row: int,
@@ -293,9 +323,10 @@ def bound_row(
     rest = rest_of(row, rows, known.rest, V, sign, anew, extra, anything, scratch)
     gone, worth, missing = 0.0, 0.0, 1.0
     if kind == UP:
-        gone, worth = known.lost_up, min(rest.value - extra + known.up_pays, top)
+        gone, worth = lost_above(known, rest.value - extra, top)
     elif kind == LOW:
-        gone, worth = known.lost_low, rest.value - known.low_pays
+        gone, worth = lost_below(known, -rest.value)
+        worth = -worth
     else:
         missing = known.missing
     apart = 0.0
@@ -316,4 +347,4 @@ def bound_row(
             if cut.bound + more < best.bound:
                 best, beyond, value, state = cut, more, -inf, -1
     found = best.bound + beyond + apart
-    return Bound(found, best.x, best.B, best.slack, beyond, value, state, worth)
+    return Bound(found, best.x, best.B, best.slack, beyond, value, state, gone, worth)

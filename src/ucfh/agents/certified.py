@@ -19,15 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._support.arrays import Bools
 from ucfh.agents.base import Agent
 from ucfh.agents.beliefs import SetBeliefs, ValueBeliefs
 from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.confidence.values import Best
-from ucfh.counts import UNLIMITED, Counts, Limits, due_after
-from ucfh.errors import InputError, check_unit, unknown
+from ucfh.counts import UNLIMITED, Counts, Limits, check_schedule, due_after
+from ucfh.errors import InputError, check_type, check_unit, unknown
 from ucfh.problems import AnyProblem, as_problem
 from ucfh.theory.constants import Variant, constants_of
+
+ANY_COUNTS = "pass confidence='best' to CertifiedUCFH, which takes any counts"
+"""What to do with counts that do not follow the schedule of a set that holds at doublings only."""
 
 
 class CertifiedUCFH(Agent):
@@ -129,16 +133,36 @@ class CertifiedUCFH(Agent):
         if self.schedule == "growth":
             room = max(1, self._due - self.episodes)
             return Limits(visits, episodes=room, watch=self.beliefs.watch)
+        room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
+        return Limits(
+            np.where(self._learned, room_of, visits), drop_surplus=True, watch=self.beliefs.watch
+        )
+
+    @property
+    def _learned(self) -> Bools:
+        """(rows,) which rows are not known in advance."""
         learned = self.problem.table.lengths > 1
         learned[:-1] |= self.problem.pays_unknown
         learned[-1] &= self.problem.initial is None
-        room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
-        return Limits(
-            np.where(learned, room_of, visits), drop_surplus=True, watch=self.beliefs.watch
-        )
+        return np.asarray(learned, bool)
 
     def observe(self, seen: Counts) -> bool:
-        """Count; learn from it if the schedule says so."""
+        """Count visits; update the model if the schedule says so.
+
+        Args:
+            seen: visits since the last call. Sets that hold at doublings only need
+                counts that respect `limits`: visits beyond them must be dropped.
+
+        Returns:
+            Whether the model was updated.
+
+        Raises:
+            InputError: if such a set is given more visits of a row than `limits` allows.
+
+        """
+        check_type("seen", seen, Counts, "ucfh.Counts of the learner's problem")
+        if self.confidence in AT_DOUBLINGS and seen.visits.shape == self.v.visits.shape:
+            self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
         self.beliefs.score(self.v.scores)
         self.v.scores = np.zeros(0)
@@ -230,7 +254,15 @@ class CertifiedUCFH(Agent):
         return {**own, **self.beliefs.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned, and plan."""
+        """Restore what `state` returned, and plan.
+
+        Raises:
+            InputError: if the set holds at doublings only, and the state's counts are not of them.
+
+        """
+        if self.confidence in AT_DOUBLINGS:
+            table = self.problem.table
+            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updates[:] = state["updates"]

@@ -24,12 +24,15 @@ from ucfh._support.arrays import Floats
 from ucfh.agents.base import Agent
 from ucfh.confidence.intervals import Box, choose_set
 from ucfh.confidence.sets import ALWAYS
-from ucfh.counts import NEVER, Counts, Limits
-from ucfh.errors import InputError, check_unit
+from ucfh.counts import NEVER, Counts, Limits, check_schedule
+from ucfh.errors import InputError, check_type, check_unit
 from ucfh.planning import PhasePlanner, start_value
 from ucfh.problems import AnyProblem, as_problem
 from ucfh.table import Rewards
 from ucfh.theory.constants import Variant, constants_of
+
+ANY_COUNTS = "use ucfh.CertifiedUCFH(problem, epsilon, delta), which takes any counts"
+"""What to do with counts that do not follow the schedule of the variant "corrected"."""
 
 
 class UCFH(Agent):
@@ -146,7 +149,23 @@ class UCFH(Agent):
         return Limits(np.where(active, room, NEVER), drop_surplus=drop)
 
     def observe(self, seen: Counts) -> bool:
-        """Count in v; update the model for one pair that has been seen often enough."""
+        """Count in v; update the model for one pair that has been seen often enough.
+
+        Args:
+            seen: visits since the last call. The variant "corrected" needs counts that
+                respect `limits`: visits beyond them must be dropped.
+
+        Returns:
+            Whether a pair was updated.
+
+        Raises:
+            InputError: if the variant "corrected" is given more visits of a pair than `limits`
+                allows.
+
+        """
+        check_type("seen", seen, Counts, "ucfh.Counts of the learner's problem")
+        if not self.constants.printed and seen.visits.shape == self.v.visits.shape:
+            self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
         often = np.flatnonzero(self.limits().visits == 0)
         if not often.size:
@@ -202,7 +221,15 @@ class UCFH(Agent):
         return {**self.n.state("n"), **self.v.state("v"), "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the counts, and plan."""
+        """Restore the counts, and plan.
+
+        Raises:
+            InputError: if the variant is "corrected" and the counts do not follow its schedule.
+
+        """
+        if not self.constants.printed:
+            table = self.problem.table
+            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updated = int(state["updated"])

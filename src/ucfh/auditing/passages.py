@@ -37,7 +37,7 @@ class Passages:
 
 
 def passages_of(steps: Steps) -> Passages:
-    """Steps of states that are no bins; of those that are lost nothing is assumed."""
+    """Steps of states that are no bins; those that are lost may be anything."""
     return Passages(
         new=steps.t == 0,
         t=steps.t,

@@ -23,8 +23,8 @@ rows of 1 - w + w E with w = 1/(k + 1), where k is the place of a row in the ord
 each step changes one factor. By Ville's inequality, E >= 1/alpha happens with probability alpha at
 most, ever, however often one looks: that is a finding. Each of T tests has alpha/T.
 
-If nobody knows whether the label came, u times, and nothing is assumed of that, then E is at least
-what it is with the smaller of both predictions each time, over the largest likelihood of c up to
+If it is unknown u times whether the label came, perhaps because of what came, but not because of
+what came later (`docs/theory/audit.md`, Proposition 68), then E is at least what it is with the smaller of both predictions each time, over the largest likelihood of c up to
 c + u of n + u draws, which one of the two ends has. Of rewards, which are lost with their next
 states, nothing is said any more then: a martingale that falls to 0 is a supermartingale. Rewards
 that were never seen for this reason are one more row of that kind, with its own place and E = 0.

@@ -94,8 +94,8 @@ def _declared(
         str | None,
         typer.Option(
             help="what it means that an episode stops short: outcome (who leaves is paid nothing "
-            "more), lost (nothing is assumed) or random (it has nothing to do with what would have "
-            "followed)"
+            "more), lost (what followed may be anything) or random (it has nothing to do with what "
+            "would have followed)"
         ),
     ] = None,
     ignore_case: Annotated[

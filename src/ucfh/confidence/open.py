@@ -30,11 +30,12 @@ The bounds are those of `ucfh.confidence.values`; what differs is what they cost
    same. A mean of any function is then at most M (top - B) + that of the function cut off at B, the
    best that was seen.
 
-6. Lost outcomes. Which ones are lost may depend on what they were. Each counts in n as the best, or
-   worst, that may come, with what was paid if that is known: the bounds of one function only become
-   wider by that. In balls for all functions the mixture over patterns begins at one label more, and
-   does not depend on how many were lost (`docs/theory/open.md`, Proposition 66). For the missing
-   mass, every loss counts as something new: D + lost in the place of D, and n since the last one.
+6. Missing outcomes. Which ones are missing may depend on what they were. Each counts in n as the
+   best, or worst, that may come, with its reward if that is known (Proposition 67): the bounds of
+   one function only become wider by that. In balls for all functions the mixture over patterns
+   begins at one label more, and does not depend on how many are missing (Proposition 66). For the
+   missing mass, every missing outcome counts as something new: D + lost in the place of D, and n
+   since the last one.
 """
 
 from __future__ import annotations
@@ -150,10 +151,11 @@ class OpenBest(ValueBounds):
 
         # one function, and the mean reward: by all that is used
         n, reward_price = used.n, price["rewards"] + actions + discovery
-        sums = np.bincount(row, used.paid, start + 1) + used.lost_paid
+        lost = used.lost
+        sums, unpaid = np.bincount(row, used.paid, start + 1) + lost.paid, lost.n - lost.known
         r_low, r_up = mean_reward(sums, n, reward_price)
-        if used.lost_unpaid.any():  # they may have been 1
-            _, r_up = mean_reward(sums + used.lost_unpaid, n, reward_price)
+        if unpaid.any():  # they may have been 1
+            _, r_up = mean_reward(sums + unpaid, n, reward_price)
         regret = portfolio_regret(np.maximum(n, 1.0))
 
         def eta(part: str, of: Floats, more: Floats) -> Floats:
@@ -162,7 +164,7 @@ class OpenBest(ValueBounds):
             return np.asarray(budget / np.maximum(of, 1.0) * ROUND_UP, float)
 
         known = np.zeros(start + 1, KNOWN)
-        known["n"], known["tries"], known["n_one"] = n - used.lost.n, tries, n
+        known["n"], known["tries"], known["n_one"] = n - lost.n, tries, n
         known["ladder"] = (price["ladder"] + functions + discovery) * ROUND_UP
         known["eta_up"] = eta("above", n, functions + regret)
         known["eta_low"] = eta("below", n, functions + actions + regret)
@@ -171,9 +173,8 @@ class OpenBest(ValueBounds):
         known["eta_successors"] = eta("all", repeats, actions + pattern)
         known["missing"], known["rest"], known["noisy"] = self.missing, self._rest, noisy
         known["r_low"], known["r_up"] = r_low, r_up
-        known["lost"], known["lost_up"], known["up_pays"], known["lost_low"], known["low_pays"] = (
-            used.lost
-        )
+        known["lost"], known["lost_known"], known["lost_paid"] = lost.n, lost.known, lost.paid
+        known["lost_least"], known["lost_most"] = lost.least, lost.most
         self.evidence = Evidence(
             known=known, one=found.c, outcomes=found.again, successors=found.again
         )
@@ -211,17 +212,17 @@ class OpenBest(ValueBounds):
 
 
 class Lost(NamedTuple):
-    """Outcomes of each row that were lost, (rows,) each: n of them; see `ucfh._kernels.evidence`.
+    """Missing outcomes of each row, (rows,) each, the start last: n of them.
 
-    In bounds of V* from above, ``up`` of them pay up_pays, and in those from below ``low`` of them
-    pay low_pays.
+    The rewards of ``known`` of them are known: their sum ``paid``, the smallest ``least`` and the
+    largest ``most``; see `ucfh._kernels.evidence`.
     """
 
     n: Floats
-    up: Floats
-    up_pays: Floats
-    low: Floats
-    low_pays: Floats
+    known: Floats
+    paid: Floats
+    least: Floats
+    most: Floats
 
 
 class Tally(NamedTuple):
@@ -229,8 +230,7 @@ class Tally(NamedTuple):
 
     row, following, c, paid, least, most (entries,): the row of an entry, its next state, how often
     that was seen, and what was paid then in all, at least and at most. n (rows,): visits, those
-    included whose outcome is lost. lost: these; lost_paid, lost_unpaid (rows,): what they are known
-    to have been paid, and of how many that is not known.
+    included whose outcome is lost. lost: these.
     """
 
     row: Ints
@@ -241,8 +241,6 @@ class Tally(NamedTuple):
     most: Floats
     n: Floats
     lost: Lost
-    lost_paid: Floats
-    lost_unpaid: Floats
 
 
 def _tally(data: Experience) -> Tally:
@@ -256,9 +254,7 @@ def _tally(data: Experience) -> Tally:
         least=np.append(data.least, none),
         most=np.append(data.most, none),
         n=np.append(data.visits + data.lost, data.episodes).astype(float),
-        lost=lost_of(data),
-        lost_paid=np.append(data.lost_paid, 0.0),
-        lost_unpaid=np.append(data.lost_unpaid, 0.0),
+        lost=_lost_of(data),
     )
 
 
@@ -295,25 +291,16 @@ def _tallies(data: Experience, one: Floats) -> tuple[Tally, Tally, Floats]:
     mixed = late._replace(
         **{name: used(name) for name in ("c", "paid", "least", "most")},
         n=np.where(use_all, late.n, early.n),
-        lost_paid=np.where(use_all, late.lost_paid, early.lost_paid),
-        lost_unpaid=np.where(use_all, late.lost_unpaid, early.lost_unpaid),
         lost=Lost(*(np.where(use_all, x, y) for x, y in zip(late.lost, early.lost, strict=True))),
     )
     same = early._replace(row=late.row, following=late.following, c=listed_as(early.c))
     return same, mixed, late.n
 
 
-def lost_of(data: Experience) -> Lost:
-    """What was lost, the start last.
-
-    By the chord of a concave function on [least, 1], all that is known of k rewards is as if some
-    of them were the least, and the others 1; from below likewise with 0 and the most.
-    """
-    known, paid = data.lost - data.lost_unpaid, data.lost_paid
-    above, most = 1.0 - data.lost_least, data.lost_most
-    up = np.where(above > 0, (known - paid) / np.where(above > 0, above, 1.0), 0.0)
-    low = np.where(most > 0, paid / np.where(most > 0, most, 1.0), 0.0)
-    arrays = data.lost, up.clip(0, known), data.lost_least, low.clip(0, known), most
+def _lost_of(data: Experience) -> Lost:
+    """What is known of missing outcomes, the start last."""
+    known = data.lost - data.lost_unpaid
+    arrays = data.lost, known, data.lost_paid, data.lost_least, data.lost_most
     return Lost(*(np.append(x, 0.0) for x in arrays))
 
 

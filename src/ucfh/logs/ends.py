@@ -7,8 +7,9 @@ state is not terminal, it is one, too. What that means, somebody has to say:
 
     outcome   who leaves has left for good, and is paid nothing more: the last step leads to a
               terminal state "(left)". It is assumed that this is drawn like any other outcome
-    lost      nothing is assumed: what the last step led to may be anything; so may it at step H,
-              if its next state is left blank, though others are not
+    lost      what the last step led to may be anything, and the episode may stop because of that,
+              but not because of what later episodes show; so may it at step H, if its next state is
+              left blank, though others are not
     random    it has nothing to do with what would have followed: a next state that is shown counts,
               and a last step that shows none is left out
 
@@ -34,8 +35,8 @@ LEFT_OUT, FAULTY = LOST - 1, LOST - 2
 """Codes of what followed a row that is not counted: it stops short, or has a fault."""
 CHOICES = (
     "if people leave there, declare what it means: --dropouts outcome (they are paid nothing "
-    "more), lost (nothing is assumed) or random (it has nothing to do with what would have "
-    'followed), as in dropouts="outcome"'
+    "more), lost (what followed may be anything) or random (it has nothing to do with what would "
+    'have followed), as in dropouts="outcome"'
 )
 """What can be done about episodes that stop short."""
 

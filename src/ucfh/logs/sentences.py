@@ -94,8 +94,8 @@ def _of_dropouts(settings: Settings, reader: Episodes, dropped: int) -> Iterator
         )
     elif settings.dropouts == "lost":
         yield (
-            f"nothing is assumed of what followed where an episode stops short ({which}): it may "
-            "be anything"
+            f"where an episode stops short ({which}), what followed may be anything; that it stops "
+            "does not depend on what later episodes show"
         )
     else:
         yield (

@@ -44,7 +44,7 @@ CHECKED = {
     "t counts from 1": TAKEN,
     "the given problem is right": DECLARED,
     "who stops short": "Declared.",
-    "nothing is assumed": "It cannot be wrong, but makes the bounds wider.",
+    "where an episode stops short": "Declared. No log can show this.",
     "that an episode stops short": "Declared. No log can show this.",
     "bins were chosen": UNSHOWN,
     "the faults of the log": "No log can show this: find out where they come from.",
