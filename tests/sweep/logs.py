@@ -379,10 +379,11 @@ class LogEntry:
         H = self.model.horizon
         complete = any(len(e) == H for e in listed)
         whole = {x.action for e in listed for x in e} == set(range(self.model.actions))
+        cut = self.case.labels["faults"] == "cut" and H > 1
         given = dict(self.case.given)
         if self.problem is None and (not complete or "dropouts" in given):
             given["horizon"] = H  # otherwise it is the longest episode, which has to be true
-        if not whole and self.problem is None:
+        if self.problem is None and (cut or not whole):  # otherwise those that the log shows
             given.setdefault("actions", [str(x) for x in self.case.actions])
         if self.problem is None and "states" in given and not self.form.startswith("wide"):
             empty = {"actions": self.names.actions, **given, "horizon": H}
@@ -394,7 +395,6 @@ class LogEntry:
             ahead = {**given} if self.problem is not None else {
                 "actions": self.names.actions, **given, "horizon": H}  # fmt: skip
             self._look(listed[:half], ahead, expected[:half], False)
-        cut = self.case.labels["faults"] == "cut" and H > 1
         if cut:
             given["horizon"] = H
             given.pop("strict", None)

@@ -1,4 +1,19 @@
-"""The soundness sweep: random models, entry points and options, held against exact truth."""
+"""The soundness sweep: random models, entry points and options, held against exact truth.
+
+    PYTHONPATH=tests python -m sweep                          20,000 runs, and a table
+    PYTHONPATH=tests python -m sweep --entry log --seed 123   one run again, with all that it found
+
+Every declaration is true of the model, and all data respect the assumptions that a certificate
+prints. So a claim may be false with probability delta at most, and no number may contradict another.
+
+**Pass criterion.** A cell is an entry point, or a value of one of its options, at one delta. If all
+rates are at most their limits (delta; for refuted assumptions delta + 0.01, the level of the
+assumption checks), then some cell exceeds its threshold with probability at most 1e-4: thresholds
+are binomial quantiles at 1e-4 divided by the number of tests. Errors have no threshold: any fails.
+
+**Suspicious cells.** Bounds are conservative, and most rates are near 0. Cells whose rate is
+significantly (5% in total) above a tenth of the limit are listed for people to look at.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +21,14 @@ import os
 import tempfile
 import traceback
 import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from sweep.checks import Result
 from sweep.learners import LearnEntry, SimulateEntry
@@ -19,10 +38,18 @@ from sweep.tasks import HttpEntry, TaskEntry
 ENTRIES: dict[str, Any] = {
     entry.name: entry for entry in (SimulateEntry, LearnEntry, LogEntry, TaskEntry, HttpEntry)
 }
+RUNS = {"simulate": 4000, "learn": 3500, "log": 8000, "task": 3500, "http": 1000}
+"""Runs of each entry point in `make verify`."""
+FALSE_ALARM = 1e-4
+SUSPICION = 0.05
+ALPHA = 0.01
+"""Level of the assumption checks."""
+BLOCK = 50
+"""Runs that a process takes at a time."""
 
 
 def run_one(entry: str, seed: int) -> Result:
-    """One run of the sweep; what goes wrong is in the result."""
+    """One run of the sweep; all that goes wrong is in the result."""
     kind, result = ENTRIES[entry], Result(entry, seed)
     rng = np.random.default_rng([seed, sum(map(ord, entry))])
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -31,8 +58,127 @@ def run_one(entry: str, seed: int) -> Result:
         try:
             kind(rng, Path(folder), result).run()
         except Exception as error:
-            trace = traceback.extract_tb(error.__traceback__)
-            last = next((x for x in reversed(trace) if "sweep" not in x.filename), trace[-1])
-            place = f"{Path(last.filename).name}:{last.lineno}"
-            result.errors.append(f"{type(error).__name__}: {error} ({place})")
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            said = str(error).replace(folder, "FOLDER")
+            where = f"{Path(place.filename).name}:{place.lineno}"
+            result.errors.append(f"{type(error).__name__}: {said} ({where})")
     return result
+
+
+def run_block(entry: str, first: int, last: int) -> list[Result]:
+    """Runs with the seeds from ``first`` up to ``last``."""
+    return [run_one(entry, seed) for seed in range(first, last)]
+
+
+def run_all(runs: dict[str, int], workers: int) -> list[Result]:
+    """The runs of each entry point, in several processes."""
+    blocks = [
+        (entry, first, min(first + BLOCK, count))
+        for entry, count in runs.items()
+        for first in range(0, count, BLOCK)
+    ]
+    with ProcessPoolExecutor(workers) as pool:
+        jobs = [pool.submit(run_block, *block) for block in blocks]
+        return [result for job in jobs for result in job.result()]
+
+
+class Cell(NamedTuple):
+    """How often something went wrong in one cell.
+
+    Attributes:
+        entry, option, value, delta: the cell; option and value are "" for the whole entry point.
+        runs: how many there are.
+        violations, behavior, refuted: how many of them had some.
+        errors: how many had an error.
+
+    """
+
+    entry: str
+    option: str
+    value: str
+    delta: float
+    runs: int
+    violations: int
+    behavior: int
+    refuted: int
+    errors: int
+
+    def rates(self) -> Iterator[tuple[str, int, float]]:
+        """What is counted, how often it was seen, and its limit."""
+        yield "violations", self.violations, self.delta
+        yield "behavior", self.behavior, self.delta
+        yield "refuted", self.refuted, min(1.0, self.delta + ALPHA)
+
+    def __str__(self) -> str:
+        return f"{self.entry} {self.option} {self.value} delta {self.delta}".replace("  ", " ")
+
+
+def cells_of(results: Iterable[Result]) -> list[Cell]:
+    """All cells, the entry points first."""
+    groups: dict[tuple[str, str, str, float], list[Result]] = defaultdict(list)
+    for x in results:
+        for option, value in [("", ""), *x.labels.items()]:
+            groups[x.entry, option, value, x.delta].append(x)
+    return [
+        Cell(
+            *key,
+            len(group),
+            sum(bool(x.violations) for x in group),
+            sum(bool(x.behavior) for x in group),
+            sum(bool(x.refuted) for x in group),
+            sum(bool(x.errors) for x in group),
+        )
+        for key, group in sorted(groups.items())
+    ]
+
+
+def exceeding(cells: list[Cell], level: float, share: float = 1.0) -> list[tuple[Cell, str, int]]:
+    """Cells with a rate significantly above ``share`` of its limit, at a level for all at once."""
+    tests = [(cell, *rate) for cell in cells for rate in cell.rates()]
+    return [
+        (cell, what, count)
+        for cell, what, count, limit in tests
+        if stats.binom.sf(count - 1, cell.runs, share * limit) < level / len(tests)
+    ]
+
+
+def upper_bound(count: int, runs: int) -> float:
+    """The exact (Clopper-Pearson) upper bound of a rate, with 95% confidence."""
+    return 1.0 if count == runs else float(stats.beta.ppf(0.95, count + 1, runs - count))
+
+
+class Report(NamedTuple):
+    """The outcome of a sweep: whether it passes, and the text that says why."""
+
+    passed: bool
+    text: str
+
+
+def report_of(results: list[Result], options: bool = True) -> Report:
+    """The table of a sweep, what fails, and what is suspicious; with seeds to run again."""
+    cells = cells_of(results)
+    lines = [
+        f"Soundness sweep: {len(results):,} runs, {sum(x.looks for x in results):,} certificates",
+        f"{'entry point / option value':44} delta   runs  wrong  bound  behav.  refut.  errors",
+    ]
+    for cell in sorted(cells, key=lambda x: (x.option != "", *x[:3], -x.delta)):
+        if cell.option and not options:
+            continue
+        name = f"  {cell.option} = {cell.value}" if cell.option else ""
+        lines.append(
+            f"{cell.entry + name:44.44} {cell.delta:5g} {cell.runs:6} {cell.violations:6} "
+            f"{upper_bound(cell.violations, cell.runs):6.4f} {cell.behavior:7} {cell.refuted:7} "
+            f"{cell.errors:7}"
+        )
+    failed = exceeding(cells, FALSE_ALARM)
+    lines.append(f"cells above their limit: {len(failed) or 'none'}")
+    lines += [f"  {cell}: {what} {count} of {cell.runs}" for cell, what, count in failed]
+    suspicious = exceeding(cells, SUSPICION, 0.1)
+    lines.append(f"cells above a tenth of their limit: {len(suspicious) or 'none'}")
+    lines += [f"  {cell}: {what} {count} of {cell.runs}" for cell, what, count in suspicious]
+    wrong = [x for x in results if x.errors]
+    lines.append(f"runs with errors: {len(wrong) or 'none'}")
+    for x in [*wrong[:20], *(x for x in results if x.violations)][:60]:
+        said = (x.errors or x.violations)[0]
+        lines.append(f"  --entry {x.entry} --seed {x.seed}: delta {x.delta}: {said}"[:300])
+    return Report(not failed and not wrong, "\n".join(lines))
