@@ -88,9 +88,9 @@ def test_it_names_the_state_and_the_step() -> None:
     assert problem.state_names is not None
     said = contradiction(problem.state_names, Crossing(2, 1, 0.8531, 0.8672), 0.05)
     assert said == (
-        "the data contradict the assumptions: one bound says that at most 0.8531 is earned from "
-        f"state {problem.state_names[1]!r} at step 3, another that at least 0.8672 is; if all that "
-        "is assumed were true, this would happen with probability 0.05 at most"
+        f"the bounds contradict each other: the value from state {problem.state_names[1]!r} at "
+        "step 3 is at most 0.8531 by one and at least 0.8672 by another, which happens with "
+        "probability 0.05 at most unless an assumption is violated or ucfh has an error"
     )
     for names in (problem.state_names, None):
         assert " from state" not in str(contradiction(names, Crossing(0, -1, 0.1, 0.2), 0.05))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ class Certificate:
         lost: outcomes that are lost.
         gap_if_random: the gap if outcomes that are late or lost had nothing to do with what they
             were, which is not assumed; None if there are none.
+        conflicts: outcomes that were reported in two different ways; they count as missing.
 
     """
 
@@ -100,6 +102,7 @@ class Certificate:
     gap_if_random: float | None = None
     waiting: int = 0
     lost: int = 0
+    conflicts: int = 0
 
     @property
     def certified(self) -> bool:
@@ -124,6 +127,8 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """All but what there is for each step and state, and the behaviour; numbers and texts."""
         out = {name: getattr(self, name) for name in TEXTS}
+        if self.contradiction is not None:  # there are no bounds to show
+            out |= dict.fromkeys(("upper", "lower", "gap"))
         missing = [vars(x) for x in self.missing]
         return {
             **out,
@@ -134,6 +139,7 @@ class Certificate:
             "gap_if_random": self.gap_if_random,
             "waiting": self.waiting,
             "lost": self.lost,
+            "conflicts": self.conflicts,
         }
 
     @classmethod
@@ -141,9 +147,10 @@ class Certificate:
         """The inverse of `as_dict`."""
         missing = tuple(UnknownPair(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
+        texts |= {x: nan for x in ("upper", "lower", "gap") if texts[x] is None}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
         texts["gap_if_random"] = saved.get("gap_if_random")
-        texts |= {name: saved.get(name, 0) for name in ("waiting", "lost")}
+        texts |= {name: saved.get(name, 0) for name in ("waiting", "lost", "conflicts")}
         texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
 
@@ -197,6 +204,15 @@ class Certificate:
         )
 
 
+UNCONFOUNDED = (
+    "actions were chosen without knowledge of anything that affects the outcome and is not part of "
+    "the state (no hidden confounding)"
+)
+"""What is assumed of whoever chose the actions, where that was not an algorithm."""
+AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
+"""What is assumed of actions that a live task recommends."""
+
+
 def assumptions(problem: Problem) -> tuple[str, ...]:
     """What a learner assumes, given what it was told."""
     steps = "step, state and action" if problem.table.stages > 1 else "state and action"
@@ -229,9 +245,9 @@ def contradiction(
         name = names[crossing.state] if names else crossing.state
         where = f" from state {name!r} at step {crossing.step + first}"
     return (
-        f"the data contradict the assumptions: one bound says that at most {crossing.above:.6g} is "
-        f"earned{where}, another that at least {crossing.below:.6g} is; if all that is assumed "
-        f"were true, this would happen with probability {delta:g} at most"
+        f"the bounds contradict each other: the value{where} is at most {crossing.above:.6g} by "
+        f"one and at least {crossing.below:.6g} by another, which happens with probability "
+        f"{delta:g} at most unless an assumption is violated or ucfh has an error"
     )
 
 

@@ -98,6 +98,8 @@ class Experience:
         started: (S,) how often an episode began in each state.
         started_new: the number of episodes when one last began in a new state.
         found: how many pairs (stage, s) were found.
+        closed: whether all states are found: bounds may then value unseen next states by the
+            values of these states. No other state can be added from then on.
         ahead: the same counts, and in each row also what was decided after an outcome that is yet
             to come; outcomes yet to come are lost there. None if there are none.
 
@@ -114,7 +116,7 @@ class Experience:
         self.visits, self.last_new = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._forget_lost()
         self.place, self.reached = np.zeros(self.P, np.int64), np.zeros((1, horizon), bool)
-        self.found = 0
+        self.found, self.closed = 0, False
         self.ahead: Experience | None = None
         self.started, self.started_new = np.zeros(1, np.int64), 0
 
@@ -130,6 +132,8 @@ class Experience:
 
     def find(self, available: Bools | None = None) -> int:
         """Add a state with the actions that are available (A,), all of them by default."""
+        if self.closed:
+            raise ValueError("the state space is closed: bounds rest on the states found before")
         self._available.append(available)
         self._pairs = None
         return len(self._available) - 1

@@ -263,7 +263,7 @@ def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
     known = found.certificate
     assert not known.certified
     assert known.contradiction is not None
-    assert known.contradiction.startswith("the data contradict the assumptions: one bound says")
+    assert known.contradiction.startswith("the bounds contradict each other")
     assert found.learner.done
     assert found.episodes < 400
 

@@ -328,3 +328,31 @@ def test_the_page_and_its_files(local: Local) -> None:
     again = local.send("GET", "/page/page.js", If_None_Match=script.headers["etag"])
     assert again.status == 304
     assert local.send("HEAD", "/page/page.js").status == 200
+
+
+def test_a_conflict_and_another_action(local: Local) -> None:
+    ask(local, "e", 0, "x")
+    told = {"reward": 0.5, "done": True, "action": "b"}
+    assert tell(local, "e", 0, **told).json == {"next": None}
+    assert tell(local, "e", 0, **told).json == {"next": None}  # a retry
+    assert problem_of(tell(local, "e", 0, reward=0.5, done=True)) == (409, "Conflict")
+    assert local.send("GET", "/v1/tasks/t").json["status"]["conflicts"] == 1
+    (step,) = local.send("GET", "/v1/tasks/t/decisions?status=all").json["decisions"]
+    assert (step["action"], step["taken"]) == ("a", "b")
+    ask(local, "f", 0, "x")
+    assert problem_of(tell(local, "f", 0, reward=0, done=True, action="z")) == (422, "Refused")
+
+
+@pytest.mark.parametrize("states", [[], ["x", "x"], {"x": []}])
+def test_states_that_cannot_be_declared(local: Local, states: Any) -> None:
+    declared = {"task": "u", "actions": ["a"], "horizon": 2, "epsilon": 0.5, "states": states}
+    reply = local.send("POST", "/v1/tasks", declared)
+    assert problem_of(reply)[0] == 422
+    assert "state" in reply.json["detail"]
+
+
+def test_a_new_task_with_states_is_not_certified(local: Local) -> None:
+    declared = {"task": "u", "actions": ["a", "b"], "horizon": 2, "epsilon": 0.5}
+    local.send("POST", "/v1/tasks", {**declared, "states": ["x", "y"]})
+    known = local.send("GET", "/v1/tasks/u/certificate").json
+    assert (known["upper"], known["certified"]) == (2, False)

@@ -36,7 +36,6 @@ class OpenUCFH:
         max_return: the largest sum of the rewards of an episode; None: H.
         after_end: what a step pays after the end of an episode.
         without: ideas that are switched off; see `ucfh.confidence.bounds.IDEAS`.
-        closed: whether there are no states but those that were found before the first step.
 
     Attributes:
         experience: what was seen.
@@ -56,11 +55,10 @@ class OpenUCFH:
         max_return: float | None = None,
         after_end: float = 0.0,
         without: tuple[str, ...] = (),
-        closed: bool = False,
     ) -> None:
-        self.epsilon, self.delta, self.closed = epsilon, delta, closed
+        self.epsilon, self.delta = epsilon, delta
         self.experience = Experience(horizon, actions, stages)
-        self.best = OpenBest(horizon, delta, max_return, after_end, without, closed)
+        self.best = OpenBest(horizon, delta, max_return, after_end, without)
         self.beliefs = ValueBeliefs(self.best, epsilon, self.experience)
         self._planned = 0
 

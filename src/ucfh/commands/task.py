@@ -217,7 +217,7 @@ def decisions(
             x["episode"],
             str(x["t"]),
             str(x["state"]),
-            str(x["action"]),
+            str(x["taken"]) + (f" (given: {x['action']})" if x["taken"] != x["action"] else ""),
             str(x["policy"]),
             datetime.fromtimestamp(x["asked"]).isoformat(" ", "minutes"),
             _came_of(x),

@@ -62,7 +62,8 @@ def certificate(
                 {
                     "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
                     f"{known.waiting} decisions are not counted yet, "
-                    f"{known.lost} outcomes are lost",
+                    f"{known.lost} outcomes are lost, {known.conflicts} of them reported in two "
+                    "different ways",
                     **certificate_lines(known, states, actions, staged, first=0),
                     "assumed": f"\n{'':>14}".join(known.assumed),
                 }

@@ -75,6 +75,12 @@ def state_called(task: Task, text: str) -> Any:
     return text
 
 
+def action_called(task: Task, text: str) -> Any:
+    """Return the action that a log calls so; one that is unknown is returned as it is."""
+    names = task.declaration.action_names
+    return task.declaration.action_labels[names.index(text)] if text in names else text
+
+
 def _is_text(text: str) -> bool:
     """Whether it can be nothing but a text: neither a number, nor a list, nor true or false."""
     try:

@@ -15,6 +15,7 @@ from ucfh.commands.task_options import (
     EpisodeName,
     StoreFile,
     TaskName,
+    action_called,
     opened,
     plan,
     state_called,
@@ -42,6 +43,10 @@ def tell(
         str | None, typer.Option(help="the state that followed", show_default=False)
     ] = None,
     done: Annotated[bool, typer.Option("--done", help="say that the episode is over")] = False,
+    action: Annotated[
+        str | None,
+        typer.Option(help="the action taken, if it is not the one given", show_default=False),
+    ] = None,
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
@@ -63,7 +68,13 @@ def tell(
         following = None if state is None or done else state_called(live, state)
         with warnings.catch_warnings(record=True) as late:
             warnings.simplefilter("always", LateOutcome)
-            decision = live.tell((episode, t), reward=reward, state=following, done=done)
+            decision = live.tell(
+                (episode, t),
+                reward=reward,
+                state=following,
+                done=done,
+                action=None if action is None else action_called(live, action),
+            )
         if json:
             print_json(
                 {

@@ -74,7 +74,8 @@ class OpenBest(ValueBounds):
         max_return: the largest sum of the rewards of an episode, each in [0, 1]; at most H.
         after_end: what a step pays after the end of an episode, in [0, 1].
         without: ideas that are switched off; see `ucfh.confidence.bounds.IDEAS`.
-        closed: whether there are no states but those that were found.
+        closed: whether the data hold all states. `take` then closes them, so that no state can
+            be added after a bound was computed without it (see `Experience.closed`).
 
     Attributes (besides those of `ValueBounds`):
         missing: (rows,) the smallest bounds on what each row has not shown so far, the start last.
@@ -93,7 +94,7 @@ class OpenBest(ValueBounds):
         closed: bool = False,
     ) -> None:
         super().__init__(horizon, without)
-        self._rest = STATES if closed else ANYTHING
+        self._closed = closed
         shares = dict(SHARES)
         if not self.on["scores"]:
             del shares["scores"]
@@ -113,6 +114,7 @@ class OpenBest(ValueBounds):
     def take(self, data: Experience) -> None:
         """Gather what experience says of each row."""
         data.make_room()
+        data.closed |= self._closed
         P, pairs, price = data.P, data.pairs, self.prices
         R = len(pairs.action)
         start, self._reached = R * P, data.reached
@@ -171,7 +173,8 @@ class OpenBest(ValueBounds):
         known["n_outcomes"] = known["n_successors"] = repeats
         known["eta_outcomes"] = eta("outcomes", repeats, actions + pattern)
         known["eta_successors"] = eta("all", repeats, actions + pattern)
-        known["missing"], known["rest"], known["noisy"] = self.missing, self._rest, noisy
+        rest = STATES if data.closed else ANYTHING
+        known["missing"], known["rest"], known["noisy"] = self.missing, rest, noisy
         known["r_low"], known["r_up"] = r_low, r_up
         known["lost"], known["lost_known"], known["lost_paid"] = lost.n, lost.known, lost.paid
         known["lost_least"], known["lost_most"] = lost.least, lost.most

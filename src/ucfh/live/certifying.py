@@ -29,7 +29,7 @@ def certificate_of_learner(
     """
     beliefs, data, H = learner.beliefs, learner.experience, learner.experience.horizon
     most = units.scaled_return(max_return, H)
-    best = OpenBest(H, learner.delta, most, units.after_end, closed=learner.closed)
+    best = OpenBest(H, learner.delta, most, units.after_end)
     blame = best.blame(best.bounds(data), beliefs.by_difference)
     known = Certificate(
         beliefs.upper,

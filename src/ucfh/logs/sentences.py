@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ucfh.certificate import UNCONFOUNDED
 from ucfh.logs.closing import lost_in_words
 from ucfh.logs.ends import END, LEFT
 from ucfh.logs.episodes import Episodes
@@ -32,6 +33,7 @@ def assumptions_of(
         "no episode is in the log, or missing from it, because of what happened in it, and no "
         "action was chosen with knowledge of what stands later in the log"
     )
+    yield UNCONFOUNDED
     if shown is None:
         yield "the given problem is right"
     else:

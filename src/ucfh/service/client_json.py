@@ -15,7 +15,7 @@ from ucfh.tasks.faults import LateOutcome, Refused
 from ucfh.tasks.labels import as_tuples, canonical, label_of, name_in_log
 from ucfh.tasks.serving import Decision, Late
 
-LABELS = ("state", "action", "next_state")
+LABELS = ("state", "action", "taken", "next_state")
 
 
 class RemoteNames:

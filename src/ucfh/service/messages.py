@@ -96,12 +96,16 @@ class Ask(Body, kw_only=True):
 
 
 class Tell(Body, kw_only=True):
-    """What came of a decision: the reward, and the next state or done."""
+    """The outcome of a decision: the reward, and the next state or done.
+
+    ``action`` is the action that was taken, if it is not the one given.
+    """
 
     reward: float
     state: Label | None = None
     done: bool = False
     actions: LabelList | None = None
+    action: Label | None = None
 
     def made(self, task: Task, episode: str, t: int) -> Making:
         """The call on a task."""
@@ -111,6 +115,7 @@ class Tell(Body, kw_only=True):
             state=self.state,
             done=self.done,
             actions=self.actions,
+            action=self.action,
         )
 
 

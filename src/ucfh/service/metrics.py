@@ -27,6 +27,7 @@ COUNTED = {
     "lost": "outcomes that will never be known",
     "late": "outcomes that came too late",
     "faults": "calls that were refused and kept",
+    "conflicts": "outcomes that were reported in two different ways",
 }
 SHOWN = {
     "open": "episodes under way",

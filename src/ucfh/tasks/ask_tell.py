@@ -84,6 +84,7 @@ class AskTell(Generic[AnyCall]):
         state: Any = None,
         done: bool = False,
         actions: Sequence[Any] | None = None,
+        action: Any = None,
     ) -> Decision | None:
         """Tell what came of a decision; returns the next one, or None if the episode is over.
 
@@ -96,10 +97,18 @@ class AskTell(Generic[AnyCall]):
             state: the next state; needed unless the episode is done, also at the last step.
             done: whether the episode is over.
             actions: those of the next state, if it is new and does not have all.
+            action: the action that was taken, if it is not the one given. The outcome then counts
+                for that action. Whether another action is taken must not depend on the outcome.
+
+        Raises:
+            Conflict: the outcome was reported in another way before. Both reports are kept, and the
+                outcome counts as missing from then on.
 
         """
         answer: Decision | Late | None = self._serve(
-            self.telling(decision, reward=reward, state=state, done=done, actions=actions)
+            self.telling(
+                decision, reward=reward, state=state, done=done, actions=actions, action=action
+            )
         )
         if isinstance(answer, Late):
             warnings.warn(answer.message, LateOutcome, stacklevel=2)
@@ -114,10 +123,11 @@ class AskTell(Generic[AnyCall]):
         state: Any = None,
         done: bool = False,
         actions: Sequence[Any] | None = None,
+        action: Any = None,
     ) -> AnyCall:
         """The call that `tell` makes, for `serve`."""
         name, t = check_key(decision)
-        more = _given(state=state, done=_checked(done), actions=actions)
+        more = _given(state=state, done=_checked(done), actions=actions, action=action)
         return self._call("tell", name, t=t, reward=reward, **more)
 
     def record(
@@ -133,7 +143,8 @@ class AskTell(Generic[AnyCall]):
         """Record a step in which somebody else chose the action.
 
         Without a reward, a next state and done, the outcome is not known yet: record the step again
-        with it, or tell it.
+        with it, or tell it. If the task has given another action at this step, the outcome has to
+        be known, and counts for the action that was taken.
         """
         late = self._serve(self.recording(episode, t, state, action, reward, next_state, done))
         if late is not None:

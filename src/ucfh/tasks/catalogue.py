@@ -69,11 +69,12 @@ class Catalogue:
     def _add_state(self, tx: Transaction, text: str, actions: Any, name: str, t: int) -> int:
         if self.declaration.states is not None:
             raise Refused(
-                f"state {text} was not declared: nothing was counted; give one that was, or "
-                "declare it in a new task",
+                f"state {text} is not in the declared states ({_some(self.states.texts[1:])}); "
+                "nothing was counted. Fix: give a declared state",
                 Evidence("state", name, t, {"state": short(text)}),
             )
         self.states.check_new(text)
+        self.declaration.check_size(len(self.states))
         have = read_subset(actions, self.declaration.actions, text)
         record = StateRecord(len(self.states), text, have)
         tx.add_state(record)
@@ -138,6 +139,11 @@ class Catalogue:
             for old in sorted(self.policies)[:-KEPT]:
                 del self.policies[old]
         return found
+
+
+def _some(texts: list[str]) -> str:
+    """Labels for a message."""
+    return short(", ".join(texts[:20]))
 
 
 def _given(state: Any, name: str, t: int) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ucfh._support.arrays import Bools
 from ucfh._support.defaults import DELTA
+from ucfh._support.memory import LITTLE, free_memory
 from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
 from ucfh.live.spaces import short
 from ucfh.tasks.faults import Conflict, Refused
@@ -24,7 +25,12 @@ from ucfh.units import ROUNDING, RewardRange, check_stages
 NEEDED = ("actions", "horizon", "epsilon")
 LOST_ON_TIMEOUT = "lost"
 LONGEST, MOST_ACTIONS = 10_000, 1000
-"""Steps and actions of a task; a typing error must not fill the memory of whoever plans."""
+"""Steps and actions of a task."""
+PER_STATE, PER_PAIR, PER_ROW = 320, 48, 700
+"""Bytes that planning needs at most: for each step and state, for each step, state and action, and
+for each state, action and time segment."""
+SHARE = 0.5
+"""The part of the free memory that one task may need."""
 LONGEST_NAME = 500
 """Letters of the name of a task or of an episode."""
 StateActions = tuple[str, tuple[int, ...] | None]
@@ -98,6 +104,9 @@ class Declaration:
                 "on_timeout says what silence means, but not after how long: give timeout, in "
                 "seconds (--timeout), too"
             )
+        listed = None if states is None else read_states(states, texts, meaning)
+        first = check_stages(() if stages is None else stages, H)
+        check_size(H, len(listed or ()), len(texts), len(first) + 1)
         return cls(
             name=check_name(name),
             actions=texts,
@@ -106,8 +115,8 @@ class Declaration:
             delta=float(DELTA if delta is None else delta),
             rewards=(units.low, units.high),
             max_return=None if max_return is None else float(max_return),
-            states=None if states is None else read_states(states, texts, meaning),
-            stages=check_stages(() if stages is None else stages, H),
+            states=listed,
+            stages=first,
             timeout=None if timeout is None else check_seconds(timeout),
             on_timeout=meaning,
         )
@@ -142,6 +151,10 @@ class Declaration:
         mask = np.zeros(len(self.actions), bool)
         mask[list(actions)] = True
         return mask
+
+    def check_size(self, states: int) -> None:
+        """Refuse a number of states with which planning would need too much memory."""
+        check_size(self.horizon, states, len(self.actions), len(self.stages) + 1)
 
     def to_json(self) -> str:
         """As it is stored."""
@@ -204,6 +217,19 @@ class Declaration:
         )
 
 
+def check_size(horizon: int, states: int, actions: int, segments: int) -> None:
+    """Refuse a task for which planning would need more than a share of the free memory."""
+    steps, pairs = horizon * (states + 1), (states + 1) * actions
+    needed = PER_STATE * steps + PER_PAIR * horizon * pairs + PER_ROW * pairs * segments
+    free = free_memory() if needed > LITTLE else None
+    if free is not None and needed > SHARE * free:
+        raise Refused(
+            f"horizon {horizon:,}, {states:,} states and {actions:,} actions need about "
+            f"{needed / 1e9:.3g} GB of memory, and one task may use {SHARE * free / 1e9:.3g} GB "
+            "here. Fix: declare fewer states or a shorter horizon"
+        )
+
+
 def _shown(value: Any) -> str:
     """A part of a declaration in a message."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
@@ -239,7 +265,7 @@ def read_actions(actions: Any) -> tuple[str, ...]:
     """Labels of actions, as they are stored."""
     texts = tuple(canonical(label, "action") for label in _listed("actions", actions))
     if not texts:
-        raise InputError("actions is empty: list at least one")
+        raise InputError("actions is empty. Fix: list at least one")
     check_names(texts, "action")
     return texts
 
@@ -270,8 +296,10 @@ def read_states(
                 )
             numbers = ()
         out.append((text, numbers))
+    if not out:
+        raise InputError("states is empty. Fix: list all states, or leave states out")
     if not any(numbers != () for _, numbers in out):
-        raise InputError("states has none with actions: list at least one")
+        raise InputError("states has no state with actions. Fix: list at least one")
     if not isinstance(states, Mapping) and len(out) < len(states):
         check_names([canonical(label) for label in states], "state")
     check_names([text for text, _ in out], "state")

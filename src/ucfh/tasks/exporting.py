@@ -71,7 +71,22 @@ class TaskNames:
 
 
 def episodes_of(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
-    """The steps of each episode, in the order of beginning, as they are at this moment."""
+    """The steps of each episode, in the order of beginning, as they are at this moment.
+
+    Each step has the action that was taken. An episode with an outcome that was reported in
+    different ways ends there, and that outcome is missing.
+    """
+    conflicts = dict(reversed(store.conflicts(task)))  # by episode, the first one
+    for number, steps in enumerate(_stored_episodes(store, task), 1):
+        end = conflicts.get(number, len(steps))
+        kept = [x if x.taken is None else x._replace(action=x.taken) for x in steps[: end + 1]]
+        if end < len(steps):
+            kept[-1] = kept[-1]._replace(following=LOST, reward=None)
+        yield kept
+
+
+def _stored_episodes(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
+    """The steps of each episode as they are stored."""
     moment, first = store.last_seq(task), 1
     while page := store.episodes(task, first, first + PAGE - 1, moment):
         steps: list[StepRecord] = []

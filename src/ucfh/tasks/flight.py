@@ -12,6 +12,9 @@ time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
    behind that one gets long, it goes on without knowing what came of it.
 
 An outcome that is lost is known to be so, and counts as such.
+
+An outcome that was reported in two different ways is in doubt: it counts like one that stays open,
+which is right whatever it was, and whatever the reason for the second report.
 """
 
 from __future__ import annotations
@@ -42,12 +45,13 @@ class Flying:
         before: action, state and reward of the step before in its episode.
         reward, following: what came of it, as in `Steps`.
         told, counted: whether its outcome is told, and whether that is counted.
+        doubtful: whether its outcome was reported in different ways, and so is never counted.
 
     """
 
     __slots__ = (
-        "action", "before", "counted", "episode", "following", "order", "reward", "state", "t",
-        "told",
+        "action", "before", "counted", "doubtful", "episode", "following", "order", "reward",
+        "state", "t", "told",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +66,7 @@ class Flying:
         self.order, self.episode, self.t, self.state, self.action = order, episode, t, state, action
         self.before = before
         self.reward, self.following = np.nan, LOST
-        self.told = self.counted = False
+        self.told = self.counted = self.doubtful = False
 
 
 class Flight:
@@ -100,24 +104,44 @@ class Flight:
             self._rows[row] = deque()
         self._rows[row].append(step)
 
-    def tell(self, episode: int, reward: float, following: int, over: bool) -> None:
-        """Take the outcome of an episode's open decision; whether the episode is over."""
+    def tell(
+        self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
+    ) -> None:
+        """Take the outcome of an episode's open decision; whether the episode is over.
+
+        ``taken``: the action that was taken, if it differs from the one given. The decision then
+        leaves its pair, and comes last among those of the pair that it belongs to.
+        """
         step = self.open.pop(episode)
         step.reward, step.following, step.told = reward, following, True
+        if taken is not None:
+            given = self._stage[step.t], step.state, step.action
+            self._rows[given].remove(step)
+            self._count(given)
+            step.action = taken
+            self._rows.setdefault((given[0], step.state, taken), deque()).append(step)
         if not over:
             self._before[episode] = step.action, step.state, reward
-        key = self._stage[step.t], step.state, step.action
+        self._count((self._stage[step.t], step.state, step.action))
+        self._pass_on()
+
+    def doubt(self, episode: int) -> None:
+        """Let the outcome of an episode's open decision stay unknown."""
+        self.open.pop(episode).doubtful = True
+        self._pass_on()
+
+    def _count(self, key: tuple[int, int, int]) -> None:
+        """Count the steps of a row up to the first without an outcome."""
         row = self._rows[key]
         while row and row[0].told:
             row[0].counted = True
             self._counted.append(row.popleft())
         if not row:
             del self._rows[key]
-        self._pass_on()
 
     def _pass_on(self) -> None:
         """Give the audit what comes before the first open decision of the line."""
-        while self._line and self._line[0].told:
+        while self._line and (self._line[0].told or self._line[0].doubtful):
             self._passed.append(self._line.popleft())
 
     @property
@@ -164,15 +188,15 @@ class Flight:
         self._decided, first = arrays["decided"].tolist()
         paid = arrays["flight_paid"].tolist()
         for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
-            order, episode, t, state, action, following, told, counted, *last = numbers
+            order, episode, t, state, action, following, told, counted, doubtful, *last = numbers
             step = Flying(order, episode, t, state, action, (last[0], last[1], earlier))
             step.reward, step.following = reward, following
-            step.told, step.counted = bool(told), bool(counted)
+            step.told, step.counted, step.doubtful = bool(told), bool(counted), bool(doubtful)
             if order >= first:
                 self._line.append(step)
             if not counted:
                 self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
-            if not told:
+            if not told and not doubtful:
                 self.open[episode] = step
         entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
         self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
@@ -191,9 +215,12 @@ def steps_of(line: Sequence[Flying]) -> Steps:
 
 
 def _table(line: Iterable[Flying]) -> Ints:
-    """(n, 10) the whole numbers of decisions."""
+    """(n, 11) the integers of decisions."""
     rows = [
-        (x.order, x.episode, x.t, x.state, x.action, x.following, x.told, x.counted, *x.before[:2])
+        (
+            *(x.order, x.episode, x.t, x.state, x.action, x.following),
+            *(x.told, x.counted, x.doubtful, *x.before[:2]),
+        )
         for x in line
     ]
-    return np.array(rows, np.int64).reshape(-1, 10)
+    return np.array(rows, np.int64).reshape(-1, 11)

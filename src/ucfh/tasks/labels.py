@@ -102,7 +102,7 @@ def check_names(texts: Iterable[str], kind: str) -> None:
 def alike(kind: str, text: str, other: str) -> Refused:
     """An error for two labels that a log cannot tell apart, or that are the same."""
     if text == other:
-        return Refused(f"{kind} {text} is listed twice: leave one out")
+        return Refused(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
     return Refused(
         f"{kind} {text} cannot be told from {other} in a log: give it another name, or the same"
     )

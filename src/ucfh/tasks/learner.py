@@ -13,7 +13,7 @@ that it remembers from earlier plans. Without these it is as right, and less sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,14 +24,14 @@ from ucfh._support.defaults import ALPHA
 from ucfh.agents.open import OpenUCFH
 from ucfh.auditing.findings import AuditReport, report_of
 from ucfh.auditing.process import Audit
-from ucfh.certificate import Certificate
+from ucfh.certificate import AS_RECOMMENDED, UNCONFOUNDED, Certificate
 from ucfh.certification import certificate_of_experience
 from ucfh.counts import due_after
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, steps_of
-from ucfh.tasks.records import BY_PERSON, Decided, Told
+from ucfh.tasks.records import BY_PERSON, LAYOUT, Decided, Told
 from ucfh.tasks.scoring import Scores, Watched
 
 ONE_BY_ONE = (
@@ -44,6 +44,11 @@ RECORDED = (
     "was left out for what came of it"
 )
 """What is assumed of steps that are recorded with their outcome, or read from a log."""
+REPLACED = (
+    "where another action than the recommended one was taken, neither that choice nor whether and "
+    "when it was reported depended on its outcome or on those of later decisions"
+)
+"""What is assumed of outcomes that were reported with another action than the one given."""
 
 
 class Planned(NamedTuple):
@@ -66,6 +71,9 @@ class TaskLearner:
 
     Args:
         task: what was declared.
+        conflicts: the decisions, (episode, t), whose outcome was reported in different ways. The
+            outcomes from the first of them on, in the same episode, count as unknown: in which
+            state later decisions were taken is in doubt.
 
     Attributes:
         learner: the counts, the bounds, and what to do next.
@@ -73,13 +81,16 @@ class TaskLearner:
         seq: the number of the last event that was taken. known: how many outcomes were.
         number: of the policy that was made last, 0 if there is none.
         recorded: whether somebody else chose some of the actions.
+        replaced: of how many decisions another action was taken than the one given.
         prior: by state, the actions (H,) to begin with, if somebody knows some.
         assumed: what is assumed besides, a sentence each.
 
     """
 
-    def __init__(self, task: Declaration) -> None:
+    def __init__(self, task: Declaration, conflicts: Sequence[tuple[int, int]] = ()) -> None:
         self.task, self.units = task, task.units
+        self.conflicts = tuple(sorted(conflicts))
+        self._doubtful = dict(reversed(self.conflicts))  # by episode, the first one
         H, A = task.horizon, len(task.actions)
         self.learner = OpenUCFH(
             H,
@@ -89,16 +100,15 @@ class TaskLearner:
             stages=task.stages,
             max_return=self.units.scaled_return(task.max_return, H),
             after_end=self.units.after_end,
-            closed=task.states is not None,
         )
         self.experience = self.learner.experience
         self.flight, self.scores = Flight(self.experience.stage), Scores()
         self.audit = Audit(True if len(task.stages) == H - 1 else task.stages, losses=False)
         self.seq = self.known = self.number = 0
-        self.recorded = False
+        self.recorded, self.replaced = False, 0
         self.prior: dict[int, Ints] = {}
         self.assumed: tuple[str, ...] = ()
-        self._planned = 0
+        self._planned, self._declared = 0, len(task.first_states)
         self._default = [0]  # the first action of each state, -1 where there is none
 
     def find(self, available: Bools | None = None) -> None:
@@ -106,6 +116,16 @@ class TaskLearner:
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
         self._default.append(first if available is None or available.any() else -1)
+        self._close_if_complete()
+
+    def _close_if_complete(self) -> None:
+        """Close the state space once all declared states are found.
+
+        Until then, unseen next states count as unknown states: a bound computed from part of the
+        declared states would not hold.
+        """
+        declared = self.task.states is not None
+        self.experience.closed = declared and self.experience.states > self._declared
 
     def take(self, events: Sequence[Decided | Told]) -> None:
         """Take events, in the order of their numbers."""
@@ -125,12 +145,19 @@ class TaskLearner:
                 scores.decide(episode, t, state, action, default[state])
                 flight.decide(episode, t, state, action)
             else:
-                _, episode, t, reward, following = event
+                _, episode, t, reward, following, taken = event
+                self.known += 1
+                if t >= self._doubtful.get(episode, H):
+                    scores.leave(episode)
+                    flight.doubt(episode)
+                    continue
                 paid = (reward + shift) / span
                 over = following in (END, LOST) or t + 1 == H or default[following] < 0
+                if taken is not None:
+                    self.replaced += 1
+                    scores.leave(episode)
                 scores.tell(episode, paid, following, over, after[t + 1])
-                flight.tell(episode, paid, following, over)
-                self.known += 1
+                flight.tell(episode, paid, following, over, taken)
         if events:
             self.seq = events[-1].seq
         self.experience.begin(np.array(starts, np.int64))
@@ -196,10 +223,11 @@ class TaskLearner:
     def _summary(self) -> dict[str, Any]:
         """What is known, in numbers."""
         beliefs, units, H = self.learner.beliefs, self.units, self.task.horizon
+        known = beliefs.crossing is None  # else there are no bounds to show
         return {
-            "upper": units.value(beliefs.upper, H),
-            "lower": units.value(max(0.0, beliefs.lower), H),
-            "gap": beliefs.gap * units.span,
+            "upper": units.value(beliefs.upper, H) if known else None,
+            "lower": units.value(max(0.0, beliefs.lower), H) if known else None,
+            "gap": beliefs.gap * units.span if known else None,
             "certified": beliefs.gap <= self.learner.epsilon and not self.refuted,
             "refuted": self.refuted,
             "episodes": self.experience.episodes,
@@ -207,6 +235,8 @@ class TaskLearner:
             "lost": int(self.experience.lost.sum()),
             "waiting": len(self.flight.uncounted),
             "frozen": beliefs.number,
+            "conflicts": len(self.conflicts),
+            "layout": LAYOUT,
         }
 
     def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:
@@ -215,14 +245,15 @@ class TaskLearner:
         if self._planned != self.progress:
             self.learner.beliefs.look(self.experience)
         task, data, waiting = self.task, self.experience, self.flight.uncounted
-        lost = int(data.lost.sum())
+        doubtful = sum(step.doubtful for step in waiting)
+        lost = int(data.lost.sum()) + doubtful
         known = certificate_of_learner(
             self.learner,
             self.units,
             task.epsilon,
             task.max_return,
             state_names[1:],
-            (*self.assumed, *[RECORDED] * self.recorded, ONE_BY_ONE),
+            (*self.assumed, *self._assumptions()),
             self.audited(state_names, action_names).findings,
             first=0,
         )
@@ -237,10 +268,32 @@ class TaskLearner:
             task.delta,
             task.epsilon,
             (),
-            closed=self.learner.closed,
         )
         gap = min(known.gap, by_chance.gap)
-        return replace(known, gap_if_random=gap, waiting=len(waiting), lost=lost)
+        return replace(
+            known,
+            gap_if_random=gap,
+            waiting=len(waiting) - doubtful,
+            lost=lost,
+            conflicts=len(self.conflicts),
+        )
+
+    def _assumptions(self) -> Iterator[str]:
+        """Assumptions that depend on how the task was used, a sentence each."""
+        if self.task.states is not None:
+            yield f"there are no states besides the {len(self.task.states)} that were declared"
+        yield UNCONFOUNDED
+        yield AS_RECOMMENDED
+        if self.recorded:
+            yield RECORDED
+        if self.replaced:
+            yield REPLACED
+        if self.conflicts:
+            yield (
+                f"{len(self.conflicts)} outcomes were reported in two different ways and count as "
+                "missing; all other outcomes were reported as they were"
+            )
+        yield ONE_BY_ONE
 
     def _gather(self) -> None:
         """Let bounds see what was told ahead, and the best choice of scores."""
@@ -254,13 +307,16 @@ class TaskLearner:
 
     def state(self) -> dict[str, Any]:
         """All that it holds, as arrays by name."""
-        numbers = [self.seq, self.known, self.number, self._planned, self.recorded]
+        numbers = [
+            *(self.seq, self.known, self.number, self._planned, self.recorded, self.replaced)
+        ]
         return {
             **self.learner.state(),
             **self.audit.state(),
             **self.flight.state(),
             **self.scores.state(),
             "numbers": np.array(numbers, np.int64),
+            "conflicts": np.array(self.conflicts, np.int64).reshape(-1, 2),
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:
@@ -271,9 +327,10 @@ class TaskLearner:
         self.scores.restore(arrays)
         numbers = arrays["numbers"].tolist()
         self.seq, self.known, self.number, self._planned = numbers[:4]
-        self.recorded = bool(numbers[4])
+        self.recorded, self.replaced = bool(numbers[4]), numbers[5]
         have = [self.experience.available(s) for s in range(1, self.experience.states)]
         self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
+        self._close_if_complete()
 
     def differences(self, other: TaskLearner) -> list[str]:
         """In which counts two learners differ that took the same events, a sentence each.

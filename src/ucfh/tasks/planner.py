@@ -30,15 +30,14 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ucfh._support.arrays import Ints
+from ucfh.counts import due_after
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import TaskFault
+from ucfh.tasks.faults import Refused, TaskFault
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
-from ucfh.tasks.records import LONGEST_LEASE, Report, StoredPolicy
+from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
-LAYOUT = "0.11.0"
-"""The version that first packed what a learner holds as it is packed now."""
 CHUNK = 1000
 """Events that are taken at a time."""
 LEASE = 10.0
@@ -53,6 +52,11 @@ REPORTING = 0.1
 """The part of its time, at most, for which a planner makes reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
 """Seconds between two plans at least; between two looks at the store; after repeated errors."""
+TOO_LARGE = (
+    "the memory is not sufficient to plan for this task. Fix: create a task with fewer states or a "
+    "shorter horizon"
+)
+"""Said after memory has run out; planning is not tried again until the task is reopened."""
 RESTS, LONGEST_REST = 9.0, 2.0
 """A thread rests that many times as long as its last step took, but not longer than seconds."""
 
@@ -92,13 +96,26 @@ class TaskPlanner:
         self._publish, self._names, self._sparing = publish, names, sparing
         self._learner: TaskLearner | None = None
         self._held_until = self._took = self._pack_from = self._report_from = 0.0
-        self._reported = 0
+        self._reported, self._too_large = 0, False
 
     def learner(self) -> TaskLearner:
-        """The learner with all that was told so far; call it with the lock."""
+        """The learner with all that was told so far; call it with the lock.
+
+        Raises:
+            Refused: the task needs more memory than there is.
+
+        """
+        if self._too_large:
+            raise Refused(TOO_LARGE)
+        self.declaration.check_size(self.store.figures(self.task).states)
         learner, self._learner = self._learner, None  # unless all goes well
-        if learner is None or learner.number < self.store.newest_number(self.task):
-            learner = self._restored()
+        conflicts = tuple(self.store.conflicts(self.task))
+        if (
+            learner is None
+            or learner.number < self.store.newest_number(self.task)
+            or learner.conflicts != conflicts
+        ):
+            learner = self._restored(conflicts)
         feed(learner, self.store, self.task)
         self._begin(learner)
         self._learner = learner
@@ -107,7 +124,8 @@ class TaskPlanner:
     def rebuilt(self, like: TaskLearner | None = None) -> TaskLearner:
         """A learner that took all events, or those that another one has taken, and no plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
-        learner, states = TaskLearner(self.declaration), self.store.states(self.task, 0)
+        conflicts = self.store.conflicts(self.task) if like is None else like.conflicts
+        learner, states = TaskLearner(self.declaration, conflicts), self.store.states(self.task, 0)
         for _, _, actions in states if like is None else states[: like.experience.states - 1]:
             learner.find(self.declaration.available(actions))
         while learner.seq < last:
@@ -125,11 +143,16 @@ class TaskPlanner:
                 if (line := prior.get(name_in_log(text))) is not None:
                     learner.prior[number] = np.array(line)
 
-    def _restored(self) -> TaskLearner:
-        """A learner as it was written with the last policy, or a new one."""
-        learner, found = TaskLearner(self.declaration), self.store.snapshot(self.task)
+    def _restored(self, conflicts: tuple[tuple[int, int], ...]) -> TaskLearner:
+        """A learner as it was written with the last policy, or a new one.
+
+        What was learned before an outcome was reported in another way rests on the first report:
+        it is not used, and all is counted again from the events.
+        """
+        learner, found = TaskLearner(self.declaration, conflicts), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
-        if found is not None and (arrays := unpacked(found[1])) is not None:
+        arrays = None if found is None else unpacked(found[1])
+        if arrays is not None and tuple(map(tuple, arrays["conflicts"].tolist())) == conflicts:
             learner.restore(arrays)
         elif newest is not None:
             learner.continue_numbers(newest.summary)
@@ -140,19 +163,19 @@ class TaskPlanner:
     def step(self) -> bool:
         """Take what is new, and plan if that is due and allowed; whether it did."""
         with self.lock:
-            mine = self._learner
-            if mine is None and not self._is_due():
+            if not self._is_due() or not self._may_plan():
                 return False
-            if mine is not None and not mine.due and self.store.last_seq(self.task) == mine.seq:
-                return False
-            if not self._may_plan():
-                return False
-            learner = self.learner()
-            if not learner.due:
-                return False
-            self._learner = None  # unless its plan is written
             begun = time.monotonic()
-            planned = learner.plan()
+            try:
+                learner = self.learner()
+                if not learner.due:
+                    return False
+                self._learner = None  # unless its plan is written
+                begun = time.monotonic()
+                planned = learner.plan()
+            except MemoryError:
+                self._learner, self._too_large = None, True
+                raise Refused(TOO_LARGE) from None
             self._took = time.monotonic() - begun
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
@@ -188,7 +211,9 @@ class TaskPlanner:
             learner = self.learner()
             names = self._names(learner.experience.states)
             known, audit = learner.certificate(*names), learner.audited(*names)
-            content = {"certificate": known.as_dict(), "audit": audit.as_dict()}
+            content = {
+                "certificate": known.as_dict(), "audit": audit.as_dict(), "layout": LAYOUT,
+            }  # fmt: skip
             report = Report(newest, learner.seq, time.time(), content)
 
             def write(tx: Transaction) -> None:
@@ -201,9 +226,13 @@ class TaskPlanner:
 
     def _is_due(self) -> bool:
         """Whether enough is new, by what the store says; a learner is not needed for that."""
-        n, newest = self.store.figures(self.task), self.store.newest_policy(self.task)
-        planned = 0 if newest is None else newest.episodes + newest.known
-        return is_due(n.begun + n.outcomes + n.lost, planned)
+        n, number = self.store.figures(self.task), self.store.newest_number(self.task)
+        progress = n.begun + n.outcomes + n.lost
+        newest = next(iter(self.store.plans(self.task, number - 1)), None)
+        if newest is None or newest.summary.get("layout") != LAYOUT:
+            return is_due(progress, 0)
+        conflicts = due_after(newest.summary["conflicts"])
+        return n.conflicts >= conflicts or is_due(progress, newest.episodes + newest.known)
 
     def try_step(self) -> None:
         """Take a step after a call that is written already, and does not fail with it."""
@@ -252,9 +281,12 @@ class TaskPlanner:
 
 def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
     """Let a learner take all events that are new to it."""
-    while events := store.events(task, learner.seq, CHUNK):
+    while True:
+        events = store.events(task, learner.seq, CHUNK)
         for _, _, actions in store.states(task, learner.experience.states - 1):
             learner.find(learner.task.available(actions))  # those of these events, at least
+        if not events:
+            return
         learner.take(events)
 
 

@@ -16,6 +16,11 @@ BY_PERSON, BY_NONE = -1, 0
 """Policies that are none: somebody else chose; nothing was planned yet."""
 NO_TASK = 0
 """The number of what belongs to no task."""
+LAYOUT = "0.14.0"
+"""The version since which bounds, and the arrays of a learner, are stored as they are now.
+
+Plans, reports and snapshots of another layout are not used: they are made again from the events.
+"""
 LONGEST_LEASE = 3600.0
 """Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
 EXPIRED, ABANDONED = "expired", "abandoned"
@@ -38,13 +43,17 @@ class Decided(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An outcome: the reward in the user's units (nan if lost) and the number of the next state."""
+    """An outcome: the reward in the user's units (nan if lost) and the number of the next state.
+
+    ``taken`` is the action that was taken, if it differs from the one given; else None.
+    """
 
     seq: int
     episode: int
     t: int
     reward: float
     following: int
+    taken: int | None = None
 
 
 class StateRecord(NamedTuple):
@@ -139,6 +148,7 @@ class StepRecord(NamedTuple):
     Attributes:
         reward: in the user's units; None if it is not known.
         asked, told: when, in seconds since 1970; deadline: of an open one, if there is one.
+        taken: the action that was taken, if it differs from the one given; else None.
 
     """
 
@@ -154,6 +164,7 @@ class StepRecord(NamedTuple):
     told: float | None
     note: str | None
     deadline: float | None
+    taken: int | None
 
 
 class Beginning(NamedTuple):
@@ -167,7 +178,13 @@ class Beginning(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How much a store holds of a task; ``oldest``: when the oldest open decision was taken."""
+    """How much a store holds of a task.
+
+    Attributes:
+        oldest: when the oldest open decision was taken.
+        conflicts: decisions whose outcome was reported in two different ways.
+
+    """
 
     begun: int
     open: int
@@ -179,3 +196,4 @@ class Figures(NamedTuple):
     states: int
     faults: int
     late: int
+    conflicts: int

@@ -87,6 +87,10 @@ class Scores:
             self.x[place] += float(how.leaving[t, state]) if known else 0.0
             del self.open[episode]
 
+    def leave(self, episode: int) -> None:
+        """Score nothing more of an episode: another action was taken, or an outcome is in doubt."""
+        self.open.pop(episode, None)
+
     def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:
         """Take an outcome, and what is paid after the end if the episode is over."""
         if episode not in self.open:

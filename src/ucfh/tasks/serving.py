@@ -5,7 +5,8 @@
     record  a decision of somebody else, with its outcome or without
 
 A call that is repeated finds what it did before and answers the same. One that says something else
-is refused, and the first stands.
+is refused. If it reports another outcome of the same decision, that is recorded as a conflict, and
+the outcome counts as missing (`ucfh.tasks.flight`).
 
 An episode follows its first policy, the newest at its beginning, until a policy is there that was
 made from twice as many outcomes; then it goes on with that. In a state that its policy does not
@@ -40,9 +41,11 @@ from ucfh.tasks.records import (
     DECISION,
     EXPIRED,
     OUTCOME,
+    Decided,
     LastEvent,
 )
 from ucfh.tasks.store import Transaction
+from ucfh.units import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,12 @@ class Serving:
         state: Any = None,
         done: bool = False,
         actions: Any = None,
+        action: Any = None,
     ) -> Decision | Late | None:
-        """Write an outcome and take the next decision; None: the episode is over."""
+        """Write an outcome and take the next decision; None: the episode is over.
+
+        ``action``: the action that was taken, if it is not the one given.
+        """
         last = self._last(tx, name)
         if last is None:
             raise self._unknown(name)
@@ -140,9 +147,12 @@ class Serving:
         if (why := self._too_late(tx, last, t)) is not None:
             return self._late(tx, name, t, paid, state, done, why)
         following = self.known.find_following(tx, name, t, state, done, actions)
+        decided = None if action is None else tx.step(last.episode, t)[0]
+        taken = None if decided is None else self._taken(tx, decided, action, name)
         if last.kind == OUTCOME or last.t > t:
-            return self._told_before(tx, last.episode, name, t, paid, following)
-        tx.tell(last.episode, t, following, paid, None)
+            return self._told_before(tx, last.episode, name, t, paid, following, taken)
+        self._check_return(tx, last.episode, name, t, paid, following)
+        tx.tell(last.episode, t, following, paid, None, taken)
         if self.known.is_over(t, following):
             tx.end(last.episode)
             return None
@@ -162,7 +172,7 @@ class Serving:
     ) -> Late | None:
         """Write what somebody else did, with its outcome if that is known."""
         last = self._last(tx, name)
-        due = 0 if last is None else last.t + last.kind
+        due, taken = 0 if last is None else last.t + last.kind, None
         if t > due:
             raise OutOfOrder(
                 f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
@@ -181,16 +191,17 @@ class Serving:
             tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
         else:
             episode = last.episode
-            is_open = self._check_taken(tx, episode, name, t, s, a)
+            is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
             if known and (why := self._too_late(tx, last, t)) is not None:
                 return self._late(tx, name, t, paid, next_state, done, why)
             if known and not is_open:
                 following = self.known.find_following(tx, name, t, next_state, done, None)
-                self._check_told(tx, episode, name, t, paid, following)
+                self._check_told(tx, episode, name, t, paid, following, taken)
                 return None
         if known:
             following = self.known.find_following(tx, name, t, next_state, done, None)
-            tx.tell(episode, t, following, paid, None)
+            self._check_return(tx, episode, name, t, paid, following)
+            tx.tell(episode, t, following, paid, None, taken)
             if self.known.is_over(t, following):
                 tx.end(episode)
             else:
@@ -253,31 +264,79 @@ class Serving:
             )
 
     def _check_taken(
-        self, tx: Transaction, episode: int, name: str, t: int, s: int, a: int
-    ) -> bool:
-        """Raise if another decision was taken at a step; whether it is still open."""
+        self, tx: Transaction, episode: int, name: str, t: int, s: int, a: int, known: bool
+    ) -> tuple[bool, int | None]:
+        """Check a recorded step against its decision, with its outcome if that is ``known``.
+
+        Returns whether the decision is open, and the action taken if it is not the one given.
+        """
         decided, told, _ = tx.step(episode, t)
         assert decided is not None
         self.known.catch_up(tx, decided.state)
-        if (decided.state, decided.action) != (s, a):
-            texts, actions = self.known.states.texts, self.known.declaration.actions
-            said = {"state": short(texts[s]), "action": short(actions[a])}
+        self._check_is_in(decided.state, s, name, t)
+        if known or (told is not None and told.taken == a):
+            return told is None, self._check_replaced(decided, a, name)
+        if decided.action != a:
+            actions = self.known.declaration.actions
             raise Conflict(
-                f"at step {t} of episode {name!r} the action {actions[decided.action]} was given "
-                f"out in state {texts[decided.state]}, and counts: tell what came of it, or "
-                "abandon it",
-                Evidence("action", name, t, said),
+                f"at step {t} of episode {name!r} the action {actions[decided.action]} was given. "
+                "Fix: report the action that was taken together with its outcome",
+                Evidence("action", name, t, {"action": short(actions[a])}),
             )
-        return told is None
+        return told is None, None
+
+    def _taken(self, tx: Transaction, decided: Decided, action: Any, name: str) -> int | None:
+        """The number of the action that was taken, if it is not the one given."""
+        self.known.catch_up(tx, decided.state)
+        return self._check_replaced(decided, self.known.find_action(action, decided.state), name)
+
+    def _check_replaced(self, decided: Decided, a: int, name: str) -> int | None:
+        """The number of an action if it is not that of a decision, which a task has taken."""
+        if a == decided.action:
+            return None
+        if decided.policy == BY_PERSON:
+            actions = self.known.declaration.actions
+            raise Conflict(
+                f"step {decided.t} of episode {name!r} was recorded with the action "
+                f"{actions[decided.action]}, not {actions[a]}; its outcome counts as missing. Fix: "
+                "give each episode its own name",
+                Evidence("outcome", name, decided.t, {"action": short(actions[a])}),
+            )
+        return a
+
+    def _check_return(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> None:
+        """Refuse an outcome with which an episode pays more than the declared max_return.
+
+        Where rewards may be negative, the return is only known at the end of an episode.
+        """
+        most, units = self.known.declaration.max_return, self.known.declaration.units
+        if most is None or (units.low < 0 and not self.known.is_over(t, following)):
+            return
+        total = tx.paid(episode) + paid
+        if total > most + ROUNDING * self.known.declaration.horizon * units.span:
+            raise Refused(
+                f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
+                f"declared max_return {most:g}. Fix: create a task with a larger max_return",
+                Evidence("return", name, t, {"return": short(total)}),
+            )
 
     def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
         return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
 
     def _told_before(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self,
+        tx: Transaction,
+        episode: int,
+        name: str,
+        t: int,
+        paid: float,
+        following: int,
+        taken: int | None,
     ) -> Decision | None:
         """The answer to an outcome that is there already."""
-        self._check_told(tx, episode, name, t, paid, following)
+        self._check_told(tx, episode, name, t, paid, following, taken)
         if self.known.is_over(t, following):
             return None
         decided, _, _ = tx.step(episode, t + 1)
@@ -286,18 +345,27 @@ class Serving:
         return self._decision(name, t + 1, decided.state, decided.action, decided.policy)
 
     def _check_told(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self,
+        tx: Transaction,
+        episode: int,
+        name: str,
+        t: int,
+        paid: float,
+        following: int,
+        taken: int | None,
     ) -> None:
-        """Raise if an outcome that is there already is another one."""
+        """Raise if an outcome that is there already is another one: both are kept."""
         _, told, _ = tx.step(episode, t)
         assert told is not None
         self.known.catch_up(tx, told.following)
-        if (told.reward, told.following) != (paid, following):
-            before = self._outcome(told.reward, told.following)
+        if (told.reward, told.following, told.taken) != (paid, following, taken):
+            before = self._outcome(told.reward, told.following, told.taken)
+            now = {"told": self._outcome(paid, following, taken)}
             raise Conflict(
-                f"step {t} of episode {name!r} was told otherwise before: {before}; the first "
-                "stands",
-                Evidence("outcome", name, t, {"told": self._outcome(paid, following)}),
+                f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
+                "now counts as missing. Fix: give each episode its own name, and report each "
+                "outcome once",
+                Evidence("outcome", name, t, now),
             )
 
     def _too_late(self, tx: Transaction, last: LastEvent, t: int) -> str | None:
@@ -319,12 +387,13 @@ class Serving:
         said = f"step {t} of episode {name!r} was told too late ({why})"
         return Late(concise(f"{said}: kept as a fault, not counted"))
 
-    def _outcome(self, reward: float, following: int) -> str:
+    def _outcome(self, reward: float, following: int, taken: int | None) -> str:
         """An outcome in words."""
         then = "done"
         if following != END:
             then = f"state {short(self.known.states.texts[following])}"
-        return f"reward {reward!r}, {then}"
+        by = "" if taken is None else f", action {self.known.declaration.actions[taken]}"
+        return f"reward {reward!r}, {then}{by}"
 
     def _deadline(self, tx: Transaction) -> float | None:
         return None if self._wait is None else tx.now + self._wait

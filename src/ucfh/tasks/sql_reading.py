@@ -57,7 +57,7 @@ EVENTS = """SELECT v.seq, v.kind, v.episode, v.t, v.state, v.action, v.policy, v
         THEN (SELECT e.policy FROM episodes e WHERE e.task=v.task AND e.id=v.episode) END
     FROM events v WHERE v.task=?1 AND v.seq>?2 AND v.seq<=?2 + ?3 ORDER BY v.seq"""
 STEPS = """SELECT e.name, d.seq, d.t, d.state, d.action, d.policy, d.at, o.state, o.reward, o.at,
-    o.note, w.deadline
+    o.note, w.deadline, o.action
     FROM {source}
     JOIN episodes e ON e.task=d.task AND e.id=d.episode
     LEFT JOIN events o ON o.task=d.task AND o.episode=d.episode AND o.t=d.t AND o.kind=1
@@ -80,7 +80,7 @@ WHERE = {
     "all": "d.kind=0",
 }
 EPISODES = """SELECT e.name, d.seq, d.t, d.state, d.action, d.policy, d.at, o.state, o.reward, o.at,
-    o.note, NULL
+    o.note, NULL, o.action
     FROM events d
     JOIN episodes e ON e.task=d.task AND e.id=d.episode
     LEFT JOIN events o
@@ -96,7 +96,12 @@ FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
     (SELECT count(*) FROM events INDEXED BY lost WHERE task=?1 AND kind=1 AND state=-1),
     (SELECT max(number) FROM states WHERE task=?1),
     (SELECT count(*) FROM faults WHERE task=?1),
-    (SELECT count(*) FROM faults WHERE task=?1 AND kind='late')"""
+    (SELECT count(*) FROM faults WHERE task=?1 AND kind='late'),
+    (SELECT count(*) FROM
+        (SELECT DISTINCT episode, t FROM faults WHERE task=?1 AND kind='outcome') AS twice)"""
+CONFLICTS = """SELECT DISTINCT e.id, f.t FROM faults f
+    JOIN episodes e ON e.task=f.task AND e.name=f.episode
+    WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t"""
 HEADS = """SELECT k.id, k.name,
     coalesce((SELECT max(seq) FROM events WHERE task=k.id), 0),
     coalesce((SELECT max(number) FROM plans WHERE task=k.id), 0),
@@ -202,7 +207,7 @@ class SqlReading(TaskStore):
         return [
             Decided(seq, episode, t, state, action, policy, policy if first is None else first)
             if kind == DECISION
-            else Told(seq, episode, t, nan if reward is None else reward, state)
+            else Told(seq, episode, t, nan if reward is None else reward, state, action)
             for seq, kind, episode, t, state, action, policy, reward, first in (
                 self.query(EVENTS, (task, after, limit))
             )
@@ -281,7 +286,7 @@ class SqlReading(TaskStore):
     def figures(self, task: int) -> Figures:
         """How much there is of everything; what is read does not grow with the number of steps."""
         (row,) = self.query(FIGURES, (task,))
-        begun, last, open_, waiting, oldest, lost, states, faults, late = row
+        begun, last, open_, waiting, oldest, lost, states, faults, late, conflicts = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
         return Figures(
             begun=begun or 0,
@@ -294,6 +299,7 @@ class SqlReading(TaskStore):
             states=states or 0,
             faults=faults,
             late=late,
+            conflicts=conflicts,
         )
 
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
@@ -301,6 +307,10 @@ class SqlReading(TaskStore):
         most = "" if limit is None else f" LIMIT {limit:d}"
         rows = self.query(FAULTS + most, (task,))[::-1]
         return [(at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows]
+
+    def conflicts(self, task: int) -> list[tuple[int, int]]:
+        """Return the decisions whose outcome was reported in different ways."""
+        return [(episode, t) for episode, t in self.query(CONFLICTS, (task,))]
 
     def lease(self, task: int) -> tuple[str, float] | None:
         """Who may plan, and for how many seconds yet; None if nobody does."""

@@ -49,6 +49,7 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
     ORDER BY t DESC, kind DESC LIMIT 1"""
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
     WHERE task=?1 AND episode=?2 AND t=?3"""
+PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND kind=1"
 OVERDUE = "SELECT episode, t FROM waiting WHERE task=?1 AND deadline<=?2 ORDER BY seq"
 NEXT_TASK = "SELECT coalesce(max(id), 0) + 1 FROM tasks"
 ADD_TASK = "INSERT INTO tasks VALUES (?1, ?2, ?3, ?4)"
@@ -189,7 +190,7 @@ class SqlTransaction(Transaction):
             if kind == DECISION:
                 decided = Decided(seq, episode, t, state, action, policy, policy)
             else:
-                told = Told(seq, episode, t, nan if reward is None else reward, state)
+                told = Told(seq, episode, t, nan if reward is None else reward, state, action)
                 note = about
         return decided, told, note
 
@@ -210,15 +211,26 @@ class SqlTransaction(Transaction):
         self._write(WAIT, (task, episode, t, 0, seq, deadline))
 
     def tell(
-        self, episode: int, t: int, following: int, reward: float | None, note: str | None
+        self,
+        episode: int,
+        t: int,
+        following: int,
+        reward: float | None,
+        note: str | None,
+        taken: int | None = None,
     ) -> None:
         """Write the outcome of an open decision."""
         self._events += 1
         seq = self._moment.seq + self._events
         self._write(
             EVENT,
-            (self._task, seq, 1, episode, t, following, None, None, reward, self.now, note),
+            (self._task, seq, 1, episode, t, following, taken, None, reward, self.now, note),
         )
+
+    def paid(self, episode: int) -> float:
+        """Return the sum of the rewards of an episode so far."""
+        ((total,),) = self._read(PAID, (self._task, episode))
+        return float(total or 0.0)
 
     def end(self, episode: int) -> None:
         """Note that an episode is over."""

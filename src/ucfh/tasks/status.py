@@ -16,11 +16,13 @@ class TaskStatus:
             open.
         outcomes, lost: what was told, and what never will be.
         late, faults: outcomes that came too late, and all that was kept as a fault.
+        conflicts: decisions whose outcome was reported in two different ways; it counts as missing.
         states: found so far.
         policy: the number of the newest policy, 0 if there is none; age: its age in seconds;
             made_from: how many episodes it was made from.
-        upper, lower, gap, certified: what was known when it was made; None before.
-        refuted: whether the outcomes contradicted what is assumed by then.
+        upper, lower, gap, certified: what was known when it was made; None before, and while they
+            have to be computed again.
+        refuted: whether the assumptions were refuted by then.
         planner: who has the right to plan, None if nobody does. error: what went wrong in planning
             here.
 
@@ -38,6 +40,7 @@ class TaskStatus:
     lost: int
     late: int
     faults: int
+    conflicts: int
     states: int
     policy: int
     age: float | None
@@ -58,6 +61,11 @@ class TaskStatus:
             f"{self.outcomes} outcomes, {self.lost} lost; {self.faults} faults, {self.late} of "
             f"them outcomes that came too late; {self.states} states",
         ]
+        if self.conflicts:
+            lines.append(
+                f"{self.conflicts} outcomes were reported in two different ways: they count as "
+                "missing"
+            )
         if self.policy == 0 or self.age is None:
             lines.append("nothing was planned yet: the first action is taken in every state")
         else:
@@ -65,13 +73,15 @@ class TaskStatus:
                 f"policy {self.policy}, {_for(self.age)} old, from {self.made_from} episodes"
             )
         if self.refuted:
-            lines.append("not certified: the outcomes contradict what is assumed")
+            lines.append("not certified: the assumptions are refuted (see the certificate)")
         elif self.gap is not None:
             what = "certified" if self.certified else "not certified"
             lines.append(
                 f"{what}: it earns at least {self.lower:.4g} per episode, no policy more than "
                 f"{self.upper:.4g}, and it is within {self.gap:.4g} of optimal"
             )
+        elif self.policy:
+            lines.append("not certified: the bounds are being computed again")
         if self.error is not None:
             lines.append(f"planning failed, and is tried again: {self.error}")
         return "\n".join(lines)

@@ -81,9 +81,22 @@ class Transaction(ABC):
 
     @abstractmethod
     def tell(
-        self, episode: int, t: int, following: int, reward: float | None, note: str | None
+        self,
+        episode: int,
+        t: int,
+        following: int,
+        reward: float | None,
+        note: str | None,
+        taken: int | None = None,
     ) -> None:
-        """Write the outcome of an open decision; what becomes of the episode, say next."""
+        """Write the outcome of an open decision; what becomes of the episode, say next.
+
+        ``taken``: the action that was taken, if it differs from the one given.
+        """
+
+    @abstractmethod
+    def paid(self, episode: int) -> float:
+        """Return the sum of the rewards of an episode so far."""
 
     @abstractmethod
     def end(self, episode: int) -> None:
@@ -256,6 +269,10 @@ class TaskStore(ABC):
     @abstractmethod
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
         """What was kept of faults, and when, in this order; the last ones."""
+
+    @abstractmethod
+    def conflicts(self, task: int) -> list[tuple[int, int]]:
+        """Return the decisions, (episode, t), whose outcome was reported in different ways."""
 
     @abstractmethod
     def lease(self, task: int) -> tuple[str, float] | None:

@@ -107,6 +107,7 @@ class Task(TaskCalls):
             "t": step.t,
             "state": labels[step.state],
             "action": self._serving.known.actions[step.action],
+            "taken": self._serving.known.actions[step.action if step.taken is None else step.taken],
             "policy": step.policy,
             "status": "open" if s is None else "lost" if s == LOST else "told",
             "asked": step.asked,

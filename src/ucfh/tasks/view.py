@@ -14,25 +14,31 @@ from typing import TYPE_CHECKING, Any
 from ucfh import __version__
 from ucfh.tasks.forecast import episodes_left
 from ucfh.tasks.labels import label_of
+from ucfh.tasks.records import LAYOUT
 from ucfh.tasks.status import TaskStatus
 
 if TYPE_CHECKING:
     from ucfh.tasks.declaration import Declaration
-    from ucfh.tasks.records import PlanRecord, Report
+    from ucfh.tasks.records import Figures, PlanRecord, Report
     from ucfh.tasks.task import Task
+
+
+LOSSES = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
+"""What a report says about missing outcomes."""
 
 
 def status_of(task: Task) -> TaskStatus:
     """How a task is doing, in numbers."""
     store, number = task.store, task.number
+    n = store.figures(number)
     newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
-    return _status(task, newest, state_of(newest, store.report(number)))
+    return _status(task, n, newest, state_of(newest, store.report(number), n.conflicts))
 
 
-def _status(task: Task, newest: PlanRecord | None, where: str) -> TaskStatus:
+def _status(task: Task, n: Figures, newest: PlanRecord | None, where: str) -> TaskStatus:
     store, number = task.store, task.number
-    n, lease, now = store.figures(number), store.lease(number), time.time()
-    known = {} if newest is None else newest.summary
+    lease, now = store.lease(number), time.time()
+    known = newest.summary if newest is not None and _holds(newest.summary, n.conflicts) else {}
     return TaskStatus(
         task=task.name,
         store=store.name,
@@ -46,6 +52,7 @@ def _status(task: Task, newest: PlanRecord | None, where: str) -> TaskStatus:
         lost=n.lost,
         late=n.late,
         faults=n.faults,
+        conflicts=n.conflicts,
         states=n.states,
         policy=0 if newest is None else newest.number,
         age=None if newest is None else max(0.0, now - newest.made),
@@ -81,21 +88,26 @@ def declared(declaration: Declaration) -> dict[str, Any]:
 def view_of(task: Task, after: int) -> dict[str, Any]:
     """What a page shows of a task; of its plans, those with numbers above ``after``."""
     store, number, declaration = task.store, task.number, task.declaration
-    plans, report = store.plans(number, 0), store.report(number)
-    newest = plans[-1] if plans else None
-    where, left = state_of(newest, report), None
-    status = asdict(_status(task, newest, where))
+    n, stored, report = store.figures(number), store.plans(number, 0), store.report(number)
+    newest = stored[-1] if stored else None
+    where, left = state_of(newest, report, n.conflicts), None
+    status = asdict(_status(task, n, newest, where))
     del status["store"]
-    if where != "refuted":
+    plans = [
+        x for x in stored if x.summary.get("layout") == LAYOUT and x.summary["gap"] is not None
+    ]
+    if where not in ("refuted", "stale"):
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
-    reported = None if report is None else _reported(task, report)
+    reported = None
+    if report is not None and report.content.get("layout") == LAYOUT:
+        reported = _reported(task, report)
     return {
         "task": task.name,
         "version": __version__,
         "now": time.time(),
         "headline": headline(where, newest, reported, left, declaration, status["outcomes"]),
-        "state": where,
+        "state": "learning" if where == "stale" else where,
         "declaration": declared(declaration),
         "status": status,
         "remaining": left,
@@ -104,15 +116,27 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     }
 
 
-def state_of(newest: PlanRecord | None, report: Report | None) -> str:
-    """Where a task stands: new, learning, certified or refuted.
+def _holds(summary: dict[str, Any], conflicts: int) -> bool:
+    """Whether the bounds of a plan hold: they were computed with all conflicts that are known."""
+    return summary.get("layout") == LAYOUT and summary["conflicts"] == conflicts
 
-    What was once refuted stays so. A report may have seen more than the plan it belongs to.
+
+def state_of(newest: PlanRecord | None, report: Report | None, conflicts: int) -> str:
+    """Where a task stands: new, learning, certified or refuted; stale: bounds are computed again.
+
+    A report may have seen more than the plan it belongs to.
     """
     if newest is None:
         return "new"
-    known = {} if report is None else report.content["certificate"]
-    if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
+    if not _holds(newest.summary, conflicts):
+        return "stale"
+    known = {}
+    if report is not None and report.content.get("layout") == LAYOUT:
+        known = report.content["certificate"]
+    if newest.summary["refuted"] or (
+        known.get("conflicts") == conflicts
+        and (known.get("contradiction") or known.get("findings"))
+    ):
         return "refuted"
     return "certified" if newest.summary["certified"] else "learning"
 
@@ -129,10 +153,17 @@ def headline(
     if newest is None:
         why = "the first plan is yet to be made" if outcomes else "no outcome was told"
         return f"Nothing is known yet: {why}."
+    if where == "stale":
+        return "Not certified: the bounds are being computed again."
     if where == "refuted":
         found = [] if report is None else report["findings"]
-        what = f"the assumption that {found[0]['assumption']}" if found else "what is assumed"
-        return f"Not certified: the outcomes contradict {what}."
+        if found:
+            assumption = found[0]["assumption"]
+            return f"Not certified: the outcomes contradict the assumption that {assumption}."
+        return (
+            "Not certified: the bounds contradict each other, so an assumption is violated or "
+            "ucfh has an error."
+        )
     gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
     if where == "certified":
         return (
@@ -185,7 +216,7 @@ def _reported(task: Task, report: Report) -> dict[str, Any]:
             }
             for x in known["missing"]
         ],
-        "losses": {key: known[key] for key in ("lost", "waiting", "gap", "gap_if_random")},
+        "losses": {key: known[key] for key in LOSSES},
         "assumed": known["assumed"],
         "tested": [{**x, "refuted": x["name"] in refuted} for x in audit["tested"]],
         "findings": audit["findings"],
