@@ -28,8 +28,8 @@ def main() -> int:
         total = sum(runs.values())
         runs = {entry: -(-count * given.runs // total) for entry, count in runs.items()}
     begun = time.perf_counter()
-    results = run_all(runs, given.workers)
-    report = report_of(results)
+    results, cases = run_all(runs, given.workers)
+    report = report_of(results, cases)
     print(report.text)
     found = Counter((x.entry, x.certified) for x in results)
     shares = [f"{entry} {found[entry, True]} of {runs[entry]}" for entry in runs]

@@ -65,23 +65,29 @@ class LossRule:
 class Episodes:
     """Episodes of a log: one after another, by a policy that may change with the past."""
 
-    def __init__(self, case: Case, count: int, derived: bool) -> None:
+    def __init__(self, case: Case, derived: bool) -> None:
         self.case, self.model, self.rng, self.derived = case, case.model, case.rng, derived
+        self.count = int(case.pick(*SIZES))
+        case.note("episodes", self.count)
         kind = str(case.pick(*Behaviour.KINDS))
         case.note("behavior", kind)
         self.behavior = Behaviour(case.model, case.rng, kind)
         self.dropouts = case.labels["dropouts"]
         self.losses = LossRule(case) if self.dropouts == "lost" else None
         self.leave = case.pick(0.05, 0.3)  # at a constant rate, as the assumption checks test
-        stopping = case.coin(0.3)
-        case.note("end of the log", "lucky" if stopping else "fixed")
+        self.stopping = case.coin(0.3)
+        case.note("end of the log", "lucky" if self.stopping else "fixed")
         self.list: list[list[Step]] = []
-        while len(self.list) < count:
+
+    def draw(self) -> list[list[Step]]:
+        """The episodes; the log may end early, for what it shows."""
+        while len(self.list) < self.count:
             self.behavior.begin()
             self.list.append(list(self._episode()))
             n = len(self.list)
-            if stopping and n >= count / 4 and n & (n - 1) == 0 and self._is_lucky():
+            if self.stopping and n >= self.count / 4 and n & (n - 1) == 0 and self._is_lucky():
                 break
+        return self.list
 
     def _is_lucky(self) -> bool:
         paid = [x.reward for e in self.list for x in e if isinstance(x.reward, float)]
@@ -219,12 +225,8 @@ class LogEntry:
         ):
             faults = "none"
         case.note("faults", faults)
-        count = int(case.pick(*SIZES))
-        case.note("episodes", count)
-        self.episodes = Episodes(case, count, self.derived)
+        self.episodes = Episodes(case, self.derived)
         self.spoiled = faults == "accepted"
-        if self.spoiled:
-            self._spoil()
         self.problem: Any = None
         if told:
             self.problem = self._problem()
@@ -375,7 +377,9 @@ class LogEntry:
 
     def run(self) -> None:
         """Certify an empty log where one can be read, a prefix, and all of it."""
-        listed, expected = self.episodes.list, self.episodes.behavior.expected
+        listed, expected = self.episodes.draw(), self.episodes.behavior.expected
+        if self.spoiled:
+            self._spoil()
         H = self.model.horizon
         complete = any(len(e) == H for e in listed)
         whole = {x.action for e in listed for x in e} == set(range(self.model.actions))
