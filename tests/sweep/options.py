@@ -177,7 +177,7 @@ def on_timeout(case: Case) -> tuple[Any, str]:
 
 
 def planning(case: Case) -> tuple[Any, str]:
-    value = case.pick("inline", "inline", "inline", "off")
+    value = case.pick("inline", "inline", "off")
     return value, str(value)
 
 

@@ -41,7 +41,7 @@ from sweep.tasks import HttpEntry, TaskEntry
 ENTRIES: dict[str, Any] = {
     entry.name: entry for entry in (SimulateEntry, LearnEntry, LogEntry, TaskEntry, HttpEntry)
 }
-RUNS = {"simulate": 4000, "learn": 3500, "log": 8000, "task": 3500, "http": 1000}
+RUNS = {"simulate": 4000, "learn": 3000, "log": 9000, "task": 3000, "http": 1000}
 """Runs of each entry point in `make verify`."""
 FALSE_ALARM = 1e-4
 SUSPICION = 0.05

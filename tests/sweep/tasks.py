@@ -36,6 +36,7 @@ class Open(NamedTuple):
     reward: float
     following: int
     due: float | None
+    taken: int | None
 
 
 class TaskEntry:
@@ -76,6 +77,10 @@ class TaskEntry:
         case.note("concurrent", self.concurrent)
         self.by_person = case.pick(0.0, 0.0, 0.3, 1.0)
         case.note("record", self.by_person)
+        self.override = case.pick(0.0, 0.0, 0.2)
+        case.note("another action taken", self.override)
+        self.mistold = case.pick(0.0, 0.0, 0.1)
+        case.note("reported twice", self.mistold)
         kind = str(case.pick(*Behaviour.KINDS))
         self.person = Behaviour(model, rng, kind)
         self.epsilon, result.delta = case.given["epsilon"], case.given["delta"]
@@ -108,7 +113,7 @@ class TaskEntry:
         try:
             self.look(data=False)
             self._warm_start()
-            episodes = int(case.pick(*SIZES))
+            episodes = int(case.pick(*(SIZES if how == "off" else SIZES[:4])))
             case.note("episodes", episodes)
             self.play(episodes // 2)
             self.look()
@@ -253,6 +258,9 @@ class TaskEntry:
         m, rng = self.case.model, self.rng
         if not m.available[s, a]:
             raise AssertionError(f"action {a} in state {s}, which does not have it")
+        taken = None
+        if rng.random() < self.override:
+            taken = a = int(rng.choice(m.choices(s)))
         reward, x = m.draw(rng, t, s, a)
         bad = reward < (m.low + m.high) / 2
         slow = self.delay == "all" or (self.delay == "bad") == bad
@@ -261,7 +269,7 @@ class TaskEntry:
             wait = float(rng.integers(self.longest + 1))
         lost = self.losses is not None and self.losses.loses(s, a, reward, x)
         due = None if lost or x == m.attrition else self.now + wait
-        step = Open(episode, t, reward, x, due)
+        step = Open(episode, t, reward, x, due, taken)
         if due is not None and wait == 0.0:
             self._tell(step)
         else:
@@ -279,6 +287,8 @@ class TaskEntry:
             told["done"] = True
         else:
             told |= {"state": self.case.states[x.following], **self._known(x.following)}
+        if x.taken is not None:
+            told["action"] = case.actions[x.taken]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             decision = self.task.tell((x.episode, x.t), **told)
@@ -292,6 +302,11 @@ class TaskEntry:
             self._find(x.following)
         if self.rng.random() < 0.05 and self.task.tell((x.episode, x.t), **told) != decision:
             self.result.errors.append("a repeated tell has another answer")
+        elif self.rng.random() < self.mistold and m.high > m.low:
+            other = m.low if x.reward > m.low else m.high
+            with suppress(ucfh.Conflict):
+                self.task.tell((x.episode, x.t), **{**told, "reward": other})
+                self.result.errors.append("a contradictory outcome was accepted")
         if over or x.t == m.horizon - 1:
             if decision is not None:
                 self.result.errors.append(f"a decision after the end: {decision}")
