@@ -22,7 +22,8 @@ FORMATS = ("frame", "frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", 
            "counts")  # fmt: skip
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
 SIZES = (1, 4, 15, 60, 200, 600, 600)
-"""Numbers of episodes."""
+LARGE = (4, 60, 300, 600, 1500)
+"""Numbers of episodes, and those of logs with missing outcomes, which show less."""
 
 
 class Step(NamedTuple):
@@ -67,7 +68,7 @@ class Episodes:
 
     def __init__(self, case: Case, derived: bool) -> None:
         self.case, self.model, self.rng, self.derived = case, case.model, case.rng, derived
-        self.count = int(case.pick(*SIZES))
+        self.count = int(case.pick(*(SIZES if case.labels["dropouts"] != "lost" else LARGE)))
         case.note("episodes", self.count)
         kind = str(case.pick(*Behaviour.KINDS))
         case.note("behavior", kind)
@@ -205,7 +206,8 @@ class LogEntry:
         )
         if told:
             dropouts = "none"
-        needs = Needs(unit=told, masks=told, attrition=dropouts == "outcome")
+        noise = ("bernoulli", "points") if dropouts == "lost" else ("none", "bernoulli", "points")
+        needs = Needs(unit=told, noise=noise, masks=told, attrition=dropouts == "outcome")
         model = draw_model(rng, needs)
         self.case = case = Case(model, rng, [], [], labels=result.labels)
         for name, value in (("format", form), ("dropouts", dropouts)):
@@ -213,7 +215,7 @@ class LogEntry:
         case.note("problem", "given" if told else "none")
         self.names = Names(case, form)
         case.states, case.actions = self.names.states, self.names.actions
-        self.derived = form.startswith("wide") or (not told and case.coin(0.2))
+        self.derived = form.startswith("wide") or (not told and case.coin(0.15))
         case.note("next_state", "derived" if self.derived else "column")
         t_kinds = ["from 0", "from 1", "dates", "none"]
         case.note("t", case.pick(*(t_kinds[:2] if form.startswith("wide") else t_kinds)))
