@@ -37,8 +37,9 @@ def closed_without_states() -> Iterator[None]:
         finally:
             self.closed = was
 
-    with patch.object(TaskLearner, "__init__", declare), patch.object(
-        Experience, "find", find_anyway
+    with (
+        patch.object(TaskLearner, "__init__", declare),
+        patch.object(Experience, "find", find_anyway),
     ):
         yield
 
@@ -164,9 +165,9 @@ def runs_until_caught(name: str, most: int, first: int = 0) -> int | None:
         with bug():
             x = run_one(entry, seed)
             results.append(x)
-            if x.violations or x.refuted or x.behavior:
-                if failing(repeat_case(x)) or exceeding(cells_of(results), 1e-4):
-                    return len(results)
+            cases = repeat_case(x)
+            if cases and (failing(cases) or exceeding(cells_of(results), 1e-4)):
+                return len(results)
         if x.errors and not run_one(entry, seed).errors:
             return len(results)
     return None

@@ -123,9 +123,9 @@ class Checker:
                 wrong.append(f"epsilon {known.epsilon} for {self.epsilon}")
         if not known.refuted and (known.gap < -tol or known.gap > known.upper - known.lower + tol):
             wrong.append(f"gap {known.gap:g} with bounds {known.lower:g} and {known.upper:g}")
-        if known.improvement is not None:
-            if abs(known.improvement - (known.lower - known.behaviour.upper)) > tol:
-                wrong.append(f"improvement {known.improvement:g}")
+        was = known.behaviour
+        if was is not None and abs(known.improvement - (known.lower - was.upper)) > tol:
+            wrong.append(f"improvement {known.improvement:g}")
 
     def same(self, where: str, known: Any, shown: Mapping[str, Any], *names: str) -> None:
         """Check that numbers shown elsewhere are those of the certificate."""
@@ -165,9 +165,7 @@ def _first(model: Model, s: int, actions: Sequence[int]) -> int:
     return next((a for a in actions if model.available[s, a]), 0)
 
 
-def policy_by_asking(
-    model: Model, act: Callable[[int, int], int]
-) -> list[list[int]]:
+def policy_by_asking(model: Model, act: Callable[[int, int], int]) -> list[list[int]]:
     """(H, S) actions of the model, from a policy that says what it does in a state."""
     return [
         [act(t, s) if s not in model.terminal else 0 for s in range(model.states)]

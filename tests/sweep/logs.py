@@ -1,4 +1,4 @@
-"""Entry point: a log in each format, read by `ucfh.read_log` and `ucfh.certify`, or on the shell."""
+"""Entry point: a log in each format, for `ucfh.read_log` and `ucfh.certify`, or on the shell."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ class Episodes:
                 blank = reward == 0.0 and not last and seen is None and rng.random() < 0.5
                 yield Step(t, s, a, None if blank else reward, seen, False)
                 return
-            if self.losses is not None and not (last and self.derived):
-                if self.losses.loses(s, a, reward, x):
-                    known = rng.random() < self.losses.known
-                    shown = known and not last and x not in m.terminal and rng.random() < 0.3
-                    if known:
-                        self.behavior.learn(s, a, reward)
-                    yield Step(t, s, a, reward if known else None, x if shown else None, False)
-                    return
+            rule = None if last and self.derived else self.losses
+            if rule is not None and rule.loses(s, a, reward, x):
+                known = rng.random() < rule.known
+                shown = known and not last and x not in m.terminal and rng.random() < 0.3
+                if known:
+                    self.behavior.learn(s, a, reward)
+                yield Step(t, s, a, reward if known else None, x if shown else None, False)
+                return
             if self.dropouts == "random" and not last and rng.random() < self.leave:
                 yield Step(t, s, a, reward, None, False)
                 return
@@ -128,9 +128,9 @@ class Episodes:
                 yield Step(t, s, a, reward, x, over)
             if over:
                 return
-            if self.dropouts == "random" and not (last or self.derived):
-                if rng.random() < self.leave / 2:
-                    return
+            leaves = self.dropouts == "random" and not (last or self.derived)
+            if leaves and rng.random() < self.leave / 2:
+                return
             s = x
 
 

@@ -6,7 +6,7 @@ against.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -50,12 +50,12 @@ class Model:
     @property
     def states(self) -> int:
         """S."""
-        return self.p.shape[1]
+        return int(self.p.shape[1])
 
     @property
     def actions(self) -> int:
         """A."""
-        return self.p.shape[2]
+        return int(self.p.shape[2])
 
     @property
     def decision_states(self) -> list[int]:
@@ -198,7 +198,10 @@ def draw_model(rng: Generator, needs: Needs, span: tuple[float, float] | None = 
     """A random model."""
     low, high = span or draw_range(rng, needs)
     H, A = int(rng.choice([1, 1, 1, 2, 2, 3, 4])), int(rng.choice([1, 2, 2, 3]))
-    decisions, ends = int(rng.choice([1, 1, 1, 2, 2, 3, 4])), int(rng.integers(0, 2)) * needs.terminal
+    decisions, ends = (
+        int(rng.choice([1, 1, 1, 2, 2, 3, 4])),
+        int(rng.integers(0, 2)) * needs.terminal,
+    )
     left = needs.attrition
     S = decisions + ends + left
     segments: tuple[int, ...] = ()
@@ -244,9 +247,7 @@ def draw_model(rng: Generator, needs: Needs, span: tuple[float, float] | None = 
     )  # fmt: skip
 
 
-def _row(
-    rng: Generator, S: int, others: int, left: bool, dense: bool, skewed: bool
-) -> Floats:
+def _row(rng: Generator, S: int, others: int, left: bool, dense: bool, skewed: bool) -> Floats:
     """(S,) probabilities of the next state; the last may stand for early termination."""
     row = np.zeros(S)
     if dense:
@@ -275,11 +276,6 @@ def _support(rng: Generator, noise: str, skewed: bool, low: float, high: float) 
         return ((mean, most), (1 - mean, least))
     middle = least + (most - least) * float(rng.random())
     return ((mean / 2, most), (mean / 2, middle), (1 - mean, least))
-
-
-def with_masks_off(model: Model) -> Model:
-    """The same model in which every state has all actions."""
-    return replace(model, available=np.ones_like(model.available))
 
 
 class Behaviour:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from sweep.models import Generator, Model
 
 OMIT: Any = object()
@@ -93,7 +91,7 @@ def unit_epsilon(case: Case) -> tuple[Any, str]:
 def rewards(case: Case) -> tuple[Any, str]:
     """The range of rewards: the true one, or a wider one."""
     m, kind = case.model, case.pick("default", "true", "wider", "wider")
-    if kind == "default" and 0.0 <= m.low and m.high <= 1.0:
+    if kind == "default" and m.low >= 0.0 and m.high <= 1.0:
         return OMIT, "default"
     if kind == "wider":
         size = case.pick(0.2, 1.0, 2.0) * (m.high - m.low)
@@ -173,7 +171,8 @@ def on_timeout(case: Case) -> tuple[Any, str]:
     if m.attrition is not None:
         ((_, reward),) = m.pays[0][0][0][m.attrition]
         return (case.states[m.attrition], reward), "state"
-    return case.pick((OMIT, "none"), ("lost", "lost"))
+    value = case.pick(OMIT, "lost")
+    return value, "none" if value is OMIT else "lost"
 
 
 def planning(case: Case) -> tuple[Any, str]:
@@ -214,7 +213,8 @@ def encode(case: Case) -> tuple[Any, str]:
 
 
 def env_seed(case: Case) -> tuple[Any, str]:
-    return case.pick((OMIT, "none"), (3, "3"))
+    value = case.pick(OMIT, 3)
+    return value, "none" if value is OMIT else "3"
 
 
 LEARN: dict[str, Draw] = {
@@ -234,7 +234,7 @@ LEARN: dict[str, Draw] = {
 
 
 def _by_step(case: Case) -> bool:
-    return case.given["stage_dependent"]
+    return bool(case.given["stage_dependent"])
 
 
 def problem_stage_dependent(case: Case) -> tuple[Any, str]:
@@ -327,7 +327,8 @@ def m_constant(case: Case) -> tuple[Any, str]:
 def variant(case: Case) -> tuple[Any, str]:
     if case.given["schedule"] != "paper":
         return OMIT, "none"
-    return case.pick(("paper", "paper"), ("corrected", "corrected"))
+    value = case.pick("paper", "corrected")
+    return value, str(value)
 
 
 CERTIFIED_UCFH: dict[str, Draw] = {
@@ -411,13 +412,3 @@ READ_LOG: dict[str, Draw] = {
 }  # fmt: skip
 
 CERTIFY: dict[str, Draw] = {"delta": delta, "epsilon": epsilon}
-
-
-def shuffled(rng: Generator, values: list[Any]) -> list[Any]:
-    """The values in random order."""
-    return [values[i] for i in rng.permutation(len(values))]
-
-
-def as_floats(array: Any) -> Any:
-    """An array of floating-point numbers."""
-    return np.asarray(array, np.float64)

@@ -4,7 +4,7 @@
     PYTHONPATH=tests python -m sweep --entry log --seed 123   one run again, with all that it found
 
 Every declaration is true of the model, and all data respect the assumptions that a certificate
-prints. So a claim may be false with probability delta at most, and no number may contradict another.
+prints. So a claim is false with probability delta at most, and no number contradicts another one.
 
 **Pass criterion.** A cell is an entry point, or a value of one of its options, at one delta. If all
 rates are at most their limits (delta; for refuted assumptions delta + 0.01, the level of the
@@ -21,6 +21,7 @@ significantly (5% in total) above a tenth of the limit are listed for people to 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import traceback
 import warnings
@@ -92,8 +93,10 @@ def run_all(runs: dict[str, int], workers: int) -> tuple[list[Result], list[Case
         for first in range(0, count, BLOCK)
     ]
     with ProcessPoolExecutor(workers) as pool:
-        jobs = [pool.submit(run_block, *block) for block in blocks]
-        results = [result for job in jobs for result in job.result()]
+        jobs, results = [pool.submit(run_block, *block) for block in blocks], list[Result]()
+        for job in jobs:
+            results += job.result()
+            print(f"\r{len(results):,} runs", end="", file=sys.stderr, flush=True)
         wrong = [x for x in results if x.violations or x.behavior or x.refuted]
         cases = [case for found in pool.map(repeat_case, wrong) for case in found]
     return results, cases

@@ -362,9 +362,9 @@ class TaskEntry:
         self.check.same("the dashboard", status, plan, "upper", "lower", "gap")
         if view["state"] in ("certified", "refuted") and not getattr(status, view["state"]):
             self.result.errors.append(f"the dashboard says {view['state']}, the status does not")
-        if view["state"] in ("certified", "learning"):
-            if f"{plan['gap']:.3g}" not in view["headline"]:
-                self.result.errors.append(f"{plan['gap']:g} is not in {view['headline']}")
+        shown = view["state"] in ("certified", "learning")
+        if shown and f"{plan['gap']:.3g}" not in view["headline"]:
+            self.result.errors.append(f"{plan['gap']:g} is not in {view['headline']}")
 
     def _on_the_shell(self, known: Any) -> None:
         """``ucfh task certificate --json`` says the same, from the store alone."""
