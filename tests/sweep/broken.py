@@ -120,8 +120,7 @@ def behavior_without_width() -> Iterator[None]:
     from dataclasses import replace
 
     from ucfh import certification
-
-    bound = certification.behaviour_of
+    from ucfh.confidence.behaviour import behaviour_of as bound
 
     def exactly(*given: Any) -> Any:
         was = bound(*given)
@@ -164,10 +163,11 @@ def runs_until_caught(name: str, most: int, first: int = 0) -> int | None:
     for seed in range(first, first + most):
         with bug():
             x = run_one(entry, seed)
-            results.append(x)
-            cases = repeat_case(x)
-            if cases and (failing(cases) or exceeding(cells_of(results), 1e-4)):
-                return len(results)
+        results.append(x)
         if x.errors and not run_one(entry, seed).errors:
+            return len(results)
+        with bug():
+            cases = repeat_case(x)
+        if cases and (failing(cases) or exceeding(cells_of(results), 1e-4)):
             return len(results)
     return None

@@ -171,8 +171,9 @@ SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str
 """For each entry point: its names, those that the sweep draws, and reasons for the others."""
 
 METHODS = {
-    "ask", "tell", "record", "abandon", "expire", "expiring", "serve", "asking", "telling",
-    "recording", "abandoning", "certificate", "policy", "status", "view", "check", "warm_start", "close",
+    "ask", "tell", "record", "abandon", "expire", "serve",
+    "asking", "telling", "recording", "abandoning", "expiring",
+    "certificate", "policy", "status", "view", "check", "warm_start", "close",
 }  # fmt: skip
 """Public methods of a task that the sweep calls, directly or through another one."""
 METHODS_LEFT_OUT = {

@@ -107,7 +107,7 @@ class SimulateEntry:
         if self.case.coin(0.3):
             self.case.note("resume", "yes")
             first = ucfh.simulate(mdp, agent, max(1, given["episodes"] // 2), **limits)
-            if first.certificate.episodes:
+            if first.episodes:
                 self._look(first.certificate)
             first.save(self.folder / "run.npz")
             again = ucfh.Run.load(self.folder / "run.npz")
@@ -116,8 +116,7 @@ class SimulateEntry:
         else:
             self.case.note("resume", "no")
             run = ucfh.simulate(mdp, agent, given["episodes"], on_phase=on_phase, **limits)
-        known = run.certificate
-        self._look(known, data=known.episodes > 0)
+        self._look(run.certificate, data=run.episodes > 0)
 
     def _look(self, known: Any, data: bool = True, largest: float | None = None) -> None:
         self.check.look(known, known.policy.tolist(), data=data, largest=largest)

@@ -92,7 +92,7 @@ class Episodes:
 
     def _is_lucky(self) -> bool:
         paid = [x.reward for e in self.list for x in e if isinstance(x.reward, float)]
-        return bool(paid) and np.mean(paid) > (self.model.low + self.model.high) / 2
+        return bool(paid and np.mean(paid) > (self.model.low + self.model.high) / 2)
 
     def _episode(self) -> Iterator[Step]:
         m, rng, H = self.model, self.rng, self.model.horizon

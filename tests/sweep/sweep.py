@@ -174,14 +174,14 @@ class Case(NamedTuple):
     seed: int
     delta: float
     what: str
-    count: int
+    times: int
     repeats: int
     chance: float
 
     def __str__(self) -> str:
         return (
             f"--entry {self.entry} --seed {self.seed}: delta {self.delta}: {self.what} in "
-            f"{self.count} of {self.repeats} repetitions"
+            f"{self.times} of {self.repeats} repetitions"
         )
 
 

@@ -8,7 +8,7 @@ import pytest
 from sweep.broken import PLANTED, runs_until_caught
 from sweep.checks import Result
 from sweep.coverage import SIGNATURES, unknown_names
-from sweep.models import Model, Needs, draw_model
+from sweep.models import Model, Needs, Support, draw_model
 from sweep.sweep import Case, cells_of, exceeding, failing, report_of, run_one, upper_bound
 
 QUICK = {"simulate": 25, "learn": 20, "log": 40, "task": 20}
@@ -40,8 +40,9 @@ def test_a_run_can_be_repeated() -> None:
 
 def test_values_of_a_model_by_hand() -> None:
     """Two states: stay in 0 for 1 a step, or go to 1, which pays 3 at the last step alone."""
-    stay, go = ((1.0, 1.0),), ((1.0, 0.0),)
-    late = ((1.0, 3.0),)
+    stay: Support = ((1.0, 1.0),)
+    go: Support = ((1.0, 0.0),)
+    late: Support = ((1.0, 3.0),)
     p = np.zeros((2, 2, 2, 2))
     p[:, 0, 0, 0] = p[:, 0, 1, 1] = p[:, 1, :, 1] = 1.0
     pays = [
