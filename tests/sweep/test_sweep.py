@@ -11,7 +11,7 @@ from sweep.coverage import SIGNATURES, unknown_names
 from sweep.models import Model, Needs, Support, draw_model
 from sweep.sweep import Case, cells_of, exceeding, failing, report_of, run_one, upper_bound
 
-QUICK = {"simulate": 25, "learn": 20, "log": 40, "task": 20}
+QUICK = {"simulate": 25, "learn": 20, "log": 45, "task": 10}
 
 
 def test_every_option_is_drawn_or_left_out_for_a_reason() -> None:
