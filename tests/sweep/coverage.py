@@ -57,7 +57,7 @@ LOG_SHELL = {"columns", "states", "actions", "horizon", "stage_dependent", "stag
 SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str]]] = {
     "ucfh.simulate": (
         lambda: names_of(ucfh.simulate),
-        {*options.SIMULATE, "mdp", "agent", "resume", "on_phase"},
+        {*options.SIMULATE, "mdp", "agent", "seed", "resume", "on_phase"},
         {
             "progress": SHOWN,
             "epsilon": "of an agent by its name; drawn for CertifiedUCFH",

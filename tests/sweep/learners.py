@@ -103,7 +103,7 @@ class SimulateEntry:
             if phases & (phases - 1) == 0 and agent.episodes:
                 self._look(agent.certificate)
 
-        limits = {"seed": given["seed"], "method": given["method"]}
+        limits = {"seed": int(self.rng.integers(1 << 30)), "method": given["method"]}
         if self.case.coin(0.3):
             self.case.note("resume", "yes")
             first = ucfh.simulate(mdp, agent, max(1, given["episodes"] // 2), **limits)

@@ -344,7 +344,6 @@ CERTIFIED_UCFH: dict[str, Draw] = {
 
 SIMULATE: dict[str, Draw] = {
     "method": lambda case: case.pick(("bulk", "bulk"), ("step", "step")),
-    "seed": lambda case: (int(case.rng.integers(1 << 30)), "random"),
     "episodes": lambda case: (case.pick(10, 50, 200, 1000), "limited"),
 }
 
