@@ -103,7 +103,9 @@ docs: $(VENV)/.installed-dev
 links: $(VENV)/.installed-dev
 	$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
+# the soundness sweep: 20,000 runs in about 20 minutes, then its planted bugs
 verify: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m sweep
 	$(BIN)/pytest -n 2 -rP tests/slow
 	UCFH_LONG_TESTS=1 $(BIN)/pytest -n 2 --dist loadfile -m "verify or not verify" tests
 

@@ -196,3 +196,12 @@ def test_episodes_counted_up_take_no_memory() -> None:
     assert seen.add(["5", str(3 * labels.MOST_KEPT - 1), str(3 * labels.MOST_KEPT)]).tolist() == [
         *(True, True, False)
     ]
+
+
+def test_an_empty_log_with_a_state_of_several_columns(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").touch()
+    columns = {"state": ["level", "mood"]}
+    log = read_log(
+        tmp_path / "log.jsonl", columns=columns, states=["1|x"], actions=["a"], horizon=2
+    )
+    assert (log.rows, log.states.names) == (0, ("1|x",))

@@ -258,3 +258,13 @@ def test_a_task_begins_with_the_policy_of_a_model(stores: Stores) -> None:
             pytest.raises(ucfh.Refused, match="the model has an action"),
         ):
             other.warm_start(mdp)
+
+
+def test_a_warm_start_keeps_the_actions_of_states(stores: Stores) -> None:
+    """A state that another task found with fewer actions has no others here."""
+    with open_shop(stores("a")) as old, open_shop(stores("b")) as new:
+        old.ask("x", episode=1, actions=["b"])
+        old.tell(("1", 0), reward=0, state="y", actions=[])
+        assert new.warm_start(old) == 1
+        assert new.ask("x", episode=2).action == "b"
+        assert new.tell(("2", 0), reward=0, state="y", actions=[]) is None

@@ -82,6 +82,8 @@ def find_roles(
     if any(STEP in name for parts in names.values() for name in parts):
         return _wide(there, given, names)
     if may_lack and not there:  # there are no rows either
+        if len(names["state"]) > 1 and "next_state" not in given:
+            names["next_state"] = ()
         return Roles(names)
     ignored: list[str] = []
     spelt: dict[str, str] = {}

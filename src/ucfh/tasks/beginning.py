@@ -84,7 +84,19 @@ def begin_with_task(task: Task, source: Task) -> int:
     if (source.store.name, source.number) == (task.store.name, task.number):
         raise Refused(f"task {task.name!r} cannot begin with itself: pass another one")
     what = f"task {source.name!r} in {source.store.name}"
+    _check_same(task, source)
+    task.write(lambda tx, serving: _find_masked(tx, serving, source))
     return _begin_with_steps(task, what, _of_task(task, source))
+
+
+def _find_masked(tx: Transaction, serving: Serving, source: Task) -> None:
+    """Add the states of another task that do not have all actions, with those that they have."""
+    if serving.known.declaration.states is not None:
+        return
+    book, actions = source.states, source.declaration.action_labels
+    for label, have in zip(book.labels[1:], book.actions[1:], strict=True):
+        if have is not None:
+            serving.known.find_state(tx, label, [actions[a] for a in have], source.name, 0)
 
 
 def _name(source: Any) -> str:
@@ -126,8 +138,8 @@ def _record(tx: Transaction, serving: Serving, name: str, steps: list[GivenStep]
             serving.record(tx, name, t, state, action, reward, following, done)
 
 
-def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
-    """The episodes of another task; what waits for its outcome there is lost here."""
+def _check_same(task: Task, source: Task) -> None:
+    """Raise if two tasks have different actions or horizons."""
     if source.declaration.action_names != task.declaration.action_names:
         raise Refused(
             f"task {source.name!r} has other actions than {task.name!r}: they must be the same, in "
@@ -138,6 +150,10 @@ def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
             f"task {source.name!r} has horizon {source.declaration.horizon}, and {task.name!r} has "
             f"{task.declaration.horizon}: they must be the same"
         )
+
+
+def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
+    """The episodes of another task; what waits for its outcome there is lost here."""
     labels, actions = source.states.labels, task.declaration.action_labels
     for steps in episodes_of(source.store, source.number):
         given = []
