@@ -18,6 +18,7 @@ from ucfh.tasks import planner as planning
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
+from ucfh.tasks.records import LAYOUT
 from ucfh.tasks.task import Task
 
 TASK: dict[str, Any] = {"actions": ["a", "b"], "horizon": 2, "epsilon": 0.3, "max_return": 1}
@@ -99,7 +100,7 @@ def test_without_what_was_learned_it_is_made_again_from_events(stores: Stores) -
 
 def test_what_is_packed_is_what_its_layout_says() -> None:
     """If a learner holds anything else from now on, `LAYOUT` has to be this version."""
-    assert planning.LAYOUT == "0.14.0"
+    assert LAYOUT == "0.14.0"
     names = sorted(TaskLearner(Declaration.make("t", ["a"], 2, 0.5)).state())
     assert (len(names), zlib.crc32(" ".join(names).encode())) == (72, 1185622419)
 
