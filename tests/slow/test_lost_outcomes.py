@@ -52,6 +52,7 @@ CASES: dict[str, OpenCase] = {
 }
 
 
+@pytest.mark.usefixtures("fewer_looks")
 @pytest.mark.parametrize("name", CASES)
 def test_certificates_hold_whatever_is_lost(name: str) -> None:
     """Any violation in at most delta of the runs, and no returned policy is bad."""
@@ -96,6 +97,7 @@ GOOD_ARMS = losing(BANDIT, 1e-9, 0.0, others=0.6, unpaid=1.0)
 WORLDS = {"coins": BAD_COINS, "coupons": BAD_COUPONS, "rare": RARE, "arms": GOOD_ARMS}
 
 
+@pytest.mark.usefixtures("fewer_looks")
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ from ucfh.experience import Experience
 RUNS, EPISODES = 200, 400
 
 
+@pytest.mark.usefixtures("fewer_looks")
 @pytest.mark.parametrize("name", CASES)
 def test_certificates_of_an_open_world_hold(name: str) -> None:
     """Any violation in at most delta of the runs, and no returned policy is bad."""
@@ -81,6 +82,7 @@ SINGLE = OpenCase(MDP([[[1.0]]], [[0.5]], 1, noise="bernoulli"), 1e-9)
 WORLDS = {"bandit": BANDIT, "coins": COINS, "many": MANY, "coupons": COUPONS}
 
 
+@pytest.mark.usefixtures("fewer_looks")
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,15 +94,11 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     where, left = state_of(newest, report, n.conflicts), None
     status = asdict(_status(task, n, newest, where))
     del status["store"]
-    plans = [
-        x for x in stored if x.summary.get("layout") == LAYOUT and x.summary["gap"] is not None
-    ]
+    plans = [x for x in stored if _holds(x.summary, n.conflicts) and x.summary["gap"] is not None]
     if where not in ("refuted", "stale"):
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
-    reported = None
-    if report is not None and report.content.get("layout") == LAYOUT:
-        reported = _reported(task, report)
+    reported = _reported(task, report) if report and _is_current(report, n.conflicts) else None
     return {
         "task": task.name,
         "version": __version__,
@@ -122,6 +118,12 @@ def _holds(summary: dict[str, Any], conflicts: int) -> bool:
     return summary.get("layout") == LAYOUT and summary["conflicts"] == conflicts
 
 
+def _is_current(report: Report, conflicts: int) -> bool:
+    """Whether a report was made with all conflicts that are known."""
+    content = report.content
+    return content.get("layout") == LAYOUT and content["certificate"]["conflicts"] == conflicts
+
+
 def state_of(newest: PlanRecord | None, report: Report | None, conflicts: int) -> str:
     """Where a task stands: new, learning, certified or refuted; stale: bounds are computed again.
 
@@ -131,13 +133,8 @@ def state_of(newest: PlanRecord | None, report: Report | None, conflicts: int) -
         return "new"
     if not _holds(newest.summary, conflicts):
         return "stale"
-    known = {}
-    if report is not None and report.content.get("layout") == LAYOUT:
-        known = report.content["certificate"]
-    if newest.summary["refuted"] or (
-        known.get("conflicts") == conflicts
-        and (known.get("contradiction") or known.get("findings"))
-    ):
+    known = report.content["certificate"] if report and _is_current(report, conflicts) else {}
+    if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
         return "refuted"
     return "certified" if newest.summary["certified"] else "learning"
 
