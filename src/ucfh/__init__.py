@@ -5,7 +5,7 @@ Names are loaded on first use, so that ``import ucfh`` costs nothing.
 
 from __future__ import annotations
 
-__version__ = "0.13.2"
+__version__ = "0.14.0"
 
 _HOME = {
     "MDP": "problem",
