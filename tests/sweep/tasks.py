@@ -260,7 +260,8 @@ class TaskEntry:
         if not m.available[s, a]:
             raise AssertionError(f"action {a} in state {s}, which does not have it")
         taken = None
-        if not recorded and rng.random() < self.override:
+        # a timeout that has a meaning is an outcome of the recommended action: so that was taken
+        if not recorded and m.attrition is None and rng.random() < self.override:
             taken = a = int(rng.choice(m.choices(s)))
         reward, x = m.draw(rng, t, s, a)
         bad = reward < (m.low + m.high) / 2

@@ -277,7 +277,7 @@ def learn(
             out.broken_off, out.truncated = load(old, learner, world, out.about(), out.audit)
         with LogFile(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
-        if store is not None and out.episodes:
+        if store is not None and (out.episodes or fault is None):
             try:
                 out.save(store, force=True)
             except InputError as error:
