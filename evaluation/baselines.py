@@ -158,7 +158,7 @@ def _mistakes(online: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     return text.unstack(sort=False).reindex(order).fillna("-").reset_index()
 
 
-def _curves(online: pd.DataFrame, order: list[str]) -> object:
+def _curves(online: pd.DataFrame, order: list[str]) -> Any:
     """Draw median regret over episodes, on the problems that most agents ran on."""
     counts = online.groupby("name", sort=False)["agent"].nunique()
     names = list(counts[2 * counts > counts.max()].index)
@@ -168,7 +168,7 @@ def _curves(online: pd.DataFrame, order: list[str]) -> object:
     for axes, name in zip(panels, names, strict=False):
         runs, episodes = online[online["name"] == name], online["episodes"].max()
         floor = max(runs["regret"][runs["regret"] > NOISE].min() / 10, 1e-3)
-        for agent in reversed(order):
+        for agent in order:
             found = runs[runs["agent"] == agent]
             if found.empty:
                 continue
@@ -182,7 +182,7 @@ def _curves(online: pd.DataFrame, order: list[str]) -> object:
             look: dict[str, Any] = style(chosen.index(agent)) | {"markevery": 8, "ms": 4}
             look = {"color": GREY, "ls": "--"} if agent == "uniform" else look
             axes.fill_between(after, low, high, alpha=0.15, lw=0, color=look["color"])
-            axes.plot(after, middle, lw=1.2, label=agent, **look)
+            axes.plot(after, middle, lw=1.2, label=agent, zorder=3, **look)
         axes.set(xscale="log", yscale="log", xlim=(episodes / 1000, episodes))
         axes.set_ylim(floor / 1.5, 2 * runs["regret"].max())
         zero = {floor: "0"} if runs.groupby("agent")["regret"].median().min() <= NOISE else {}
@@ -196,7 +196,7 @@ def _curves(online: pd.DataFrame, order: list[str]) -> object:
     return figure
 
 
-def _shares(online: pd.DataFrame, order: list[str]) -> object:
+def _shares(online: pd.DataFrame, order: list[str]) -> Any:
     rows = [
         (agent, name, *(100 * x for x in median(shares)))
         for (name, agent), shares in online.groupby(["name", "agent"], sort=False)["share"]

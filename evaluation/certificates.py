@@ -119,7 +119,7 @@ def _numbers(
     }
 
 
-def _figure(methods: pd.DataFrame) -> object:
+def _figure(methods: pd.DataFrame) -> Any:
     rows = [
         (name, confidence, *median(episodes))
         for (name, confidence), episodes in methods.groupby(["name", "confidence"], sort=False)[
@@ -133,7 +133,7 @@ def _figure(methods: pd.DataFrame) -> object:
     return figure
 
 
-def _lines(accuracy: pd.DataFrame, fits: dict[Any, Any]) -> object:
+def _lines(accuracy: pd.DataFrame, fits: dict[Any, Any]) -> Any:
     figure = new_figure(4.2)
     axes = figure.subplots()
     for k, (key, runs) in enumerate(accuracy.groupby(["name", "confidence"], sort=False)):

@@ -101,7 +101,7 @@ def _table(claims: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _figure(claims: pd.DataFrame) -> object:
+def _figure(claims: pd.DataFrame) -> Any:
     data = claims[claims["margin"].notna()].rename(columns={"margin": "value"})
     data = data.assign(
         row=data["claim"].map(lambda x: fill(x, 30)), kind=data["variant"] + " constants"

@@ -101,9 +101,9 @@ def _numbers(results: pd.DataFrame, compared: pd.DataFrame) -> dict[str, Any]:
     fast = results[results["m_factor"] == SMALL]
     # Bernstein's condition at p = 0: 7 L/(3 n) < sqrt(L/(2 n)) with L = ln(6/delta_1)
     crossing = [
-        98 / 9 * log(6 / constants(*map(int, size), x.epsilon, x.delta, int(x.successors)).delta_1)
+        98 / 9 * log(6 / constants(S, A, H, x.epsilon, x.delta, C).delta_1)
         for x in fast.drop_duplicates("name").itertuples()
-        for size in [(x.states, x.actions, x.horizon)]
+        for S, A, H, C in [map(int, (x.states, x.actions, x.horizon, x.successors))]
     ]
     return {
         "runs": len(results),
@@ -160,7 +160,7 @@ def _table(
     return pd.DataFrame(rows)
 
 
-def _figure(compared: pd.DataFrame) -> object:
+def _figure(compared: pd.DataFrame) -> Any:
     data = compared.rename(columns={"name": "row"}).assign(kind=compared["confidence"].map(SETS))
     data = data[(data["variant"] == "paper") | (data["confidence"] == FULL)]
     figure = new_figure(6.2)
@@ -170,6 +170,6 @@ def _figure(compared: pd.DataFrame) -> object:
         dot_plot(axes, chosen, "", list(SETS.values()))
         axes.axvline(1, color=GREY, lw=1, ls="--", zorder=0)
         axes.set_title(title, loc="left", fontsize=10)
-    panels[1].set_xlabel("mean mistakes relative to the full set with published constants")
+    panels[1].set_xlabel("mean mistakes relative to the full published set")
     legend(figure)
     return figure

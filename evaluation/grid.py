@@ -128,7 +128,8 @@ def open_executor(workers: int | None = None, cluster: str | None = None) -> Ite
     if cluster is not None:
         from distributed import Client
 
-        with Client(cluster, set_as_default=False) as client, client.get_executor() as executor:
+        client: Any = Client(cluster, set_as_default=False)  # type: ignore[no-untyped-call]
+        with client, client.get_executor() as executor:
             yield executor
         return
     spawn = get_context("spawn")

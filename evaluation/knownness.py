@@ -16,7 +16,7 @@ from matplotlib.patches import Patch, Rectangle
 from evaluation.formatting import number, short
 from evaluation.grid import Job, grid
 from evaluation.measurements import Values
-from evaluation.plotting import COLORS, GREY, Analysis, new_figure
+from evaluation.plotting import COLORS, GREY, Analysis, in_figure, new_figure
 from ucfh.agents.ucfh import UCFH
 from ucfh.instruments import Knownness, knownness, weights_by_row
 from ucfh.problems import make
@@ -125,7 +125,7 @@ def _from(phases: pd.DataFrame, fine: pd.Series) -> float:
     return float(phases["first_episode"].iloc[start]) if start < len(phases) else np.nan
 
 
-def _figure(run: Any) -> object:
+def _figure(run: Any) -> Any:
     """Draw the tables of some phases, and below them all phases over episodes."""
     places = [int(iota).bit_length() for x in run.moments for _, iota, _ in x["cells"]]
     rows = range(min(places), max(places) + 1)
@@ -135,7 +135,7 @@ def _figure(run: Any) -> object:
     for k, (axes, moment) in enumerate(zip(panels, run.moments, strict=False)):
         _table(axes, moment["cells"], rows)
         state, color = ("balanced", COLORS[0]) if moment["balanced"] else ("unbalanced", COLORS[1])
-        title = f"{ascii_lowercase[k]}: episode {moment['episode']:.3g}, {state}"
+        title = f"{ascii_lowercase[k]}: episode {in_figure(moment['episode'])}\n{state}"
         axes.set_title(title, loc="left", fontsize=9, color=color)
     for axes in panels[len(run.moments) :]:
         axes.remove()
@@ -161,9 +161,9 @@ def _table(axes: Any, cells: list[list[int]], rows: range) -> None:
         if size > kappa and iota > 0:
             full.add(at)
     for at, size in pairs.items():
-        look = {"fc": "white", "ec": COLORS[1], "hatch": "/////"} if at in full else {
-            "fc": "#cfe3f0", "ec": COLORS[0]
-        }  # fmt: skip
+        look: dict[str, Any] = {"fc": "#cfe3f0", "ec": COLORS[0]}
+        if at in full:
+            look = {"fc": "white", "ec": COLORS[1], "hatch": "/////"}
         axes.add_patch(Rectangle(at, 1, 1, lw=1, **look))
         box = {"fc": "white", "ec": "none", "pad": 0.8} if at in full else None
         axes.text(
@@ -199,8 +199,11 @@ def _phases(axes: Any, run: Any) -> None:
         heights = phases[column].clip(lower=floor)
         axes.stairs(heights, edges, baseline=None, color=color, lw=width, label=label)
     axes.axhline(run.epsilon, color=GREY, ls=":", lw=1.5, label=f"$\\epsilon$ = {run.epsilon:g}")
-    for k, moment in enumerate(run.moments):
-        x = max(float(moment["episode"]), edges[0])
+    at = [max(float(moment["episode"]), edges[0]) for moment in run.moments]
+    near = (edges[-1] / edges[0]) ** 0.03
+    for k, x in enumerate(at):
         axes.axvline(x, color=GREY, lw=0.7, zorder=1)
-        axes.text(x, 1.03, ascii_lowercase[k], transform=axes.get_xaxis_transform(), ha="center")
+        side = "left" if k and x < near * at[k - 1] else "center"
+        side = "right" if k + 1 < len(at) and at[k + 1] < near * x else side
+        axes.text(x, 1.03, ascii_lowercase[k], transform=axes.get_xaxis_transform(), ha=side)
     axes.set(xlabel="episodes", ylabel="reward per episode")

@@ -6,6 +6,7 @@ A *mistake* is an episode whose policy is more than epsilon worse than optimal.
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pandas as pd
 
@@ -67,7 +68,7 @@ def analyze(results: pd.DataFrame) -> Analysis:
     return Analysis(_numbers(results, settings, made), tables, {"mistakes": _figure(settings)})
 
 
-def _numbers(results: pd.DataFrame, settings: pd.DataFrame, made: pd.DataFrame) -> dict:
+def _numbers(results: pd.DataFrame, settings: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     some = results[results["mistakes"] > 0]
     ranged = results[results["lower_bound"].notna()]
     both = made.pivot(
@@ -119,7 +120,7 @@ def _table(settings: pd.DataFrame) -> pd.DataFrame:
     return table if settings["lower_bound"].notna().any() else table.drop(columns="Theorem 2")
 
 
-def _figure(settings: pd.DataFrame) -> object:
+def _figure(settings: pd.DataFrame) -> Any:
     marks = []
     for x in settings.itertuples():
         row = f"{short(x.problem)}, ε={x.epsilon:g}"

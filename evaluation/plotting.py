@@ -23,11 +23,11 @@ class Analysis(NamedTuple):
 
     numbers: dict[str, Any]
     tables: dict[str, pd.DataFrame]
-    figures: dict[str, Figure]
+    figures: dict[str, Any]
 
 
-def new_figure(height: float) -> Figure:
-    """Return an empty figure of the report's width, in inches."""
+def new_figure(height: float) -> Any:
+    """Return an empty Matplotlib figure of the report's width, in inches."""
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
@@ -95,8 +95,8 @@ def dot_plot(
             axes.hlines(y, place["low"], place["high"], color=style(k)["color"], lw=1.5)
         face = {"mfc": "white"} if kind in hollow else {}
         axes.plot(place["value"], y, ls="", ms=5, label=kind, **style(k), **face)
-    for y in range(1, len(rows)):
-        axes.axhline(y - 0.5, color=GREY, lw=0.5, alpha=0.5)
+    for row in range(1, len(rows)):
+        axes.axhline(row - 0.5, color=GREY, lw=0.5, alpha=0.5)
     axes.set_xscale("log")
     axes.set_xlim(low / edge, high * edge)
     if isfinite(log10(left)) and right > 10 * left:
@@ -108,9 +108,19 @@ def dot_plot(
     axes.grid(axis="x", alpha=0.25)
 
 
-def legend(figure: Figure, columns: int = 3) -> None:
+def in_figure(x: float) -> str:
+    """Format a number with three digits, as matplotlib sets it.
+
+    >>> in_figure(870), in_figure(4.2e9)
+    ('870', '$4.2\\\\cdot 10^{9}$')
+    """
+    digits, _, power = f"{x:.3g}".partition("e")
+    return f"${digits}\\cdot 10^{{{int(power)}}}$" if power else digits
+
+
+def legend(figure: Any, columns: int = 3) -> None:
     """Explain all labeled marks of a figure once, below its panels."""
-    handles = {}
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)

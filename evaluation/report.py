@@ -7,7 +7,6 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +54,11 @@ def render_table(table: pd.DataFrame) -> Markup:
     return Markup(f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>")  # cells are escaped
 
 
-def svg(figure: Any, name: str) -> str:
-    """Return a figure as SVG, the same for the same results."""
-    out = StringIO()
-    with mpl.rc_context({"svg.hashsalt": name}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
-
-
 def write_figures(analysis: Analysis, folder: Path) -> None:
     """Save the figures of a study as SVG and, for papers, as PDF with embedded fonts."""
     for name, figure in analysis.figures.items():
-        (folder / f"{name}.svg").write_text(svg(figure, name))
-        with mpl.rc_context({"pdf.fonttype": 42}):
+        with mpl.rc_context({"svg.hashsalt": name, "pdf.fonttype": 42}):
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
             figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None})
 
 
@@ -78,16 +69,20 @@ def write_report(
     seed: int,
     records: Sequence[Mapping[str, Any]],
 ) -> Path:
-    """Write report.html, one file that needs no other, and return its path."""
+    """Write report.html, with the figures in the folder, and return its path.
+
+    The file needs no other file: figures are embedded.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=StrictUndefined,
     )  # fmt: skip
     environment.filters |= {"n": render_number, "rows": render_table}
     figures = {
-        name: "data:image/svg+xml;base64," + b64encode(svg(figure, name).encode()).decode()
+        name: "data:image/svg+xml;base64,"
+        + b64encode((folder / f"{name}.svg").read_bytes()).decode()
         for analysis in analyses.values()
-        for name, figure in analysis.figures.items()
+        for name in analysis.figures
     }
     about = {
         "ucfh": version("ucfh"), "source": source_digest(), "Python": platform.python_version(),

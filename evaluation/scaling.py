@@ -149,11 +149,11 @@ def _numbers(results: pd.DataFrame, fits: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _exponents(fits: pd.DataFrame) -> object:
+def _exponents(fits: pd.DataFrame) -> Any:
     figure = new_figure(1.9 + 0.2 * (len(fits) + fits["axis"].nunique()))
     axes, y, ticks = figure.subplots(), 0.0, {}
     families = list(dict.fromkeys(fits["family"]))
-    theorem = {"marker": "D", "mfc": "none", "color": GREY, "ls": "", "ms": 9}
+    theorem: dict[str, Any] = {"marker": "D", "mfc": "none", "color": GREY, "ls": "", "ms": 9}
     for axis, group in fits.groupby(
         fits["axis"].astype(pd.CategoricalDtype(list(AXES))), observed=True
     ):
@@ -177,39 +177,25 @@ def _exponents(fits: pd.DataFrame) -> object:
     return figure
 
 
-def _lines(results: pd.DataFrame) -> object:
+def _lines(results: pd.DataFrame) -> Any:
     figure = new_figure(4.2)
     axes = figure.subplots()
     along = results[results["group"].str.endswith(": 1/eps")]
     for k, (group, runs) in enumerate(along.groupby("group", sort=False)):
         points = _points(runs)
         positive = [[x for x in values if x > 0] for values in points["runs"]]
-        axes.vlines(
-            points.index,
-            list(map(min, positive)),
-            list(map(max, positive)),
-            lw=1.5,
-            color=style(k)["color"],
-        )
+        low, high = list(map(min, positive)), list(map(max, positive))
+        axes.vlines(points.index, low, high, lw=1.5, color=style(k)["color"])
         axes.plot(points.index, points["mean"], ms=6, label=group.split(": ")[0], **style(k))
-    x = np.array([4.0, 40.0])
+    ticks = sorted(1 / along["epsilon"].unique())
+    x, middle = np.array(ticks)[[0, len(ticks) // 2]], 1e5
     for slope in (1, 2):
-        axes.plot(
-            x,
-            3e4 * (x / x[0]) ** slope,
-            ":",
-            color=GREY,
-            label=f"slope {slope}" if slope == 1 else None,
-        )
-        axes.annotate(
-            f"exponent {slope}",
-            (x[1], 3e4 * 10.0**slope),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            color=GREY,
-        )
+        y = middle * (x / x[0]) ** slope
+        axes.plot(x, y, ":", color=GREY)
+        axes.text(x[1], y[1], f" exponent {slope}", va="center", color=GREY)
     axes.set(xscale="log", yscale="log", xlabel="1/ε", ylabel="mistakes (episodes)")
+    axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    axes.minorticks_off()
     axes.grid(alpha=0.25)
     legend(figure, 2)
     return figure

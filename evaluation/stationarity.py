@@ -152,7 +152,7 @@ def _shares(policies: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _policies(policies: pd.DataFrame) -> object:
+def _policies(policies: pd.DataFrame) -> Any:
     figure = new_figure(3.6)
     axes = figure.subplots()
     for k, (name, of) in enumerate(policies.groupby("name", sort=False)):
@@ -167,7 +167,7 @@ def _policies(policies: pd.DataFrame) -> object:
     return figure
 
 
-def _figure(factors: pd.DataFrame) -> object:
+def _figure(factors: pd.DataFrame) -> Any:
     marks = factors[["problem", "kind", "value", "low", "high"]].to_numpy().tolist()
     marks += [
         [x.problem, "H", x.horizon, np.nan, np.nan]

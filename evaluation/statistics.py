@@ -24,9 +24,9 @@ class Estimate(NamedTuple):
 
 def median(values: Sequence[float]) -> Estimate:
     """Return the median with its exact 95% interval; the range if there are too few values."""
-    low, high = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
-    if np.isnan(low) or np.isnan(high):
-        low, high = min(values), max(values)
+    found: Any = stats.quantile_test(values, p=0.5).confidence_interval(LEVEL)
+    ends = found.low, found.high
+    low, high = (min(values), max(values)) if np.isnan(ends).any() else ends
     return Estimate(float(np.median(values)), float(low), float(high))
 
 
@@ -39,16 +39,17 @@ def exponent(x: Sequence[float], runs: Sequence[Sequence[float]]) -> Estimate:
 
     """
     centered = np.log(x) - np.log(x).mean()
+    data = tuple(np.asarray(values, float) for values in runs)
 
     def slope(*samples: Any, axis: int = -1) -> Any:
         means = np.stack([np.mean(sample, axis=axis) for sample in samples], -1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(means) @ centered / (centered @ centered)
 
-    value = float(slope(*runs))
-    if min(map(len, runs)) < 2:
+    value = float(slope(*data))
+    if min(map(len, data)) < 2:
         return Estimate(value)
-    return Estimate(value, *_percentiles(tuple(runs), slope, paired=False))
+    return Estimate(value, *_percentiles(data, slope, paired=False))
 
 
 def ratio_of_means(one: ArrayLike, other: ArrayLike) -> Estimate:

@@ -256,7 +256,7 @@ def _rules(runs: pd.DataFrame, scores: pd.DataFrame, order: list[str]) -> pd.Dat
     return pd.DataFrame(rows)
 
 
-def _figure(scores: pd.DataFrame, bounds: pd.DataFrame, order: list[str]) -> object:
+def _figure(scores: pd.DataFrame, bounds: pd.DataFrame, order: list[str]) -> Any:
     data = scores.assign(kind=scores["rule"], row=scores["name"].str.replace(" (", "\n("))
     names = list(dict.fromkeys(scores["name"]))
     figure = new_figure(2.2 + 0.7 * len(names))
