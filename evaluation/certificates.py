@@ -104,7 +104,7 @@ def _numbers(
         "first": int(first.sum()),
         "medians": span(medians["best"][first]),
         "ahead": span(second[first], 2),
-        "clear": clear,
+        "significant": clear,
         "replicates": methods["replicate"].max() + 1,
         "certified": len(certified),
         "worse": int((loss > certified["epsilon"] + TOLERANCE).sum()),
@@ -113,7 +113,7 @@ def _numbers(
         "theorem": span(bounds),
         "theorem_ratio": float((np.array(bounds) / certified["episodes"]).min()),
         "power": {
-            f"{k} {n}": interval(*(round(x, 2) for x in f)) for (n, k), (f, _) in fits.items()
+            f"{k} on {n}": interval(*(round(x, 2) for x in f)) for (n, k), (f, _) in fits.items()
         },
         "last_power": span(round(last, 2) for _, last in fits.values()),
     }

@@ -202,7 +202,7 @@ def _numbers(runs: pd.DataFrame, scores: pd.DataFrame, bounds: pd.DataFrame) -> 
         "rules": scores["rule"].nunique(),
         "first": int(lead["first"].sum()),
         "medians": span(lead["value"]),
-        "clear": int((lead["high"] < others.reindex(lead.index)).sum()),
+        "separated": int((lead["high"] < others.reindex(lead.index)).sum()),
         "ratio": ratios,
         "floors": len(floors),
         "floor": span(floors, 2),
