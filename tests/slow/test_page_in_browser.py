@@ -25,7 +25,8 @@ def test_the_shipped_report_shows(tmp_path: Path, width: int) -> None:
 
 def test_errors_are_noticed(tmp_path: Path) -> None:
     html = (
-        "<!doctype html><html lang=en><meta name=viewport content='width=device-width'><body>"
+        "<!doctype html><html lang=en><head><link rel=icon href='data:,'>"
+        "<meta name=viewport content='width=device-width'></head><body>"
         '<img src="data:image/svg+xml;base64,AAAA" alt="none">'
         "<script>console.error('oh')</script><p style='width: 400px'>wide</p></body></html>"
     )
