@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,8 @@ STUDIES = (
     "mistakes", "scaling", "conditions", "baselines", "certificates", "stopping_rules",
     "stationarity", "claims", "knownness",
 )  # fmt: skip
+
+KEPT = "Completed jobs are kept: run again to continue"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,8 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             ]
     except KeyboardInterrupt:
-        print("interrupted; completed jobs are kept: run again to continue", file=sys.stderr)
+        print(f"interrupted. {KEPT}", file=sys.stderr)
         return 130
+    except BrokenExecutor:
+        print(f"a worker process died, perhaps out of memory. {KEPT}", file=sys.stderr)
+        return 1
     if failures:
         print(*failures[:5], f"{len(failures)} jobs failed", sep="\n", file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -128,7 +128,12 @@ def open_executor(workers: int | None = None, cluster: str | None = None) -> Ite
     if cluster is not None:
         from distributed import Client
 
-        client: Any = Client(cluster, set_as_default=False)  # type: ignore[no-untyped-call]
+        try:
+            client: Any = Client(cluster, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            raise SystemExit(
+                f"no Dask scheduler at {cluster} ({error}). Fix: pass the address that it printed"
+            ) from None
         with client, client.get_executor() as executor:
             yield executor
         return
@@ -176,6 +181,8 @@ def run(jobs: Iterable[Job], path: Path, executor: Executor) -> list[str]:
         try:
             for future in track(completed, path.stem, len(futures), console=bar, transient=True):
                 error = future.exception()
+                if isinstance(error, BrokenExecutor):
+                    raise error
                 if error is not None:
                     failures.append(f"{futures[future].key}: {type(error).__name__}: {error}")
                     continue

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,12 @@ def draw(number: int = 0, *, seed: int) -> dict[str, Any]:
 
 def fail(number: int = 0) -> dict[str, Any]:
     raise ArithmeticError(f"{number} is too large")
+
+
+def die(number: int = 0) -> dict[str, Any]:
+    if number:
+        os._exit(1)
+    return {"number": number}
 
 
 class Counting(ThreadPoolExecutor):
@@ -100,6 +106,14 @@ def test_results_of_other_source_code_are_refused(tmp_path: Path, executor: Exec
     path.write_text(path.read_text().replace(grid.source_digest(), "0" * 12))
     with pytest.raises(SystemExit, match="other source code"):
         grid.run(jobs(1), path, executor)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_costs_no_completed_job(tmp_path: Path) -> None:
+    path = tmp_path / "deaths.jsonl"
+    with grid.open_executor(1) as workers, pytest.raises(BrokenExecutor):
+        grid.run(grid.grid(die, number=[0, 1]), path, workers)
+    assert len(path.read_text().splitlines()) == 1
 
 
 @pytest.mark.slow
