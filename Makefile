@@ -8,7 +8,8 @@
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
 # make verify long checks: statistics, crashes, hostile requests, and all tests at full length (over an hour)
-# make report all studies (about half an hour), and docs/report.html from them
+# make report all studies (about half an hour), and docs/report.html from them; QUICK=1: a small
+#             version, in results/quick
 # make bench  benchmarks, printed; those against peers go to BENCHMARKS.md
 # make alternatives  what a user would pick instead (Q-learning, DQN, PPO), in benchmarks/alternatives.md
 
@@ -36,6 +37,11 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 # with what the service needs
 $(VENV)/.installed-serve: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[serve]"
+	touch $@ $(VENV)/.installed
+
+# with what the evaluation needs
+$(VENV)/.installed-evaluation: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[evaluation]"
 	touch $@ $(VENV)/.installed
 
 # with what tests and documents need
@@ -109,10 +115,15 @@ verify: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 -rP tests/slow
 	UCFH_LONG_TESTS=1 $(BIN)/pytest -n 2 --dist loadfile -m "verify or not verify" tests
 
-report: $(VENV)/.installed
-	$(BIN)/ucfh study all --out results
-	$(BIN)/ucfh report results --html docs/report.html --force
-	cp results/mistakes.svg results/peers.svg results/league.svg docs
+# completed jobs are kept in results: an interrupted run continues
+ifdef QUICK
+report: $(VENV)/.installed-evaluation
+	$(BIN)/python -m evaluation --quick --out results/quick
+else
+report: $(VENV)/.installed-evaluation
+	$(BIN)/python -m evaluation --out results
+	cp results/report.html results/mistakes.svg results/baselines.svg results/stopping_rules.svg docs
+endif
 
 $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	python3 -m venv $(PEERS)

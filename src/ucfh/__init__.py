@@ -47,10 +47,6 @@ _HOME = {
     "Comparison": "comparison.result",
     "compare": "comparison.runner",
     "verify": "verification",
-    "Study": "experiments.spec",
-    "read_study": "studies.catalogue",
-    "run_jobs": "experiments.runner",
-    "Store": "experiments.store",
     "make": "problems",
     "learn": "live.learning",
     "Learned": "live.learning",
@@ -103,9 +99,6 @@ if TYPE_CHECKING:
     from ucfh.counts import Limits as Limits
     from ucfh.counts import Watch as Watch
     from ucfh.errors import InputError as InputError
-    from ucfh.experiments.runner import run_jobs as run_jobs
-    from ucfh.experiments.spec import Study as Study
-    from ucfh.experiments.store import Store as Store
     from ucfh.interval_mdp import IntervalMDP as IntervalMDP
     from ucfh.live.learning import Learned as Learned
     from ucfh.live.learning import LearningFault as LearningFault
@@ -131,7 +124,6 @@ if TYPE_CHECKING:
     from ucfh.simulation.check import check_agent as check_agent
     from ucfh.simulation.run import Run as Run
     from ucfh.simulation.simulate import simulate as simulate
-    from ucfh.studies.catalogue import read_study as read_study
     from ucfh.tasks.faults import Conflict as Conflict
     from ucfh.tasks.faults import EpisodeOver as EpisodeOver
     from ucfh.tasks.faults import LateOutcome as LateOutcome

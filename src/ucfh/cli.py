@@ -14,12 +14,18 @@ from ucfh.errors import InputError, unknown
 
 COMMANDS = (
     "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
-    "plan", "evaluate", "bounds", "problems", "agents", "verify", "study", "report", "compile",
+    "plan", "evaluate", "bounds", "problems", "agents", "verify", "compile",
 )  # fmt: skip
 """Modules of `ucfh.commands`, each with a function of the same name: its options and its body.
 
 One that has commands of its own lists them in PARTS.
 """
+
+REMOVED = {
+    "study": "python -m evaluation, in the source repository",
+    "report": "make report, in the source repository",
+}
+"""Commands of earlier versions, and their replacements."""
 
 
 class LazyCommands(TyperGroup):
@@ -31,6 +37,8 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """The command of that name."""
+        if cmd_name in REMOVED:
+            raise InputError(f"{cmd_name} was removed. Fix: run {REMOVED[cmd_name]}")
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)
         module = import_module(f"ucfh.commands.{cmd_name}")

@@ -22,10 +22,8 @@ def test_all_that_are_named_are_here() -> None:
     assert sorted(AGENTS) == sorted(NAMED)
 
 
-def test_a_learner_that_was_renamed() -> None:
+def test_ucfh_has_no_parameter_stop() -> None:
     mdp = make("chain:n=3")
-    agent = make_agent("ucfh:confidence=best,stop=certificate", mdp, 0.5, 0.1, 10)
-    assert agent.settings() == make_agent("certified-ucfh", mdp, 0.5, 0.1, 10).settings()
     with pytest.raises(InputError, match=r"for stop='certificate' use ucfh.CertifiedUCFH"):
         make_agent("ucfh:stop=certificate", mdp, 0.5, 0.1, 10)
     assert "stop" not in parameters_of(agent_class("ucfh"))

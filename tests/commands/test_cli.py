@@ -196,6 +196,8 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain:"], "nothing follows the colon of 'chain:'"),
         (["learn", "chain", "--epsilon", "1e-320"], "is too small: pass a number such as 0.1\n"),
         (["lern"], "unknown command 'lern': did you mean 'learn'?"),
+        (["study", "mistakes", "--quick"], "study was removed. Fix: run python -m evaluation"),
+        (["report", "results"], "report was removed. Fix: run make report"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
         (["problems", "--write", "x.json"], "--write needs the name of a problem"),

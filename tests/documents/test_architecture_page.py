@@ -8,7 +8,7 @@ import pytest
 
 from helpers.paths import DOCS, REPOSITORY
 
-FILES = re.compile(r"`((?:src|tests|docs|benchmarks)/[\w./-]+)`")
+FILES = re.compile(r"`((?:src|tests|docs|benchmarks|evaluation)/[\w./-]+)`")
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
 
 

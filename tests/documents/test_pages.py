@@ -35,14 +35,14 @@ def test_commands_in_pages_have_the_options_that_they_are_given(
         ):
             given = re.findall(r"--[a-z-]+", rest.partition("  #")[0])
             used.setdefault(command, set()).update(given)
-    assert {"learn", "certify", "compare", "plan", "study"} <= set(used)
+    assert {"learn", "certify", "compare", "plan"} <= set(used)
     for command, options in used.items():
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0
         assert options <= set(re.findall(r"--[a-z-]+", out)), command
 
 
-LONG = ("learn env:", "serve", "study", "verify")
+LONG = ("learn env:", "serve", "verify")
 """How commands of the README begin that would take too long, or need more, for a test of all."""
 
 

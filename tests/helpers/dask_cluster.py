@@ -10,16 +10,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from helpers.paths import TESTS
+from helpers.paths import REPOSITORY, TESTS
 
 
 @contextmanager
 def cluster(workers: int) -> Iterator[str]:
     """The address of its scheduler."""
+    paths = [str(REPOSITORY), str(TESTS), os.environ.get("PYTHONPATH", "")]
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", __file__, str(workers)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None

@@ -30,8 +30,8 @@ def test_figures_need_no_display(tmp_path: Path) -> None:
 def test_a_figure_leaves_the_windows_of_a_user_alone() -> None:
     code = (
         "import matplotlib; matplotlib.use('svg')\n"
-        "from ucfh.report.section import Figure\n"
-        "Figure('a', 'b', 'c', lambda figure: figure.subplots()).svg\n"
+        "from ucfh._support.canvas import new_figure\n"
+        "new_figure(3, 2).subplots()\n"
         "from matplotlib import pyplot\n"
         "print(matplotlib.get_backend(), pyplot.get_fignums())"
     )

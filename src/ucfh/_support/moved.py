@@ -26,7 +26,6 @@ MOVED = {
     "ucfh.report.figures": "from ucfh.simulation import figures",
     "ucfh.report.comparison": "from ucfh.comparison import figures",
     "ucfh.report.canvas": "from ucfh._support import canvas",
-    "ucfh.report.studies": "from ucfh.studies import readings",
 }
 
 

@@ -1,6 +1,4 @@
-"""Medians, rankings, exponents and ratios from a few runs each, with their uncertainty.
-
-Medians and rankings are exact, whatever the distribution of the runs:
+"""Medians and rankings from a few runs each, exact whatever the distribution of the runs:
 
 - The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
   unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
@@ -20,15 +18,13 @@ Medians and rankings are exact, whatever the distribution of the runs:
   factor is at least |T|; that has probability alpha/K at most, and there are K looks.
   AdaStop (Mathieu et al. 2023; its code was seen) has the same plan for runs that are not paired:
   it compares means, with limits from permutations of the runs, drawn at random.
-
-Exponents of growth and ratios of means have intervals by the bootstrap: runs are drawn again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, count, pairwise
-from math import comb, isfinite, nan
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -69,28 +65,6 @@ def median_interval(values: Sequence[float] | Floats) -> Interval:
     while 2 * (more := ways + comb(n, k + 1)) / 2**n <= 1 - LEVEL:
         k, ways = k + 1, more
     return Interval(float(np.median(x)), float(x[k]), float(x[n - 1 - k]), 1 - 2 * ways / 2**n)
-
-
-def share_bound(seen: int, runs: int) -> float:
-    """The share of failures that is excluded by seeing few, at `LEVEL`: the exact upper bound.
-
-    The largest p with P(at most ``seen`` of ``runs`` fail) >= 1 - `LEVEL`, if each fails with p
-    (Clopper and Pearson 1934). Where runs fail with different probabilities, it bounds their mean
-    if ``seen`` is at most ``runs`` times the bound, less 1 (Hoeffding 1956); none seen is always
-    fine, as prod(1 - p_i) <= (1 - mean p)^runs.
-
-    >>> round(share_bound(0, 54), 3), share_bound(3, 3)
-    (0.054, 1.0)
-
-    """
-    if seen >= runs:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        p = (low + high) / 2
-        few = sum(comb(runs, k) * p**k * (1 - p) ** (runs - k) for k in range(seen + 1))
-        low, high = (p, high) if few >= 1 - LEVEL else (low, p)
-    return high
 
 
 class Verdict(NamedTuple):
@@ -260,90 +234,3 @@ def _compare(one: Mapping[int, float], other: Mapping[int, float], most: int) ->
     b = np.array([other[seed] for seed in shared], float)
     same = np.abs(a - b) <= NOISE * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b)))
     return signed_rank(np.where(same, 0.0, a - b))
-
-
-RESAMPLES, SEED = 2000, 0
-"""Samples of a bootstrap, and its random seed."""
-
-
-class Fit(NamedTuple):
-    """An exponent with its interval; NaN where there is none."""
-
-    exponent: float
-    low: float
-    high: float
-
-
-def exponent(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float:
-    """The slope of log y (n,) on log x (n,) by least squares; NaN without two different x.
-
-    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
-    2.0
-
-    """
-    return float(_slopes(np.log(np.asarray(x, float)), np.log(np.asarray(y, float)))[0])
-
-
-def fit(x: Sequence[float], runs: Sequence[Sequence[float]]) -> Fit:
-    """The exponent of the mean over the runs at each x (n,), not all of which are 0.
-
-    The interval is that of a bootstrap: runs are drawn again at each x, with replacement, and the
-    middle 95 % of the exponents are kept. A point without two runs says nothing about its noise:
-    then there is no interval. Where only runs that are 0 are drawn at a point, it is left out that
-    time. Runs at different x are taken as independent; if they share their problems, it is too
-    wide.
-    """
-    at = np.log(np.asarray(x, float))
-    samples = [np.asarray(values, float) for values in runs]  # counts can be beyond 64 bits
-    means = np.array([values.mean() for values in samples])
-    found = float(_slopes(at, np.log(means))[0])
-    if not runs or min(map(len, runs)) < 2:
-        return Fit(found, np.nan, np.nan)
-    rng = np.random.default_rng(SEED)
-    drawn = np.stack(
-        [rng.choice(values, (RESAMPLES, len(values))).mean(1) for values in samples], 1
-    )
-    slopes = _slopes(at, np.log(drawn, where=drawn > 0, out=np.full_like(drawn, np.nan)))
-    slopes = slopes[~np.isnan(slopes)]
-    if not slopes.size:
-        return Fit(found, np.nan, np.nan)
-    low, high = np.quantile(slopes, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Fit(found, float(low), float(high))
-
-
-def _slopes(x: Floats, y: Floats) -> Floats:
-    """Least-squares slopes of each row of y (m, n), or of y (n,), on x (n,); NaN is no point."""
-    rows = np.atleast_2d(y)
-    there = ~np.isnan(rows)
-    count = np.maximum(there.sum(1, keepdims=True), 1)
-    off_x = np.where(there, x - (there * x).sum(1, keepdims=True) / count, 0.0)
-    spread = (off_x**2).sum(1)
-    # equal x differ by rounding of their mean at most
-    flat = spread <= 1e-18 * np.maximum(1.0, np.square(x).sum())
-    rise = (off_x * np.where(there, rows, 0.0)).sum(1)
-    slopes: Floats = np.divide(rise, spread, where=~flat, out=np.full(len(rows), np.nan))
-    return slopes
-
-
-def ratio_of_means(one: Floats, other: Floats) -> tuple[float, float, float]:
-    """The ratio of the means of pairs (n,), and its interval by drawing pairs again.
-
-    NaN if a mean is infinite or the second one 0; from a single pair there is no interval.
-
-    >>> ratio_of_means(np.array([2.0, 6.0]), np.array([1.0, 3.0]))
-    (2.0, 2.0, 2.0)
-
-    """
-    if not isfinite(one.sum() + other.sum()) or other.sum() == 0:
-        return nan, nan, nan
-    ratio, n = float(one.sum() / other.sum()), len(one)
-    if n == 1:
-        return ratio, nan, nan
-    drawn = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
-    above, below = one[drawn].sum(1), other[drawn].sum(1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(above == below, 1.0, above / below)
-    tail = (1 - LEVEL) / 2
-    # nothing lies between two of them where one is infinite
-    low, high = np.quantile(ratios, [tail, 1 - tail], method="closest_observation")
-    return ratio, float(low), float(high)

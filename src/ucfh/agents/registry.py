@@ -77,9 +77,6 @@ ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
 code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
 was at hand."""
 
-RENAMED = {"ucfh:confidence=best,stop=certificate": "certified-ucfh"}
-"""Names that earlier versions used, and that their results folders hold."""
-
 MANY = 10**9
 """Episodes that a learner is told of which wants to know how many there will be."""
 
@@ -224,7 +221,6 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         return _whole(name, name.__name__), {}
     if not isinstance(name, str):
         raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
-    name = RENAMED.get(name, name)
     label, _, given = name.partition(":")
     if label in AGENTS:
         module, _, attribute = AGENTS[label].partition(":")

@@ -54,7 +54,7 @@ class UCFH(Agent):
             random.
         confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or, to
             measure their effect, the printed one less a condition, such as "without-bernstein".
-        m: a positive number that replaces the constant m, for tests and studies. No guarantee
+        m: a positive number that replaces the constant m, for tests and experiments. No guarantee
             then: ``episode_bound`` is None.
         stop: None: it never stops by itself. `ucfh.CertifiedUCFH` does, and takes other
             confidence sets and schedules.

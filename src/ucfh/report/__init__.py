@@ -1,1 +1,1 @@
-"""What studies found, as a page for people: sections, words, tables and figures."""
+"""The report on a log, as one HTML file."""

@@ -1,0 +1,1 @@
+"""Empirical evaluation of UCFH: one script per study, and the report made from their results."""

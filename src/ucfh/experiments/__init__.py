@@ -1,1 +1,0 @@
-"""Experiments as data: specs in TOML, jobs, and their results."""

@@ -1,1 +1,0 @@
-"""How few episodes a certificate takes."""

@@ -1,1 +1,0 @@
-"""Claims of the proof, measured."""

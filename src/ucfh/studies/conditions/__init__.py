@@ -1,1 +1,0 @@
-"""What each condition of the confidence set is worth."""

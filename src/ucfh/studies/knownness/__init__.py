@@ -1,1 +1,0 @@
-"""How pairs become known, by importance."""

@@ -1,1 +1,0 @@
-"""Which rules stop by themselves after how many episodes, and how few could be enough."""

@@ -1,1 +1,0 @@
-"""Mistakes against Theorems 1 and 2."""

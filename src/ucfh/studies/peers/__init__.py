@@ -1,1 +1,0 @@
-"""Learners side by side."""

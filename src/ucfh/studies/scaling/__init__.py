@@ -1,1 +1,0 @@
-"""How mistakes grow with the size of a problem."""

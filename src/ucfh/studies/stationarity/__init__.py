@@ -1,1 +1,0 @@
-"""What a policy loses that does not look at the clock."""
