@@ -305,10 +305,10 @@ def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
     told = read(text, tmp_path, **options, stage_dependent=True)
     assert "there are no states besides the 3 that were declared" in told.assumptions
     assert not any("the log shows" in words or "lasts" in words for words in told.assumptions)
-    assert "the step, the state and the action alone" in told.assumptions[1]
+    assert any("the step, the state and the action alone" in x for x in told.assumptions)
     assert told.problem.states == 3
     assert told.problem.table.stages == 2
-    assert read(text, tmp_path, TOLD).assumptions[1] == "the given problem is right"
+    assert "the given problem is right" in read(text, tmp_path, TOLD).assumptions
 
 
 def test_labels_in_order(tmp_path: Path) -> None:

@@ -191,7 +191,9 @@ def test_places_that_cannot_be_read(tmp_path: Path) -> None:
 def test_links_and_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
     target, link = tmp_path / "target.json", tmp_path / "link.json"
     link.symlink_to(target)
-    write_model(read(example(), tmp_path), link)
+    model = read(example(), tmp_path)
+    assert "exists" in fault(write_model, model, link)  # what it points to does not
+    write_model(model, link, force=True)
     assert link.is_symlink()
     assert_same(read_model(target), read_model(link))
     (tmp_path / "plain").touch()

@@ -53,7 +53,7 @@ def _document(make: Callable[..., Any]) -> Any:
 
 LOG_SHELL = {"columns", "states", "actions", "horizon", "stage_dependent", "stages", "rewards",
              "blank_reward", "max_return", "bins", "dropouts", "ignore_case", "decimal",
-             "encoding", "accept_losses", "strict"}  # fmt: skip
+             "encoding", "accept_losses", "strict", "terminal"}  # fmt: skip
 SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str]]] = {
     "ucfh.simulate": (
         lambda: names_of(ucfh.simulate),
@@ -80,7 +80,7 @@ SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str
     "ucfh.read_log": (
         lambda: names_of(ucfh.read_log),
         {*options.READ_LOG, "path", "problem", "columns", "encoding", "decimal", "bins",
-         "dropouts", "ignore_case"},
+         "dropouts", "ignore_case", "terminal"},
         {"progress": SHOWN},
     ),
     "ucfh.learn": (

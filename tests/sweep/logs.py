@@ -251,6 +251,11 @@ class LogEntry:
         if self.names.style == "bins":
             case.given["bins"] = {"score": self.names.edges}
         case.note("bins", self.names.style == "bins")
+        ends = [self.names.states[x] for x in model.terminal if x != model.attrition]
+        named = self.names.style not in ("bins", "lists") and not (self.derived or told)
+        if named and ends and case.coin(0.3):
+            case.given["terminal"] = ends
+        case.note("terminal", "terminal" in case.given)
         self.renamed = form != "frame" and case.coin(0.3)
         case.note("columns", "renamed" if self.renamed else "as named")
         self.check = Checker(model, self.epsilon, result)
@@ -285,7 +290,8 @@ class LogEntry:
         out: dict[str, list[Any]] = {"episode": []}
         if kind != "none":
             out["t"] = []
-        for column in [*state, "action", "reward", *(following * (not self.derived)), "done"]:
+        done = ["done"] * ("terminal" not in self.case.given)
+        for column in [*state, "action", "reward", *(following * (not self.derived)), *done]:
             out[column] = []
         for i, episode in enumerate(episodes):
             for x in episode:
@@ -307,7 +313,8 @@ class LogEntry:
                     shown = names.write(x.following, self.decimal)
                     for column, value in zip(following, shown, strict=True):
                         out[column].append(value)
-                out["done"].append(x.done)
+                if done:
+                    out["done"].append(x.done)
         given = dict[str, Any]()
         if style == "joined":
             given |= {"state": state} | ({} if self.derived else {"next_state": following})
