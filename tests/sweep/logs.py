@@ -419,6 +419,11 @@ class LogEntry:
         self, episodes: list[list[Step]], given: dict[str, Any], expected: list[float], cut: bool
     ) -> None:
         source = self._source(episodes, cut)
+        if "terminal" in given and "states" not in given:  # a name that is nowhere is refused
+            shown = {self.names.states[x.following] for e in episodes for x in e
+                     if x.following is not None}  # fmt: skip
+            ends = [x for x in given["terminal"] if x in shown]
+            given = {**given, "terminal": ends or None}
         if self.columns:
             given = {**given, "columns": self.columns}
         log = ucfh.read_log(source, self.problem, **given)
@@ -482,6 +487,8 @@ def options_of(given: dict[str, Any]) -> list[str]:
     """Arguments of `ucfh.read_log` as options of the command line."""
     out = []
     for name, value in given.items():
+        if value is None:
+            continue
         option = f"--{name.replace('_', '-')}"
         if name == "columns":
             out += [

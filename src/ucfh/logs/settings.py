@@ -148,17 +148,20 @@ def _names(name: str, given: Any) -> Sequence[str] | int:
         if number > MOST_DECLARED:
             raise InputError(f"{name} = {number} is too many: pass at most {MOST_DECLARED}")
         return number
-    names = list(given)
-    found = validation.check_names(name.removesuffix("s"), names, check_count(name, len(names)))
-    assert found is not None
-    return found
+    return _listed(name, name.removesuffix("s"), given)
 
 
 def _terminal(name: str, given: Any) -> Sequence[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise wrong_type(name, given, "the names of states, such as ['died', 'discharged']")
-    names = list(given)
-    found = validation.check_names(name, names, check_count(name, len(names)))
+    return _listed(name, name, given)
+
+
+def _listed(name: str, one: str, given: Iterable[Any]) -> Sequence[str]:
+    """Names that differ, at least one."""
+    if not (names := list(given)):
+        raise InputError(f"{name} is empty. Fix: list at least one name, or leave {name} out")
+    found = validation.check_names(one, names, len(names))
     assert found is not None
     return found
 
