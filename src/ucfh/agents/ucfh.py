@@ -76,7 +76,10 @@ class UCFH(Agent):
     name = "ucfh"
     reference = "Dann, Brunskill 2015, Algorithm 1"
     setting = "fixed horizon; stationary or stage-dependent; rewards known or not"
-    guarantee = "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps"
+    guarantee = (
+        "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps "
+        "(proved for the variant corrected)"
+    )
     constants: Any = (  # hidden in instances by the numbers themselves
         "published: m (except max(1, log log H)), w_min, the sets; derived: the variant corrected"
     )

@@ -98,7 +98,8 @@ def _print(title: str, lines: list[Line]) -> None:
     print(f"  {'':{width}} {'predicted':>10} {'measured':>10} {'margin':>8}")
     for line in lines:
         margin = "-" if isinf(line.margin) else f"{line.margin:.3g}"
-        says = "holds" if line.holds else "FAILS" if line.proved else "fails (not proved)"
+        says = "holds" if line.holds else "FAILS" if line.proved else "fails"
+        says += "" if line.proved else " (not proved)"
         print(
             f"  {line.claim:{width}} {line.predicted:>10.4g} {line.measured:>10.4g} {margin:>8}  "
             + says

@@ -233,7 +233,12 @@ def bounds(
     ]
     for name, reference, constant, bound in (
         ("Theorem 2, proved", "Proposition 12 of the errata", "3/16", lower_bound),
-        ("Theorem 2, published", "Dann, Brunskill 2015, constants corrected", "1/400", theorem_2),
+        (
+            "Theorem 2, published",
+            "Dann, Brunskill 2015, its constant 400 inverted",
+            "1/400",
+            theorem_2,
+        ),
     ):
         lower, note = None, "expected episodes until an algorithm outputs a deterministic policy"
         try:
