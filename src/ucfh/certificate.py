@@ -53,23 +53,28 @@ class UnknownPair:
 
 @dataclass(frozen=True)
 class MoreData:
-    """How much more data of the same kind would certify a policy.
+    """How much more data of the same kind would certify a policy: an estimate, not a bound.
 
-    The data are taken a number of times over, with the same frequencies, and the bounds are
-    computed again. Data of the same kind try the same actions in the same states: what they never
-    tried stays unknown, however many there are.
+    The counts are multiplied, and the bounds are computed again. Data of the same kind try the
+    same actions in the same states, and lose outcomes at the same rate: untried pairs and missing
+    outcomes keep the gap open, however many data there are.
 
     Attributes:
-        episodes: about how many more episodes it takes; None if no number of them is enough.
-        limit: the optimality gap that a million times the data would leave.
-        untried: the state-action pairs without data that keep the gap above epsilon, the largest
-            share first: they have to be tried, or declared impossible. Empty if ``episodes`` is a
-            number, or if missing outcomes alone keep the gap open.
+        status: "estimated"; "over_1000_times": it takes more than 1,000 times the data;
+            "untried": no number of episodes is enough, as pairs without data keep the gap above
+            epsilon; "missing_outcomes": missing outcomes keep the gap above epsilon, or so close
+            to it (more than half of epsilon) that no number can be given; "unknown": it cannot be
+            estimated, as there are no episodes or the multiplied counts contradict themselves.
+        episodes: about how many more episodes it takes; None unless "estimated".
+        limit: the gap that remains with any number of episodes; None if it cannot be estimated.
+        untried: the state-action pairs without data that the gap depends on, the largest share
+            first: they have to be tried, or declared impossible. Empty unless "untried".
 
     """
 
-    episodes: float | None
-    limit: float
+    status: str
+    episodes: float | None = None
+    limit: float | None = None
     untried: tuple[UnknownPair, ...] = ()
 
 

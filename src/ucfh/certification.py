@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from math import log as ln
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ucfh.auditing.findings import report_of
 from ucfh.certificate import (
     Certificate,
     MoreData,
+    UnknownPair,
     assumptions,
     contradiction,
     in_units,
@@ -24,7 +25,7 @@ from ucfh.confidence.behaviour import Behaviour, behaviour_of
 from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
-from ucfh.counts import Counts, counts_of
+from ucfh.counts import MOST_COUNTED, Counts, counts_of
 from ucfh.errors import InputError, check_accuracy, check_unit
 from ucfh.experience import Experience
 from ucfh.problem import Problem
@@ -81,46 +82,86 @@ def certify(
     return _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
 
 
-MOST_TIMES = 1e6
-"""How many times the data is taken for any number."""
-CLOSE_ENOUGH = 1.2
-"""The ratio within which the number of times is found."""
-MOST_TRIALS = 6
-"""How often bounds are computed for it at most."""
+MOST_TIMES = 1e3
+"""The largest multiple of the data that is given as an estimate."""
+FAR = 1e6
+"""The multiple of the data from which, with `MOST_TIMES`, the limit of the gap is extrapolated."""
+RATIO = 1.25
+"""The search for the multiple ends when it is known within this ratio."""
 
 
-def _with_more(known: Certificate, of: Callable[[float], Certificate]) -> Certificate:
-    """The same certificate, with how much more data of the same kind would reach epsilon.
+def _with_more(
+    known: Certificate,
+    of: Callable[[float], Certificate],
+    of_random: Callable[[float], Certificate] | None = None,
+) -> Certificate:
+    """Return the certificate with the amount of data of the same kind that would reach epsilon.
 
     Args:
         known: the certificate.
-        of: the certificate of the same data, a number of times over.
+        of: the certificate of k times the data, as a function of k.
+        of_random: ``of`` for the data without their missing outcomes; None if there are none.
 
     """
-    epsilon, episodes = known.epsilon, known.episodes
+    epsilon = known.epsilon
     if epsilon is None or known.gap <= epsilon or known.refuted:
         return known
-    if not episodes:
-        return replace(known, more=MoreData(None, known.gap))
-    most = of(MOST_TIMES)
-    if most.refuted:
-        return known
+    more, counted = MoreData("unknown"), known.episodes * FAR * len(known.policy)
+    if 0 < counted < MOST_COUNTED:
+        with suppress(_ContradictionError):
+            more = _more(known, epsilon, of, of_random)
+    return replace(known, more=more)
+
+
+class _ContradictionError(Exception):
+    """The scaled data contradict themselves."""
+
+
+def _more(
+    known: Certificate,
+    epsilon: float,
+    of: Callable[[float], Certificate],
+    of_random: Callable[[float], Certificate] | None,
+) -> MoreData:
+    """Return how much more data would reach epsilon; see `_with_more`."""
+    most, far, limit = _limit(of)
+    without_losses = limit if of_random is None else _limit(of_random)[-1]
+    if without_losses > epsilon:
+        untried = _untried(known) or _untried(far)
+        status = "untried" if untried else "unknown" if of_random is None else "missing_outcomes"
+        return MoreData(status, None, limit, untried)
+    if limit > epsilon or limit - without_losses > epsilon / 2.0:  # too close: losses are random
+        return MoreData("missing_outcomes", None, limit)
     if most.gap > epsilon:
-        untried = tuple(x for x in most.missing if not x.visits)
-        return replace(known, more=MoreData(None, most.gap, untried))
-    # between 1 and MOST_TIMES, where the gap falls about like a power: by false position
-    (low, above), (high, below) = (1.0, known.gap), (MOST_TIMES, most.gap)
-    for trial in range(MOST_TRIALS):
-        if high <= CLOSE_ENOUGH * low:
-            break
-        way = ln(above / epsilon) / ln(above / max(below, 1e-12)) if trial % 2 else 0.0
-        guess = low * (high / low) ** way if way else min(low * (above / epsilon) ** 2, high)
-        middle = min(max(guess, CLOSE_ENOUGH**0.5 * low), high / CLOSE_ENOUGH**0.5)
-        gap = of(middle).gap
-        low, above, high, below = (
-            (middle, gap, high, below) if gap > epsilon else (low, above, middle, gap)
-        )
-    return replace(known, more=MoreData(episodes * (high - 1.0), most.gap))
+        return MoreData("over_1000_times", None, limit)
+    low, high = 1.0, MOST_TIMES
+    while high > RATIO * low:  # bisection on a log scale
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _consistent(of, middle).gap > epsilon else (low, middle)
+    return MoreData("estimated", known.episodes * ((low * high) ** 0.5 - 1.0), limit)
+
+
+def _limit(of: Callable[[float], Certificate]) -> tuple[Certificate, Certificate, float]:
+    """Return the certificates of `MOST_TIMES` and `FAR` times the data, and the limit of the gap.
+
+    The excess over the limit falls at least like 1/sqrt(k).
+    """
+    most, far = _consistent(of, MOST_TIMES), _consistent(of, FAR)
+    fall = (most.gap - far.gap) / ((FAR / MOST_TIMES) ** 0.5 - 1.0)
+    return most, far, max(0.0, far.gap - fall)
+
+
+def _consistent(of: Callable[[float], Certificate], k: float) -> Certificate:
+    """Return the certificate of k times the data."""
+    found = of(k)
+    if found.refuted:
+        raise _ContradictionError
+    return found
+
+
+def _untried(known: Certificate) -> tuple[UnknownPair, ...]:
+    """Return the state-action pairs without data that the gap depends on."""
+    return tuple(x for x in known.missing if not x.visits and x.state >= 0)
 
 
 def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
@@ -149,10 +190,12 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
             )
 
         known = replace(of(data), findings=findings)
-        known = _with_more(known, lambda k: of(data.times(k)))
         if data.lost.any():
-            gap, lost = of(data.without_lost()).gap, int(data.lost.sum())
-            known = replace(known, gap_if_random=gap, lost=lost)
+            kept, lost = data.without_lost(), int(data.lost.sum())
+            known = replace(known, gap_if_random=of(kept).gap, lost=lost)
+            known = _with_more(known, lambda k: of(data.times(k)), lambda k: of(kept.times(k)))
+        else:
+            known = _with_more(known, lambda k: of(data.times(k)))
     return replace(known, behaviour=_behaviour(log, delta))
 
 
@@ -182,6 +225,8 @@ def certificate_of(
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
+    worst = _worst(best, b, taken, by_difference)
+    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
     over = np.zeros(problem.states, bool)
     over[list(problem.terminal)] = True
     return Certificate(
@@ -194,9 +239,9 @@ def certificate_of(
         episodes,
         "counts",
         assumed or assumptions(problem),
-        what_is_missing(problem.table.pair_of, counts.visits, best.blame(b, by_difference)),
+        what_is_missing(problem.table.pair_of, counts.visits, blame),
         contradiction(problem.state_names, b.crossing, delta, first),
-        doubt=_doubt(best, b, taken, by_difference, over),
+        doubt=_doubt(best, worst, over),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
 
@@ -214,14 +259,21 @@ def _best_policy(best: ValueBounds, data: Any) -> tuple[Bounds, Any, float, floa
     return b, taken, lower, b.upper - lower, False
 
 
-def _doubt(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool, over: Bools) -> Floats:
-    """(H, S) how much more than the policy that takes rows (H, S) any other earns, at most.
+def _worst(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool) -> Floats:
+    """(H+1, S) how much more than the policy that takes rows (H, S) any other earns, at most.
 
     D for the greedy policy, and U less what it earns at least for the robust one: all of them hold
-    at once. 0 where the task is over (S,); nan where data never show the state at that step, by
-    what was seen there or, of pooled steps, by what was told.
+    at once.
     """
-    worst = b.D if by_difference else b.U - best.lower_values(taken)
+    return b.D if by_difference else b.U - best.lower_values(taken)
+
+
+def _doubt(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
+    """(H, S) the suboptimality bound of each state, from ``worst`` (H+1, S).
+
+    0 where the task is over (S,); nan where data never show the state at that step, by what was
+    seen there or, of pooled steps, by what was told.
+    """
     doubt = np.clip(worst[:-1] + best.rounding, 0.0, best.pay.cap[:-1, None])
     rows, n = best.rows, best.evidence.known["n"]
     pairs = np.arange(len(rows.action)) * rows.step
@@ -255,7 +307,8 @@ def certificate_of_experience(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
     )
     b, taken, lower, gap, by_difference = _best_policy(best, experience)
-    blame = best.blame(b, by_difference)
+    worst = _worst(best, b, taken, by_difference)
+    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
     over = np.diff(best.rows.first) == 0
     known = Certificate(
         b.upper,
@@ -267,8 +320,8 @@ def certificate_of_experience(
         experience.episodes,
         "counts",
         assumed,
-        what_is_missing(experience.pair_of, best.evidence.known["n"], blame),
-        doubt=_doubt(best, b, taken, by_difference, over),
+        what_is_missing(experience.pair_of, best.evidence.known["tries"], blame),
+        doubt=_doubt(best, worst, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
     return in_units(known, units, H, max_return, b.crossing, names, first)

@@ -224,14 +224,22 @@ class Experience:
         return out
 
     def times(self, k: float) -> Experience:
-        """The same, k times over, k >= 1: with the same frequencies, and no new next states."""
+        """Return the counts multiplied by k >= 1: the same frequencies, and no new next states.
+
+        Outcomes are lost at the same rate until the end: the number of visits since the last lost
+        outcome is the average between two of them, and does not grow with k.
+        """
         out = self.copy()
         out.make_room()
-        for name in ("c", "started", "lost", "last_lost", "lost_unpaid"):
+        paid = np.rint((out.lost - out.lost_unpaid) * k)  # rewards of lost outcomes
+        out.lost_paid = out.lost_paid * paid / np.maximum(out.lost - out.lost_unpaid, 1)
+        for name in ("c", "started", "lost_unpaid"):
             setattr(out, name, np.rint(getattr(out, name) * k).astype(np.int64))
+        between = out.visits // np.maximum(out.lost, 1)
         out.visits = np.bincount(out.key >> SHIFT, out.c, len(out.visits)).astype(np.int64)
+        out.last_lost = np.where(out.lost > 0, np.maximum(out.visits - between, 0), 0)
+        out.lost = out.lost_unpaid + paid.astype(np.int64)
         out.paid = out.paid * (out.c / np.maximum(self.c, 1))
-        out.lost_paid = out.lost_paid * k
         return out
 
     def without_lost(self) -> Experience:

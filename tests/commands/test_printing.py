@@ -47,6 +47,12 @@ def test_a_gap_of_epsilon_is_printed_as_epsilon() -> None:
     assert lines_of(replace(KNOWN, gap=0.1))[""].startswith("It is within 0.1 of")
 
 
+def test_a_gap_of_rounding_is_optimal_also_if_losses_were_random() -> None:
+    lines = lines_of(replace(KNOWN, gap=0.1, gap_if_random=1e-14))
+    assert lines["lost"].startswith("It would be optimal ")
+    assert "lost" not in lines_of(replace(KNOWN, gap=0.0, gap_if_random=1e-14))
+
+
 def test_pairs_that_hardly_matter_are_not_named() -> None:
     pair = KNOWN.missing[0]
     known = replace(KNOWN, missing=(replace(pair, share=0.9), replace(pair, share=0.001)))

@@ -12,6 +12,7 @@ from ucfh.commands.printing import certificate_lines, print_json, print_lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ucfh.certificate import MoreData
     from ucfh.report.answer import Answer
 
 PAGES = (".html", ".htm")
@@ -82,6 +83,7 @@ def summary(answer: Answer) -> dict[str, Any]:
         "counted": log.counted,
         **known.as_dict(),
         "certified": known.certified,
+        "more_status": more and more.status,
         "more_episodes": 0.0 if known.certified else more and more.episodes,
         "gap_limit": more and more.limit,
         "untried": [] if more is None else [vars(x) for x in more.untried],
@@ -130,8 +132,6 @@ def _known(x: Any) -> Any:
 
 def print_answer(answer: Answer) -> None:
     """An answer for a person."""
-    from ucfh.report.answer import rounded_up
-
     log, known, more = answer.log, answer.known, answer.known.more
     lines = {
         "log": f"{answer.source}: {log.episodes} episodes, {log.counted} of {log.rows} rows "
@@ -141,22 +141,35 @@ def print_answer(answer: Answer) -> None:
         **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.first),
     }
     if more is not None:
-        if more.episodes is not None:
-            lines["more"] = (
-                f"about {rounded_up(more.episodes)} more episodes of this kind to reach epsilon "
-                f"{known.epsilon:g} (an estimate, usually right within a factor of two)"
-            )
-        elif answer.untried:
-            lines["more"] = f"\n{'':>14}".join(
-                [
-                    "more episodes help only if untried actions are tried, or declared impossible:",
-                    *(answer.pair(x) for x in answer.untried),
-                ]
-            )
-        else:
-            lines["more"] = "no number of episodes of this kind is enough"
+        lines["more"] = _more_words(answer, more)
     print_lines(lines)
     print_notes(log)
     for fault in log.faults:
         print_lines({"fault": str(fault)})
     print_lines({"assumed": f"\n{'':>14}".join(known.assumed)})
+
+
+def _more_words(answer: Answer, more: MoreData) -> str:
+    """Return how much more data would reach epsilon, for a person."""
+    from ucfh.report.answer import accuracy_words, rounded_up
+
+    epsilon = f"epsilon {answer.known.epsilon:g}"
+    if more.episodes is not None:
+        return (
+            f"about {rounded_up(more.episodes)} more episodes of this kind to reach {epsilon} "
+            f"({accuracy_words(answer.known.episodes)})"
+        )
+    if more.status == "untried":
+        pairs = [answer.pair(x) for x in answer.untried]
+        head = "no number of episodes is enough unless actions that were never tried are tried, "
+        return f"\n{'':>14}".join([f"{head}or declared impossible:", *pairs])
+    if more.limit is not None and more.status == "missing_outcomes":
+        return (
+            f"no number can be given: missing outcomes alone keep the gap at about {more.limit:.3g}"
+            f", however many episodes of this kind there are"
+        )
+    if more.status == "over_1000_times":
+        return (
+            f"more than 1,000 times as many episodes of this kind to reach {epsilon} (an estimate)"
+        )
+    return f"how many more episodes of this kind reach {epsilon} cannot be estimated"

@@ -79,17 +79,20 @@ def certificate_lines(
     if known.refuted:
         found = [str(x) for x in known.findings]
         return {"refuted": _under(filter(None, [known.contradiction, *found]))}
-    near = "optimal" if known.gap < ROUNDING else f"within {_up_to_digits(known.gap)} of optimal"
+
+    def near(gap: float) -> str:
+        return "optimal" if gap < ROUNDING else f"within {_up_to_digits(gap)} of optimal"
+
     lines = {
         "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
         f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
-        "": f"It is {near} ({percent(1 - known.delta)} confidence).",
+        "": f"It is {near(known.gap)} ({percent(1 - known.delta)} confidence).",
         **_behaviour_lines(known),
     }
-    if known.gap_if_random is not None:
+    if known.gap_if_random is not None and known.gap >= ROUNDING:
         late = f"late ({known.waiting:,} wait) or " if known.waiting else ""
         lines["lost"] = (
-            f"It would be within {_up_to_digits(known.gap_if_random)} if outcomes had been {late}"
+            f"It would be {near(known.gap_if_random)} if outcomes had been {late}"
             "lost at random, which is not assumed."
         )
     worst = known.missing[0].share if known.missing else 0.0

@@ -17,7 +17,17 @@ import numpy as np
 from ucfh._kernels import blame as kernels
 from ucfh._kernels import certificates, earnings
 from ucfh._kernels.earnings import TOLD
-from ucfh._kernels.evidence import AHEAD, LEAST, STATES, UP, Evidence, Pay, Rows
+from ucfh._kernels.evidence import (
+    AHEAD,
+    ANYTHING,
+    LEAST,
+    REWARDS,
+    STATES,
+    UP,
+    Evidence,
+    Pay,
+    Rows,
+)
 from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._support.arrays import Bools, Floats, Ints
@@ -277,6 +287,57 @@ class ValueBounds(ABC):
             out[:] = 1.0 / (1.0 + known["tries"])  # nothing is known yet: what was taken least
         return out
 
+    def blame_untried(self, b: Bounds, taken: Ints, worst: Floats) -> Floats:
+        """(rows,) how much of the gap rests on each row without data.
+
+        The empirical model is followed from the start, by the rows that attain U and by those of
+        the policy, ``taken`` (H, S). In a state that is reached, the rows without data that may be
+        worth U share the suboptimality bound of the state, ``worst`` (H+1, S), by the probability
+        of reaching it. `blame` follows derivatives, which vanish where U is at its largest.
+        """
+        rows, known, out = self.rows, self.evidence.known, np.zeros(len(self.evidence.known))
+        pairs, S = np.arange(len(rows.action)), len(rows.first) - 1
+        state = np.repeat(np.arange(S), np.diff(rows.first))
+        if (known["tries"][:-1] > 0).all():
+            return out
+        reach = np.maximum(self._reach(b.up), self._reach(taken))
+        for t in range(self.horizon):
+            row = pairs * rows.step + rows.offset[t]
+            new = (known["tries"][row] == 0) & (reach[t, state] > 0.0)
+            k, row, s = pairs[new], row[new], state[new]
+            close = self._best_case(t, k, row, b.U[t + 1]) >= b.U[t, s] - 1e-6 * self.pay.cap[0]
+            row, s = row[close], s[close]
+            rivals = np.bincount(s, minlength=S)[s]
+            np.add.at(out, row, reach[t, s] * np.maximum(worst[t, s], 0.0) / rivals)
+        return out
+
+    def _reach(self, taken: Ints) -> Floats:
+        """(H, S) how likely each state is in the empirical model if rows (H, S) are taken."""
+        rows, n, c = self.rows, self.evidence.known["n"], self.evidence.one
+        S = len(rows.first) - 1
+        out = np.zeros((self.horizon, S))
+        out[0] = self.start()
+        for t in range(self.horizon - 1):
+            s = np.flatnonzero((out[t] > 0.0) & (np.diff(rows.first) > 0))
+            row = taken[t, s]
+            e, which = entries_of(rows, row)
+            p = c[e] * (out[t, s] / np.maximum(n[row], 1.0))[which]
+            out[t + 1] = np.bincount(rows.indices[e], p, S)
+        return out
+
+    def _best_case(self, t: int, pairs: Ints, row: Ints, U: Floats) -> Floats:
+        """(k,) the most that pairs (k,) without data may earn from step t on; U (S,) after it."""
+        rows, rest, pay = self.rows, self.evidence.known["rest"][row], self.pay
+        e, which = entries_of(rows, row)
+        values = U[rows.indices[e]] + pay.extra * (rest == REWARDS)[which]
+        if pay.bonus.size:
+            values += pay.bonus[min(t, len(pay.bonus) - 1), e]
+        best = np.where(rest == STATES, pay.extra + U.max(initial=0.0), -np.inf)
+        np.maximum.at(best, which, values)
+        best[rest == ANYTHING] = np.inf
+        best += pay.r[min(t, len(pay.r) - 1), pairs]
+        return np.asarray(np.minimum(best, pay.cap[t]), float)
+
     def explore(self, blame: Floats) -> Ints:
         """The rows (H, S) of the policy that reduces blame (rows,) most."""
         rows = self.first_rows()
@@ -354,3 +415,11 @@ class ValueBounds(ABC):
             return 0.0
         x, times = np.array([*scores]), np.array([*scores.values()])
         return max(0.0, float(lower_mean(x, times, self.price_of_scores(j))) - self.rounding)
+
+
+def entries_of(rows: Rows, row: Ints) -> tuple[Ints, Ints]:
+    """The entries of rows (k,), and which of these rows, 0 to k - 1, each entry belongs to."""
+    begin = rows.indptr[row]
+    length = rows.indptr[row + 1] - begin
+    which = np.repeat(np.arange(len(row)), length)
+    return np.arange(len(which)) + (begin - np.cumsum(length) + length)[which], which

@@ -28,6 +28,8 @@ ROUNDING = 1e-9
 """The part of the largest return below which a difference is none."""
 LEAST_SHARE = 0.005
 """Pairs that hold a smaller share of what is unknown are not named."""
+FEW_EPISODES = 100
+"""From fewer episodes, estimates are often wrong by more than a factor of two."""
 MOST_PAIRS = 5
 """How many pairs are named."""
 
@@ -269,7 +271,7 @@ class Answer:
     def untried(self) -> list[UnknownPair]:
         """The pairs without data that have to be tried; what hardly matters is left out."""
         untried = () if self.known.more is None else self.known.more.untried
-        return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE]
+        return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE * untried[0].share]
 
 
 def columns_of(rows: Sequence[PlanRow]) -> list[tuple[int, int]]:
@@ -309,6 +311,13 @@ def rounded_up(more: float) -> str:
     ('1,200', '1')
     """
     return f"{max(1.0, float(f'{more:.2g}')):,.0f}"
+
+
+def accuracy_words(episodes: int) -> str:
+    """How accurate an estimate of more data is that rests on so many episodes."""
+    if episodes < FEW_EPISODES:
+        return "a rough estimate, as there are few episodes"
+    return "an estimate, usually right within a factor of two"
 
 
 def answer_of(source: str, log: Log, known: Certificate) -> Answer:

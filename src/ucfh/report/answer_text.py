@@ -16,6 +16,7 @@ from ucfh.report.answer import (
     Answer,
     Choice,
     Level,
+    accuracy_words,
     percent,
     rounded_up,
     steps_words,
@@ -138,7 +139,7 @@ def improvement(answer: Answer) -> tuple[str, list[str]]:
         seen,
         f"The plan earns at least {answer.at_least(known.lower)}, which may be less than what was "
         "done is worth. So no improvement can be promised. That does not say that the plan is "
-        f"worse: it may also be better, by up to {at_most} {per}. More data would tell.",
+        f"worse: it may also be better, by up to {at_most} {per}.",
     ]
 
 
@@ -209,7 +210,8 @@ def missing(answer: Answer) -> tuple[str, str, list[str]]:
     known = answer.known
     where = f"where {answer.nouns} start"
     lines = [
-        f"{answer.pair(x) if x.state >= 0 else where}: seen {plural(x.visits, 'time')}, "
+        f"{f'{answer.pair(x)}: tried' if x.state >= 0 else f'{where}: seen'} "
+        f"{plural(x.visits, 'time')}, "
         f"{x.share:.0%} of the doubt"
         for x in answer.missing
     ]
@@ -221,31 +223,44 @@ def missing(answer: Answer) -> tuple[str, str, list[str]]:
     if known.gap <= known.epsilon:
         text = "The plan is as close to the best one as was asked for."
         return "Nothing is missing", f"{text} More data would narrow the bounds further.", []
-    if answer.untried:
+    assert known.more is not None
+    more, epsilon = known.more, f"{known.epsilon:g}"
+    if more.status == "untried":
         return (
             "What is missing: actions that were never tried",
             f"More {answer.nouns} help only if actions are tried of which the log has no data, or "
-            "if they are declared impossible. Most of the remaining doubt comes from",
-            [f"{answer.pair(x)}: {x.share:.0%} of the remaining doubt" for x in answer.untried],
+            "if they are declared impossible. The largest shares of the doubt come from",
+            [f"{answer.pair(x)}: {x.share:.0%} of the doubt" for x in answer.untried],
+        )
+    heading, text = "What is missing", ""
+    if more.status == "missing_outcomes":
+        assert more.limit is not None
+        heading += ": missing outcomes"
+        text = (
+            f"Missing outcomes alone leave a doubt of about {answer.about(more.limit)}, however "
+            f"many {answer.nouns} of this kind there are, so no number can be given for {epsilon}."
+        )
+    elif more.status == "over_1000_times":
+        text = (
+            f"By an estimate, it takes more than 1,000 times as many {answer.nouns} of this kind "
+            f"to reach {epsilon}."
+        )
+    elif more.status == "unknown":
+        text = "How many more are needed cannot be estimated from these data."
+    else:
+        assert more.episodes is not None
+        count = rounded_up(more.episodes)
+        heading += f": about {count} more {answer.noun if count == '1' else answer.nouns}"
+        text = (
+            f"This is {accuracy_words(known.episodes)}, for data of the same kind: the same "
+            "actions are tried as often."
         )
     if known.gap_if_random is not None:
-        return (
-            "What is missing: outcomes that were lost",
-            f"If they had been lost at random, another plan could be at most "
-            f"{answer.at_most(known.gap_if_random)} better. More data of the same kind narrow only "
-            "the rest of the doubt, which comes most from",
-            lines,
+        text += (
+            " If outcomes had been lost at random, which is not assumed, another plan could be at "
+            f"most {answer.at_most(known.gap_if_random)} better."
         )
-    if known.more is None or known.more.episodes is None:
-        text = "More data of the same kind are not enough. The doubt comes most from"
-        return "What is missing", text, lines
-    count = rounded_up(known.more.episodes)
-    return (
-        f"What is missing: about {count} more {answer.noun if count == '1' else answer.nouns}",
-        "This is an estimate, usually right within a factor of two, for data of the same kind: "
-        "the same actions are tried as often. What to try more often: the doubt comes most from",
-        lines,
-    )
+    return heading, f"{text} The doubt comes most from", lines
 
 
 def tested_words(x: Tested) -> str:
