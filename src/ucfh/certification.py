@@ -128,7 +128,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
     findings = report_of(log.audit).findings
     if log.told is not None:
         problem, counts = log.told
-        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.first
+        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.times
         known = replace(certificate_of(counts, *rest), findings=findings)
         known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
     else:
@@ -145,7 +145,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
                 log.assumptions,
                 log.states.names,
                 log.closed,
-                log.first,
+                log.times,
             )
 
         known = replace(of(data), findings=findings)
@@ -174,9 +174,9 @@ def certificate_of(
     epsilon: float | None,
     episodes: int,
     assumed: tuple[str, ...] = (),
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
-    """The best certificate that counts alone allow; ``first``: the number of the first step."""
+    """The best certificate that counts alone allow; ``times``: the t of each step."""
     if epsilon is not None:
         check_unit("epsilon", epsilon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
@@ -195,7 +195,7 @@ def certificate_of(
         "counts",
         assumed or assumptions(problem),
         what_is_missing(problem.table.pair_of, counts.visits, best.blame(b, by_difference)),
-        contradiction(problem.state_names, b.crossing, delta, first),
+        contradiction(problem.state_names, b.crossing, delta, times),
         doubt=_doubt(best, b, taken, by_difference, over),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
@@ -240,12 +240,12 @@ def certificate_of_experience(
     assumed: tuple[str, ...],
     names: Sequence[str] | None = None,
     closed: bool = False,
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
     """The best certificate that experience alone allows, in the user's units.
 
     ``names``: of the states that were found, the end left out; ``closed``: there are no others;
-    ``first``: the number of the first step.
+    ``times``: the t of each step, 1, 2, ... by default.
     """
     H = experience.horizon
     if epsilon is not None:
@@ -271,4 +271,4 @@ def certificate_of_experience(
         doubt=_doubt(best, b, taken, by_difference, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, max_return, b.crossing, names, first)
+    return in_units(known, units, H, max_return, b.crossing, names, times)

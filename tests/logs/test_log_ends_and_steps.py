@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,78 @@ def test_steps_may_be_counted_in_hours(tmp_path: Path) -> None:
     assert {x.kind for x in read(hours + "60,0,a,x,0,b,0\n60,6,b,x,0,b,0\n", tmp_path).faults} >= {
         "t"
     }
+
+
+def _hours(episodes: int = 100) -> str:
+    """Three steps, at hours 0, 4 and 8: in the only state, x pays 1 at hour 0 and nothing later."""
+    return "".join(
+        f"{k},{4 * t},s,{'x' if t == 0 or k % 2 else 'y'},{int(t == 0)},s,0\n"
+        for k in range(episodes)
+        for t in range(3)
+    )
+
+
+def test_stages_are_declared_in_hours(tmp_path: Path) -> None:
+    """Index 4 in place of hour 4 would pool the rewards of hour 0 with later ones."""
+    log = read(_hours(), tmp_path, stages=[4], accept_losses=False)
+    plain = _hours().replace(",4,s", ",1,s").replace(",8,s", ",2,s")
+    same = read(plain, tmp_path, stages=[1], accept_losses=False)
+    assert log.times == range(0, 12, 4)
+    assert same.times == range(3)
+    one, other = certify(log, epsilon=0.5), certify(same, epsilon=0.5)
+    assert (one.lower, one.upper, one.gap) == (other.lower, other.upper, other.gap)
+    assert one.lower <= 1.0 <= one.upper
+    for wrong in ([1], [3], [0], [12], [8, 4]):
+        assert "from 4 to 8" in refusal(read, _hours(), tmp_path, stages=wrong)
+
+
+def test_a_stage_of_more_steps_than_its_hours(tmp_path: Path) -> None:
+    """With six steps, 4 is a step and an hour: it means the hour."""
+    rows = "".join(
+        f"{k},{4 * t},s,{'x' if t in (0, 4, 5) else 'y'},{int(t == 0)},s,0\n"
+        for k in range(400)
+        for t in range(6)
+    )
+    known = certify(read(rows, tmp_path, stages=[4], accept_losses=False), epsilon=0.5)
+    assert known.lower <= 1.0  # the value of the best policy
+
+
+def test_everything_about_a_log_in_hours_is_in_hours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from helpers.command_line import fails, run
+
+    read(_hours(), tmp_path)
+    log, policy = str(tmp_path / "log.csv"), tmp_path / "policy"
+    code, out, _ = run(capsys, "certify", log, "--check")
+    assert code == 0
+    shown = [line.split()[0] for line in out.splitlines() if line.split()[1:3] == ["s", "x"]]
+    assert shown == [] or set(shown) <= {"0", "4", "8"}
+    for ending in ("csv", "json"):
+        path, page = f"{policy}.{ending}", str(tmp_path / "page.html")
+        _, out, _ = run(
+            capsys, "certify", log, "--stage-dependent", "--epsilon=0.5", "--json", "--force",
+            "--policy", path, "--html", page,
+        )  # fmt: skip
+        known = json.loads(out)
+        assert (known["first_step"], known["step_length"]) == (0, 4)
+        assert {row["t"] for row in known["policy"]} == {0, 4, 8}
+        assert run(capsys, "act", path, "--state", "s", "--t", "8")[0] == 0
+        assert "0, 4, ..., 8" in fails(capsys, "act", path, "--state", "s", "--t", "2")
+        assert "0, 4, ..., 8" in fails(capsys, "act", path, "--state", "s", "--t", "12")
+        assert ucfh.read_policy(path, Problem(1, 2, 3, state_names=["s"], action_names=["x", "y"]))[
+            0
+        ] == [0]
+    lost = _hours().replace(",4,s,x,0,", ",4,s,x,?,")
+    assert "t = 4" in refusal(read, lost, tmp_path, accept_losses=False)
+
+
+def test_the_audit_names_hours(tmp_path: Path) -> None:
+    """Its remedy can be passed on as it is."""
+    rows = "".join(f"{k},{4 * t},s,x,{int(t == 2)},s,0\n" for k in range(400) for t in range(3))
+    found = {x.name: x for x in certify(read(rows, tmp_path, accept_losses=False)).findings}
+    assert "at t = 8" in str(found["step"])
+    assert "stages=[8]" in found["step"].remedy
 
 
 def test_one_remedy(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from sweep.options import CERTIFY, PROBLEM, READ_LOG, Case, declare, epsilon, un
 FORMATS = ("frame", "frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", "wide frame",
            "counts")  # fmt: skip
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
+PEEK, MANY = 1000, 100
+"""The rows that show by how much t grows, and how many of them with t > 0 it takes."""
 SIZES = (1, 4, 15, 60, 200, 600, 600)
 LARGE = (4, 60, 300, 600, 1500)
 """Numbers of episodes, and those of logs with missing outcomes, which show less."""
@@ -217,7 +219,7 @@ class LogEntry:
         case.states, case.actions = self.names.states, self.names.actions
         self.derived = form.startswith("wide") or (not told and case.coin(0.15))
         case.note("next_state", "derived" if self.derived else "column")
-        t_kinds = ["from 0", "from 1", "dates", "none"]
+        t_kinds = ["from 0", "from 1", "every 2", "every 4", "dates", "none"]
         case.note("t", case.pick(*(t_kinds[:2] if form.startswith("wide") else t_kinds)))
         faults = case.pick("none", "none", "none", "cut", "accepted")
         if faults == "cut" and (dropouts != "none" or told or form.startswith("wide")):
@@ -258,6 +260,7 @@ class LogEntry:
         case.note("terminal", "terminal" in case.given)
         self.renamed = form != "frame" and case.coin(0.3)
         case.note("columns", "renamed" if self.renamed else "as named")
+        self.unit = 1
         self.check = Checker(model, self.epsilon, result)
 
     def _problem(self) -> Any:
@@ -299,7 +302,7 @@ class LogEntry:
                 if kind == "dates":
                     out["t"].append(f"2024-01-{x.t + 1:02d}")
                 elif kind != "none":
-                    out["t"].append(x.t + (kind == "from 1"))
+                    out["t"].append(x.t * self.unit + (kind == "from 1"))
                 for column, value in zip(state, names.write(x.state, self.decimal), strict=True):
                     out[column].append(value)
                 out["action"].append(names.spell(names.actions[x.action]))
@@ -418,6 +421,11 @@ class LogEntry:
     def _look(
         self, episodes: list[list[Step]], given: dict[str, Any], expected: list[float], cut: bool
     ) -> None:
+        later = [x.t for e in episodes for x in e][:PEEK]
+        kind, shows = self.case.labels["t"], sum(t > 0 for t in later) >= MANY
+        self.unit = int(kind[-1]) if kind.startswith("every") and shows else 1
+        if "stages" in given:
+            given = {**given, "stages": [self.unit * t for t in given["stages"]]}
         source = self._source(episodes, cut)
         if "terminal" in given and "states" not in given:  # a name that is nowhere is refused
             shown = {self.names.states[x.following] for e in episodes for x in e

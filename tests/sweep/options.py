@@ -368,8 +368,8 @@ def log_states(case: Case) -> tuple[Any, str]:
 def log_segments(case: Case) -> tuple[Any, str]:
     """Change points in the log's own t, which dates and rows without t do not show."""
     value, label = segments(case)
-    if case.labels["t"] in ("from 0", "from 1") and isinstance(value, list):
-        first = int(case.labels["t"][-1])
+    if case.labels["t"] not in ("dates", "none") and isinstance(value, list):
+        first = int(case.labels["t"] == "from 1")
         return [t + first for t in value], label
     return OMIT, "none"
 

@@ -94,13 +94,13 @@ def _say(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str])
         return f"{show('next_state')}, but the next row has {show('state', i + 1)}"
     if kind == Kind.T and reader.clock.kind == "dates":
         return f"{show('t')} is not after that of the row before"
-    t = show("t") if "t" in rows.values else f"step {steps.due[i] + reader.clock.first}"
+    t = show("t") if "t" in rows.values else f"step {reader.clock.t(steps.due[i])}"
     paid = show("reward") if "reward" in rows.values else ""
     following = show("next_state") if "next_state" in rows.values else ""
     return {
         Kind.REPEAT: f"{show('episode')} appeared before, with others in between",
         Kind.AFTER: f"{t} comes after the end of the episode",
-        Kind.T: f"{t} where {steps.due[i] * reader.clock.unit + reader.clock.first} is expected",
+        Kind.T: f"{t} where {reader.clock.t(steps.due[i])} is expected",
         Kind.LONG: f"{t} is beyond the horizon of {tally.horizon}",
         Kind.STATE: f"{show('state')} is not one of {every}",
         Kind.START: f"{show('state')} is not one in which the problem begins",

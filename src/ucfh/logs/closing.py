@@ -147,7 +147,7 @@ def lost_in_words(reader: Episodes) -> str:
     states, actions = ([shown(name) for name in each.index] for each in names)
     first, last = part.code[0], part.code[-1]
     if part.kind == "step":
-        which = f"t = {first + reader.clock.first}"
+        which = f"t = {reader.clock.t(first)}"
     elif part.kind == "state":
         which = f"state {states[first]}"
     else:

@@ -257,7 +257,7 @@ class TaskLearner:
             state_names[1:],
             (*self.assumed, *self._assumptions()),
             self.audited(state_names, action_names).findings,
-            first=0,
+            times=range(task.horizon),
         )
         if not waiting and not lost:
             return known
