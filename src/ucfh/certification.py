@@ -25,11 +25,11 @@ from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
 from ucfh.counts import Counts, counts_of
-from ucfh.errors import InputError, check_accuracy, check_unit
+from ucfh.errors import InputError, check_unit
 from ucfh.experience import Experience
 from ucfh.problem import Problem
 from ucfh.problems import AnyProblem, as_problem
-from ucfh.units import RewardRange
+from ucfh.units import DEFAULT, RewardRange
 
 if TYPE_CHECKING:
     from ucfh.logs.reading import Log
@@ -178,7 +178,7 @@ def certificate_of(
 ) -> Certificate:
     """The best certificate that counts alone allow; ``times``: the t of each step."""
     if epsilon is not None:
-        check_unit("epsilon", epsilon)
+        DEFAULT.scaled_accuracy(check_unit("epsilon", epsilon), problem.horizon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
@@ -249,7 +249,7 @@ def certificate_of_experience(
     """
     H = experience.horizon
     if epsilon is not None:
-        check_accuracy(epsilon)
+        units.scaled_accuracy(epsilon, H, max_return)
     most = units.scaled_return(max_return, H)
     best = OpenBest(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed

@@ -112,6 +112,10 @@ def check_unit(name: str, value: float) -> float:
     return float(value)
 
 
+class ContradictionError(InputError):
+    """Data contradict a declaration, such as the range of rewards: no bound holds under it."""
+
+
 def check_accuracy(epsilon: float) -> float:
     """Return epsilon if it is a positive number in the units of the rewards; else raise."""
     number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)

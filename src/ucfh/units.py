@@ -79,13 +79,20 @@ class RewardRange:
         """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
         return earned * self.span - steps * self.shift
 
-    def scaled_accuracy(self, epsilon: float, horizon: int) -> float:
-        """The largest acceptable loss per episode where rewards are in [0, 1]."""
-        most = horizon * self.span
-        if check_accuracy(epsilon) > most:
+    def scaled_accuracy(
+        self, epsilon: float, horizon: int, max_return: float | None = None
+    ) -> float:
+        """Return epsilon where rewards are in [0, 1], or raise if any policy is within it.
+
+        ``max_return``: as declared, in own units.
+        """
+        check_accuracy(epsilon)
+        self.scaled_return(max_return, horizon)  # or an error that says why not
+        least, most = self.return_range(horizon, max_return)
+        if epsilon >= most - least:
             raise InputError(
-                f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller "
-                "one"
+                f"epsilon = {epsilon:g} is not below {most - least:g}, the range of possible "
+                "returns, so every policy is within it. Fix: pass a smaller epsilon"
             )
         return float(epsilon) / self.span
 

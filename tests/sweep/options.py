@@ -76,15 +76,15 @@ def delta(case: Case) -> tuple[Any, str]:
 
 
 def epsilon(case: Case) -> tuple[Any, str]:
-    """In the units of the rewards, at most what an episode can pay."""
-    low, high = case.given.get("rewards") or (0.0, 1.0)
-    span = max(0.0, high) + max(0.0, -low)
-    share = case.pick(0.02, 0.1, 0.3, 0.8)
-    return share * case.model.horizon * span, f"{share} of the range"
+    """A share of the range of possible returns, below all of it. Needs rewards and max_return."""
+    low, _ = case.given.get("rewards") or (0.0, 1.0)
+    share = case.pick(0.02, 0.1, 0.3, 0.8, 0.99)
+    size = case.largest - case.model.horizon * min(0.0, low)
+    return share * size, f"{share} of the range"
 
 
 def unit_epsilon(case: Case) -> tuple[Any, str]:
-    value = case.pick(0.05, 0.2, 0.5, 1.0)
+    value = case.pick(0.05, 0.2, 0.5, 0.99 if case.model.horizon == 1 else 1.0)
     return value, str(value)
 
 

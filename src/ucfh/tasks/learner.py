@@ -98,7 +98,7 @@ class TaskLearner:
         self.learner = OpenUCFH(
             H,
             A,
-            self.units.scaled_accuracy(task.epsilon, H),
+            self.units.scaled_accuracy(task.epsilon, H, task.max_return),
             task.delta,
             stages=task.stages,
             max_return=self.units.scaled_return(task.max_return, H),
