@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,3 +190,53 @@ def test_a_declared_list_that_the_log_contradicts_names_it(tmp_path: Path) -> No
     assert "'b'" in said
     assert "states" in said
     assert ucfh.certify(read(rows, tmp_path, states=["a", "b", "c"])).upper <= 2
+
+
+def _leaving(blank: bool = False) -> str:
+    """Up to three steps that pay 1; every fifth episode stops after t = 1, without next_state."""
+    out = []
+    for k in range(200):
+        last = 1 if k % 5 == 0 else 2
+        for t in range(last + 1):
+            stops = last == t == 1
+            paid = "" if stops and blank else 1
+            out.append(f"{k},{t},s,{'xy'[k % 2]},{paid},{'' if stops else 's'},0\n")
+    return "".join(out)
+
+
+@pytest.mark.parametrize("blank", [False, True])
+@pytest.mark.parametrize("dropouts", ["outcome", "random", "lost"])
+def test_who_leaves_at_a_shorter_horizon(dropouts: str, blank: bool, tmp_path: Path) -> None:
+    """At the last step that counts, what follows does not matter; who leaves is no fault."""
+    log = read(_leaving(blank), tmp_path, horizon=2, dropouts=dropouts, accept_losses=False)
+    assert {x.kind for x in log.faults} <= {"long"}
+    assert log.counted == (400 if dropouts == "outcome" else 360)
+    known = certify(log, epsilon=0.5)
+    assert not known.refuted
+    value = 1.8 if blank and dropouts == "outcome" else 2.0
+    assert known.lower <= value <= known.upper
+    assert any("40 of 200 episodes" in x for x in log.assumptions)
+    if not blank:
+        assert log.complete.all()
+        assert log.returns.tolist() == [2.0] * 200
+
+
+def test_a_blank_next_state_has_one_remedy_that_helps(tmp_path: Path) -> None:
+    def remedy(rows: str, **given: Any) -> str:
+        said = refusal(read, rows, tmp_path, accept_losses=False, **given)
+        assert said.count("Fix: ") == 1
+        return said.partition("Fix: ")[2]
+
+    assert "declared states" not in remedy(_leaving())
+    assert "--dropouts" in remedy(_leaving())
+    assert "--horizon" in remedy(_leaving(), dropouts="outcome")
+    assert "--horizon" in remedy(_leaving(blank=True), dropouts="outcome")
+    middle = "".join(f"{k},0,a,x,0,,0\n{k},1,b,x,0,b,0\n" for k in range(20))
+    assert "next row" in remedy(middle)
+    none = "".join(f"{k},0,,x,0,b,0\n" for k in range(20))
+    assert "declared states" not in remedy(none)
+    other = Problem(2, 1, 2, state_names=["a", "b"], action_names=["x"])
+    unknown = "".join(f"{k},0,c,x,0,b,0\n{k},1,b,x,0,b,0\n" for k in range(20))
+    said = refusal(read, unknown, tmp_path, other, accept_losses=False)
+    assert "problem" in said.partition("Fix: ")[2]
+    assert "declared states" in remedy(unknown, states=["a", "b"])

@@ -329,7 +329,7 @@ def _close(
     if settings.dropouts is None:
         for rows in tally.left_out:
             reader.losses.lose(*rows)
-    dropped = note_ends(reader, faults, H, ending)
+    dropped = reader.stopped_last + note_ends(reader, faults, H, ending)
     if strict:
         _refuse(faults)
     if not settings.accept_losses:

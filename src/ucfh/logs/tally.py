@@ -111,7 +111,7 @@ class Found(NamedTuple):
         At the last step, before the horizon, if one is given, nobody can drop out.
         """
         lost = ((following < 0) & (following != LOST)).astype(np.int64)
-        lost[(lost == 0) & (self.t + 1 == horizon)] = -1
+        lost[((lost == 0) | (following == LEFT_OUT)) & (self.t + 1 == horizon)] = -1
         new, detail = self.t == 0, self.mark & (STOPS - 1)
         codes = (self.t, self.s, self.a, following.clip(-1))
         return Passages(new, *codes, self.reward, lost, detail)
