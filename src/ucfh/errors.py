@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from numbers import Real
 from operator import index
@@ -92,7 +93,9 @@ def wrong_type(name: str, value: object, what: str) -> InputError:
     >>> print(wrong_type("resume", 5, "a Run, or None"))
     resume = 5 must be a Run, or None
     """
-    text = " ".join(repr(value).split())
+    text = re.sub(
+        r"np\.\w+\(([^()]*)\)", r"\1", " ".join(repr(value).split())
+    )  # of NumPy's scalars
     text = text if len(text) <= 100 else f"{text[:100]}..."
     return InputError(f"{name} = {text} must be {what}")
 

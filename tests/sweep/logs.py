@@ -427,11 +427,6 @@ class LogEntry:
         if "stages" in given:
             given = {**given, "stages": [self.unit * t for t in given["stages"]]}
         source = self._source(episodes, cut)
-        if "terminal" in given and "states" not in given:  # a name that is nowhere is refused
-            shown = {self.names.states[x.following] for e in episodes for x in e
-                     if x.following is not None}  # fmt: skip
-            ends = [x for x in given["terminal"] if x in shown]
-            given = {**given, "terminal": ends or None}
         if self.columns:
             given = {**given, "columns": self.columns}
         log = ucfh.read_log(source, self.problem, **given)

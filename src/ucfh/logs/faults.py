@@ -59,7 +59,8 @@ _TEXTS = {
     ),
     Kind.REPEAT: (
         "an episode appears again after others",
-        "sort by episode and t, and give every episode its own id",
+        "sort by episode and t, delete episodes that are in the log twice, and give different ones "
+        "different ids",
     ),
     Kind.AFTER: ("a step after the end of an episode", "begin a new episode there"),
     Kind.T: (

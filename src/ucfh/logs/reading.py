@@ -288,10 +288,10 @@ def _settings(
     remembered = read_settings(path) if is_file(path) else {}
     file = str(beside(path)) if remembered else None
     if told is not None:
-        if any(name in given for name in OF_THE_TASK):
+        again = ", ".join(name for name in OF_THE_TASK if name in given)
+        if again:
             raise InputError(
-                "the problem has states, actions, terminal states, horizon, stages and rewards: "
-                "leave them out"
+                f"{again}: the problem that is given declares the task. Fix: leave {again} out"
             )
         remembered = {name: x for name, x in remembered.items() if name not in OF_THE_TASK}
     return check_settings(combine(remembered, given)), file
