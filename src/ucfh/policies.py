@@ -161,9 +161,9 @@ def _named_csv(text: str) -> NamedPolicy:
     if not steps:
         raise InputError("it holds no actions: write a line for each state")
     times = _spaced(steps)
-    for t in times:
-        if t not in steps:
-            raise InputError(f"no line has t = {t}: add a line for each state")
+    for number in times:
+        if number not in steps:
+            raise InputError(f"no line has t = {number}: add a line for each state")
     return NamedPolicy(tuple(steps[t] for t in times), times if by_step else None)
 
 

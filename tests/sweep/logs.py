@@ -77,6 +77,7 @@ class Episodes:
         self.behavior = Behaviour(case.model, case.rng, kind)
         self.dropouts = case.labels["dropouts"]
         self.losses = LossRule(case) if self.dropouts == "lost" else None
+        self.beyond = int(case.labels["steps after the horizon"])
         self.leave = case.pick(0.05, 0.3)  # at a constant rate, as the assumption checks test
         self.stopping = case.coin(0.3)
         case.note("end of the log", "lucky" if self.stopping else "fixed")
@@ -106,7 +107,8 @@ class Episodes:
             if x == m.attrition:  # it left: shown by the absence of further rows
                 self.behavior.learn(s, a, reward)
                 # nobody can be seen to leave after the last step
-                show = not self.derived if last else rng.random() < 0.3
+                show = not self.derived if last and not self.beyond else rng.random() < 0.3
+                show = show and not (last and self.derived)
                 seen = int(rng.choice(m.decision_states)) if show else None
                 blank = reward == 0.0 and not last and seen is None and rng.random() < 0.5
                 yield Step(t, s, a, None if blank else reward, seen, False)
@@ -119,7 +121,8 @@ class Episodes:
                     self.behavior.learn(s, a, reward)
                 yield Step(t, s, a, reward if known else None, x if shown else None, False)
                 return
-            if self.dropouts == "random" and not last and rng.random() < self.leave:
+            goes_on = not last or (self.beyond > 0 and not self.derived)
+            if self.dropouts == "random" and goes_on and rng.random() < self.leave:
                 yield Step(t, s, a, reward, None, False)
                 return
             self.behavior.learn(s, a, reward)
@@ -132,6 +135,20 @@ class Episodes:
                 return
             leaves = self.dropouts == "random" and not (last or self.derived)
             if leaves and rng.random() < self.leave / 2:
+                return
+            s = x
+        yield from self._later(s)
+
+    def _later(self, s: int) -> Iterator[Step]:
+        """Steps after the horizon, which do not count."""
+        m, rng = self.model, self.rng
+        for t in range(m.horizon, m.horizon + self.beyond):
+            a = int(rng.choice(m.choices(s)))
+            reward, x = m.draw(rng, m.horizon - 1, s, a)
+            if x == m.attrition:
+                return
+            yield Step(t, s, a, reward, None if self.derived else x, x in m.terminal)
+            if x in m.terminal:
                 return
             s = x
 
@@ -229,6 +246,8 @@ class LogEntry:
         ):
             faults = "none"
         case.note("faults", faults)
+        wide = form.startswith("wide") or faults == "cut"
+        case.note("steps after the horizon", 0 if wide else case.pick(0, 0, 2))
         self.episodes = Episodes(case, self.derived)
         self.spoiled = faults == "accepted"
         self.problem: Any = None
@@ -393,7 +412,8 @@ class LogEntry:
         if self.spoiled:
             self._spoil()
         H = self.model.horizon
-        complete = any(len(e) == H for e in listed)
+        beyond = self.episodes.beyond > 0
+        complete = any(len(e) == H for e in listed) and not beyond
         whole = {x.action for e in listed for x in e} == set(range(self.model.actions))
         cut = self.case.labels["faults"] == "cut" and H > 1
         given = dict(self.case.given)

@@ -389,7 +389,8 @@ def blank_reward(case: Case) -> tuple[Any, str]:
 
 def strict(case: Case) -> tuple[Any, str]:
     """Where nothing is wrong with the log; an early end of its last episode is."""
-    value = {case.labels["faults"], case.labels["dropouts"]} == {"none"} and case.coin()
+    whole = case.labels["steps after the horizon"] == "0"
+    value = {case.labels["faults"], case.labels["dropouts"]} == {"none"} and whole and case.coin()
     return value, str(value)
 
 

@@ -140,8 +140,8 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
             f"outcome of the whole episode, {REPEATED}"
         )
     if unmet := [name for name in reader.terminal if reader.tally.states.met(name) < 0]:
-        names = ", ".join(map(repr, unmet[:MOST_NAMED])) + ", ..." * (len(unmet) > MOST_NAMED)
-        yield f"terminal: the log never shows {names}; check the spelling"
+        some = ", ".join(map(repr, unmet[:MOST_NAMED])) + ", ..." * (len(unmet) > MOST_NAMED)
+        yield f"terminal: the log never shows {some}; check the spelling"
     for column in layout.roles.ignored:
         instead = " + ".join(layout.roles.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"
