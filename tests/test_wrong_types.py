@@ -25,7 +25,7 @@ from ucfh import (
     verify,
 )
 from ucfh.agents.certified import CertifiedUCFH
-from ucfh.errors import check_type, check_unit, unknown
+from ucfh.errors import check_type, check_unit, unknown, wrong_type
 from ucfh.interval_mdp import IntervalMDP
 from ucfh.logs.samples import write_log
 from ucfh.models import read_intervals, read_model, write_model
@@ -224,6 +224,11 @@ def test_a_number_in_quotes_is_no_number() -> None:
         message = f"delta = {odd!r} is not a number: pass one in (0, 1], such as 0.1"
         assert fault(check_unit, "delta", odd) == message
     assert fault(check_unit, "delta", np.float64(2)).startswith("delta = 2.0 is outside (0, 1]")
+
+
+def test_numbers_of_numpy_are_shown_as_numbers() -> None:
+    shown = str(wrong_type("max_return", (np.float64(-1.0), np.int64(2)), "more"))
+    assert shown == "max_return = (-1.0, 2) must be more"
 
 
 def test_only_a_near_name_is_suggested() -> None:

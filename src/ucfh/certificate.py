@@ -253,18 +253,19 @@ def assumptions(problem: Problem) -> tuple[str, ...]:
 
 
 def contradiction(
-    names: Sequence[str] | None, crossing: Crossing | None, delta: float, first: int = 1
+    names: Sequence[str] | None, crossing: Crossing | None, delta: float, times: range | None = None
 ) -> str | None:
     """What bounds that contradict each other mean, in a sentence.
 
-    ``names``: of states, if any; ``first``: the number of the first step.
+    ``names``: of states, if any; ``times``: the t of each step, 1, 2, ... by default.
     """
     if crossing is None:
         return None
     where = ""
     if crossing.state >= 0:
         name = names[crossing.state] if names else crossing.state
-        where = f" from state {name!r} at step {crossing.step + first}"
+        t = crossing.step + 1 if times is None else times[crossing.step]
+        where = f" from state {name!r} at step {t}"
     return (
         f"the bounds contradict each other: the value{where} is at most {crossing.above:.6g} by "
         f"one and at least {crossing.below:.6g} by another, which happens with probability "
@@ -292,13 +293,13 @@ def in_units(
     max_return: float | None,
     crossing: Crossing | None,
     names: Sequence[str] | None,
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
     """A certificate of an open world in the user's units, about the states that were found.
 
     ``known`` has rewards in [0, 1], and the end as its first state; epsilon and ``max_return`` are
-    in the user's units. Bounds are cut to the range of possible returns. ``first``: the number of
-    the first step.
+    in the user's units. Bounds are cut to the range of possible returns. ``times``: the t of each
+    step, 1, 2, ... by default.
     """
     if crossing is not None:
         left = horizon - crossing.step
@@ -320,7 +321,7 @@ def in_units(
         lower=max(units.value(known.lower, horizon) - rounded, least),
         gap=min(known.gap * units.span + rounded, most - least),
         policy=known.policy[:, 1:],
-        contradiction=contradiction(names, crossing, known.delta, first),
+        contradiction=contradiction(names, crossing, known.delta, times),
         doubt=doubt,
         visits=None if known.visits is None else known.visits[:, 1:],
     )

@@ -26,11 +26,11 @@ from ucfh.confidence.bounds import Bounds, ValueBounds
 from ucfh.confidence.open import OpenBest
 from ucfh.confidence.values import Best
 from ucfh.counts import MOST_COUNTED, Counts, counts_of
-from ucfh.errors import InputError, check_accuracy, check_unit
+from ucfh.errors import InputError, check_unit
 from ucfh.experience import Experience
 from ucfh.problem import Problem
 from ucfh.problems import AnyProblem, as_problem
-from ucfh.units import RewardRange
+from ucfh.units import DEFAULT, RewardRange
 
 if TYPE_CHECKING:
     from ucfh.logs.reading import Log
@@ -169,7 +169,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
     findings = report_of(log.audit).findings
     if log.told is not None:
         problem, counts = log.told
-        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.first
+        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.times
         known = replace(certificate_of(counts, *rest), findings=findings)
         known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
     else:
@@ -186,7 +186,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
                 log.assumptions,
                 log.states.names,
                 log.closed,
-                log.first,
+                log.times,
             )
 
         known = replace(of(data), findings=findings)
@@ -217,11 +217,11 @@ def certificate_of(
     epsilon: float | None,
     episodes: int,
     assumed: tuple[str, ...] = (),
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
-    """The best certificate that counts alone allow; ``first``: the number of the first step."""
+    """The best certificate that counts alone allow; ``times``: the t of each step."""
     if epsilon is not None:
-        check_unit("epsilon", epsilon)
+        DEFAULT.scaled_accuracy(check_unit("epsilon", epsilon), problem.horizon)
     best = Best(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
@@ -240,7 +240,7 @@ def certificate_of(
         "counts",
         assumed or assumptions(problem),
         what_is_missing(problem.table.pair_of, counts.visits, blame),
-        contradiction(problem.state_names, b.crossing, delta, first),
+        contradiction(problem.state_names, b.crossing, delta, times),
         doubt=_doubt(best, worst, over),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
@@ -292,16 +292,16 @@ def certificate_of_experience(
     assumed: tuple[str, ...],
     names: Sequence[str] | None = None,
     closed: bool = False,
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
     """The best certificate that experience alone allows, in the user's units.
 
     ``names``: of the states that were found, the end left out; ``closed``: there are no others;
-    ``first``: the number of the first step.
+    ``times``: the t of each step, 1, 2, ... by default.
     """
     H = experience.horizon
     if epsilon is not None:
-        check_accuracy(epsilon)
+        units.scaled_accuracy(epsilon, H, max_return)
     most = units.scaled_return(max_return, H)
     best = OpenBest(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
@@ -324,4 +324,4 @@ def certificate_of_experience(
         doubt=_doubt(best, worst, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, max_return, b.crossing, names, first)
+    return in_units(known, units, H, max_return, b.crossing, names, times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from numbers import Real
 from operator import index
@@ -92,7 +93,9 @@ def wrong_type(name: str, value: object, what: str) -> InputError:
     >>> print(wrong_type("resume", 5, "a Run, or None"))
     resume = 5 must be a Run, or None
     """
-    text = " ".join(repr(value).split())
+    text = re.sub(
+        r"np\.\w+\(([^()]*)\)", r"\1", " ".join(repr(value).split())
+    )  # of NumPy's scalars
     text = text if len(text) <= 100 else f"{text[:100]}..."
     return InputError(f"{name} = {text} must be {what}")
 
@@ -110,6 +113,10 @@ def check_unit(name: str, value: float) -> float:
     if not 0 < value <= 1:
         raise InputError(f"{name} = {value} is outside (0, 1]: pass a number such as 0.1")
     return float(value)
+
+
+class ContradictionError(InputError):
+    """Data contradict a declaration, such as the range of rewards: no bound holds under it."""
 
 
 def check_accuracy(epsilon: float) -> float:

@@ -1,6 +1,6 @@
 """Policies in files: .csv, for spreadsheets, and .json; docs/howto/formats.md describes both.
 
-Steps are numbered from 0, or as in the log that a policy was made from: then from 1, perhaps.
+Steps are numbered 0, 1, ..., or by the t of the log that a policy was made from, as in 0, 4, 8.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,15 @@ def write_policy(policy: Any, problem: AnyProblem, path: AnyPath, force: bool = 
     write_named(named, path, force)
 
 
-def write_named(named: Named, path: AnyPath, force: bool = False, first: int = 0) -> None:
-    """Write a policy to a file, by its ending; ``first``: the number of the first step."""
+def write_named(
+    named: Named, path: AnyPath, force: bool = False, times: range | None = None
+) -> None:
+    """Write a policy to a file, by its ending.
+
+    ``times``: (H,) the t of each step; 0, 1, ... by default.
+    """
     write = _to_csv if files.check_ending(path, ENDINGS) == ".csv" else _to_json
-    files.write_text(path, write(named, first), force)
+    files.write_text(path, write(named, range(len(named)) if times is None else times), force)
 
 
 def read_policy(path: AnyPath, problem: AnyProblem) -> Ints:
@@ -93,28 +99,29 @@ class NamedPolicy:
 
     Attributes:
         steps: for each step, the action in each state; one entry if all steps are alike.
-        first: the number of the first step.
-        horizon: H; None where the file does not say.
+        times: (H,) the t of each step; None where the file does not say.
 
     """
 
     steps: tuple[dict[str, str], ...]
-    first: int
-    horizon: int | None
+    times: range | None
 
     def act(self, state: str, t: int | None = None) -> str:
         """The action in a state at step t, counted as in the file."""
         step = 0
-        if self.horizon is not None and (t is not None or len(self.steps) > 1):
-            last = self.first + self.horizon - 1
+        times = self.times
+        if times is not None and (t is not None or len(self.steps) > 1):
+            first, last = times[0], times[-1]
+            steps = f"{first} to {last}"
+            if times.step > 1:
+                steps = f"{first}, {times[1]}, ..., {last}" if len(times) > 1 else f"{first}"
             if t is None:
-                raise InputError(
-                    f"what to do depends on the step: pass --t, {self.first} to {last}"
-                )
-            if not self.first <= t <= last:
-                where = "before the first" if t < self.first else "after the last"
-                raise InputError(f"t = {t} is {where} step: steps are {self.first} to {last}")
-            step = (t - self.first) % len(self.steps)
+                raise InputError(f"what to do depends on the step: pass --t, {steps}")
+            if t not in times:
+                where = "before the first" if t < first else "after the last"
+                where = "between two steps" if first < t < last else f"{where} step"
+                raise InputError(f"t = {t} is {where}: steps are {steps}")
+            step = times.index(t) % len(self.steps)
         for name in (state, state.strip()):
             if name in self.steps[step]:
                 return self.steps[step][name]
@@ -153,16 +160,22 @@ def _named_csv(text: str) -> NamedPolicy:
             step[state] = action
     if not steps:
         raise InputError("it holds no actions: write a line for each state")
-    first, last = min(steps), max(steps)
-    for gap in range(first, last):
-        if gap not in steps:
-            raise InputError(f"no line has t = {gap}: add a line for each state")
-    in_order = tuple(steps[t] for t in sorted(steps))
-    return NamedPolicy(in_order, first, last - first + 1 if by_step else None)
+    times = _spaced(steps)
+    for number in times:
+        if number not in steps:
+            raise InputError(f"no line has t = {number}: add a line for each state")
+    return NamedPolicy(tuple(steps[t] for t in times), times if by_step else None)
+
+
+def _spaced(given: Collection[int]) -> range:
+    """Return the evenly spaced steps from the least to the largest of those that are given."""
+    ordered = sorted(given)
+    unit = min((b - a for a, b in pairwise(ordered)), default=1)
+    return range(ordered[0], ordered[-1] + 1, unit)
 
 
 def _named_json(text: str) -> NamedPolicy:
-    H, first, given = _json_steps(text)
+    _, times, given = _json_steps(text)
     stationary = isinstance(given, Object)
     steps: list[dict[str, str]] = []
     for t, step in enumerate([given] if stationary else given):
@@ -173,10 +186,10 @@ def _named_json(text: str) -> NamedPolicy:
                         f"state {s!r}: {files.show(a)} is not an action: give its name"
                     )
             steps.append({s: str(a) for s, a in step.items()})
-    return NamedPolicy(tuple(steps), first, H)
+    return NamedPolicy(tuple(steps), times)
 
 
-def _to_csv(named: Named, first: int) -> str:
+def _to_csv(named: Named, times: range) -> str:
     out = io.StringIO()
     # a lone carriage return in a name would end the line, and csv does not quote it by itself
     odd = any("\r" in str(label) for line in named for pair in line for label in pair)
@@ -184,7 +197,7 @@ def _to_csv(named: Named, first: int) -> str:
         out, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
     )
     writer.writerow(COLUMNS)
-    writer.writerows((t, s, a) for t, line in enumerate(named, first) for s, a in line)
+    writer.writerows((t, s, a) for t, line in zip(times, named, strict=True) for s, a in line)
     return out.getvalue()
 
 
@@ -192,14 +205,14 @@ def _from_csv(text: str, problem: Problem) -> Ints:
     states, actions = files.labels_of(problem)
     by_step, found = _read_csv(text)
     entries, H = list(found), problem.horizon
-    given = {t for _, t, _, _ in entries}
-    first = int(str(H) in given and "0" not in given)  # steps may be counted from 1
-    times = Labels("time step", None, H + first)
+    given = {int(t) for _, t, _, _ in entries if t.isascii() and t.isdigit() and len(t) < 10}
+    spaced = _spaced(given) if given else range(0)
+    times = spaced if len(spaced) == len(given) == H else range(H)  # as its log counts steps
     pi = _blank(problem, not by_step)
     seen: dict[tuple[int, int], str] = {}
     for place, at, state, action in entries:
         with naming(place):
-            t = times.find(at) - first if by_step else 0
+            t = _find_step(times, at) if by_step else 0
             s, a = states.find(state), actions.find(action)
             if (t, s) in seen:
                 entry = _entry(states, pi, t, s)
@@ -207,6 +220,15 @@ def _from_csv(text: str, problem: Problem) -> Ints:
             seen[t, s] = place
             pi[t, s] = _check_action(problem, actions, states, s, a)
     return _complete(problem, states, pi)
+
+
+def _find_step(times: range, t: str) -> int:
+    if times == range(len(times)):
+        return Labels("time step", None, len(times)).find(t)
+    try:
+        return times.index(int(t))
+    except ValueError:
+        raise InputError(f"t {t!r} is not the number of a step: write {times[0]}, ...") from None
 
 
 def _read_csv(text: str) -> tuple[bool, Iterator[tuple[str, str, str, str]]]:
@@ -248,40 +270,44 @@ def _read_columns(fields: list[str]) -> list[str]:
     return columns
 
 
-def _to_json(named: Named, first: int) -> str:
+def _to_json(named: Named, times: range) -> str:
     """One line for each time step."""
     steps = ",\n".join(
         f"    {json.dumps({str(s): a for s, a in line}, ensure_ascii=False)}" for line in named
     )
-    counted = f'  "first": {first},\n' if first else ""
+    counted = f'  "first": {times.start},\n' if times.start else ""
+    counted += f'  "step": {times.step},\n' if times.step > 1 else ""
     return (
         f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "horizon": {len(named)},\n'
         f'{counted}  "policy": [\n{steps}\n  ]\n}}\n'
     )
 
 
-def _json_steps(text: str, horizon: int | None = None) -> tuple[int, int, Any]:
-    """H, the number of the first step, and an object of actions for each step, or for all.
+def _json_steps(text: str, horizon: int | None = None) -> tuple[int, range, Any]:
+    """H, the t of each step, and an object of actions for each step, or for all.
 
     ``horizon``: what H has to be, if that is known.
     """
     document = files.check_format(files.parse_json(text), FORMAT, VERSION)
-    files.check_keys(document, ("format", "version", "horizon", "policy"), ("first",))
+    files.check_keys(document, ("format", "version", "horizon", "policy"), ("first", "step"))
     H, first, given = document["horizon"], document.get("first", 0), document["policy"]
+    unit = document.get("step", 1)
     if not files.is_count(H) or horizon not in (None, H):
         wanted = "it must be the number of steps"
         if horizon is not None:
             wanted = f"but that of the problem is {horizon}: pass a policy for this horizon"
         raise InputError(f'"horizon" is {files.show(H)}, {wanted}')
-    if not files.is_whole(first) or first not in (0, 1):
-        raise InputError(f'"first" is {files.show(first)}: steps are counted from 0 or 1')
+    if not files.is_whole(first) or first < 0:
+        raise InputError(f'"first" is {files.show(first)}: it must be the t of the first step')
+    if not files.is_count(unit):
+        raise InputError(f'"step" is {files.show(unit)}: it must be by how much t grows each step')
     if not isinstance(given, Object) and not (isinstance(given, list) and len(given) == H):
         found = f"a list of {len(given)}" if isinstance(given, list) else files.show(given)
         raise InputError(
             f'"policy" is {found}: it must be a list of {H} objects, one for each time step, or '
             "one object for all of them"
         )
-    return H, first, given
+    return H, range(first, first + H * unit, unit), given
 
 
 def _from_json(text: str, problem: Problem) -> Ints:

@@ -79,13 +79,20 @@ class RewardRange:
         """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
         return earned * self.span - steps * self.shift
 
-    def scaled_accuracy(self, epsilon: float, horizon: int) -> float:
-        """The largest acceptable loss per episode where rewards are in [0, 1]."""
-        most = horizon * self.span
-        if check_accuracy(epsilon) > most:
+    def scaled_accuracy(
+        self, epsilon: float, horizon: int, max_return: float | None = None
+    ) -> float:
+        """Return epsilon where rewards are in [0, 1], or raise if any policy is within it.
+
+        ``max_return``: as declared, in own units.
+        """
+        check_accuracy(epsilon)
+        self.scaled_return(max_return, horizon)  # or an error that says why not
+        least, most = self.return_range(horizon, max_return)
+        if epsilon >= most - least:
             raise InputError(
-                f"epsilon = {epsilon:g} is more than an episode can pay ({most:g}): pass a smaller "
-                "one"
+                f"epsilon = {epsilon:g} is not below {most - least:g}, the range of possible "
+                "returns, so every policy is within it. Fix: pass a smaller epsilon"
             )
         return float(epsilon) / self.span
 
@@ -121,21 +128,30 @@ DEFAULT = RewardRange()
 """Rewards in [0, 1]."""
 
 
-def check_stages(given: Sequence[int] | bool, horizon: int, first: int = 0) -> tuple[int, ...]:
-    """The first step of each stage after the first; True: every step is a stage of its own.
+def check_stages(
+    given: Sequence[int] | bool, horizon: int, times: range | None = None
+) -> tuple[int, ...]:
+    """Return the index of the first step of each stage after the first.
 
-    The steps that are given begin with ``first``, those that are returned with 0.
+    Args:
+        given: the values of t with which stages begin; True: every step is a stage.
+        horizon: H.
+        times: (H,) the value of t at each step; 0 to H - 1 by default.
+
     """
+    times = range(horizon) if times is None else times
     if isinstance(given, bool):
         return tuple(range(1, horizon)) if given else ()
     try:
-        steps = [0] if isinstance(given, str) else [check_count("stages", x) - first for x in given]
-    except (TypeError, InputError):
+        values = [] if isinstance(given, str) else [check_count("stages", x) for x in given]
+        steps = [0] if isinstance(given, str) else [times.index(x) for x in values]
+    except (TypeError, ValueError, InputError):
         steps = [0]
-    if any(not 0 < x < horizon for x in steps) or steps != sorted(set(steps)):
-        what = f"steps from {first + 1} to {first + horizon - 1}, ascending, where the first is "
-        what += f"{first}: those with which a new stage begins"
-        if horizon == 1:
-            what = "left out: an episode of one step has one stage"
+    if 0 in steps or steps != sorted(set(steps)):
+        what = "left out: an episode of one step has one stage"
+        if horizon > 1:
+            apart = f" at intervals of {times.step}" if times.step > 1 else ""
+            what = f"steps from {times[1]} to {times[-1]}{apart}, ascending, where the first is "
+            what += f"{times[0]}: those with which a new stage begins"
         raise wrong_type("stages", given, what)
     return tuple(steps)

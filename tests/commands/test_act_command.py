@@ -19,7 +19,7 @@ NAMED = [[("cold", "mail"), ("warm", "call")], [("cold", "call"), ("warm", "wait
 
 def written(folder: Path, ending: str, first: int = 0) -> str:
     path = folder / f"policy.{ending}"
-    write_named(NAMED, path, first=first)
+    write_named(NAMED, path, times=range(first, first + 2))
     return str(path)
 
 
@@ -77,7 +77,7 @@ def test_a_policy_for_all_steps(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ("t,state,action\n", "it holds no actions: write a line for each state"),
         ("t,state,action\nx,a,b\n", "line 2: t 'x' is not the number of a step"),
         ("t,state,action\n0,a,b\n0,a,c\n", "line 3: state 'a' is given twice"),
-        ("t,state,action\n0,a,b\n2,a,c\n", "no line has t = 1: add a line for each state"),
+        ("t,state,action\n0,a,b\n1,a,b\n3,a,c\n", "no line has t = 2: add a line for each state"),
         ("t,state,action\n0,a\n", "line 2: 2 values in 3 columns"),
         (
             "t,stat,action\n",
@@ -97,7 +97,8 @@ def test_faults_of_csv_are_named(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"first": 2}, '"first" is 2: steps are counted from 0 or 1'),
+        ({"first": -1}, '"first" is -1: it must be the t of the first step'),
+        ({"step": 0}, '"step" is 0: it must be by how much t grows each step'),
         ({"first": True}, '"first" is true'),
         ({"horizon": 0}, '"horizon" is 0, it must be the number of steps'),
         ({"policy": [{"a": "b"}]}, '"policy" is a list of 1: it must be a list of 2'),
@@ -134,9 +135,9 @@ WORD = st.text(min_size=1, max_size=4)
 def test_any_name_is_found(names: list[str], first: int, ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"policy.{ending}"
     named = [[(s, names[0]) for s in names], [(s, names[-1]) for s in names]]
-    write_named(named, path, force=True, first=first)
+    write_named(named, path, force=True, times=range(first, first + 2))
     found = read_named(path)
-    assert (found.first, found.horizon) == (first, 2)
+    assert found.times == range(first, first + 2)
     for s in names:
         assert (found.act(s, first), found.act(s, first + 1)) == (names[0], names[-1])
 

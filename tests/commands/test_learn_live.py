@@ -105,7 +105,7 @@ def test_data_that_contradict_what_was_declared(capsys: Printed) -> None:
     code, out, err = run(capsys, "learn", *asked)
     assert code == 2
     assert "max_return = 0.5" in err
-    assert "not certified" in out
+    assert "earns" not in out
 
 
 def test_nothing_is_told_of_a_problem(capsys: Printed) -> None:
@@ -162,9 +162,10 @@ def test_resumed(capsys: Printed, tmp_path: Path) -> None:
     assert "    episodes  70 (the limit that was given; not certified)" in out
 
 
-def test_a_fault_is_told_and_the_rest_is_kept(capsys: Printed, tmp_path: Path) -> None:
-    save = str(tmp_path / "s.npz")
-    asked = ["learn", "env:Blackjack-v1,horizon=3", "--episodes", "200", "--save", save]
+def test_a_refuted_declaration_leaves_the_log_alone(capsys: Printed, tmp_path: Path) -> None:
+    files = {"policy": "p.csv", "save": "s.npz", "log": "l.csv", "plot": "f.svg"}
+    given = [x for key, name in files.items() for x in (f"--{key}", str(tmp_path / name))]
+    asked = ["learn", "env:Blackjack-v1,horizon=3", "--episodes", "200", *given]
     code, out, err = run(capsys, *asked, "--rewards=-1,0.5", "--json")
     assert code == 2
     assert err.startswith("ucfh: Blackjack-v1 paid 1 at step ")
@@ -172,12 +173,16 @@ def test_a_fault_is_told_and_the_rest_is_kept(capsys: Printed, tmp_path: Path) -
     found = json.loads(out)
     assert f"ucfh: {found['fault']}\n" == err
     assert found["episodes"] > 0
-    assert Path(save).exists()
+    assert found["contradiction"] == found["fault"]
+    assert found["upper"] is found["lower"] is found["gap_bound"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["l.csv"]
 
 
-def test_a_fault_is_not_called_a_limit(capsys: Printed) -> None:
-    _, out, _ = run(capsys, "learn", "env:CliffWalking-v1,horizon=5")
-    assert "    episodes  1 (stopped by a fault; not certified)" in out
+def test_no_bounds_are_printed_under_a_refuted_declaration(capsys: Printed) -> None:
+    code, out, _ = run(capsys, "learn", "env:CliffWalking-v1,horizon=5")
+    assert code == 2
+    assert "earns" not in out
+    assert "     refuted  CliffWalking-v1 paid -1 at step 0" in out
 
 
 def test_ctrl_c_keeps_what_was_learned(
@@ -250,7 +255,7 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         (f"{LAKE} --stages 4", "stages = [4] must be steps from 1 to 3, ascending"),
         ("env:FrozenLake-v1,horizon=1 --stages 1", "must be left out: an episode of one step has"),
         (f"{LAKE} --stages 2,1", "stages = [2, 1] must be steps from 1 to 3, ascending"),
-        (f"{LAKE} --epsilon 5", "epsilon = 5 is more than an episode can pay (4): pass a smaller"),
+        (f"{LAKE} --epsilon 5", "epsilon = 5 is not below 4, the range of possible returns"),
         (f"{LAKE} --epsilon 0", "epsilon = 0.0 must be a number of at least 1e-12, such"),
         (f"{LAKE} --epsilon 1e-300", "epsilon = 1e-300 must be a number of at least 1e-12, such"),
         (f"{LAKE} --delta 0", "delta = 0.0 is outside (0, 1]: pass a number such as 0.1"),

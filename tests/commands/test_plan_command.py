@@ -222,3 +222,10 @@ def test_large_files_are_announced(capsys: Capture, monkeypatch: pytest.MonkeyPa
         "ucfh: reading delivery.json, 0 MB ...",
         "ucfh: planning 3 steps in 2 states ...",
     ]
+
+
+def test_what_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    said = fails(capsys, "plan", "chain:n=5")
+    assert "write_model" in said.partition("Fix: ")[2]
+    said = fails(capsys, "evaluate", "calls", "p.csv")
+    assert "ucfh evaluate p.csv calls" in said.partition("Fix: ")[2]

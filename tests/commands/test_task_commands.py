@@ -275,7 +275,7 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("task create x.db --actions a,a --horizon 2 --epsilon 1", 'action "a" is listed twice'),
         ("task create x.db --actions a, --horizon 2 --epsilon 1", "action '' is blank"),
         ("task create x.db --actions a --horizon 0 --epsilon 1", "horizon = 0"),
-        ("task create x.db --actions a --horizon 2 --epsilon 9", "epsilon = 9 is more than"),
+        ("task create x.db --actions a --horizon 2 --epsilon 9", "epsilon = 9 is not below"),
         (
             "task create x.db --actions a --horizon 2 --epsilon 1 --timeout soon",
             "--timeout soon must be a number of seconds, or one with a unit: 30m, 12h, 7d",

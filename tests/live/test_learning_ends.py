@@ -226,7 +226,8 @@ def test_a_fault_keeps_what_was_counted(
     assert_counted(found, toy)
     assert not found.interrupted
     assert found.history[-1][0] == found.episodes
-    assert (tmp_path / "kept.npz").exists()
+    kept = at > 1 and found.contradiction is None
+    assert (tmp_path / "kept.npz").exists() == kept
 
 
 def test_truncation_is_a_fault_after_its_step() -> None:
@@ -311,3 +312,34 @@ def test_the_log_of_an_interruption_goes_on(tmp_path: Path) -> None:
         assert log.assumptions[-1].startswith(f"the faults of the log ({fault.kind}; 1 of ")
         assert "Fix: " in refusal(ucfh.read_log, path, horizon=3)
     assert kinds == {"short", "reward"}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [({"max_return": 0.5}, "max_return"), ({"rewards": (0, 0.5)}, "rewards")]
+)
+def test_a_refuted_declaration_leaves_no_bounds(
+    given: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    """Nothing that rests on it is returned as valid, or kept to go on with."""
+    toy, store = Scripted([step(0), step(1, 0.25), step(2, 0.75, end=True)]), tmp_path / "kept.npz"
+    with pytest.raises(ucfh.LearningFault, match=name) as caught:
+        ucfh.learn(toy, 0.4, horizon=3, store=store, **given)
+    found = caught.value.result
+    known = found.certificate
+    assert found.refuted
+    assert known.refuted
+    assert not known.certified
+    assert known.contradiction == str(caught.value)
+    assert [known.as_dict()[x] for x in ("upper", "lower", "gap")] == [None] * 3
+    assert not store.exists()
+
+
+def test_a_fault_before_the_first_outcome_writes_nothing(tmp_path: Path) -> None:
+    toy, path, store = (
+        Scripted([step(5), RuntimeError("no")]),
+        tmp_path / "a.csv",
+        tmp_path / "a.npz",
+    )
+    with pytest.raises(ucfh.LearningFault):
+        ucfh.learn(toy, 0.1, horizon=2, log=path, store=store)
+    assert list(tmp_path.iterdir()) == []

@@ -261,6 +261,7 @@ def test_what_followed_the_last_step_may_be_lost_too(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="reward"):
         read_log(path, horizon=2, dropouts="lost", strict=True)
     path.write_text(f"{head}2,0,a,go,1,b\n2,1,b,go,1,\n{whole}")
-    for dropouts in (None, "outcome", "random"):
-        with pytest.raises(InputError, match="next_state"):
-            read_log(path, horizon=2, dropouts=dropouts, strict=True)
+    with pytest.raises(InputError, match="next_state"):
+        read_log(path, horizon=2, strict=True)
+    for dropouts, counted in (("outcome", 4), ("random", 3)):
+        assert read_log(path, horizon=2, dropouts=dropouts, strict=True).counted == counted

@@ -84,9 +84,9 @@ def test_wrong_calls(tmp_path: Path) -> None:
     assert "does not exist" in refusal(read_log, tmp_path / "no.csv")
     assert "unknown ending '.xlsx'" in refusal(read_log, tmp_path / "log.xlsx")
     assert "unknown ending '.parquet'" in refusal(read_log, tmp_path / "log.parquet.gz")
-    assert "leave them out" in refusal(read, GOOD, tmp_path, TOLD, horizon=2)
+    assert "leave horizon out" in refusal(read, GOOD, tmp_path, TOLD, horizon=2)
     assert "'a' is given twice" in refusal(read, GOOD, tmp_path, states=["a", "a"])
-    assert "states = 0" in refusal(read, GOOD, tmp_path, states=[])
+    assert "states is empty" in refusal(read, GOOD, tmp_path, states=[])
     assert "horizon = 0" in refusal(read, GOOD, tmp_path, horizon=0)
     assert "it has no rows); to continue with none, declare states and actions" in refusal(
         read, "", tmp_path

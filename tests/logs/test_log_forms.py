@@ -104,7 +104,7 @@ def test_a_row_for_each_step(data: st.DataObject, tmp_path: Path) -> None:
             **options,
         )
         check(found, slow)
-        assert found.first == (times == "1")
+        assert found.times.start == (times == "1")
         assert {fault.kind for fault in found.faults} <= {"short", "cut"}
 
 
@@ -136,7 +136,7 @@ def test_a_row_for_each_episode(data: st.DataObject, tmp_path: Path) -> None:
             **options,
         )
         check(found, slow)
-        assert found.first == first
+        assert found.times.start == first
         assert {fault.kind for fault in found.faults} <= {"short"}
 
 

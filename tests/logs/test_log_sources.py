@@ -154,7 +154,7 @@ def test_no_times_at_all(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("episode,state,action,reward\n1,a,x,0\n1,b,x,1\n2,a,x,0\n2,b,x,1\n")
     log = read_log(path)
-    assert (log.counted, log.horizon, log.first) == (4, 2, 0)
+    assert (log.counted, log.horizon, log.times.start) == (4, 2, 0)
     assert "the rows of an episode are all of its steps, in their order (there is no column t)" in (
         log.assumptions
     )

@@ -32,7 +32,7 @@ def test_a_line_is_an_episode(tmp_path: Path) -> None:
     head = "mood_1,contact_1,euros_1,mood_2,contact_2,euros_2"
     text = "cold,mail,0,warm,call,1\ncold,call,0.5,cold,mail,0\n"
     log = read(head, text, tmp_path, columns=WIDE, accept_losses=False)
-    assert (log.horizon, log.first, log.rows, log.episodes, log.counted) == (2, 1, 4, 2, 4)
+    assert (log.horizon, log.times.start, log.rows, log.episodes, log.counted) == (2, 1, 4, 2, 4)
     assert sample(log) == [(1, "cold", "mail", 0, "warm"), (2, "warm", "call", 1, "(end)")]
     assert log.understood.t == "the numbers in the header, from 1 to 2"
     assert "an episode lasts 2 steps, as the header of the log shows" in log.assumptions

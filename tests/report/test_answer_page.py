@@ -264,7 +264,7 @@ def test_the_grid_is_the_policy(
     over = set(answer.over)
     for s in range(log.states.count):
         for t in range(log.horizon):
-            entry = found.pop((str(log.states.label(s)), t + answer.first), None)
+            entry = found.pop((str(log.states.label(s)), answer.log.times[t]), None)
             if s in over:
                 assert entry is None
                 continue

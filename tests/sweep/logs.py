@@ -21,6 +21,8 @@ from sweep.options import CERTIFY, PROBLEM, READ_LOG, Case, declare, epsilon, un
 FORMATS = ("frame", "frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", "wide frame",
            "counts")  # fmt: skip
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
+PEEK, MANY = 1000, 100
+"""The rows that show by how much t grows, and how many of them with t > 0 it takes."""
 SIZES = (1, 4, 15, 60, 200, 600, 600)
 LARGE = (4, 60, 300, 600, 1500)
 """Numbers of episodes, and those of logs with missing outcomes, which show less."""
@@ -75,6 +77,7 @@ class Episodes:
         self.behavior = Behaviour(case.model, case.rng, kind)
         self.dropouts = case.labels["dropouts"]
         self.losses = LossRule(case) if self.dropouts == "lost" else None
+        self.beyond = int(case.labels["steps after the horizon"])
         self.leave = case.pick(0.05, 0.3)  # at a constant rate, as the assumption checks test
         self.stopping = case.coin(0.3)
         case.note("end of the log", "lucky" if self.stopping else "fixed")
@@ -104,7 +107,8 @@ class Episodes:
             if x == m.attrition:  # it left: shown by the absence of further rows
                 self.behavior.learn(s, a, reward)
                 # nobody can be seen to leave after the last step
-                show = not self.derived if last else rng.random() < 0.3
+                show = not self.derived if last and not self.beyond else rng.random() < 0.3
+                show = show and not (last and self.derived)
                 seen = int(rng.choice(m.decision_states)) if show else None
                 blank = reward == 0.0 and not last and seen is None and rng.random() < 0.5
                 yield Step(t, s, a, None if blank else reward, seen, False)
@@ -117,7 +121,8 @@ class Episodes:
                     self.behavior.learn(s, a, reward)
                 yield Step(t, s, a, reward if known else None, x if shown else None, False)
                 return
-            if self.dropouts == "random" and not last and rng.random() < self.leave:
+            goes_on = not last or (self.beyond > 0 and not self.derived)
+            if self.dropouts == "random" and goes_on and rng.random() < self.leave:
                 yield Step(t, s, a, reward, None, False)
                 return
             self.behavior.learn(s, a, reward)
@@ -130,6 +135,20 @@ class Episodes:
                 return
             leaves = self.dropouts == "random" and not (last or self.derived)
             if leaves and rng.random() < self.leave / 2:
+                return
+            s = x
+        yield from self._later(s)
+
+    def _later(self, s: int) -> Iterator[Step]:
+        """Steps after the horizon, which do not count."""
+        m, rng = self.model, self.rng
+        for t in range(m.horizon, m.horizon + self.beyond):
+            a = int(rng.choice(m.choices(s)))
+            reward, x = m.draw(rng, m.horizon - 1, s, a)
+            if x == m.attrition:
+                return
+            yield Step(t, s, a, reward, None if self.derived else x, x in m.terminal)
+            if x in m.terminal:
                 return
             s = x
 
@@ -217,7 +236,7 @@ class LogEntry:
         case.states, case.actions = self.names.states, self.names.actions
         self.derived = form.startswith("wide") or (not told and case.coin(0.15))
         case.note("next_state", "derived" if self.derived else "column")
-        t_kinds = ["from 0", "from 1", "dates", "none"]
+        t_kinds = ["from 0", "from 1", "every 2", "every 4", "dates", "none"]
         case.note("t", case.pick(*(t_kinds[:2] if form.startswith("wide") else t_kinds)))
         faults = case.pick("none", "none", "none", "cut", "accepted")
         if faults == "cut" and (dropouts != "none" or told or form.startswith("wide")):
@@ -227,6 +246,8 @@ class LogEntry:
         ):
             faults = "none"
         case.note("faults", faults)
+        wide = form.startswith("wide") or faults == "cut"
+        case.note("steps after the horizon", 0 if wide else case.pick(0, 0, 2))
         self.episodes = Episodes(case, self.derived)
         self.spoiled = faults == "accepted"
         self.problem: Any = None
@@ -258,6 +279,7 @@ class LogEntry:
         case.note("terminal", "terminal" in case.given)
         self.renamed = form != "frame" and case.coin(0.3)
         case.note("columns", "renamed" if self.renamed else "as named")
+        self.unit = 1
         self.check = Checker(model, self.epsilon, result)
 
     def _problem(self) -> Any:
@@ -299,7 +321,7 @@ class LogEntry:
                 if kind == "dates":
                     out["t"].append(f"2024-01-{x.t + 1:02d}")
                 elif kind != "none":
-                    out["t"].append(x.t + (kind == "from 1"))
+                    out["t"].append(x.t * self.unit + (kind == "from 1"))
                 for column, value in zip(state, names.write(x.state, self.decimal), strict=True):
                     out[column].append(value)
                 out["action"].append(names.spell(names.actions[x.action]))
@@ -390,7 +412,8 @@ class LogEntry:
         if self.spoiled:
             self._spoil()
         H = self.model.horizon
-        complete = any(len(e) == H for e in listed)
+        beyond = self.episodes.beyond > 0
+        complete = any(len(e) == H for e in listed) and not beyond
         whole = {x.action for e in listed for x in e} == set(range(self.model.actions))
         cut = self.case.labels["faults"] == "cut" and H > 1
         given = dict(self.case.given)
@@ -419,12 +442,12 @@ class LogEntry:
     def _look(
         self, episodes: list[list[Step]], given: dict[str, Any], expected: list[float], cut: bool
     ) -> None:
+        later = [x.t for e in episodes for x in e][:PEEK]
+        kind, shows = self.case.labels["t"], sum(t > 0 for t in later) >= MANY
+        self.unit = int(kind[-1]) if kind.startswith("every") and shows else 1
+        if "stages" in given:
+            given = {**given, "stages": [self.unit * t for t in given["stages"]]}
         source = self._source(episodes, cut)
-        if "terminal" in given and "states" not in given:  # a name that is nowhere is refused
-            shown = {self.names.states[x.following] for e in episodes for x in e
-                     if x.following is not None}  # fmt: skip
-            ends = [x for x in given["terminal"] if x in shown]
-            given = {**given, "terminal": ends or None}
         if self.columns:
             given = {**given, "columns": self.columns}
         log = ucfh.read_log(source, self.problem, **given)

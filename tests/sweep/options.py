@@ -76,15 +76,15 @@ def delta(case: Case) -> tuple[Any, str]:
 
 
 def epsilon(case: Case) -> tuple[Any, str]:
-    """In the units of the rewards, at most what an episode can pay."""
-    low, high = case.given.get("rewards") or (0.0, 1.0)
-    span = max(0.0, high) + max(0.0, -low)
-    share = case.pick(0.02, 0.1, 0.3, 0.8)
-    return share * case.model.horizon * span, f"{share} of the range"
+    """A share of the range of possible returns, below all of it. Needs rewards and max_return."""
+    low, _ = case.given.get("rewards") or (0.0, 1.0)
+    share = case.pick(0.02, 0.1, 0.3, 0.8, 0.99)
+    size = case.largest - case.model.horizon * min(0.0, low)
+    return share * size, f"{share} of the range"
 
 
 def unit_epsilon(case: Case) -> tuple[Any, str]:
-    value = case.pick(0.05, 0.2, 0.5, 1.0)
+    value = case.pick(0.05, 0.2, 0.5, 0.99 if case.model.horizon == 1 else 1.0)
     return value, str(value)
 
 
@@ -368,8 +368,8 @@ def log_states(case: Case) -> tuple[Any, str]:
 def log_segments(case: Case) -> tuple[Any, str]:
     """Change points in the log's own t, which dates and rows without t do not show."""
     value, label = segments(case)
-    if case.labels["t"] in ("from 0", "from 1") and isinstance(value, list):
-        first = int(case.labels["t"][-1])
+    if case.labels["t"] not in ("dates", "none") and isinstance(value, list):
+        first = int(case.labels["t"] == "from 1")
         return [t + first for t in value], label
     return OMIT, "none"
 
@@ -389,7 +389,8 @@ def blank_reward(case: Case) -> tuple[Any, str]:
 
 def strict(case: Case) -> tuple[Any, str]:
     """Where nothing is wrong with the log; an early end of its last episode is."""
-    value = {case.labels["faults"], case.labels["dropouts"]} == {"none"} and case.coin()
+    whole = case.labels["steps after the horizon"] == "0"
+    value = {case.labels["faults"], case.labels["dropouts"]} == {"none"} and whole and case.coin()
     return value, str(value)
 
 

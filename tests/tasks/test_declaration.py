@@ -103,7 +103,7 @@ def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str)
         ({"actions": [0.5]}, "action 0.5 is not a text"),
         ({"horizon": 0}, "horizon = 0 must be"),
         ({"epsilon": 0}, "epsilon = 0 must be"),
-        ({"epsilon": 100}, "more than an episode can pay"),
+        ({"epsilon": 100}, "range of possible returns"),
         ({"delta": 2}, "delta = 2 is outside"),
         ({"rewards": (1, 0)}, "rewards = "),
         ({"max_return": -100}, "max_return = -100 must be"),

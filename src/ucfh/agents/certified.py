@@ -29,6 +29,7 @@ from ucfh.counts import UNLIMITED, Counts, Limits, check_schedule, due_after
 from ucfh.errors import InputError, check_type, check_unit, unknown
 from ucfh.problems import AnyProblem, as_problem
 from ucfh.theory.constants import Variant, constants_of
+from ucfh.units import DEFAULT
 
 ANY_COUNTS = "pass confidence='best' to CertifiedUCFH, which takes any counts"
 """What to do with counts that do not follow the schedule of a set that holds at doublings only."""
@@ -84,6 +85,7 @@ class CertifiedUCFH(Agent):
     ) -> None:
         self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
+        DEFAULT.scaled_accuracy(self.epsilon, self.problem.horizon)
         always = confidence == "best" or confidence in ALWAYS
         if not always and confidence not in AT_DOUBLINGS:
             raise unknown("confidence set", confidence, (*AT_DOUBLINGS, *ALWAYS, "best"))

@@ -259,7 +259,7 @@ class _Words:
         stage, s, a = self._parts(row)
         at = ""
         if self.audit.stages is True:
-            at = f" at t = {stage + self.audit.first}"
+            at = f" at t = {self._t(stage)}"
         elif self.audit.stages:
             at = f" in stage {stage + 1}"
         return f"after action {self._action(a)} in state {self._state(s)}{at}{follows}"
@@ -278,8 +278,7 @@ class _Words:
         if test == DRIFT:
             return f"from about episode {since:,} on", "before"
         if test == STEP:
-            first = self.audit.first
-            span = f"t {'>=' if len(z) > 1 else '='} {z.min() + first}"
+            span = f"t {'>=' if len(z) > 1 else '='} {self._t(int(z.min()))}"
             return f"at {span}", "at other steps"
         code = int(z[0])
         if test == DETAIL:
@@ -304,7 +303,7 @@ class _Words:
     ) -> str:
         if name == "step":
             whole = float(best_fit(c, n).sum() - best_fit(c.sum(), n.sum()))
-            begins = int(z[inside].min()) + self.audit.first
+            begins = self._t(int(z[inside].min()))
             if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
                 return f"declare the stage that begins there, --stages {begins} (stages=[{begins}])"
             return self._said(EVERY_STEP)
@@ -321,6 +320,10 @@ class _Words:
 
     def _said(self, remedy: str) -> str:
         return IN_LIVE_TASKS[remedy] if self.live else remedy
+
+    def _t(self, step: int) -> int:
+        times = self.audit.times
+        return step if times is None else times[step]
 
     def _state(self, code: int) -> str:
         return repr(_called(self.audit.state_names, code))

@@ -112,8 +112,8 @@ class Audit:
         tests: (4, 7) which tests are made: kinds of rows by contexts, drift last.
         evidence: (4, 7) the largest ln E so far. found_after: (4, 7) episodes at that look.
         strongest: by kind and test, where most was found at that look, if it is worth a word.
-        state_names, action_names: by code, as far as they are known; first: the number of the
-            first step. Whoever feeds the audit may set them.
+        state_names, action_names: by code, as far as they are known. times: the t of each
+            step; None: 0, 1, ... The log or task that the audit belongs to may set them.
 
     """
 
@@ -127,7 +127,7 @@ class Audit:
         self.stages = stages
         self.state_names: Sequence[str] = ()
         self.action_names: Sequence[str] = ()
-        self.first = 0
+        self.times: range | None = None
         self.steps = self.episodes = 0
         self.stopped: int | None = None
         self.tests: Bools = np.zeros((4, DRIFT + 1), bool)

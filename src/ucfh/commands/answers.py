@@ -49,7 +49,7 @@ class AnswerFiles:
 
         written: dict[str, str] = {}
         if self.policy is not None:
-            policies.write_named(answer.named, self.policy, self.force, answer.first)
+            policies.write_named(answer.named, self.policy, self.force, answer.log.times)
             written["policy"] = self.policy
         if self.html is not None:
             write_text(self.html, answer_page(answer), self.force)
@@ -95,7 +95,8 @@ def summary(answer: Answer) -> dict[str, Any]:
         "action_names": [log.actions.label(a) for a in range(log.actions.count)],
         "horizon": log.horizon,
         "truncated": log.truncated,
-        "first_step": answer.first,
+        "first_step": log.times.start,
+        "step_length": log.times.step,
         "rewards": [log.units.low, log.units.high],
         "max_return": log.max_return,
         "faults": [str(fault) for fault in log.faults],
@@ -114,7 +115,7 @@ def policy_rows(answer: Answer) -> list[dict[str, Any]]:
     at = [s for s in range(answer.log.states.count) if s not in over]
     return [
         {
-            "t": t + answer.first,
+            "t": answer.log.times[t],
             "state": state,
             "action": action,
             "doubt": _known(doubt[t][s]),
@@ -138,7 +139,7 @@ def print_answer(answer: Answer) -> None:
         "counted",
         "problem": f"{log.states.count} states{'' if log.closed else ' shown'}, "
         f"{log.actions.count} actions, {log.horizon} steps",
-        **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.first),
+        **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.log.times),
     }
     if more is not None:
         lines["more"] = _more_words(answer, more)

@@ -29,11 +29,16 @@ def evaluate(
     Example:
       ucfh learn tutoring --policy tutor.csv && ucfh evaluate tutor.csv tutoring
     """
-    from ucfh.policies import read_policy
+    from ucfh.policies import ENDINGS, read_policy
     from ucfh.problems import make
 
     if policy.endswith(".npz"):
         raise InputError(f"{policy} is not a policy: pass a .csv or .json that --policy wrote")
+    if not policy.endswith(ENDINGS) and problem.endswith(ENDINGS):
+        raise InputError(
+            f"{policy} is not a policy file. Fix: name the policy first, "
+            f"ucfh evaluate {problem} {policy}"
+        )
     mdp = make(problem)
     pi = read_policy(policy, mdp)
     value, optimal = mdp.value(pi), mdp.at_start(mdp.optimal().values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ def learn_from(
         print_json(summary(problem, found, declared, fault))
     else:
         print_learned(problem, found)
-    if found.episodes:
+    if found.has_data:
         _write(found, problem, files, json)
     if fault is not None:
         raise fault
@@ -145,6 +145,8 @@ def _write(found: Learned, problem: str, files: Files, json: bool) -> None:
     from ucfh.simulation.figures import Course, plot_bounds
 
     written: dict[str, str] = {}
+    if found.contradiction is not None:  # only the data are true
+        files = replace(files, save=None, policy=None, plot=None)
     if files.save is not None:  # first: nothing else can be had again
         found.save(files.save, files.force)
         written["saved"] = files.save
@@ -188,7 +190,7 @@ def summary(
         "agent": "open-ucfh",
         **known.as_dict(),
         "gap": None,
-        "gap_bound": known.gap,
+        "gap_bound": None if known.contradiction is not None else known.gap,
         "seed": declared.seed,
         "phases": len(found.history),
         "mistakes": None,

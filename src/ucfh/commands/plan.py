@@ -15,7 +15,7 @@ import typer
 from ucfh._support import files
 from ucfh.commands.options import AsJson, Force
 from ucfh.commands.printing import print_json, print_lines, printable
-from ucfh.errors import check_count
+from ucfh.errors import InputError, check_count
 
 if TYPE_CHECKING:
     from ucfh._support.arrays import Floats
@@ -81,6 +81,7 @@ def plan(
     """
     from ucfh import policies
     from ucfh.models import read_intervals
+    from ucfh.problems import catalogue
 
     others = {
         "states": states,
@@ -88,6 +89,11 @@ def plan(
         "state_rewards": state_rewards,
         "transition_rewards": transition_rewards,
     }
+    if model.partition(":")[0] in catalogue() and not os.path.exists(model):
+        raise InputError(
+            f"{model} is the name of a problem, and plan reads a file. Fix: write one in Python, "
+            f"ucfh.write_model(ucfh.make({model!r}), 'model.json')"
+        )
     if threads is not None:
         check_count("threads", threads)
     inputs = [path for path in (model, *others.values()) if path is not None]

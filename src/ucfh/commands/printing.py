@@ -67,12 +67,12 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
 
 
 def certificate_lines(
-    known: Certificate, states: Labels, actions: Labels, staged: str, first: int = 1
+    known: Certificate, states: Labels, actions: Labels, staged: str, times: range | None = None
 ) -> dict[str, str]:
     """A certificate for a person: what is known, how surely, and what is missing.
 
     ``staged``: what the stages of rows are called, "step" or "stage"; "" if there is only one.
-    ``first``: the number of the first step.
+    ``times``: the t of each step; 1, 2, ... by default.
     """
     from ucfh.certificate import ROUNDING
 
@@ -97,10 +97,10 @@ def certificate_lines(
         )
     worst = known.missing[0].share if known.missing else 0.0
     if not known.certified and worst >= LEAST_SHARE:
-        begin = {"step": first, "stage": 1}.get(staged, 0)
+        own = times if staged == "step" else None
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"
-            + (f" at {staged} {x.stage + begin}" if staged else "")
+            + (f" at {staged} {x.stage + 1 if own is None else own[x.stage]}" if staged else "")
             + f" ({x.visits} visits, {x.share:.0%} of it)"
             if x.state >= 0
             else f"where episodes start ({x.visits} seen, {x.share:.0%} of it)"

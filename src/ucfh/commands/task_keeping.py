@@ -63,7 +63,9 @@ def certificate(
                     "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
                     f"{known.waiting} decisions are not counted yet, "
                     f"{known.lost} outcomes are lost{_conflicts(known.conflicts)}",
-                    **certificate_lines(known, states, actions, staged, first=0),
+                    **certificate_lines(
+                        known, states, actions, staged, range(live.declaration.horizon)
+                    ),
                     "assumed": f"\n{'':>14}".join(known.assumed),
                 }
             )

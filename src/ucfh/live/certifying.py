@@ -19,13 +19,13 @@ def certificate_of_learner(
     names: Sequence[str],
     assumed: Sequence[str] = (),
     findings: tuple[Finding, ...] = (),
-    first: int = 1,
+    times: range | None = None,
 ) -> Certificate:
     """What a learner knows of its policy.
 
     ``epsilon`` and ``max_return`` are in the user's units; ``names``: of the states that were
-    found, the end left out; ``assumed``: besides what is assumed of every world; ``first``: the
-    number of the first step.
+    found, the end left out; ``assumed``: besides what is assumed of every world; ``times``: the
+    t of each step, 1, 2, ... by default.
     """
     beliefs, data, H = learner.beliefs, learner.experience, learner.experience.horizon
     most = units.scaled_return(max_return, H)
@@ -44,4 +44,4 @@ def certificate_of_learner(
         what_is_missing(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,
     )
-    return in_units(known, units, H, max_return, beliefs.crossing, names, first)
+    return in_units(known, units, H, max_return, beliefs.crossing, names, times)

@@ -10,6 +10,7 @@ run. So does everything else that is not as declared: what was counted before st
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import isnan
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ucfh._support.arrays import Bools
 from ucfh._support.interrupts import check
 from ucfh._support.validation import check_truth
-from ucfh.errors import InputError, check_count, check_seed, check_type
+from ucfh.errors import ContradictionError, InputError, check_count, check_seed, check_type
 from ucfh.experience import END, Experience, Steps
 from ucfh.live.spaces import ENCODE, open_environment, plain, short
 from ucfh.live.worlds import Ran, SteppedWorld
@@ -61,10 +62,13 @@ class Walk(NamedTuple):
 
 
 class _Halt(Exception):
-    """A fault of this step: the words before and after the place where it happened."""
+    """A fault of this step: the words before and after the place where it happened.
 
-    def __init__(self, what: str, remedy: str) -> None:
-        self.what, self.remedy = what, remedy
+    ``kind``: the error to raise.
+    """
+
+    def __init__(self, what: str, remedy: str, kind: type[InputError] = InputError) -> None:
+        self.what, self.remedy, self.kind = what, remedy, kind
 
 
 class Environment(SteppedWorld):
@@ -151,7 +155,7 @@ class Environment(SteppedWorld):
                 s, t = walk.path[-1], len(walk.path) - 1 - walk.begins[-1]
                 a = self._least + (actions[t][s] if s < _known(actions) else self._first[s])
                 at = f"at step {t} (state {short(self.name_of(s))}, action {a})"
-            fault = InputError(f"{halt.what} {at}{halt.remedy}")
+            fault = halt.kind(f"{halt.what} {at}{halt.remedy}")
             fault.__cause__ = halt.__cause__
         except InputError as error:
             fault = error
@@ -359,6 +363,7 @@ class Environment(SteppedWorld):
                 f"{self.name} paid {r:.12g}",
                 f", outside of [{low:.12g}, {high:.12g}]: declare the range of rewards, "
                 "rewards=(LOW, HIGH) or --rewards LOW,HIGH",
+                InputError if isnan(r) else ContradictionError,
             )
         scaled = float(self.units.scaled(min(max(r, low), high)))
         if len(self._worth) < REMEMBERED and given is not reward:

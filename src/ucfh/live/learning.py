@@ -13,7 +13,7 @@ ends the loop: Ctrl-C, a limit, or a fault of the environment.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, SupportsIndex
@@ -30,6 +30,7 @@ from ucfh.auditing.passages import passages_of
 from ucfh.auditing.process import Audit
 from ucfh.certificate import Certificate
 from ucfh.errors import (
+    ContradictionError,
     InputError,
     check_count,
     check_type,
@@ -73,6 +74,8 @@ class Learned:
         steps: how many were taken.
         seconds: how long it took; planning_seconds: of these, for planning and counting.
         audit: tests what is assumed; None of an MDP, which is simulated as assumed.
+        contradiction: how the data contradict a declaration: no bound holds then. None if they do
+            not.
         history: (episodes, upper, lower, gap) after each planning, in the user's units.
 
     """
@@ -91,6 +94,7 @@ class Learned:
     unfinished: bool = False
     truncated: int = 0
     audit: Audit | None = None
+    contradiction: str | None = None
 
     def __post_init__(self) -> None:
         self.history: list[tuple[int, float, float, float]] = []
@@ -104,6 +108,11 @@ class Learned:
     def episodes(self) -> int:
         """How many began."""
         return self.learner.experience.episodes
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the outcome of any step was seen."""
+        return bool(self.learner.experience.visits.any())
 
     @property
     def states(self) -> list[Hashable]:
@@ -134,8 +143,9 @@ class Learned:
 
     @property
     def refuted(self) -> bool:
-        """Whether the audit refutes what is assumed."""
-        return self.audit is not None and self.audit.found(ALPHA)
+        """Whether the data refute an assumption, or a declaration."""
+        found = self.audit is not None and self.audit.found(ALPHA)
+        return found or self.contradiction is not None
 
     @property
     def audited(self) -> AuditReport | None:
@@ -151,7 +161,7 @@ class Learned:
     def certificate(self) -> Certificate:
         """What is known of the policy, in the environment's own units."""
         audited, data = self.audited, self.learner.experience
-        return certificate_of_learner(
+        known = certificate_of_learner(
             self.learner,
             self.units,
             self.epsilon,
@@ -163,6 +173,9 @@ class Learned:
             ),
             () if audited is None else audited.findings,
         )
+        if self.contradiction is not None:
+            return replace(known, contradiction=self.contradiction)
+        return known
 
     def save(self, path: AnyPath, force: bool = False) -> None:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
@@ -260,7 +273,7 @@ def learn(
         learner = OpenUCFH(
             H,
             world.actions,
-            units.scaled_accuracy(epsilon, H),
+            units.scaled_accuracy(epsilon, H, max_return),
             check_unit("delta", delta),
             stages=check_world_stages(stages, env, H),
             max_return=units.scaled_return(max_return, H),
@@ -277,7 +290,7 @@ def learn(
             out.broken_off, out.truncated = load(old, learner, world, out.about(), out.audit)
         with LogFile(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
-        if store is not None and (out.episodes or fault is None):
+        if store is not None and out.contradiction is None and (out.has_data or fault is None):
             try:
                 out.save(store, force=True)
             except InputError as error:
@@ -324,6 +337,8 @@ def _run(
             check()
         except KeyboardInterrupt:
             ran.interrupted = ending = True
+        if isinstance(ran.fault, ContradictionError):
+            out.contradiction = str(ran.fault)
         if ending:
             out.interrupted, out.fault = ran.interrupted, ran.fault is not None
             return ran.fault
@@ -333,7 +348,7 @@ def _run(
     return None
 
 
-def _contradiction(out: Learned, steps: Steps) -> InputError | None:
+def _contradiction(out: Learned, steps: Steps) -> ContradictionError | None:
     """The error if an episode of these steps pays more than the declared largest return."""
     begins = np.flatnonzero(steps.t == 0)
     if out.max_return is None or not len(begins):
@@ -345,7 +360,7 @@ def _contradiction(out: Learned, steps: Steps) -> InputError | None:
     most = float(returns[settled].max(initial=-np.inf))
     if most <= out.max_return + 1e-9 * max(1.0, abs(out.max_return)):
         return None
-    return InputError(
+    return ContradictionError(
         f"max_return = {out.max_return:g} contradicts {out.world.name}: an episode paid {most:g}. "
         "Fix: declare the largest return that is possible"
     )

@@ -64,6 +64,8 @@ class LogFile:
         """Write steps of the last episodes, after ``episodes`` that began before."""
         if self._path is None or not len(steps.starts):
             return
+        if self._file is None and not self._begun and not len(steps):
+            return  # no outcome yet
         if self._file is None:
             self._open(self._path)
         name, actions = self._world.name_of, self._world.action_names

@@ -13,6 +13,7 @@ from ucfh._support.arrays import Bools, Floats, Ints
 from ucfh.logs.batches import Batch, Unusable
 from ucfh.logs.faults import Kind
 from ucfh.logs.labels import MISSING, UNKNOWN, shown, text_of
+from ucfh.logs.tally import ToldTally
 
 if TYPE_CHECKING:
     from ucfh.logs.episodes import Episodes
@@ -46,9 +47,47 @@ class CheckedRows:
     hidden: Bools
 
 
+COLUMNS = {
+    Kind.LINE: "action",
+    Kind.T: "t",
+    Kind.STATE: "state",
+    Kind.REWARD: "reward",
+    Kind.NEXT_STATE: "next_state",
+}
+"""The column in which a fault is."""
+
+
+def remedy_of(reader: Episodes, steps: CheckedRows, i: int) -> str | None:
+    """Return what to do about the fault of a row; None if that is the same for all of its kind."""
+    kind, tally, values = Kind(steps.fault[i]), reader.tally, steps.rows.values
+    if i in steps.rows.broken or kind not in (
+        Kind.STATE, Kind.ACTION, Kind.REWARD, Kind.NEXT_STATE
+    ):  # fmt: skip
+        return None
+    value = values.get(COLUMNS.get(kind, ""), [None] * (i + 1))[i]
+    blank = kind in COLUMNS and not isinstance(value, Unusable) and not text_of(value)
+    ends = blank and kind != Kind.STATE and steps.last[i] and steps.done[i] != 1
+    if ends and tally.ends.dropouts is not None and tally.horizon is None:
+        return "declare the horizon, --horizon H (horizon=H)"
+    if kind == Kind.REWARD:
+        return None
+    if blank and ends:
+        return (
+            "declare with --dropouts outcome, lost or random why episodes end there, and the "
+            'horizon, --horizon H (dropouts="outcome", horizon=H)'
+        )
+    if blank and kind == Kind.NEXT_STATE:
+        return "write the state of the next row of its episode there"
+    if blank:
+        return "write the state in every row"
+    if isinstance(tally, ToldTally):
+        return "pass the problem that the log is from, or none"
+    return None
+
+
 def tell(reader: Episodes, steps: CheckedRows, i: int) -> str:
     """What is wrong with a row, in words."""
-    rows, kind, tally = steps.rows, steps.fault[i], reader.tally
+    rows, kind = steps.rows, steps.fault[i]
     if i in rows.broken:
         return rows.broken[i]
     where = f"at t = {rows.values['t'][i]}: " if reader.whole else ""
@@ -56,22 +95,13 @@ def tell(reader: Episodes, steps: CheckedRows, i: int) -> str:
     def show(name: str, at: int = i) -> str:
         return f"{name} {shown(rows.values[name][at])}"
 
-    columns = {
-        Kind.LINE: "action",
-        Kind.T: "t",
-        Kind.STATE: "state",
-        Kind.REWARD: "reward",
-        Kind.NEXT_STATE: "next_state",
-    }
+    columns = COLUMNS
     if kind in columns and columns[kind] in rows.values:
         value = rows.values[columns[kind]][i]
         if isinstance(value, Unusable):
             return value.why if kind == Kind.LINE else where + value.why
         if not text_of(value) and kind != Kind.LINE:
-            also = ""
-            if tally.ends.dropouts is not None and tally.horizon is None and steps.last[i]:
-                also = " (if the episode stopped there: declare the horizon)"
-            return f"{where}its {columns[kind]} is missing{also}"
+            return f"{where}its {columns[kind]} is missing"
     return where + _say(reader, steps, i, show)
 
 
@@ -94,13 +124,13 @@ def _say(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str])
         return f"{show('next_state')}, but the next row has {show('state', i + 1)}"
     if kind == Kind.T and reader.clock.kind == "dates":
         return f"{show('t')} is not after that of the row before"
-    t = show("t") if "t" in rows.values else f"step {steps.due[i] + reader.clock.first}"
+    t = show("t") if "t" in rows.values else f"step {reader.clock.t(steps.due[i])}"
     paid = show("reward") if "reward" in rows.values else ""
     following = show("next_state") if "next_state" in rows.values else ""
     return {
         Kind.REPEAT: f"{show('episode')} appeared before, with others in between",
         Kind.AFTER: f"{t} comes after the end of the episode",
-        Kind.T: f"{t} where {steps.due[i] * reader.clock.unit + reader.clock.first} is expected",
+        Kind.T: f"{t} where {reader.clock.t(steps.due[i])} is expected",
         Kind.LONG: f"{t} is beyond the horizon of {tally.horizon}",
         Kind.STATE: f"{show('state')} is not one of {every}",
         Kind.START: f"{show('state')} is not one in which the problem begins",

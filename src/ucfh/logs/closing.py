@@ -26,7 +26,7 @@ def terminal_states(tally: ToldTally | ShownTally, reader: Episodes, horizon: in
         return list(tally.problem.terminal)
     declared = {name: tally.states.met(name) for name in reader.terminal}
     for name, s in declared.items():
-        if s < 0:
+        if s < 0 and not tally.states.is_open:
             raise unknown("state in terminal", name, list(tally.states.index))
         if s in reader.went_on:
             raise InputError(
@@ -37,7 +37,7 @@ def terminal_states(tally: ToldTally | ShownTally, reader: Episodes, horizon: in
     if not reader.done_in & reader.went_on:
         by_time = {after for s, a, after in reader.ending if (s, a) in reader.going_on}
         ends |= reader.done_in - reader.not_done - by_time
-    return sorted((ends | set(declared.values())) - reader.went_on)
+    return sorted((ends | {s for s in declared.values() if s >= 0}) - reader.went_on)
 
 
 def note_ends(reader: Episodes, faults: Faults, horizon: int, terminal: list[int]) -> int:
@@ -147,7 +147,7 @@ def lost_in_words(reader: Episodes) -> str:
     states, actions = ([shown(name) for name in each.index] for each in names)
     first, last = part.code[0], part.code[-1]
     if part.kind == "step":
-        which = f"t = {first + reader.clock.first}"
+        which = f"t = {reader.clock.t(first)}"
     elif part.kind == "state":
         which = f"state {states[first]}"
     else:

@@ -13,6 +13,9 @@ state is not terminal, it is one, too. What that means, somebody has to say:
     random    it has nothing to do with what would have followed: a next state that is shown counts,
               and a last step that shows none is left out
 
+The same holds at the last step before a horizon that is shorter than the log, where there is a
+column of next states and it is left blank.
+
 At the last step every episode is over, whatever would have followed. If next states are derived
 from the rows, "(end)" follows there always, and nowhere else unless the task was over; and nobody
 can be seen to leave there. So, in both cases, the last step is counted apart from the others, as a
@@ -71,6 +74,8 @@ class Ends(NamedTuple):
         lost = none & last & (self.dropouts == "lost" and not self.derived)
         out[(following == ENDED) | (none & last)] = own[0]
         out[lost] = LOST
+        if not self.derived and self.dropouts in ("outcome", "random"):
+            out[none & last] = own[1] if self.dropouts == "outcome" else LEFT_OUT
         short = (stops | none) & ~last & ~ended
         if self.dropouts == "outcome":
             out[short] = own[1]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ucfh._support.arrays import Bools, Ints
 from ucfh.logs.batches import CUT, Batch, Unusable
-from ucfh.logs.checked import CheckedRows, tell
+from ucfh.logs.checked import CheckedRows, remedy_of, tell
 from ucfh.logs.faults import MOST_LINES, Faults, Kind, is_harmless
 from ucfh.logs.labels import (
     CUT_OFF,
@@ -70,6 +70,7 @@ class Episodes:
         returns: what episodes were paid.
         longest: the number of steps of the longest episode, counted or not, as far as its rows
             can be read and follow one another.
+        stopped_last: how many episodes stop at the last step, with a blank next state.
         went_on: states from which some row, counted or not, continues.
         not_done, done_in: states in which some row arrived that is not done, and one that is.
         going_on: pairs (s, a) of rows that are not done. ending: (s, a, s') of rows that are.
@@ -95,7 +96,7 @@ class Episodes:
         self.terminal = terminal
         self.tally, self.faults, self.clock = tally, faults, clock
         self.units, self.apart, self.whole = units, apart, whole
-        self.longest = 0
+        self.longest = self.stopped_last = 0
         self.losses, self.returns = Losses(), Returns()
         self.went_on: set[int] = set()
         self.not_done: set[int] = set()
@@ -254,7 +255,7 @@ class Episodes:
         short = final = np.zeros(n, bool)
         if tally.horizon is not None:
             short, final = stops & (t + 1 < tally.horizon), stops & (t + 1 == tally.horizon)
-        final = final & (ends.dropouts == "lost" and not ends.derived)
+        final = final & (ends.dropouts is not None and not ends.derived)
         declared = (short & (ends.dropouts is not None)) | final
         if not ends.derived:
             none = following == MISSING
@@ -285,7 +286,8 @@ class Episodes:
             at = np.flatnonzero(noted & (fault == kind))
             at += hidden[at]
             lines, example = steps.rows.lines[at].tolist(), partial(tell, self, steps, int(at[0]))
-            self.faults.note(Kind(kind), lines, example)
+            remedy = partial(remedy_of, self, steps, int(at[0]))
+            self.faults.note(Kind(kind), lines, example, remedy=remedy)
 
         counts = self.losses.episodes + np.cumsum(new) > self.apart
         good, harmless = (faults == 0) & counts, is_harmless(fault)
@@ -299,6 +301,8 @@ class Episodes:
         paid[known] = self.tally.paid(*t_s_a, steps.following[known], steps.reward[known])
         final = t + 1 == self.tally.horizon  # steps after it are not part of the return
         over = steps.last[:n] | (steps.done[:n] == 1) | final
+        if not self.tally.ends.derived:
+            self.stopped_last += int((good & final & (steps.following[:n] == STOPPED)).sum())
         at = np.flatnonzero(good & ~(np.isnan(paid) & final) & over)
         self.returns.add(begins, good, paid, at, t[at] + 1, steps.following[at])
         self._add_ends(steps, at)

@@ -59,7 +59,8 @@ _TEXTS = {
     ),
     Kind.REPEAT: (
         "an episode appears again after others",
-        "sort by episode and t, and give every episode its own id",
+        "sort by episode and t, delete episodes that are in the log twice, and give different ones "
+        "different ids",
     ),
     Kind.AFTER: ("a step after the end of an episode", "begin a new episode there"),
     Kind.T: (
@@ -159,21 +160,29 @@ class Faults(dict[Kind, Fault]):
         return min(self.values(), key=lambda fault: fault.lines[0]).first
 
     def note(
-        self, kind: Kind, lines: Sequence[int], example: Callable[[], str], count: int | None = None
+        self,
+        kind: Kind,
+        lines: Sequence[int],
+        example: Callable[[], str],
+        count: int | None = None,
+        remedy: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Add faults of a kind; ``example`` tells what is wrong in the first of the lines.
 
-        ``count`` is how many there are, if only the first lines are given.
+        ``count`` is how many there are, if only the first lines are given; ``remedy`` says what to
+        do about the first of them, if that is not the same for all faults of its kind.
         """
         if kind not in self:
-            what, remedy = _TEXTS[kind]
+            what, usual = _TEXTS[kind]
             name, harmless, refutes = kind.name.lower(), bool(is_harmless(kind)), kind in REFUTING
             found = example()
-            if kind == Kind.REWARD and "is missing" in found:
-                remedy = "declare what a blank means, such as --blank-reward 0 (blank_reward=0)"
+            if (special := remedy()) is not None:
+                usual = special
+            elif kind == Kind.REWARD and "is missing" in found:
+                usual = "declare what a blank means, such as --blank-reward 0 (blank_reward=0)"
             elif kind == Kind.REWARD and re.search(r"'\s*[-+]?\d*,\d+\s*'", found):
-                remedy = 'declare the decimal comma, --decimal , (decimal=",")'
-            self[kind] = Fault(name, self.unit, what, found, remedy, harmless, refutes)
+                usual = 'declare the decimal comma, --decimal , (decimal=",")'
+            self[kind] = Fault(name, self.unit, what, found, usual, harmless, refutes)
         fault = self[kind]
         fault.count += len(lines) if count is None else count
         fault.lines = tuple(sorted([*fault.lines, *lines])[:MOST_LINES])

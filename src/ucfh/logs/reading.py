@@ -105,7 +105,7 @@ class Log:
         shown: what the log shows without a problem, or None.
         closed: whether all states were declared: there are no others.
         units: the range of rewards. max_return: the largest return, if it was declared.
-        first: the number of the first step, in the log's own t.
+        times: (H,) the log's own t of each step: range(0, 24, 4) if it counts hours, 0 to 20.
         audit: tests of what is assumed.
         returns: (k,) the return of each episode that began, in own units, in order: the sum of its
             first H rewards. Known rewards are used where there are any, in place of logged ones.
@@ -130,7 +130,7 @@ class Log:
     closed: bool
     units: RewardRange
     max_return: float | None
-    first: int
+    times: range
     audit: Audit
     returns: Floats
     complete: Bools
@@ -288,10 +288,10 @@ def _settings(
     remembered = read_settings(path) if is_file(path) else {}
     file = str(beside(path)) if remembered else None
     if told is not None:
-        if any(name in given for name in OF_THE_TASK):
+        again = ", ".join(name for name in OF_THE_TASK if name in given)
+        if again:
             raise InputError(
-                "the problem has states, actions, terminal states, horizon, stages and rewards: "
-                "leave them out"
+                f"{again}: the problem that is given declares the task. Fix: leave {again} out"
             )
         remembered = {name: x for name, x in remembered.items() if name not in OF_THE_TASK}
     return check_settings(combine(remembered, given)), file
@@ -322,13 +322,14 @@ def _close(
     """What the log shows, once all of it has been read, unless it has to be refused."""
     tally, faults, shown = reader.tally, reader.faults, None
     H = tally.horizon or reader.longest
+    times = reader.clock.times(H)
     ending = terminal_states(tally, reader, H)
     if isinstance(tally, ShownTally):
         tally.settle(H, ending)
     if settings.dropouts is None:
         for rows in tally.left_out:
             reader.losses.lose(*rows)
-    dropped = note_ends(reader, faults, H, ending)
+    dropped = reader.stopped_last + note_ends(reader, faults, H, ending)
     if strict:
         _refuse(faults)
     if not settings.accept_losses:
@@ -342,11 +343,11 @@ def _close(
         check_shown(tally, H, faults)
         settings.rewards.scaled_return(settings.max_return, H)  # or an error that says why not
         check_returns(reader, settings.max_return, returns, complete)
-        shown = tally.experience(settings.stage_dependent or settings.stages, reader.clock.first)
+        shown = tally.experience(settings.stage_dependent or settings.stages, times)
         labels = shown.states, shown.actions
     names = [[str(x.label(i)) for i in range(x.count)] for x in labels]
     tally.audit.state_names, tally.audit.action_names = names
-    tally.audit.first = reader.clock.first
+    tally.audit.times = times
     return Log(
         *labels,
         horizon=H,
@@ -360,7 +361,7 @@ def _close(
         closed=not tally.states.is_open,
         units=settings.rewards,
         max_return=settings.max_return,
-        first=reader.clock.first,
+        times=times,
         audit=tally.audit,
         returns=returns,
         complete=complete,

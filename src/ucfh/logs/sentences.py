@@ -12,6 +12,7 @@ from ucfh.logs.layout import Layout
 from ucfh.logs.roles import STEP, in_options
 from ucfh.logs.settings import Settings
 from ucfh.logs.tally import Shown
+from ucfh.logs.times import MANY as MANY_STEPS
 
 UNCONFOUNDED = (
     "actions were chosen without knowledge of anything that affects the outcome and is not part of "
@@ -138,12 +139,18 @@ def notes_of(layout: Layout, reader: Episodes, horizon: int, shown: Shown | None
             "every row of an episode has the same reward, and they are added up; if it is the "
             f"outcome of the whole episode, {REPEATED}"
         )
+    if unmet := [name for name in reader.terminal if reader.tally.states.met(name) < 0]:
+        some = ", ".join(map(repr, unmet[:MOST_NAMED])) + ", ..." * (len(unmet) > MOST_NAMED)
+        yield f"terminal: the log never shows {some}; check the spelling"
     for column in layout.roles.ignored:
         instead = " + ".join(layout.roles.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"
     if name := layout.roles.like_t:
         how = in_options({"t": (name,)})
-        yield f"the column {name!r} is not read; if it says the step, pass {how}"
+        yield (
+            f"the column {name!r} is not read; if it numbers the steps 0, 1, 2, ..., or with "
+            f"another constant step in at least {MANY_STEPS} rows, pass {how}"
+        )
     for kind, names in (("states", reader.tally.states), ("actions", reader.tally.actions)):
         alike = [f"{a!r} and {b!r}" for a, b in names.alike()]
         if alike:

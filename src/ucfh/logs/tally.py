@@ -111,7 +111,7 @@ class Found(NamedTuple):
         At the last step, before the horizon, if one is given, nobody can drop out.
         """
         lost = ((following < 0) & (following != LOST)).astype(np.int64)
-        lost[(lost == 0) & (self.t + 1 == horizon)] = -1
+        lost[((lost == 0) | (following == LEFT_OUT)) & (self.t + 1 == horizon)] = -1
         new, detail = self.t == 0, self.mark & (STOPS - 1)
         codes = (self.t, self.s, self.a, following.clip(-1))
         return Passages(new, *codes, self.reward, lost, detail)
@@ -344,14 +344,14 @@ class ShownTally:
             self.left_out.append((out // CODES**2, out // CODES % CODES, out % CODES))
             self.counted_rows += int((after >= 0).sum())
 
-    def experience(self, stages: Sequence[int] | bool, first: int = 0) -> Shown:
+    def experience(self, stages: Sequence[int] | bool, times: range) -> Shown:
         """What was shown, with states and actions in order.
 
-        ``stages``: as declared, where the first step is called ``first``.
+        ``stages``: as declared, in the log's own t; ``times``: (H,) that t of each step.
         """
         horizon, terminal, own = self.horizon, self._terminal, self._own
         assert horizon is not None
-        parts = check_stages(stages, horizon, first)
+        parts = check_stages(stages, horizon, times)
         if self.ends.differ_at_last and horizon > 1:
             # other things follow the last step than others, so it is counted apart
             parts = tuple(sorted({*parts, horizon - 1}))

@@ -71,6 +71,14 @@ class Clock:
                 if len(later) >= MANY and 0 in steps and not (later % later.min()).any():
                     self.unit = int(later.min())
 
+    def t(self, step: Any) -> Any:
+        """Return the log's own t of a step that is counted from 0; elementwise."""
+        return self.first + self.unit * step
+
+    def times(self, horizon: int) -> range:
+        """(H,) the log's own t of each step."""
+        return range(self.t(0), self.t(horizon), self.unit)
+
     def steps(self, column: list[Any] | None, new: Bools, due: Ints) -> Ints:
         """(n,) the step of each of n rows, from 0; negative where it is none, or out of order.
 

@@ -46,7 +46,7 @@ def understand(
     source: Source, settings: str | None, layout: Layout, reader: Episodes, dropped: int
 ) -> Understanding:
     """How a log was read, once it was; ``dropped``: how many episodes are drop-outs."""
-    tally, first = reader.tally, reader.clock.first
+    tally, clock = reader.tally, reader.clock
     states, actions = list(tally.states.index), list(tally.actions.index)
     columns = {name: " + ".join(parts) for name, parts in layout.roles.columns.items() if parts}
     if layout.derived:
@@ -54,12 +54,13 @@ def understand(
     elif layout.roles.after:
         columns["next_state"] = "the state of the next step"
     steps = {
-        "numbers": f"whole numbers from {first}",
+        "numbers": f"whole numbers from {clock.first}"
+        + (f", {clock.unit} from one step to the next" if clock.unit > 1 else ""),
         "dates": "dates, in order",
         "order": "the order of the rows of an episode",
-    }[reader.clock.kind]
+    }[clock.kind]
     if layout.roles.steps:
-        steps = f"the numbers in the header, from {first} to {layout.roles.steps[-1]}"
+        steps = f"the numbers in the header, from {clock.first} to {layout.roles.steps[-1]}"
 
     def name(t: int, following: int) -> str:
         if following >= 0:
@@ -75,7 +76,7 @@ def understand(
         steps,
         dropped,
         tuple(
-            (t + first, states[s], actions[a], reward, name(t, following))
+            (clock.t(t), states[s], actions[a], reward, name(t, following))
             for t, s, a, following, reward in reader.sample
         ),
         _by_rows(tally.states, reader.losses.seen["state"]),

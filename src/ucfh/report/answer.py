@@ -117,11 +117,6 @@ class Answer:
         name = self.log.understood.columns.get(column, column)
         return "" if name == column else f" ({name})"
 
-    @property
-    def first(self) -> int:
-        """The number of the first step, as the log counts."""
-        return self.log.first
-
     # -- numbers ----------------------------------------------------------------------------------
 
     @cached_property
@@ -205,7 +200,7 @@ class Answer:
 
     def _choices(self, s: int) -> list[Choice]:
         """The plan for a state, steps with the same action and level together."""
-        known, first = self.known, self.first
+        known, times = self.known, self.log.times
         assert known.doubt is not None
         assert known.visits is not None
         doubts, visits = known.doubt[:, s].tolist(), known.visits[:, s].tolist()
@@ -219,8 +214,8 @@ class Answer:
             action = str(self.log.actions.label(a))
             out.append(
                 Choice(
-                    first + steps[0],
-                    first + steps[-1],
+                    times[steps[0]],
+                    times[steps[-1]],
                     action,
                     level,
                     max(doubts[here]),
@@ -250,7 +245,7 @@ class Answer:
             assert self.log.told is not None
             stage = np.arange(H) * (self.log.told[0].table.stages > 1)
         begins = [0, *(1 + np.flatnonzero(np.diff(stage))).tolist(), H]
-        return [(self.first + a, self.first + b - 1) for a, b in pairwise(begins)]
+        return [(self.log.times[a], self.log.times[b - 1]) for a, b in pairwise(begins)]
 
     @property
     def stage_word(self) -> str:
@@ -274,11 +269,14 @@ class Answer:
         return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE * untried[0].share]
 
 
-def columns_of(rows: Sequence[PlanRow]) -> list[tuple[int, int]]:
-    """The first and the last step of each column: steps at which no entry changes share one."""
+def columns_of(rows: Sequence[PlanRow], unit: int) -> list[tuple[int, int]]:
+    """The first and the last step of each column: steps at which no entry changes share one.
+
+    ``unit``: how much t grows from one step to the next.
+    """
     begins = sorted({choice.first for row in rows for choice in row.choices})
     last = max((row.choices[-1].last for row in rows), default=-1)
-    return [(a, b - 1) for a, b in pairwise([*begins, last + 1])]
+    return [(a, b - unit) for a, b in pairwise([*begins, last + unit])]
 
 
 def most_visited(rows: list[PlanRow], most: int) -> tuple[list[PlanRow], list[PlanRow]]:

@@ -37,7 +37,7 @@ def plot_answer(answer: Answer, path: AnyPath, force: bool = False) -> None:
     figure.suptitle(title, fontsize=11, x=0.02, ha="left", parse_math=False)
     above, below = figure.subplots(2, 1, height_ratios=heights)
     _draw_bounds(above, answer, bars)
-    _draw_plan(below, rows)
+    _draw_plan(below, answer, rows)
     below.set_xlabel("\n".join(legend), loc="left", fontsize=8.5, parse_math=False)
     save(figure, path, force)
 
@@ -62,10 +62,10 @@ def _draw_bounds(axes: Any, answer: Answer, bars: list[BoundsBar]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _draw_plan(axes: Any, rows: Any) -> None:
+def _draw_plan(axes: Any, answer: Answer, rows: Any) -> None:
     from matplotlib.patches import Rectangle
 
-    columns = columns_of(rows)
+    columns = columns_of(rows, answer.log.times.step)
     room = (WIDTH - 2.0) / max(1, len(columns)) / LETTER
     for y, row in enumerate(rows):
         for choice in row.choices:

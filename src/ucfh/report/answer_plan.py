@@ -67,7 +67,7 @@ def plan_of(answer: Answer) -> str:
 
 def _grid(answer: Answer, anchor: str, caption: str, rows: list[PlanRow]) -> str:
     """Tables of states by step; steps at which no entry changes share a column."""
-    columns = columns_of(rows)
+    columns = columns_of(rows, answer.log.times.step)
     blocks = [columns[k : k + MOST_COLUMNS] for k in range(0, len(columns), MOST_COLUMNS)]
     out = []
     for k, block in enumerate(blocks):

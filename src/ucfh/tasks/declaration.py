@@ -95,8 +95,7 @@ class Declaration:
                 raise InputError(
                     f"{what} = {count:,} is more than can be planned for: {most:,} at most"
                 )
-        units.scaled_accuracy(epsilon, H)
-        units.scaled_return(max_return, H)
+        units.scaled_accuracy(epsilon, H, max_return)
         check_unit("delta", DELTA if delta is None else delta)
         meaning = read_silence(on_timeout, units)
         if isinstance(meaning, tuple) and timeout is None:

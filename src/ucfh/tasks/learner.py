@@ -98,7 +98,7 @@ class TaskLearner:
         self.learner = OpenUCFH(
             H,
             A,
-            self.units.scaled_accuracy(task.epsilon, H),
+            self.units.scaled_accuracy(task.epsilon, H, task.max_return),
             task.delta,
             stages=task.stages,
             max_return=self.units.scaled_return(task.max_return, H),
@@ -257,7 +257,7 @@ class TaskLearner:
             state_names[1:],
             (*self.assumed, *self._assumptions()),
             self.audited(state_names, action_names).findings,
-            first=0,
+            times=range(task.horizon),
         )
         if not waiting and not lost:
             return known
