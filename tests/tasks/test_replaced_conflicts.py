@@ -220,9 +220,7 @@ def test_the_policy_is_that_of_the_certificate(tmp_path: Path) -> None:
     """Without any plan, and without a certificate that was asked for before."""
     with open_one(files(tmp_path), actions=["a", "b"]) as task:
         steps = [("a", 0), ("b", 1)] * 200
-        task.serve(
-            [task.recording(f"e{i}", 0, "s", *x, None, True) for i, x in enumerate(steps)]
-        )
+        task.serve([task.recording(f"e{i}", 0, "s", *x, None, True) for i, x in enumerate(steps)])
         assert task.policy().act(0, "s") == "b"
         assert task.certificate().certified
 
@@ -274,7 +272,8 @@ def test_silence_may_not_pay_more_than_max_return(tmp_path: Path) -> None:
         for name, paid in (("over", 1), ("even", 0)):
             task.ask("s", name)
             task.tell((name, 0), reward=paid, state="s")
-        patch.setattr("time.time", lambda now=time.time() + 10: now)
+        later = time.time() + 10
+        patch.setattr("time.time", lambda: later)
         assert task.expire() == 2
         told = {x["episode"]: x for x in task.decisions("all") if x["t"] == 1}
         assert (told["over"]["status"], told["over"]["reward"]) == ("lost", None)

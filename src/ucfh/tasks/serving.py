@@ -352,20 +352,28 @@ class Serving:
     def _check_return(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
     ) -> None:
-        """Refuse an outcome with which an episode pays more than the declared max_return.
+        """Refuse an outcome with which an episode pays more than the declared max_return."""
+        if (error := self._above_return(tx, episode, name, t, paid, following)) is not None:
+            raise error
+
+    def _above_return(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> Refused | None:
+        """The error of an outcome with which an episode pays more than max_return, else None.
 
         Where rewards may be negative, the return is only known at the end of an episode.
         """
         most, units = self.known.declaration.max_return, self.known.declaration.units
         if most is None or (units.low < 0 and not self.known.is_over(t, following)):
-            return
+            return None
         total = tx.paid(episode) + paid
-        if total > most + ROUNDING * self.known.declaration.horizon * units.span:
-            raise Refused(
-                f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
-                f"declared max_return {most:g}. Fix: create a task with a larger max_return",
-                Evidence("return", name, t, {"return": short(total)}),
-            )
+        if total <= most + ROUNDING * self.known.declaration.horizon * units.span:
+            return None
+        return Refused(
+            f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
+            f"declared max_return {most:g}. Fix: create a task with a larger max_return",
+            Evidence("return", name, t, {"return": short(total)}),
+        )
 
     def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
         return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
@@ -472,11 +480,9 @@ class Serving:
         following, reward = LOST, None
         if isinstance(self._silence, tuple):
             following, reward = self.known.states.number[self._silence[0]], self._silence[1]
-            try:
-                self._check_return(tx, episode, name, t, reward, following)
-            except Refused as error:
-                assert error.kept is not None
-                tx.keep_fault(error.kept)
+            above = self._above_return(tx, episode, name, t, reward, following)
+            if above is not None and above.kept is not None:
+                tx.keep_fault(above.kept)
                 following, reward = LOST, None
         tx.tell(episode, t, following, reward, EXPIRED)
         tx.end(episode)

@@ -38,7 +38,9 @@ def status_of(task: Task) -> TaskStatus:
 def _status(task: Task, n: Figures, newest: PlanRecord | None, where: str) -> TaskStatus:
     store, number = task.store, task.number
     lease, now = store.lease(number), time.time()
-    known = newest.summary if newest is not None and _holds(newest.summary, n.contradictions) else {}
+    known = (
+        newest.summary if newest is not None and _holds(newest.summary, n.contradictions) else {}
+    )
     return TaskStatus(
         task=task.name,
         store=store.name,
@@ -94,11 +96,15 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     where, left = state_of(newest, report, n.contradictions), None
     status = asdict(_status(task, n, newest, where))
     del status["store"]
-    plans = [x for x in stored if _holds(x.summary, n.contradictions) and x.summary["gap"] is not None]
+    plans = [
+        x for x in stored if _holds(x.summary, n.contradictions) and x.summary["gap"] is not None
+    ]
     if where not in ("refuted", "stale"):
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
-    reported = _reported(task, report) if report and _holds(report.content, n.contradictions) else None
+    reported = (
+        _reported(task, report) if report and _holds(report.content, n.contradictions) else None
+    )
     return {
         "task": task.name,
         "version": __version__,
@@ -127,7 +133,9 @@ def state_of(newest: PlanRecord | None, report: Report | None, contradictions: i
         return "new"
     if not _holds(newest.summary, contradictions):
         return "stale"
-    known = report.content["certificate"] if report and _holds(report.content, contradictions) else {}
+    known = (
+        report.content["certificate"] if report and _holds(report.content, contradictions) else {}
+    )
     if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
         return "refuted"
     return "certified" if newest.summary["certified"] else "learning"
