@@ -118,15 +118,14 @@ class TaskEntry:
 
     def _run(self) -> None:
         case = self.case
-        how, label = planning(case)
+        how, label = ("off", "off") if self.erases else planning(case)
         case.note("planning", label)
         self.task = self._open(True, how)
         try:
             self.look(data=False)
             self._warm_start()
             episodes = int(case.pick(*(SIZES if how == "off" else SIZES[:4])))
-            if self.erases and how == "off":
-                episodes = MANY
+            episodes = MANY if self.erases else episodes
             case.note("episodes", episodes)
             self.play(episodes // 2)
             self.look()

@@ -257,7 +257,7 @@ def test_a_report_that_is_refused_contradicts_the_first_one(
             task.record("r", 0, "s", "b", report["reward"], report.get("state"), "done" in report)
         assert task.status().conflicts == 2
         with pytest.raises(ucfh.Refused):
-            task.tell(("e", 0), reward="much", done=True)
+            task.tell(("e", 0), **{**report, "reward": "much"})
         assert missing(task) == [1, 1, 0]
 
 

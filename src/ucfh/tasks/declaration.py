@@ -104,8 +104,8 @@ class Declaration:
                 "on_timeout says what silence means, but not after how long: give timeout, in "
                 "seconds (--timeout), too"
             )
-        most = np.inf if max_return is None else max_return + ROUNDING * units.span
-        if isinstance(meaning, tuple) and meaning[1] > most:
+        largest = np.inf if max_return is None else max_return + ROUNDING * units.span
+        if isinstance(meaning, tuple) and meaning[1] > largest:
             raise InputError(
                 f"on_timeout has the reward {meaning[1]:g}, more than max_return {max_return:g}. "
                 "Fix: declare a larger max_return"
