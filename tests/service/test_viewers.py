@@ -40,7 +40,7 @@ def plan(task: Task, number: int) -> None:
     actions = np.zeros((3, 9), int)
     summary: dict[str, Any] = {
         "upper": 1.0, "lower": 0.0, "gap": 1 / number, "refuted": False, "certified": False,
-        "layout": LAYOUT, "conflicts": 0,
+        "layout": LAYOUT, "contradictions": 0,
     }  # fmt: skip
     policy = StoredPolicy(number, 0.0, number, number, actions, actions, actions, summary)
     task.write(lambda tx, _: tx.publish(policy, 0, None))

@@ -25,6 +25,8 @@ from sweep.options import OPEN_TASK, Case, declare, planning
 
 SIZES = (1, 4, 12, 30, 80)
 """Numbers of episodes."""
+MANY = 400
+"""Episodes where good or bad outcomes are contradicted: the others alone would mislead."""
 WAIT = 100.0
 """Seconds of the simulated clock until an open decision expires; see `sweep.options.timeout`."""
 
@@ -38,6 +40,7 @@ class Open(NamedTuple):
     following: int
     due: float | None
     taken: int | None
+    state: int
 
 
 class TaskEntry:
@@ -73,15 +76,22 @@ class TaskEntry:
             self.losses = LossRule(case)
         self.delay = str(case.pick("none", "bad", "good", "all"))
         self.longest = case.pick(2, 20, 70) if silent else case.pick(2, 20, 150)
-        case.note("delay", f"{self.delay} {self.longest}" if self.delay != "none" else "none")
         self.concurrent = int(case.pick(1, 1, 3, 10))
-        case.note("concurrent", self.concurrent)
         self.by_person = case.pick(0.0, 0.0, 0.3, 1.0)
-        case.note("record", self.by_person)
         self.override = case.pick(0.0, 0.0, 0.2)
-        case.note("another action taken", self.override)
         self.mistold = case.pick(0.0, 0.0, 0.1)
-        case.note("reported twice", self.mistold)
+        # of actions that are taken whatever is recommended, bad (good) outcomes are contradicted
+        self.erases = 0
+        small = model.horizon <= 2 and model.actions > 1  # so that the others would mislead
+        if small and not self.http and model.attrition is None and case.coin(0.3):
+            self.erases = int(case.pick(-1, 1))
+            self.override, self.losses, self.delay, self.concurrent = 1.0, None, "none", 1
+            self.by_person = 0.0
+        case.note("delay", f"{self.delay} {self.longest}" if self.delay != "none" else "none")
+        case.note("concurrent", self.concurrent)
+        case.note("record", self.by_person)
+        case.note("another action taken", self.override)
+        case.note("reported twice", {-1: "bad", 0: self.mistold, 1: "good"}[self.erases])
         kind = str(case.pick(*Behaviour.KINDS))
         self.person = Behaviour(model, rng, kind)
         self.epsilon, result.delta = case.given["epsilon"], case.given["delta"]
@@ -108,13 +118,14 @@ class TaskEntry:
 
     def _run(self) -> None:
         case = self.case
-        how, label = planning(case)
+        how, label = ("off", "off") if self.erases else planning(case)
         case.note("planning", label)
         self.task = self._open(True, how)
         try:
             self.look(data=False)
             self._warm_start()
             episodes = int(case.pick(*(SIZES if how == "off" else SIZES[:4])))
+            episodes = MANY if self.erases else episodes
             case.note("episodes", episodes)
             self.play(episodes // 2)
             self.look()
@@ -263,6 +274,8 @@ class TaskEntry:
         # a timeout that has a meaning is an outcome of the recommended action: so that was taken
         if not recorded and m.attrition is None and rng.random() < self.override:
             taken = a = int(rng.choice(m.choices(s)))
+            if self.erases and rng.random() < 0.7:
+                taken = a = self._best_action(t, s)
         reward, x = m.draw(rng, t, s, a)
         bad = reward < (m.low + m.high) / 2
         slow = self.delay == "all" or (self.delay == "bad") == bad
@@ -271,7 +284,7 @@ class TaskEntry:
             wait = float(rng.integers(self.longest + 1))
         lost = self.losses is not None and self.losses.loses(s, a, reward, x)
         due = None if lost or x == m.attrition else self.now + wait
-        step = Open(episode, t, reward, x, due, taken)
+        step = Open(episode, t, reward, x, due, taken, s)
         if due is not None and wait == 0.0:
             self._tell(step)
         else:
@@ -279,6 +292,20 @@ class TaskEntry:
         if lost and rng.random() < 0.5:
             self.open.remove(step)
             self.task.abandon(episode, "no answer" * int(rng.integers(2)))
+
+    def _best_action(self, t: int, s: int) -> int:
+        m = self.case.model
+        q = m.q_values(t, m.optimal[t + 1])[s]
+        return max(m.choices(s), key=lambda a: float(q[a]))
+
+    def _is_erased(self, x: Open) -> bool:
+        """Whether an outcome is contradicted, for its return being low, or high."""
+        m = self.case.model
+        if not self.erases or x.taken is None or m.high == m.low:
+            return False
+        after = m.optimal[x.t + 1]
+        surplus = x.reward + after[x.following] - m.q_values(x.t, after)[x.state, x.taken]
+        return float(surplus) * self.erases > 1e-9
 
     def _tell(self, x: Open) -> None:
         """Tell an outcome, perhaps too late, and take the next step."""
@@ -291,6 +318,9 @@ class TaskEntry:
             told |= {"state": self.case.states[x.following], **self._known(x.following)}
         if x.taken is not None:
             told["action"] = case.actions[x.taken]
+        truth, erased = dict(told), self._is_erased(x)
+        if erased and self.rng.random() < 0.3:  # a false action at first, the true one later
+            told["action"] = case.actions[int(self.rng.choice(m.choices(x.state)))]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             decision = self.task.tell((x.episode, x.t), **told)
@@ -302,12 +332,13 @@ class TaskEntry:
             return
         if "state" in told:
             self._find(x.following)
-        if self.rng.random() < 0.05 and self.task.tell((x.episode, x.t), **told) != decision:
+        again = not erased and self.rng.random() < 0.05
+        if again and self.task.tell((x.episode, x.t), **told) != decision:
             self.result.errors.append("a repeated tell has another answer")
-        elif self.rng.random() < self.mistold and m.high > m.low:
+        elif (erased or self.rng.random() < self.mistold) and m.high > m.low:
             other = m.low if x.reward > m.low else m.high
             with suppress(ucfh.Conflict):
-                self.task.tell((x.episode, x.t), **{**told, "reward": other})
+                self.task.tell((x.episode, x.t), **{**truth, "reward": other})
                 self.result.errors.append("a contradictory outcome was accepted")
         if over or x.t == m.horizon - 1:
             if decision is not None:

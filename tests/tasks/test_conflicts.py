@@ -96,7 +96,7 @@ def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
     if not told:
         return
     one = told[len(told) // 2]
-    doubtful = {(one.episode, one.t)}
+    doubtful = {(one.episode, one.t, -1)}
     learner, other = TaskLearner(stream.task, sorted(doubtful)), stream.learner()
     for mask in stream.masks:
         learner.find(None if mask.all() else mask)

@@ -39,6 +39,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 @contextmanager
 def opened(path: str, name: str | None) -> Iterator[Task]:
     """The task of that name in a store; without a name, the only one there is."""
+    from ucfh.tasks.faults import Conflict
     from ucfh.tasks.opening import open_store, open_task
 
     with closing(open_store(path)) as store:
@@ -46,7 +47,11 @@ def opened(path: str, name: str | None) -> Iterator[Task]:
         if len(names) > 1:
             raise InputError(f"{store.name} has the tasks {', '.join(names)}: name one with --task")
         with open_task(store, name or (names or ["task"])[0], planning="off") as task:
-            yield task
+            try:
+                yield task
+            except Conflict:  # bounds that rest on the contradicted report are computed again
+                plan(task)
+                raise
 
 
 def plan(task: Task) -> None:

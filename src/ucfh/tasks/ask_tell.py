@@ -102,7 +102,8 @@ class AskTell(Generic[AnyCall]):
 
         Raises:
             Conflict: the outcome was reported in another way before. Both reports are kept, and the
-                outcome counts as missing from then on.
+                outcome counts as missing from then on, for every action that a report names. An
+                outcome that is reported first after such a conflict counts as missing, too.
 
         """
         answer: Decision | Late | None = self._serve(

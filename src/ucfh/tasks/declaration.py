@@ -103,6 +103,12 @@ class Declaration:
                 "on_timeout says what silence means, but not after how long: give timeout, in "
                 "seconds (--timeout), too"
             )
+        largest = np.inf if max_return is None else max_return + ROUNDING * units.span
+        if isinstance(meaning, tuple) and meaning[1] > largest:
+            raise InputError(
+                f"on_timeout has the reward {meaning[1]:g}, more than max_return {max_return:g}. "
+                "Fix: declare a larger max_return"
+            )
         listed = None if states is None else read_states(states, texts, meaning)
         first = check_stages(() if stages is None else stages, H)
         check_size(H, len(listed or ()), len(texts), len(first) + 1)
@@ -225,7 +231,7 @@ def check_size(horizon: int, states: int, actions: int, segments: int) -> None:
         raise Refused(
             f"horizon {horizon:,}, {states:,} states and {actions:,} actions need about "
             f"{needed / 1e9:.3g} GB of memory, and one task may use {SHARE * free / 1e9:.3g} GB "
-            "here. Fix: declare fewer states or a shorter horizon"
+            "here. Fix: create a task with fewer states or a shorter horizon"
         )
 
 
@@ -280,9 +286,12 @@ def read_states(
 ) -> tuple[StateActions, ...]:
     """Declared states, with the numbers of their actions; None: all."""
     check_type("states", states, Mapping | list | tuple | set | range, "a list, or a dictionary")
-    subsets = states if isinstance(states, Mapping) else dict.fromkeys(map(_hashable, states))
+    if isinstance(states, Mapping):
+        subsets = list(states.items())
+    else:  # not as keys of a dictionary: True and 1 are equal there
+        subsets = [(label, None) for label in states]
     out = []
-    for label, have in subsets.items():
+    for label, have in subsets:
         text = canonical(label)
         if name_in_log(text) == END_NAME:
             raise Refused(f"state {text} is what a log calls the end: give it another name")
@@ -299,14 +308,8 @@ def read_states(
         raise InputError("states is empty. Fix: list all states, or leave states out")
     if not any(numbers != () for _, numbers in out):
         raise InputError("states has no state with actions. Fix: list at least one")
-    if not isinstance(states, Mapping) and len(out) < len(states):
-        check_names([canonical(label) for label in states], "state")
     check_names([text for text, _ in out], "state")
     return tuple(out)
-
-
-def _hashable(label: Any) -> Any:
-    return tuple(map(_hashable, label)) if isinstance(label, list) else label
 
 
 def read_subset(have: Any, actions: tuple[str, ...], state: str) -> tuple[int, ...] | None:

@@ -14,13 +14,15 @@ time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
 An outcome that is lost is known to be so, and counts as such.
 
 An outcome that was reported in two different ways is in doubt: it counts like one that stays open,
-which is right whatever it was, and whatever the reason for the second report.
+which is right whatever it was, and whatever the reason for the second report. If a report names
+another action than the given one, the pair of the decision is in doubt, too: the outcome counts as
+unknown in the pair of the given action and in that of every action that a report names.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -46,12 +48,14 @@ class Flying:
         reward, following: what came of it, as in `Steps`.
         told, counted: whether its outcome is told, and whether that is counted.
         doubtful: whether its outcome was reported in different ways, and so is never counted.
+        extra: whether it stands for the same decision in the pair of another action that a report
+            names; it is doubtful, too.
 
     """
 
     __slots__ = (
-        "action", "before", "counted", "doubtful", "episode", "following", "order", "reward",
-        "state", "t", "told",
+        "action", "before", "counted", "doubtful", "episode", "extra", "following", "order",
+        "reward", "state", "t", "told",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +70,7 @@ class Flying:
         self.order, self.episode, self.t, self.state, self.action = order, episode, t, state, action
         self.before = before
         self.reward, self.following = np.nan, LOST
-        self.told = self.counted = self.doubtful = False
+        self.told = self.counted = self.doubtful = self.extra = False
 
 
 class Flight:
@@ -90,8 +94,14 @@ class Flight:
         self._decided = 0
         self.open: dict[int, Flying] = {}
 
-    def decide(self, episode: int, t: int, state: int, action: int) -> None:
-        """Take a decision, the next one in the order of all."""
+    def decide(
+        self, episode: int, t: int, state: int, action: int, named: Iterable[int] = ()
+    ) -> None:
+        """Take a decision, the next one in the order of all.
+
+        ``named``: other actions that contradictory reports of it name. Its outcome is unknown in
+        their pairs, from here on: no draw before this decision is left out there.
+        """
         before = self._before.pop(episode, NOTHING)
         self._decided += 1
         step = self.open[episode] = Flying(self._decided, episode, t, state, action, before)
@@ -99,10 +109,17 @@ class Flight:
         if len(self._line) > LONGEST_LINE:
             self._passed.append(self._line.popleft())
             self._pass_on()
-        row = self._stage[t], state, action
-        if row not in self._rows:
-            self._rows[row] = deque()
-        self._rows[row].append(step)
+        self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
+        for other in named:
+            self._add_extra(step, other)
+
+    def _add_extra(self, step: Flying, action: int) -> None:
+        """Add an unknown outcome of a decision to the pair of another action."""
+        row = self._rows.setdefault((self._stage[step.t], step.state, action), deque())
+        if all(x.order != step.order for x in row):
+            extra = Flying(step.order, step.episode, step.t, step.state, action, step.before)
+            extra.doubtful = extra.extra = True
+            row.append(extra)
 
     def tell(
         self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
@@ -125,9 +142,15 @@ class Flight:
         self._count((self._stage[step.t], step.state, step.action))
         self._pass_on()
 
-    def doubt(self, episode: int) -> None:
-        """Let the outcome of an episode's open decision stay unknown."""
-        self.open.pop(episode).doubtful = True
+    def doubt(self, episode: int, taken: int | None = None) -> None:
+        """Let the outcome of an episode's open decision stay unknown.
+
+        ``taken``: the action that its report names, if it differs from the one given.
+        """
+        step = self.open.pop(episode)
+        step.doubtful = True
+        if taken is not None:
+            self._add_extra(step, taken)
         self._pass_on()
 
     def _count(self, key: tuple[int, int, int]) -> None:
@@ -146,8 +169,15 @@ class Flight:
 
     @property
     def uncounted(self) -> list[Flying]:
-        """The decisions that are not counted yet, in their order, open or behind an open one."""
-        return sorted(chain.from_iterable(self._rows.values()), key=lambda step: step.order)
+        """The decisions that are not counted yet, in their order, open or behind an open one.
+
+        One whose pair is in doubt is listed once for each action that it may belong to.
+        """
+        return sorted(self._in_rows(), key=lambda step: (step.order, step.action))
+
+    def _in_rows(self) -> Iterator[Flying]:
+        """The decisions that are not counted yet, those of a pair in its order."""
+        return chain.from_iterable(self._rows.values())
 
     def counted(self) -> Steps:
         """The steps that have come to count since this was called last, those of a row in order."""
@@ -163,7 +193,7 @@ class Flight:
 
     def ahead(self, data: Experience) -> Experience | None:
         """All that was told, with what is yet to come as lost; None if nothing is waiting."""
-        waiting = self.uncounted
+        waiting = list(self._in_rows())
         if not waiting:
             return None
         out = data.copy()
@@ -173,7 +203,8 @@ class Flight:
     def state(self) -> dict[str, Any]:
         """All of it as arrays by name, to be stored; nothing may be left to be given out."""
         first = self._line[0].order if self._line else self._decided + 1
-        kept = [*(x for x in self.uncounted if x.order < first), *self._line]
+        # the order within a pair is not that of the decisions if other actions were taken
+        kept = [*self._in_rows(), *(x for x in self._line if x.counted)]
         before = sorted(self._before.items())
         return {
             "decided": np.array([self._decided, first]),
@@ -186,18 +217,19 @@ class Flight:
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self._decided, first = arrays["decided"].tolist()
-        paid = arrays["flight_paid"].tolist()
+        paid, line = arrays["flight_paid"].tolist(), list[Flying]()
         for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
-            order, episode, t, state, action, following, told, counted, doubtful, *last = numbers
-            step = Flying(order, episode, t, state, action, (last[0], last[1], earlier))
+            order, episode, t, state, action, following, *last, a, s = numbers
+            step = Flying(order, episode, t, state, action, (a, s, earlier))
             step.reward, step.following = reward, following
-            step.told, step.counted, step.doubtful = bool(told), bool(counted), bool(doubtful)
-            if order >= first:
-                self._line.append(step)
-            if not counted:
+            step.told, step.counted, step.doubtful, step.extra = map(bool, last)
+            if order >= first and not step.extra:
+                line.append(step)
+            if not step.counted:
                 self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
-            if not told and not doubtful:
+            if not step.told and not step.doubtful:
                 self.open[episode] = step
+        self._line = deque(sorted(line, key=lambda step: step.order))
         entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
         self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
 
@@ -215,12 +247,12 @@ def steps_of(line: Sequence[Flying]) -> Steps:
 
 
 def _table(line: Iterable[Flying]) -> Ints:
-    """(n, 11) the integers of decisions."""
+    """(n, 12) the integers of decisions."""
     rows = [
         (
             *(x.order, x.episode, x.t, x.state, x.action, x.following),
-            *(x.told, x.counted, x.doubtful, *x.before[:2]),
+            *(x.told, x.counted, x.doubtful, x.extra, *x.before[:2]),
         )
         for x in line
     ]
-    return np.array(rows, np.int64).reshape(-1, 11)
+    return np.array(rows, np.int64).reshape(-1, 12)

@@ -74,9 +74,10 @@ class TaskLearner:
 
     Args:
         task: what was declared.
-        conflicts: the decisions, (episode, t), whose outcome was reported in different ways. The
-            outcomes from the first of them on, in the same episode, count as unknown: in which
-            state later decisions were taken is in doubt.
+        conflicts: the contradictory reports, (episode, t, action): the decision, and the number
+            of the action that the report names, -1 if it is the one given. The outcomes from the
+            first of them on, in the same episode, count as unknown: in which state later decisions
+            were taken is in doubt.
 
     Attributes:
         learner: the counts, the bounds, and what to do next.
@@ -84,16 +85,19 @@ class TaskLearner:
         seq: the number of the last event that was taken. known: how many outcomes were.
         number: of the policy that was made last, 0 if there is none.
         recorded: whether somebody else chose some of the actions.
-        replaced: of how many decisions another action was taken than the one given.
+        replaced: how many decisions have a report that names another action than the one given.
         prior: by state, the actions (H,) to begin with, if somebody knows some.
         assumed: what is assumed besides, a sentence each.
 
     """
 
-    def __init__(self, task: Declaration, conflicts: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(self, task: Declaration, conflicts: Sequence[tuple[int, int, int]] = ()) -> None:
         self.task, self.units = task, task.units
         self.conflicts = tuple(sorted(conflicts))
-        self._doubtful = dict(reversed(self.conflicts))  # by episode, the first one
+        self._doubtful = {episode: t for episode, t, _ in reversed(self.conflicts)}  # the first
+        self._named: dict[tuple[int, int], list[int]] = {}  # by decision, actions of reports
+        for episode, t, action in self.conflicts:
+            self._named.setdefault((episode, t), []).extend([action] if action >= 0 else [])
         H, A = task.horizon, len(task.actions)
         self.learner = OpenUCFH(
             H,
@@ -146,18 +150,20 @@ class TaskLearner:
                 when.append(t)
                 where.append(state)
                 scores.decide(episode, t, state, action, default[state])
-                flight.decide(episode, t, state, action)
+                named = [x for x in self._named.get((episode, t), ()) if x != action]
+                self.replaced += bool(named)
+                flight.decide(episode, t, state, action, named)
             else:
                 _, episode, t, reward, following, taken = event
                 self.known += 1
+                self.replaced += taken is not None
                 if t >= self._doubtful.get(episode, H):
                     scores.leave(episode)
-                    flight.doubt(episode)
+                    flight.doubt(episode, taken)
                     continue
                 paid = (reward + shift) / span
                 over = following in (END, LOST) or t + 1 == H or default[following] < 0
                 if taken is not None:
-                    self.replaced += 1
                     scores.leave(episode)
                 scores.tell(episode, paid, following, over, after[t + 1])
                 flight.tell(episode, paid, following, over, taken)
@@ -236,18 +242,16 @@ class TaskLearner:
             "episodes": self.experience.episodes,
             "outcomes": self.known,
             "lost": int(self.experience.lost.sum()),
-            "waiting": len(self.flight.uncounted),
+            "waiting": len({step.order for step in self.flight.uncounted}),
             "frozen": beliefs.number,
-            "conflicts": len(self.conflicts),
+            "contradictions": len(self.conflicts),
         }
 
     def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:
         """What is known of the policy, from all that was taken; names by number, the end first."""
-        self._gather()
-        if self._planned != self.progress:
-            self.learner.beliefs.look(self.experience)
+        self.look()
         task, data, waiting = self.task, self.experience, self.flight.uncounted
-        doubtful = sum(step.doubtful for step in waiting)
+        doubtful = len({step.order for step in waiting if step.doubtful})
         lost = int(data.lost.sum()) + doubtful
         known = certificate_of_learner(
             self.learner,
@@ -275,9 +279,9 @@ class TaskLearner:
         return replace(
             known,
             gap_if_random=gap,
-            waiting=len(waiting) - doubtful,
+            waiting=len({step.order for step in waiting}) - doubtful,
             lost=lost,
-            conflicts=len(self.conflicts),
+            conflicts=len(self._named),
         )
 
     def _assumptions(self) -> Iterator[str]:
@@ -291,12 +295,18 @@ class TaskLearner:
             yield RECORDED
         if self.replaced:
             yield REPLACED
-        if self.conflicts:
+        if self._named:
             yield (
-                f"{len(self.conflicts)} outcomes were reported in two different ways and count as "
+                f"{len(self._named)} outcomes were reported in two different ways and count as "
                 "missing; all other outcomes were reported as they were"
             )
         yield ONE_BY_ONE
+
+    def look(self) -> None:
+        """Compute bounds, and the policy that they are about, from all that was taken."""
+        self._gather()
+        if self._planned != self.progress:
+            self.learner.beliefs.look(self.experience)
 
     def _gather(self) -> None:
         """Let bounds see what was told ahead, and the best choice of scores."""
@@ -319,7 +329,7 @@ class TaskLearner:
             **self.flight.state(),
             **self.scores.state(),
             "numbers": np.array(numbers, np.int64),
-            "conflicts": np.array(self.conflicts, np.int64).reshape(-1, 2),
+            "conflicts": np.array(self.conflicts, np.int64).reshape(-1, 3),
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:

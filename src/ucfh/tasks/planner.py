@@ -30,7 +30,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ucfh._support.arrays import Ints
-from ucfh.counts import due_after
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.faults import Refused, TaskFault, damaged, decoding
 from ucfh.tasks.labels import name_in_log
@@ -109,7 +108,7 @@ class TaskPlanner:
             raise Refused(TOO_LARGE)
         self.declaration.check_size(self.store.figures(self.task).states)
         learner, self._learner = self._learner, None  # unless all goes well
-        conflicts = tuple(self.store.conflicts(self.task))
+        conflicts = self._conflicts()
         if (
             learner is None
             or learner.number < self.store.newest_number(self.task)
@@ -124,7 +123,7 @@ class TaskPlanner:
     def rebuilt(self, like: TaskLearner | None = None) -> TaskLearner:
         """A learner that took all events, or those that another one has taken, and no plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
-        conflicts = self.store.conflicts(self.task) if like is None else like.conflicts
+        conflicts = self._conflicts() if like is None else like.conflicts
         learner, states = TaskLearner(self.declaration, conflicts), self.store.states(self.task, 0)
         with decoding(self.store.name):
             for _, _, actions in states if like is None else states[: like.experience.states - 1]:
@@ -137,6 +136,15 @@ class TaskPlanner:
                 learner.take(events)
         return learner
 
+    def _conflicts(self) -> tuple[tuple[int, int, int], ...]:
+        """The contradictory reports, in order: episode, step and action, -1 for the one given."""
+        actions = self.declaration.actions
+        found = self.store.contradictions(self.task)
+        with decoding(self.store.name):
+            return tuple(
+                sorted((e, t, -1 if text is None else actions.index(text)) for e, t, text in found)
+            )
+
     def _begin(self, learner: TaskLearner) -> None:
         """Let a learner know what the task was told to begin with, of the states found so far."""
         begun = self.store.beginnings(self.task)
@@ -147,7 +155,7 @@ class TaskPlanner:
                 if (line := prior.get(name_in_log(text))) is not None:
                     learner.prior[number] = np.array(line)
 
-    def _restored(self, conflicts: tuple[tuple[int, int], ...]) -> TaskLearner:
+    def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskLearner:
         """A learner as it was written with the last policy, or a new one.
 
         What was learned before an outcome was reported in another way rests on the first report:
@@ -220,8 +228,11 @@ class TaskPlanner:
             names = self._names(learner.experience.states)
             known, audit = learner.certificate(*names), learner.audited(*names)
             content = {
-                "certificate": known.as_dict(), "audit": audit.as_dict(), "layout": LAYOUT,
-            }  # fmt: skip
+                "certificate": known.as_dict(),
+                "audit": audit.as_dict(),
+                "layout": LAYOUT,
+                "contradictions": len(learner.conflicts),
+            }
             report = Report(newest, learner.seq, time.time(), content)
 
             def write(tx: Transaction) -> None:
@@ -239,8 +250,9 @@ class TaskPlanner:
         newest = next(iter(self.store.plans(self.task, number - 1)), None)
         if newest is None or newest.summary.get("layout") != LAYOUT:
             return is_due(progress, 0)
-        conflicts = due_after(newest.summary["conflicts"])
-        return n.conflicts >= conflicts or is_due(progress, newest.episodes + newest.known)
+        if n.contradictions != newest.summary["contradictions"]:  # its bounds do not hold
+            return True
+        return is_due(progress, newest.episodes + newest.known)
 
     def try_step(self) -> None:
         """Take a step after a call that is written already, and does not fail with it."""

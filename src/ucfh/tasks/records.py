@@ -185,6 +185,7 @@ class Figures(NamedTuple):
     Attributes:
         oldest: when the oldest open decision was taken.
         conflicts: decisions whose outcome was reported in two different ways.
+        contradictions: the reports that contradict the first report of a decision.
         ahead: the seconds by which the last event is dated later than the clock, negative if it is
             not.
 
@@ -201,4 +202,5 @@ class Figures(NamedTuple):
     faults: int
     late: int
     conflicts: int
+    contradictions: int
     ahead: float

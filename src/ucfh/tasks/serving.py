@@ -19,6 +19,7 @@ comes later is kept as a fault, and not counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 from ucfh.errors import check_count, wrong_type
@@ -116,7 +117,7 @@ class Serving:
         if last.kind == OUTCOME:
             return self._decide(tx, name, last.episode, due, s, tx.newest)
         if self._is_overdue(tx, last):
-            self._expire(tx, last.episode, due)
+            self._expire(tx, last.episode, name, due)
             return self._is_gone(name, due, EXPIRED)
         return self._decision(name, due, s, last.action, last.policy)
 
@@ -135,6 +136,25 @@ class Serving:
 
         ``action``: the action that was taken, if it is not the one given.
         """
+        try:
+            return self._tell(tx, name, t, reward, state, done, actions, action)
+        except Refused as error:
+            if isinstance(reward, Real | None) and not isinstance(reward, bool):
+                self._check_again(tx, name, t, error)
+            raise
+
+    def _tell(
+        self,
+        tx: Transaction,
+        name: str,
+        t: int,
+        reward: Any,
+        state: Any,
+        done: bool,
+        actions: Any,
+        action: Any,
+    ) -> Decision | Late | None:
+        """Write an outcome; see `tell`."""
         last = self._last(tx, name)
         if last is None:
             raise self._unknown(name)
@@ -144,7 +164,7 @@ class Serving:
                 "the steps in order"
             )
         paid = self.known.check_reward(reward, name, t)
-        if (why := self._too_late(tx, last, t)) is not None:
+        if (why := self._too_late(tx, last, name, t)) is not None:
             return self._late(tx, name, t, paid, state, done, why)
         following = self.known.find_following(tx, name, t, state, done, actions)
         decided = None if action is None else tx.step(last.episode, t)[0]
@@ -171,6 +191,25 @@ class Serving:
         done: bool = False,
     ) -> Late | None:
         """Write what somebody else did, with its outcome if that is known."""
+        try:
+            return self._record(tx, name, t, state, action, reward, next_state, done)
+        except Refused as error:
+            if isinstance(reward, Real | None) and not isinstance(reward, bool):
+                self._check_again(tx, name, t, error)
+            raise
+
+    def _record(
+        self,
+        tx: Transaction,
+        name: str,
+        t: int,
+        state: Any,
+        action: Any,
+        reward: Any,
+        next_state: Any,
+        done: bool,
+    ) -> Late | None:
+        """Write what somebody else did; see `record`."""
         last = self._last(tx, name)
         due, taken = 0 if last is None else last.t + last.kind, None
         if t > due:
@@ -192,7 +231,7 @@ class Serving:
         else:
             episode = last.episode
             is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
-            if known and (why := self._too_late(tx, last, t)) is not None:
+            if known and (why := self._too_late(tx, last, name, t)) is not None:
                 return self._late(tx, name, t, paid, next_state, done, why)
             if known and not is_open:
                 following = self.known.find_following(tx, name, t, next_state, done, None)
@@ -229,8 +268,8 @@ class Serving:
     def expire(self, tx: Transaction) -> int:
         """Expire all open decisions whose deadline has passed; how many."""
         overdue = tx.overdue()
-        for episode, t in overdue:
-            self._expire(tx, episode, t)
+        for episode, name, t in overdue:
+            self._expire(tx, episode, name, t)
         return len(overdue)
 
     def _last(self, tx: Transaction, name: str) -> LastEvent | None:
@@ -274,7 +313,8 @@ class Serving:
         assert decided is not None
         self.known.catch_up(tx, decided.state)
         self._check_is_in(decided.state, s, name, t)
-        if known or (told is not None and told.taken == a):
+        replaced = told is not None and told.taken == a
+        if known or replaced or decided.policy == BY_PERSON:
             return told is None, self._check_replaced(decided, a, name)
         if decided.action != a:
             actions = self.known.declaration.actions
@@ -300,27 +340,40 @@ class Serving:
                 f"step {decided.t} of episode {name!r} was recorded with the action "
                 f"{actions[decided.action]}, not {actions[a]}; its outcome counts as missing. Fix: "
                 "give each episode its own name",
-                Evidence("outcome", name, decided.t, {"action": short(actions[a])}),
+                Evidence(
+                    "outcome",
+                    name,
+                    decided.t,
+                    {"before": f"action {actions[decided.action]}", "action": actions[a]},
+                ),
             )
         return a
 
     def _check_return(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
     ) -> None:
-        """Refuse an outcome with which an episode pays more than the declared max_return.
+        """Refuse an outcome with which an episode pays more than the declared max_return."""
+        if (error := self._above_return(tx, episode, name, t, paid, following)) is not None:
+            raise error
+
+    def _above_return(
+        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+    ) -> Refused | None:
+        """The error of an outcome with which an episode pays more than max_return, else None.
 
         Where rewards may be negative, the return is only known at the end of an episode.
         """
         most, units = self.known.declaration.max_return, self.known.declaration.units
         if most is None or (units.low < 0 and not self.known.is_over(t, following)):
-            return
+            return None
         total = tx.paid(episode) + paid
-        if total > most + ROUNDING * self.known.declaration.horizon * units.span:
-            raise Refused(
-                f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
-                f"declared max_return {most:g}. Fix: create a task with a larger max_return",
-                Evidence("return", name, t, {"return": short(total)}),
-            )
+        if total <= most + ROUNDING * self.known.declaration.horizon * units.span:
+            return None
+        return Refused(
+            f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
+            f"declared max_return {most:g}. Fix: create a task with a larger max_return",
+            Evidence("return", name, t, {"return": short(total)}),
+        )
 
     def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
         return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
@@ -360,7 +413,9 @@ class Serving:
         self.known.catch_up(tx, told.following)
         if (told.reward, told.following, told.taken) != (paid, following, taken):
             before = self._outcome(told.reward, told.following, told.taken)
-            now = {"told": self._outcome(paid, following, taken)}
+            now = {"before": before, "told": self._outcome(paid, following, taken)}
+            if taken is not None:
+                now["action"] = self.known.declaration.actions[taken]
             raise Conflict(
                 f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
                 "now counts as missing. Fix: give each episode its own name, and report each "
@@ -368,12 +423,28 @@ class Serving:
                 Evidence("outcome", name, t, now),
             )
 
-    def _too_late(self, tx: Transaction, last: LastEvent, t: int) -> str | None:
+    def _check_again(self, tx: Transaction, name: str, t: int, error: Refused) -> None:
+        """Raise if a refused report contradicts an outcome that is there already."""
+        last = self._last(tx, name)
+        if error.kept is None or error.kept.kind == "return" or last is None or t > last.t:
+            return
+        _, told, note = tx.step(last.episode, t)
+        if told is not None and note is None:
+            self.known.catch_up(tx, told.following)
+            before = self._outcome(told.reward, told.following, told.taken)
+            raise Conflict(
+                f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
+                f"now counts as missing, as another report contradicts it ({error}). Fix: give "
+                "each episode its own name, and report each outcome once",
+                Evidence("outcome", name, t, {"before": before, **error.kept.detail}),
+            ) from error
+
+    def _too_late(self, tx: Transaction, last: LastEvent, name: str, t: int) -> str | None:
         """Why an outcome comes too late, None if it does not; what has expired is written."""
         if last.kind == DECISION and last.t == t:
             if not self._is_overdue(tx, last):
                 return None
-            self._expire(tx, last.episode, t)
+            self._expire(tx, last.episode, name, t)
             return "its deadline had passed"
         _, _, note = tx.step(last.episode, t)
         return None if note is None else f"it was {note}"
@@ -401,13 +472,19 @@ class Serving:
     def _is_overdue(self, tx: Transaction, last: LastEvent) -> bool:
         return self._wait is not None and last.at + self._wait <= tx.now
 
-    def _expire(self, tx: Transaction, episode: int, t: int) -> None:
-        """Write what the declaration says that silence means."""
+    def _expire(self, tx: Transaction, episode: int, name: str, t: int) -> None:
+        """Write what the declaration says that silence means.
+
+        An outcome with which the episode would pay more than the declared max_return is missing.
+        """
+        following, reward = LOST, None
         if isinstance(self._silence, tuple):
-            state, reward = self._silence
-            tx.tell(episode, t, self.known.states.number[state], reward, EXPIRED)
-        else:
-            tx.tell(episode, t, LOST, None, EXPIRED)
+            following, reward = self.known.states.number[self._silence[0]], self._silence[1]
+            above = self._above_return(tx, episode, name, t, reward, following)
+            if above is not None and above.kept is not None:
+                tx.keep_fault(above.kept)
+                following, reward = LOST, None
+        tx.tell(episode, t, following, reward, EXPIRED)
         tx.end(episode)
 
     def _decide(

@@ -100,10 +100,11 @@ FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
     (SELECT count(*) FROM faults WHERE task=?1 AND kind='late'),
     (SELECT count(*) FROM
         (SELECT DISTINCT episode, t FROM faults WHERE task=?1 AND kind='outcome') AS twice),
+    (SELECT count(*) FROM faults WHERE task=?1 AND kind='outcome'),
     (SELECT at FROM events WHERE task=?1 ORDER BY seq DESC LIMIT 1) - clock()"""
-CONFLICTS = """SELECT DISTINCT e.id, f.t FROM faults f
+CONTRADICTIONS = """SELECT e.id, f.t, f.detail FROM faults f
     JOIN episodes e ON e.task=f.task AND e.name=f.episode
-    WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t"""
+    WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t, f.number"""
 HEADS = """SELECT k.id, k.name,
     coalesce((SELECT max(seq) FROM events WHERE task=k.id), 0),
     coalesce((SELECT max(number) FROM plans WHERE task=k.id), 0),
@@ -338,7 +339,7 @@ class SqlReading(TaskStore):
     def figures(self, task: int) -> Figures:
         """How much there is of everything; what is read does not grow with the number of steps."""
         (row,) = self.query(FIGURES, (task,))
-        begun, last, open_, waiting, oldest, lost, states, faults, late, conflicts, ahead = row
+        begun, last, open_, waiting, oldest, lost, states, faults, late, *twice, ahead = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
         return Figures(
             begun=begun or 0,
@@ -351,7 +352,8 @@ class SqlReading(TaskStore):
             states=states or 0,
             faults=faults,
             late=late,
-            conflicts=conflicts,
+            conflicts=twice[0],
+            contradictions=twice[1],
             ahead=ahead or 0.0,
         )
 
@@ -364,9 +366,11 @@ class SqlReading(TaskStore):
                 (at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows
             ]
 
-    def conflicts(self, task: int) -> list[tuple[int, int]]:
-        """Return the decisions whose outcome was reported in different ways."""
-        return [(episode, t) for episode, t in self.query(CONFLICTS, (task,))]
+    def contradictions(self, task: int) -> list[tuple[int, int, str | None]]:
+        """Return the reports that contradict an earlier one, with the actions that they name."""
+        rows = self.query(CONTRADICTIONS, (task,))
+        with decoding(self.name):
+            return [(episode, t, json.loads(said).get("action")) for episode, t, said in rows]
 
     def lease(self, task: int) -> tuple[str, float] | None:
         """Who may plan, and for how many seconds yet; None if nobody does."""

@@ -50,7 +50,9 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
     WHERE task=?1 AND episode=?2 AND t=?3"""
 PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND kind=1"
-OVERDUE = "SELECT episode, t FROM waiting WHERE task=?1 AND deadline<=?2 ORDER BY seq"
+OVERDUE = """SELECT w.episode, e.name, w.t FROM waiting w
+    JOIN episodes e ON e.task=w.task AND e.id=w.episode
+    WHERE w.task=?1 AND w.deadline<=?2 ORDER BY w.seq"""
 NEXT_TASK = "SELECT coalesce(max(id), 0) + 1 FROM tasks"
 ADD_TASK = "INSERT INTO tasks VALUES (?1, ?2, ?3, ?4)"
 BEGIN = "INSERT INTO episodes VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -243,9 +245,10 @@ class SqlTransaction(Transaction):
         """Note that an episode goes on, and nothing is decided yet."""
         self._write(WAIT, (self._task, episode, t, 1, self._moment.seq + self._events, None))
 
-    def overdue(self) -> list[tuple[int, int]]:
-        """Open decisions whose deadline has passed: the numbers of their episodes, and steps."""
-        return [(episode, t) for episode, t in self._read(OVERDUE, (self._task, self.now))]
+    def overdue(self) -> list[tuple[int, str, int]]:
+        """Open decisions whose deadline has passed: number and name of the episode, and step."""
+        rows = self._read(OVERDUE, (self._task, self.now))
+        return [(episode, str(name), t) for episode, name, t in rows]
 
     def states(self, after: int) -> list[StateRecord]:
         """States with numbers above ``after``."""

@@ -109,8 +109,8 @@ class Transaction(ABC):
         """Note that an episode goes on after the outcome of step t, and nothing is decided yet."""
 
     @abstractmethod
-    def overdue(self) -> list[tuple[int, int]]:
-        """Open decisions whose deadline has passed: the numbers of their episodes, and steps."""
+    def overdue(self) -> list[tuple[int, str, int]]:
+        """Open decisions whose deadline has passed: number and name of the episode, and step."""
 
     @abstractmethod
     def states(self, after: int) -> list[StateRecord]:
@@ -273,9 +273,16 @@ class TaskStore(ABC):
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
         """What was kept of faults, and when, in this order; the last ones."""
 
-    @abstractmethod
     def conflicts(self, task: int) -> list[tuple[int, int]]:
         """Return the decisions, (episode, t), whose outcome was reported in different ways."""
+        return list(dict.fromkeys((episode, t) for episode, t, _ in self.contradictions(task)))
+
+    @abstractmethod
+    def contradictions(self, task: int) -> list[tuple[int, int, str | None]]:
+        """Return the reports, (episode, t, action), that contradict an earlier one.
+
+        The action is the one that the report names, as it is stored; None: the one given.
+        """
 
     @abstractmethod
     def lease(self, task: int) -> tuple[str, float] | None:

@@ -204,7 +204,9 @@ class Task(TaskCalls):
         from ucfh.tasks.exporting import TaskNames
 
         with self.planner.lock:
-            actions = self.planner.learner().learner.policy
+            learner = self.planner.learner()
+            learner.look()
+            actions = learner.learner.policy
         return LearnedPolicy(TaskNames(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:

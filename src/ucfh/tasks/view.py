@@ -32,13 +32,15 @@ def status_of(task: Task) -> TaskStatus:
     store, number = task.store, task.number
     n = store.figures(number)
     newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
-    return _status(task, n, newest, state_of(newest, store.report(number), n.conflicts))
+    return _status(task, n, newest, state_of(newest, store.report(number), n.contradictions))
 
 
 def _status(task: Task, n: Figures, newest: PlanRecord | None, where: str) -> TaskStatus:
     store, number = task.store, task.number
     lease, now = store.lease(number), time.time()
-    known = newest.summary if newest is not None and _holds(newest.summary, n.conflicts) else {}
+    known = (
+        newest.summary if newest is not None and _holds(newest.summary, n.contradictions) else {}
+    )
     return TaskStatus(
         task=task.name,
         store=store.name,
@@ -91,14 +93,18 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     store, number, declaration = task.store, task.number, task.declaration
     n, stored, report = store.figures(number), store.plans(number, 0), store.report(number)
     newest = stored[-1] if stored else None
-    where, left = state_of(newest, report, n.conflicts), None
+    where, left = state_of(newest, report, n.contradictions), None
     status = asdict(_status(task, n, newest, where))
     del status["store"]
-    plans = [x for x in stored if _holds(x.summary, n.conflicts) and x.summary["gap"] is not None]
+    plans = [
+        x for x in stored if _holds(x.summary, n.contradictions) and x.summary["gap"] is not None
+    ]
     if where not in ("refuted", "stale"):
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
-    reported = _reported(task, report) if report and _is_current(report, n.conflicts) else None
+    reported = (
+        _reported(task, report) if report and _holds(report.content, n.contradictions) else None
+    )
     return {
         "task": task.name,
         "version": __version__,
@@ -113,27 +119,23 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     }
 
 
-def _holds(summary: dict[str, Any], conflicts: int) -> bool:
-    """Whether the bounds of a plan hold: they were computed with all conflicts that are known."""
-    return summary.get("layout") == LAYOUT and summary["conflicts"] == conflicts
+def _holds(content: dict[str, Any], contradictions: int) -> bool:
+    """Whether a plan or a report was made with all contradictory reports that are known."""
+    return content.get("layout") == LAYOUT and content["contradictions"] == contradictions
 
 
-def _is_current(report: Report, conflicts: int) -> bool:
-    """Whether a report was made with all conflicts that are known."""
-    content = report.content
-    return content.get("layout") == LAYOUT and content["certificate"]["conflicts"] == conflicts
-
-
-def state_of(newest: PlanRecord | None, report: Report | None, conflicts: int) -> str:
+def state_of(newest: PlanRecord | None, report: Report | None, contradictions: int) -> str:
     """Where a task stands: new, learning, certified or refuted; stale: bounds are computed again.
 
     A report may have seen more than the plan it belongs to.
     """
     if newest is None:
         return "new"
-    if not _holds(newest.summary, conflicts):
+    if not _holds(newest.summary, contradictions):
         return "stale"
-    known = report.content["certificate"] if report and _is_current(report, conflicts) else {}
+    known = (
+        report.content["certificate"] if report and _holds(report.content, contradictions) else {}
+    )
     if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
         return "refuted"
     return "certified" if newest.summary["certified"] else "learning"
