@@ -155,7 +155,7 @@ class TaskEntry:
             points = any(len(x) > 2 for g in m.pays for s in g for a in s for x in a)
             if not points and done:
                 # a model may be wrong, and recommend actions that a state does not have
-                order = self.rng.permutation(m.actions) if case.coin() else None
+                order = self.rng.permutation(m.actions).tolist() if case.coin() else None
                 self.task.warm_start(mdp_of(m, order=order))
         else:
             kind = "none"

@@ -11,7 +11,7 @@ import pytest
 import ucfh
 from helpers.counted import of_task
 from helpers.stores import Stores, files
-from ucfh.tasks.learner import REPLACED
+from ucfh.logs.sentences import REPLACED
 from ucfh.tasks.task import Task
 
 COIN: dict[str, Any] = {"actions": ["a", "b"], "horizon": 4, "epsilon": 0.5, "planning": "off"}
@@ -39,7 +39,7 @@ def test_a_task_with_conflicting_reports_has_no_log(stores: Stores, tmp_path: Pa
         assert other.warm_start(task) == 1
         with pytest.raises(ucfh.Conflict):
             task.tell(("e", 0), reward=1, state="s")
-        with pytest.raises(ucfh.Refused, match=r"task 'task' .*has 1 outcome\b"):
+        with pytest.raises(ucfh.Refused, match=r"task 'task' has 1 outcome\b"):
             task.export(tmp_path / "log.csv")
         assert list(tmp_path.glob("log.csv*")) == []
         with pytest.raises(ucfh.Refused):
@@ -204,7 +204,8 @@ def test_a_model_recommends_only_actions_that_a_state_has(stores: Stores, states
         assert task.warm_start(model()) is None
         taken = set()
         for k in range(12):
-            decision = task.ask("x", f"e{k}", actions=["a"])
+            decision: ucfh.Decision | None = task.ask("x", f"e{k}", actions=["a"])
+            assert decision is not None
             assert decision.action == "a"
             while decision is not None:
                 taken.add((decision.state, decision.action))

@@ -117,8 +117,8 @@ def check_no_conflicts(store: TaskStore, task: int) -> None:
     name = next(head.name for head in store.heads() if head.task == task)
     what = "1 outcome that was" if count == 1 else f"{count} outcomes that were"
     raise Refused(
-        f"task {name!r} in {store.name} has {what} reported in different ways, which a log cannot "
-        "show as missing. Fix: continue with the task itself; ucfh task decisions lists its steps"
+        f"task {name!r} has {what} reported in different ways, which a log cannot show as missing. "
+        "Fix: continue with the task itself; ucfh task decisions lists its steps"
     )
 
 
