@@ -185,7 +185,9 @@ def _is_new(tx: Transaction, serving: Serving, what: str, step: GivenStep) -> bo
     decided, told, _ = tx.step(last.episode, step.t)
     if decided is None:
         return False
-    known.catch_up(tx)
+    known.catch_up(tx, decided.state)
+    if told is not None:
+        known.catch_up(tx, told.following)
     texts = known.states.texts
     same = texts[decided.state] == canonical(step.state) and decided.action == known.find_action(
         step.action, decided.state
