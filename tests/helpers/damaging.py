@@ -38,11 +38,11 @@ def sound_store(path: Path) -> None:
             if decision is not None and draw.random() < 0.5:
                 task.abandon(f"customer-{k}", "left")
         task.record("person", 0, "s1", "mail", reward=0, next_state="s2")
-        with suppress(ucfh.Conflict):
-            task.tell(("customer-0", 0), reward=0.25, done=True)
     with ucfh.open_task(path, "mails", epsilon=0.5, states=["x", "y"], **given) as task:
         for k in range(30):
             task.tell(task.ask("x", k), reward=draw.random(), done=True)
+        with suppress(ucfh.Conflict):
+            task.tell(("0", 0), reward=0.25, done=True)
 
 
 def damage(whole: bytes, draw: Random) -> tuple[bytes, str]:
@@ -118,7 +118,8 @@ def examine(path: Path, folder: Path, patience: int = PATIENCE) -> Examined:
             make(f"certificate {name}", task.certificate)
             make(f"check {name}", task.check)
             make(f"decisions {name}", partial(task.decisions, "all"))
-            make("export", partial(task.export, folder / "log.csv", force=True))
+            if name == "calls":  # the other task has conflicting reports, and so no log
+                make("export", partial(task.export, folder / "log.csv", force=True))
             make("status", task.status)
             make("view", task.view)
             make("policy table", task.policy_table)

@@ -187,6 +187,18 @@ def test_the_log_has_the_same_counts(played: tuple[Task, ucfh.RemoteTask], tmp_p
         task.export(tmp_path / "far.csv")
 
 
+def test_a_log_with_conflicting_reports_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "t.db"
+    ucfh.open_task(store, **DECLARED, planning="off").close()
+    with near_service(store) as url, ucfh.connect(url) as task:
+        task.tell(task.ask("new", "e"), reward=1, done=True)
+        with pytest.raises(ucfh.Conflict):
+            task.tell(("e", 0), reward=0, done=True)
+        with pytest.raises(ucfh.Refused, match="reported in different ways"):
+            task.export(tmp_path / "far.jsonl")
+    assert list(tmp_path.glob("far*")) == []
+
+
 def test_many_calls_are_sent_in_several_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

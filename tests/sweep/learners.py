@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ from sweep.options import (
 )
 
 
-def mdp_of(model: Model, names: bool = True) -> Any:
-    """The model as a `ucfh.MDP`: rewards in [0, 1], deterministic or Bernoulli."""
+def mdp_of(model: Model, names: bool = True, order: Sequence[int] | None = None) -> Any:
+    """The model as a `ucfh.MDP`: rewards in [0, 1], deterministic or Bernoulli.
+
+    ``order``: the numbers in the names of the actions, if they are not 0, 1, ...
+    """
+    order = range(model.actions) if order is None else order
     bernoulli = any(
         len(x) > 1 for state in model.pays for row in state for rows in row for x in rows
     )
@@ -38,7 +43,7 @@ def mdp_of(model: Model, names: bool = True) -> Any:
         available=model.available,
         terminal=sorted(model.terminal),
         state_names=[f"s{i}" for i in range(model.states)] if names else None,
-        action_names=[f"a{i}" for i in range(model.actions)] if names else None,
+        action_names=[f"a{i}" for i in order] if names else None,
         note="drawn at random",
     )
 

@@ -158,17 +158,28 @@ class TaskEntry:
             try:
                 self.play(int(case.pick(2, 10)))
                 self.settle()
-                mine.warm_start(other)
+                self._begin_with(mine, other)
             finally:
                 self.task = mine
                 other.close()
         elif kind == "model" and text and (m.low, m.high) == (0.0, 1.0):
             points = any(len(x) > 2 for g in m.pays for s in g for a in s for x in a)
             if not points and done:
-                self.task.warm_start(mdp_of(m))
+                # a model may be wrong, and recommend actions that a state does not have
+                order = self.rng.permutation(m.actions).tolist() if case.coin() else None
+                self.task.warm_start(mdp_of(m, order=order))
         else:
             kind = "none"
         case.note("warm start", kind)
+
+    def _begin_with(self, mine: Any, other: Any) -> None:
+        """Import another task, which is refused if it has conflicting reports."""
+        if not other.status().conflicts:
+            mine.warm_start(other)
+            return
+        with suppress(ucfh.Refused):
+            mine.warm_start(other)
+            self.result.errors.append("a task with conflicting reports was imported")
 
     def _log(self) -> Any:
         """Episodes of a person, as a frame."""

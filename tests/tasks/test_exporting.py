@@ -111,12 +111,12 @@ def test_declared_states_and_ends_of_several_kinds(stores: Stores, tmp_path: Pat
         task.export(tmp_path / "log.csv")
         assert (tmp_path / "log.csv").read_text().splitlines() == [
             "episode,t,state,action,reward,next_state,done",
-            "1,0,x,a,-1.5,left,1",
-            "2,0,y,b,3.0,,1",
-            "3,0,y,b,0.1,x,0",
-            "3,1,x,a,0.1,x,0",
-            "3,2,x,a,0.1,x,0",
-            "3,3,x,a,0.1,y,0",
+            "7,0,x,a,-1.5,left,1",
+            '"""07""",0,y,b,3.0,,1',
+            "e,0,y,b,0.1,x,0",
+            "e,1,x,a,0.1,x,0",
+            "e,2,x,a,0.1,x,0",
+            "e,3,x,a,0.1,y,0",
         ]
         log = ucfh.read_log(tmp_path / "log.csv", strict=True)
         assert log.closed

@@ -22,6 +22,7 @@ from helpers.paths import TESTS
 from ucfh.tasks import file_lock, sql_schema
 from ucfh.tasks.records import Beginning
 from ucfh.tasks.sql_schema import MIGRATIONS
+from ucfh.tasks.sql_transaction import LAST, PAID, STEP
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.sqlite_schema import APPLICATION, upgrade
 from ucfh.tasks.task import Task
@@ -461,3 +462,15 @@ def test_two_that_create_a_store_at_once(tmp_path: Path) -> None:
         assert task.store.tasks() == ["task"]
         assert task.status().begun == 3
         assert task.check() == []
+
+
+@pytest.mark.parametrize("query", [LAST, STEP, PAID])
+def test_one_episode_is_read_without_all_others(tmp_path: Path, query: str) -> None:
+    """Each call makes these queries: their time must not grow with the task."""
+    path = tmp_path / "t.db"
+    ucfh.open_task(path, actions=["a"], horizon=2, epsilon=0.5, planning="off").close()
+    found = sqlite3.connect(path)
+    given = (1, "e", 0)[: 3 if "?3" in query else 2]
+    plan = [row[3] for row in found.execute(f"EXPLAIN QUERY PLAN {query}", given)]
+    found.close()
+    assert any("events" in x and "episode=?" in x for x in plan)

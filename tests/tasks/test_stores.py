@@ -93,7 +93,8 @@ def test_attempts_stand_or_fall_by_themselves(store: TaskStore, calls: list[str]
     answers = store.transact(1, together)
     right = [k for k, how in enumerate(calls) if how == "right"]
     assert [k for k, x in enumerate(answers) if not isinstance(x, TaskFault)] == right
-    assert store.episode_names(1)[before:] == [f"{before}-{k}" for k in right]
+    names = [x.name for x in store.steps(1, "all", None)]
+    assert names[before:] == [f"{before}-{k}" for k in right]
     assert [answers[k] for k in right] == list(range(before + 1, before + 1 + len(right)))
     assert [x.number for x in store.states(1, 0)] == [1]
     assert store.last_seq(1) == before + len(right)

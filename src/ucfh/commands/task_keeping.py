@@ -100,7 +100,8 @@ def export(
     """Write the steps of a task as a log.
 
     ucfh certify reads the same counts from it, without options: what was declared is written to a
-    file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log.
+    file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log. A task with
+    conflicting reports has no log.
 
     \b
     Example:
@@ -129,8 +130,8 @@ def import_log(
     """Import a log or a model, for a task to begin with.
 
     The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
-    policy is followed at the beginning. What this assumes is listed with the certificate. Episodes
-    that are there already are not counted again.
+    policy is followed at the beginning. What this assumes is listed with the certificate. Of
+    episodes that are there already, by their names, only new steps are added.
 
     \b
     Example:

@@ -19,6 +19,11 @@ UNCONFOUNDED = (
     "the state (no hidden confounding)"
 )
 """What is assumed of whoever chose the actions, where that was not an algorithm."""
+REPLACED = (
+    "where another action than the recommended one was taken, neither that choice nor whether and "
+    "when it was reported depended on its outcome or on those of later decisions"
+)
+"""What is assumed of outcomes that were reported with another action than the one given."""
 MANY = 100
 """Of fewer states nothing is said if they do not repeat."""
 MOST_NAMED = 5

@@ -94,10 +94,22 @@ def read_settings(path: AnyPath) -> dict[str, Any]:
     return found
 
 
-def write_settings(path: AnyPath, given: Mapping[str, Any], force: bool = False) -> Path:
-    """Write the file beside a log, and return its path; ``given``: as `ucfh.read_log` takes it."""
+def write_settings(
+    path: AnyPath, given: Mapping[str, Any], force: bool = False, assumed: Sequence[str] = ()
+) -> Path:
+    """Write the file beside a log, and return its path.
+
+    Args:
+        path: the log.
+        given: the settings, as `ucfh.read_log` takes them.
+        force: whether to overwrite the file.
+        assumed: assumptions, a sentence each, which become comments.
+
+    """
     check_settings(given)
-    lines = [f"{name} = {_toml(given[name])}\n" for name in CHECKS if given.get(name) is not None]
+    printable = ("".join(x if x.isprintable() else "?" for x in sentence) for sentence in assumed)
+    lines = [f"# assumed: {sentence}\n" for sentence in printable]
+    lines += [f"{name} = {_toml(given[name])}\n" for name in CHECKS if given.get(name) is not None]
     file = beside(path)
     write_text(file, "".join(lines), force)
     return file

@@ -184,6 +184,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
         What is yet to come is lost in the log. A file beside it says how it is to be read.
         """
         from ucfh.logs.settings import beside, write_settings
+        from ucfh.tasks.exporting import EXPORTED
 
         check_ending(path, ENDINGS)
         refuse_existing(beside(path), force)
@@ -203,7 +204,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
             "max_return": declared["max_return"],
             "dropouts": "lost",
         }
-        write_settings(path, settings, force)
+        write_settings(path, settings, force, EXPORTED)
         return Path(path)
 
     def _get(self, *what: str, wait: bool = True) -> Any:

@@ -232,10 +232,13 @@ async def _learned(visit: Visit, method: Callable[[Task], T]) -> T:
 async def log(visit: Visit) -> Response:
     """All steps, as `ucfh certify` reads them."""
     pieces, run = _pieces(await _task(visit)), visit.service.desk.run
+    first = await run(next, pieces, b"")  # a task without a log is refused before the answer begins
 
     async def streamed() -> AsyncIterator[bytes]:
-        while piece := await run(next, pieces, b""):
+        piece = first
+        while piece:
             yield piece
+            piece = await run(next, pieces, b"")
 
     return StreamingResponse(streamed(), 200, NO_STORE, LOG)
 

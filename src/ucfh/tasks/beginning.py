@@ -5,13 +5,21 @@ own; they count like any others, if they are of the same task, which is then ass
 the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
 decisions may be anything.
 
-Each episode is named by its own name and its content, so that one that is there already is known
-again: a warm start may be interrupted, repeated, or made from a log that has grown since.
+An imported episode is known by its name: the one in the log, or the one in the other task together
+with that task's name and the time of its first decision. So a warm start may be interrupted,
+repeated, or made from a log that has grown since: of an episode that is there already, only the
+steps that are new are added. If a step differs from the one that was imported under its name, the
+source is refused before any of its steps is written. An outcome that was missing when it was
+imported stays missing, and no later steps of its episode are added.
+
+The steps of a task are imported in the order of its decisions, on which the proofs of
+`docs/theory/flight.md` rest; those of a log in the order of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -24,14 +32,15 @@ from ucfh.logs.labels import Flags, Numbers, text_of
 from ucfh.logs.layout import Layout
 from ucfh.logs.reading import Log, read_log
 from ucfh.logs.roles import find_roles
+from ucfh.logs.sentences import REPLACED
 from ucfh.logs.settings import Settings, check_settings, combine, read_settings
 from ucfh.logs.sources import is_file, is_source, open_source
 from ucfh.models import ENDINGS, read_model
 from ucfh.problem import MDP
-from ucfh.tasks.exporting import episodes_of, settings_of
-from ucfh.tasks.faults import Refused
-from ucfh.tasks.labels import StateBook
-from ucfh.tasks.records import Beginning
+from ucfh.tasks.exporting import check_no_conflicts, settings_of
+from ucfh.tasks.faults import Conflict, Refused
+from ucfh.tasks.labels import StateBook, canonical
+from ucfh.tasks.records import OUTCOME, Beginning, StepRecord
 from ucfh.tasks.serving import Serving
 from ucfh.tasks.store import Transaction
 
@@ -39,22 +48,36 @@ if TYPE_CHECKING:
     from ucfh.tasks.task import Task
 
 T = TypeVar("T")
-TOGETHER = 100
-"""Episodes that are written in one transaction: others may ask and tell in between."""
+TOGETHER = 500
+"""Steps that are written in one transaction: others may ask and tell in between."""
+SAME = "is of the same task, which has not changed since"
+"""What is assumed of logs and of other tasks."""
+ONE_NAME = "every episode has one name, in all that the task began with, and no two share a name"
+"""What is assumed of logs: nothing else shows whether two episodes are the same."""
+IMPORTED = re.compile(r".* \([0-9a-f]{12}\)")
+"""The names of episodes that were imported from a task."""
 
 
 class GivenStep(NamedTuple):
-    """A step from elsewhere; ``state`` and ``next_state`` are labels.
+    """A step to be imported; ``state``, ``action`` and ``next_state`` are labels.
 
-    ``done``: whether the episode was over after it; ``lost``: whether what followed is not known.
+    Attributes:
+        name, t: its episode here, and its number there.
+        done: whether the episode was over after it.
+        lost: whether its outcome is missing.
+        replaced: whether another action was taken than the one recommended.
+
     """
 
+    name: str
+    t: int
     state: Any
     action: Any
     reward: float
     next_state: Any
     done: bool
     lost: bool
+    replaced: bool = False
 
 
 def warm_start(task: Task, source: Any) -> int | None:
@@ -76,7 +99,8 @@ def warm_start(task: Task, source: Any) -> int | None:
     if not is_source(source):
         what = "a log (a file or a frame), another Task, or a model"
         raise wrong_type("source", source, what)
-    return _begin_with_steps(task, f"the log {_name(source)}", _of_log(task, source))
+    assumed = [f"the log {_name(source)} {SAME}", ONE_NAME]
+    return _begin_with_steps(task, _name(source), assumed, lambda: _of_log(task, source))
 
 
 def begin_with_task(task: Task, source: Task) -> int:
@@ -85,8 +109,11 @@ def begin_with_task(task: Task, source: Task) -> int:
         raise Refused(f"task {task.name!r} cannot begin with itself: pass another one")
     what = f"task {source.name!r} in {source.store.name}"
     _check_same(task, source)
+    check_no_conflicts(source.store, source.number)
     task.write(lambda tx, serving: _find_masked(tx, serving, source))
-    return _begin_with_steps(task, what, _of_task(task, source))
+    begun = source.store.beginnings(source.number)
+    assumed = [f"{what} {SAME}", *(x.sentence for x in begun if x.sentence)]
+    return _begin_with_steps(task, what, assumed, lambda: _of_task(task, source))
 
 
 def _find_masked(tx: Transaction, serving: Serving, source: Task) -> None:
@@ -104,38 +131,86 @@ def _name(source: Any) -> str:
 
 
 def _begin_with_steps(
-    task: Task, what: str, episodes: Iterator[tuple[str, list[GivenStep]]]
+    task: Task, what: str, assumed: list[str], steps: Callable[[], Iterator[GivenStep]]
 ) -> int:
-    """Record the steps of episodes that are new; with the first, what is assumed of them."""
-    beginning = Beginning(f"{what} is of the same task, which has not changed since", {})
-    due, added = beginning not in task.store.beginnings(task.number), 0
-    while some := list(islice(episodes, TOGETHER)):
+    """Record the steps that are new; with the first of them, what is assumed of them.
 
-        def write(tx: Transaction, serving: Serving, some: Any = some, due: bool = due) -> int:
-            new = [(name, steps) for name, steps in some if tx.last(name) is None]
-            if due and new:
-                tx.add_beginning(beginning)
-            for name, steps in new:
-                _record(tx, serving, name, steps)
-            return len(new)
+    Args:
+        task: the task.
+        what: the source, for messages.
+        assumed: a sentence for each assumption.
+        steps: makes an iterator over the steps, those of one episode in order. It is used twice:
+            all steps are compared with those that are there before any is written.
 
+    Returns:
+        The number of episodes that were added.
+
+    """
+
+    def compare(tx: Transaction, serving: Serving) -> None:
+        for step in some:
+            _is_new(tx, serving, what, step)
+
+    def write(tx: Transaction, serving: Serving) -> int:
+        due, added = list(assumed), 0
+        for step in some:
+            if _is_new(tx, serving, what, step):
+                for sentence in [*due, *[REPLACED] * step.replaced]:
+                    tx.add_beginning(Beginning(sentence, {}))
+                due, added = [], added + (step.t == 0)
+                _record(tx, serving, step)
+        return added
+
+    every, added = steps(), 0
+    while some := list(islice(every, TOGETHER)):
+        task.write(compare)
+    every = steps()
+    while some := list(islice(every, TOGETHER)):
         added += task.write(write)
-        due = due and not added
     return added
 
 
-def _named(name: str, *content: object) -> str:
-    """A name for an episode from elsewhere that no other one has."""
-    return f"{name} ({blake2b(repr(content).encode(), digest_size=6).hexdigest()})"
+def _is_new(tx: Transaction, serving: Serving, what: str, step: GivenStep) -> bool:
+    """Whether a step is to be recorded.
+
+    Raises:
+        Conflict: another step is there under its name.
+
+    """
+    last, known = tx.last(step.name), serving.known
+    if last is None:
+        return True
+    if last.kind == OUTCOME and step.t > last.t:
+        return last.state != LOST and step.t == last.t + 1
+    decided, told, _ = tx.step(last.episode, step.t)
+    if decided is None:
+        return False
+    known.catch_up(tx, decided.state)
+    if told is not None:
+        known.catch_up(tx, told.following)
+    texts = known.states.texts
+    same = texts[decided.state] == canonical(step.state) and decided.action == known.find_action(
+        step.action, decided.state
+    )
+    if same and not step.lost and told is not None and told.following != LOST:
+        following = None if step.done else canonical(step.next_state)
+        there = None if told.following == END else texts[told.following]
+        same = (told.reward, there, told.taken) == (step.reward, following, None)
+    if not same:
+        raise Conflict(
+            f"{what}: step {step.t} of episode {step.name!r} differs from the one that was "
+            "imported before. Fix: give the episodes of different sources different names"
+        )
+    return False
 
 
-def _record(tx: Transaction, serving: Serving, name: str, steps: list[GivenStep]) -> None:
-    for t, (state, action, reward, following, done, lost) in enumerate(steps):
-        if lost:
-            serving.record(tx, name, t, state, action)
-            serving.abandon(tx, name, "lost before")
-        else:
-            serving.record(tx, name, t, state, action, reward, following, done)
+def _record(tx: Transaction, serving: Serving, step: GivenStep) -> None:
+    name, t, state, action, reward, following, done, lost, _ = step
+    if lost:
+        serving.record(tx, name, t, state, action)
+        serving.abandon(tx, name, "lost before")
+    else:
+        serving.record(tx, name, t, state, action, reward, following, done)
 
 
 def _check_same(task: Task, source: Task) -> None:
@@ -152,25 +227,54 @@ def _check_same(task: Task, source: Task) -> None:
         )
 
 
-def _of_task(task: Task, source: Task) -> Iterator[tuple[str, list[GivenStep]]]:
-    """The episodes of another task; what waits for its outcome there is lost here."""
+def _of_task(task: Task, source: Task) -> Iterator[GivenStep]:
+    """Yield the steps of another task, in the order of its decisions.
+
+    An outcome that is open there is missing here. Episodes that came from this task are left out.
+    """
     labels, actions = source.states.labels, task.declaration.action_labels
-    for steps in episodes_of(source.store, source.number):
-        given = []
-        for x in steps:
+    moment, after = source.store.last_seq(source.number), 0
+    names: dict[str, str | None] = {}  # here, by those there
+    while page := source.store.steps(source.number, "all", None, TOGETHER, after):
+        for x in page:
+            if x.seq > moment:
+                return
+            if x.t == 0:
+                names[x.name] = _name_here(task, source, x)
+            if (name := names[x.name]) is None:
+                continue
             s = x.following
-            lost = s is None or s == LOST
-            after = None if s is None or s <= END else labels[s]
-            given.append(
-                GivenStep(
-                    labels[x.state], actions[x.action], x.reward or 0.0, after, s == END, lost
-                )
+            yield GivenStep(
+                name,
+                x.t,
+                labels[x.state],
+                actions[x.action if x.taken is None else x.taken],
+                x.reward or 0.0,
+                None if s is None or s <= END else labels[s],
+                s == END,
+                s is None or s == LOST,
+                x.taken is not None,
             )
-        yield _named(steps[0].name, source.name, steps[0].asked), given
+        after = page[-1].seq
 
 
-def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
-    """The episodes of a log, if nothing is wrong with it."""
+def _name_here(task: Task, source: Task, first: StepRecord) -> str | None:
+    """Return the name here of an episode of another task, None if it came from here."""
+    if not IMPORTED.fullmatch(first.name):
+        return _named(first.name, source.name, first.asked)
+    own = task.store.steps(task.number, "all", first.name.rpartition(" (")[0], 1)
+    if own and first.name == _named(own[0].name, task.name, own[0].asked):
+        return None
+    return first.name
+
+
+def _named(name: str, task: str, asked: float) -> str:
+    """Return the name of an imported episode, which no other one has."""
+    return f"{name} ({blake2b(repr((task, asked)).encode(), digest_size=6).hexdigest()})"
+
+
+def _of_log(task: Task, source: Any) -> Iterator[GivenStep]:
+    """Yield the steps of a log, if nothing is wrong with it."""
     declaration, book = task.declaration, task.states
     told = settings_of(declaration, book)
     remembered = read_settings(source) if is_file(source) else {}
@@ -186,8 +290,10 @@ def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
     # a log may end anywhere: before an episode that it does not show to its end, too
     cut = any(fault.kind == "cut" for fault in log.faults)
     for name, rows in _without_last(_episodes(source, settings, apart), cut):
-        steps = [
-            GivenStep(
+        for t, (state, action, reward, after, done) in enumerate(rows):
+            yield GivenStep(
+                f"{name} (log)",
+                t,
                 _label(book, state),
                 declaration.action_labels[names[action]],
                 reward,
@@ -195,9 +301,6 @@ def _of_log(task: Task, source: Any) -> Iterator[tuple[str, list[GivenStep]]]:
                 done,
                 not after and not done,
             )
-            for state, action, reward, after, done in rows
-        ]
-        yield _named(name, rows), steps
 
 
 def _without_last(episodes: Iterator[T], cut: bool) -> Iterator[T]:

@@ -115,11 +115,16 @@ class Catalogue:
             raise
 
     def choose(self, tx: Transaction, policy: int, t: int, s: int) -> int:
-        """The action of a policy; the first one in a state that it does not know."""
-        plan = self._load(tx, policy)
-        if plan is None or s >= plan.actions.shape[1]:
-            return self.states.first_action(s)
-        return int(plan.actions[t, s])
+        """The action of a policy; the first one in a state that it does not know.
+
+        The first one, also, if a stored policy has an action that the state does not have.
+        """
+        plan, have = self._load(tx, policy), self.states.actions[s]
+        if plan is not None and s < plan.actions.shape[1]:
+            action = int(plan.actions[t, s])
+            if have is None or action in have:
+                return action
+        return self.states.first_action(s)
 
     def policy_after(self, tx: Transaction, policy: int) -> int:
         """The policy with which an episode goes on."""

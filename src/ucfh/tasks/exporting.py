@@ -5,14 +5,20 @@ So is one that is yet to come: whoever left it out would select by outcome, as i
 what it is; whoever counts it as lost assumes nothing. A file beside the log (LOG.toml) says that,
 and all else that was declared. So `ucfh certify LOG` needs no options.
 
-Two things a log cannot say. In which order decisions of different episodes were taken: its bounds
-may differ a little. And that states have different actions: there, it is assumed that any
-action may be taken in any state, which costs some sharpness and no validity.
+A log cannot show these things:
+
+- the order of decisions of different episodes: it is assumed that no action depends on outcomes of
+  episodes that began later;
+- that states have different actions: a log assumes that any action may be taken in any state, which
+  costs some sharpness and no validity;
+- an outcome that is missing in the middle of an episode. So a task with conflicting reports has no
+  log: the steps after a conflict cannot be left out, since the conflict may be due to them.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +26,11 @@ from typing import Any, NamedTuple
 from ucfh._support.files import AnyPath, check_ending, refuse_existing, replacing
 from ucfh.experience import END, LOST
 from ucfh.logs.batches import COLUMNS
+from ucfh.logs.labels import text_of
+from ucfh.logs.sentences import REPLACED
 from ucfh.logs.settings import beside, write_settings
 from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import decoding
+from ucfh.tasks.faults import Refused, decoding
 from ucfh.tasks.labels import StateBook, canonical
 from ucfh.tasks.records import StepRecord
 from ucfh.tasks.store import TaskStore
@@ -30,6 +38,14 @@ from ucfh.tasks.store import TaskStore
 ENDINGS = (".csv",)
 PAGE = 500
 """Episodes that are read at a time."""
+
+
+EXPORTED = (
+    "which outcomes were known when this log was written did not depend on later outcomes, and no "
+    "action depended on outcomes of episodes that began later",
+    REPLACED,
+)
+"""What is assumed of the log of a task, and is written beside it."""
 
 
 class Exported(NamedTuple):
@@ -72,32 +88,38 @@ class TaskNames:
 
 
 def episodes_of(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
-    """The steps of each episode, in the order of beginning, as they are at this moment.
+    """Return the steps of each episode, by its beginning, as they are at this moment.
 
-    Each step has the action that was taken. An episode with an outcome that was reported in
-    different ways ends there, and that outcome is missing.
+    Each step has the action that was taken.
+
+    Raises:
+        Refused: some outcomes were reported in different ways.
+
     """
-    conflicts = dict(reversed(store.conflicts(task)))  # by episode, the first one
-    for number, steps in enumerate(_stored_episodes(store, task), 1):
-        end = conflicts.get(number, len(steps))
-        kept = [x if x.taken is None else x._replace(action=x.taken) for x in steps[: end + 1]]
-        if end < len(steps):
-            kept[-1] = kept[-1]._replace(following=LOST, reward=None)
-        yield kept
-
-
-def _stored_episodes(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
-    """The steps of each episode as they are stored."""
     moment, first = store.last_seq(task), 1
+    check_no_conflicts(store, task)  # after the moment, so that none is missed
     while page := store.episodes(task, first, first + PAGE - 1, moment):
         steps: list[StepRecord] = []
         for step in page:
             if step.t == 0 and steps:
                 yield steps
                 steps = []
-            steps.append(step)
+            steps.append(step if step.taken is None else step._replace(action=step.taken))
         yield steps
         first += PAGE
+
+
+def check_no_conflicts(store: TaskStore, task: int) -> None:
+    """Raise `Refused` if a task has outcomes that were reported in different ways."""
+    count = len(store.conflicts(task))
+    if not count:
+        return
+    name = next(head.name for head in store.heads() if head.task == task)
+    what = "1 outcome that was" if count == 1 else f"{count} outcomes that were"
+    raise Refused(
+        f"task {name!r} has {what} reported in different ways, which a log cannot show as missing. "
+        "Fix: continue with the task itself; ucfh task decisions lists its steps"
+    )
 
 
 def export(
@@ -124,7 +146,9 @@ def export(
             counts["lost"] += steps[-1].following == LOST
             counts["waiting"] += steps[-1].following is None
             writer.writerows(rows)
-    settings = write_settings(path, settings_of(declaration, states), force)
+    begun = [x.sentence for x in store.beginnings(task) if x.sentence]
+    assumed = list(dict.fromkeys([*EXPORTED, *begun]))
+    settings = write_settings(path, settings_of(declaration, states), force, assumed)
     return Exported(Path(path), settings, **counts)
 
 
@@ -132,12 +156,12 @@ def log_rows(
     store: TaskStore, task: int, declaration: Declaration, states: StateBook
 ) -> Iterator[tuple[list[StepRecord], list[tuple[Any, ...]]]]:
     """The steps of each episode, and the rows of a log that they make."""
-    names, ids = TaskNames(declaration, states), _ids(store, task)
+    names = TaskNames(declaration, states)
     held: list[StepRecord] | None = None
 
     def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
         with decoding(store.name):
-            name = steps[0].name if ids is None else ids[steps[0].name]
+            name = name_of_episode(steps[0].name)
             return steps, [_row(name, step, names, states) for step in steps]
 
     for steps in episodes_of(store, task):
@@ -162,13 +186,19 @@ def _is_whole(step: StepRecord, declaration: Declaration, states: StateBook) -> 
     return s == END or states.actions[s] == () or step.t + 1 == declaration.horizon
 
 
-def _ids(store: TaskStore, task: int) -> dict[str, str] | None:
-    """Numbers for the names of episodes, if a log could not tell the names apart: 7 and 07."""
-    names = store.episode_names(task)
-    keys = {str(int(name)) if name.isdecimal() else name.strip() for name in names}
-    if len(keys) == len(names):
-        return None
-    return {name: str(i + 1) for i, name in enumerate(names)}
+def name_of_episode(name: str) -> str:
+    """Return the name of an episode in a log, which is different for different episodes.
+
+    A name that a log would read as another one, such as 07 for 7, is written in quotes. The name
+    does not depend on other episodes, so that it stays the same as a task grows.
+
+    >>> name_of_episode("student-7"), name_of_episode("7"), name_of_episode("07")
+    ('student-7', '7', '"07"')
+    """
+    number = str(int(name)) if name.isdecimal() else name
+    if text_of(name) == number == name and not name.startswith('"'):
+        return name
+    return json.dumps(name, ensure_ascii=False)
 
 
 def _row(name: str, step: StepRecord, names: TaskNames, states: StateBook) -> tuple[Any, ...]:

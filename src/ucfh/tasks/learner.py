@@ -29,7 +29,7 @@ from ucfh.certification import certificate_of_experience
 from ucfh.counts import due_after
 from ucfh.experience import ARRAYS, END, LOST
 from ucfh.live.certifying import certificate_of_learner
-from ucfh.logs.sentences import UNCONFOUNDED
+from ucfh.logs.sentences import REPLACED, UNCONFOUNDED
 from ucfh.tasks.declaration import Declaration
 from ucfh.tasks.flight import Flight, Flying, steps_of
 from ucfh.tasks.records import BY_PERSON, Decided, Told
@@ -47,11 +47,6 @@ RECORDED = (
     "was left out for what came of it"
 )
 """What is assumed of steps that are recorded with their outcome, or read from a log."""
-REPLACED = (
-    "where another action than the recommended one was taken, neither that choice nor whether and "
-    "when it was reported depended on its outcome or on those of later decisions"
-)
-"""What is assumed of outcomes that were reported with another action than the one given."""
 
 
 class Planned(NamedTuple):
@@ -117,12 +112,15 @@ class TaskLearner:
         self.assumed: tuple[str, ...] = ()
         self._planned, self._declared = 0, len(task.first_states)
         self._default = [0]  # the first action of each state, -1 where there is none
+        self._masked: dict[int, Bools] = {}  # by state that does not have all actions, (A,)
 
     def find(self, available: Bools | None = None) -> None:
         """Add a state, the next by number, with the actions that are available (A,)."""
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
         self._default.append(first if available is None or available.any() else -1)
+        if available is not None and not available.all():
+            self._masked[self.experience.states - 1] = available
         self._close_if_complete()
 
     def _close_if_complete(self) -> None:
@@ -136,6 +134,7 @@ class TaskLearner:
 
     def take(self, events: Sequence[Decided | Told]) -> None:
         """Take events, in the order of their numbers."""
+        self._check_available(events)
         flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
         shift, span = self.units.shift, self.units.span
         after = self.learner.best.after_end.tolist()
@@ -174,6 +173,15 @@ class TaskLearner:
             self.experience.decide(np.array(when), np.array(where))
         self.experience.add(flight.counted())
         self.audit.add(*flight.passed())
+
+    def _check_available(self, events: Sequence[Decided | Told]) -> None:
+        """Raise `ValueError` if the action of a decision is not available in its state."""
+        for event in events:
+            if not isinstance(event, Decided) or event.state not in self._masked:
+                continue
+            if not self._masked[event.state][event.action]:
+                where = f"event {event.seq}, state {event.state}"
+                raise ValueError(f"{where}: action {event.action} is not available")
 
     @property
     def progress(self) -> int:
@@ -214,14 +222,18 @@ class TaskLearner:
         return Planned(self.number, actions, learner.policy, self.known, episodes, self._summary())
 
     def _with_prior(self, actions: Ints) -> Ints:
-        """(H, S) actions; every second time those of the prior, as long as nothing is known."""
+        """(H, S) actions; every second time those of the prior, as long as nothing is known.
+
+        Where a state does not have the action of the prior, its own action stays.
+        """
         blind = self.learner.beliefs.upper >= self.learner.best.cap[0]
         if not self.prior or not blind or self.number % 2 == 0:
             return actions
         out = actions.copy()
         for state, line in self.prior.items():
             if state < out.shape[1]:
-                out[:, state] = line
+                have = self.experience.available(state)[line]
+                out[have, state] = line[have]
         return out
 
     @property
@@ -259,7 +271,7 @@ class TaskLearner:
             task.epsilon,
             task.max_return,
             state_names[1:],
-            (*self.assumed, *self._assumptions()),
+            tuple(dict.fromkeys((*self.assumed, *self._assumptions()))),
             self.audited(state_names, action_names).findings,
             times=range(task.horizon),
         )
@@ -343,6 +355,7 @@ class TaskLearner:
         self.recorded, self.replaced = bool(numbers[4]), numbers[5]
         have = [self.experience.available(s) for s in range(1, self.experience.states)]
         self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
+        self._masked = {s: x for s, x in enumerate(have, 1) if not x.all()}
         self._close_if_complete()
 
     def differences(self, other: TaskLearner) -> list[str]:

@@ -50,7 +50,6 @@ POLICY = """SELECT p.number, n.made, n.known, n.episodes, n.summary, p.width, p.
     WHERE p.task=?1 AND p.number=?2"""
 NEWEST_POLICY = POLICY.replace("?2", "(SELECT max(number) FROM plans WHERE task=?1)")
 REPORT = "SELECT number, seq, made, content FROM reports WHERE task=?1"
-NAMES = "SELECT name FROM episodes WHERE task=?1 ORDER BY id"
 FAULTS = "SELECT at, kind, episode, t, detail FROM faults WHERE task=?1 ORDER BY number DESC"
 LEASE = "SELECT holder, until - clock() FROM leases WHERE task=?1"
 EVENTS = """SELECT v.seq, v.kind, v.episode, v.t, v.state, v.action, v.policy, v.reward,
@@ -327,10 +326,6 @@ class SqlReading(TaskStore):
         query = STEPS.format(source=source, where=where, order=order) + most
         given = (task,) if episode is None else (task, episode)
         return [StepRecord(*row) for row in self.query(query, given)]
-
-    def episode_names(self, task: int) -> list[str]:
-        """The names of all episodes, in the order of beginning."""
-        return [name for (name,) in self.query(NAMES, (task,))]
 
     def episodes(self, task: int, first: int, last: int, moment: int) -> list[StepRecord]:
         """The steps of episodes, each in order, at a moment."""

@@ -48,8 +48,10 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
     WHERE task=?1 AND episode=(SELECT id FROM episodes WHERE task=?1 AND name=?2)
     ORDER BY t DESC, kind DESC LIMIT 1"""
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
-    WHERE task=?1 AND episode=?2 AND t=?3"""
-PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND kind=1"
+    WHERE task=?1 AND episode=?2 AND t=?3 ORDER BY episode, t, kind"""
+"""The order lets SQLite use the index of episodes, in place of reading all events of the task."""
+PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
+"""The bound on t, which always holds, lets SQLite use the index of episodes."""
 OVERDUE = """SELECT w.episode, e.name, w.t FROM waiting w
     JOIN episodes e ON e.task=w.task AND e.id=w.episode
     WHERE w.task=?1 AND w.deadline<=?2 ORDER BY w.seq"""

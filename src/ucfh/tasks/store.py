@@ -255,10 +255,6 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def episode_names(self, task: int) -> list[str]:
-        """The names of all episodes, in the order of beginning."""
-
-    @abstractmethod
     def episodes(self, task: int, first: int, last: int, moment: int) -> list[StepRecord]:
         """The steps of episodes with numbers first to last, each in order, at a moment.
 

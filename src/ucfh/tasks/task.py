@@ -223,7 +223,12 @@ class Task(TaskCalls):
         return [named.name_of(s) for s in range(count)], self.declaration.action_names
 
     def export(self, path: AnyPath, force: bool = False) -> Exported:
-        """Write a log that `ucfh.read_log` reads to the same counts; see `ucfh.tasks.exporting`."""
+        """Write a log that `ucfh.read_log` reads to the same counts; see `ucfh.tasks.exporting`.
+
+        Raises:
+            Refused: the task has conflicting reports.
+
+        """
         from ucfh.tasks.exporting import export
 
         return export(path, self.store, self.number, self.declaration, self.states, force)
@@ -231,11 +236,16 @@ class Task(TaskCalls):
     def warm_start(self, source: Any) -> int | None:
         """Begin with what is known from elsewhere; returns how many episodes were added.
 
-        An episode that is there already is not counted again. None: a model has no episodes.
+        Of an episode that is there already, only steps that are new are added. None: a model has no
+        episodes.
 
         Args:
             source: a log that `ucfh.read_log` reads; another `Task`; or a model, an `MDP` or its
                 file, whose optimal policy is followed as long as nothing better is known.
+
+        Raises:
+            Conflict: an episode differs from the one that was imported under its name.
+            Refused: a task with conflicting reports.
 
         """
         from ucfh.tasks.beginning import begin_with_task, warm_start
