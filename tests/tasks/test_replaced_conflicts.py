@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ucfh
+from helpers.command_line import run
 from helpers.random_events import RandomEvents
 from helpers.stores import Stores, files
 from ucfh.tasks.flight import Flight
@@ -286,3 +287,18 @@ def test_states_that_python_calls_equal_are_not_dropped(tmp_path: Path) -> None:
     with open_one(files(tmp_path), states=[True, 1]) as task:
         assert task.ask(1, "e").state == 1
         assert task.ask(True, "f").state is True
+
+
+def test_a_conflict_on_the_command_line_is_planned_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with open_one(files(tmp_path)) as task:
+        task.ask("s", "e")
+        task.tell(("e", 0), reward=1, done=True)
+        assert task.planner.step()
+        store = task.store.name
+    report = ["tell", store, "--episode", "e", "--step", "0", "--reward", "0", "--done"]
+    assert run(capsys, *report)[0] == 2
+    with open_one(files(tmp_path)) as task:
+        assert task.status().conflicts == 1
+        assert task.status().gap is not None
