@@ -264,8 +264,11 @@ def test_a_report_that_is_refused_contradicts_the_first_one(
 
 def test_silence_may_not_pay_more_than_max_return(tmp_path: Path) -> None:
     silence: dict[str, Any] = {"horizon": 2, "timeout": 5.0}
+    (tmp_path / "below").mkdir()
     with pytest.raises(ucfh.InputError, match=r"on_timeout .* 1, .*max_return 0\.5"):
         open_one(files(tmp_path), **silence, on_timeout=("left", 1), max_return=0.5)
+    below: dict[str, Any] = {"rewards": (-5, -1), "on_timeout": ("left", -1), "max_return": -4}
+    open_one(files(tmp_path / "below"), **silence, **below).close()
     with (
         pytest.MonkeyPatch.context() as patch,
         open_one(files(tmp_path), **silence, on_timeout=("left", 1), max_return=1) as task,
