@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ucfh
+from helpers.command_line import run
 from helpers.random_events import RandomEvents
 from helpers.stores import Stores, files
 from ucfh.tasks.flight import Flight
@@ -263,8 +264,11 @@ def test_a_report_that_is_refused_contradicts_the_first_one(
 
 def test_silence_may_not_pay_more_than_max_return(tmp_path: Path) -> None:
     silence: dict[str, Any] = {"horizon": 2, "timeout": 5.0}
+    (tmp_path / "below").mkdir()
     with pytest.raises(ucfh.InputError, match=r"on_timeout .* 1, .*max_return 0\.5"):
         open_one(files(tmp_path), **silence, on_timeout=("left", 1), max_return=0.5)
+    below: dict[str, Any] = {"rewards": (-5, -1), "on_timeout": ("left", -1), "max_return": -4}
+    open_one(files(tmp_path / "below"), **silence, **below).close()
     with (
         pytest.MonkeyPatch.context() as patch,
         open_one(files(tmp_path), **silence, on_timeout=("left", 1), max_return=1) as task,
@@ -286,3 +290,18 @@ def test_states_that_python_calls_equal_are_not_dropped(tmp_path: Path) -> None:
     with open_one(files(tmp_path), states=[True, 1]) as task:
         assert task.ask(1, "e").state == 1
         assert task.ask(True, "f").state is True
+
+
+def test_a_conflict_on_the_command_line_is_planned_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with open_one(files(tmp_path)) as task:
+        task.ask("s", "e")
+        task.tell(("e", 0), reward=1, done=True)
+        assert task.planner.step()
+        store = task.store.name
+    report = ["tell", store, "--episode", "e", "--step", "0", "--reward", "0", "--done"]
+    assert run(capsys, *report)[0] == 2
+    with open_one(files(tmp_path)) as task:
+        assert task.status().conflicts == 1
+        assert task.status().gap is not None

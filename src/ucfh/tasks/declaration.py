@@ -104,7 +104,9 @@ class Declaration:
                 "seconds (--timeout), too"
             )
         largest = np.inf if max_return is None else max_return + ROUNDING * units.span
-        if isinstance(meaning, tuple) and meaning[1] > largest:
+        # negative rewards of earlier steps may make up for it
+        alone = units.low >= 0 or H == 1
+        if isinstance(meaning, tuple) and alone and meaning[1] > largest:
             raise InputError(
                 f"on_timeout has the reward {meaning[1]:g}, more than max_return {max_return:g}. "
                 "Fix: declare a larger max_return"
