@@ -196,7 +196,7 @@ def test_bad_declarations(tmp_path: Path) -> None:
         ({**good, "states": "ab"}, "states = 'ab': pass a list of names, or how many there are"),
         (
             {**good, "problem": ucfh.make("chain")},
-            "the problem has states, actions, terminal states",
+            "rewards: the problem that is given declares the task",
         ),
         ({}, "reward '"),
         ({"rewards": (0, 50)}, "reward '80.0'"),
