@@ -37,7 +37,7 @@ NOTHING: dict[str, Any] = {
     "task": "students", "begun": 0, "open": 0, "over": 0, "decisions": 0, "waiting": 0,
     "oldest": None, "outcomes": 0, "lost": 0, "late": 0, "faults": 0, "states": 0, "policy": 0,
     "age": None, "made_from": 0, "upper": None, "lower": None, "gap": None, "certified": False,
-    "refuted": False, "planner": None, "error": None,
+    "refuted": False, "planner": None, "error": None, "conflicts": 0, "ahead": None,
 }  # fmt: skip
 NOW = 1_800_000_000.0
 MEMORY = "what follows depends on the state and the action alone, not on what came before"
@@ -186,7 +186,7 @@ def open_decision(episode: str, t: int = 1, state: Any = "knows a") -> dict[str,
     return {
         "number": 1, "episode": episode, "t": t, "state": state, "action": "practise", "policy": 12,
         "status": "open", "asked": NOW - 93_000.0, "deadline": NOW + 5000.0, "reward": None,
-        "next_state": None, "done": False, "told": None, "note": None,
+        "next_state": None, "done": False, "told": None, "note": None, "taken": None,
     }  # fmt: skip
 
 
