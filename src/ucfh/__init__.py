@@ -160,15 +160,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def _explain_moved_modules() -> None:
-    """Let imports of modules that have moved fail with a line that says where to."""
-    import sys
-
-    from ucfh._support.moved import MovedModules
-
-    sys.meta_path.append(MovedModules())
-
-
-_explain_moved_modules()
