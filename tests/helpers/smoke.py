@@ -15,10 +15,6 @@ import time
 import urllib.request
 from pathlib import Path
 
-COMMANDS = (
-    "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
-    "plan", "evaluate", "bounds", "problems", "agents", "verify", "study", "report", "compile",
-)  # fmt: skip
 MODEL = "chain:n=3,horizon=3"
 CREATE = "--actions call,mail --horizon 2 --epsilon 0.5"
 
@@ -70,9 +66,8 @@ class Smoke:
 
     def every_command(self) -> None:
         """All of them."""
-        from ucfh.cli import COMMANDS as KNOWN
+        from ucfh.cli import COMMANDS
 
-        assert set(KNOWN) == set(COMMANDS), "a command was added or removed: change it here, too"
         for name in COMMANDS:
             self.run(f"{name} --help", f"ucfh {name}")
         self.run("--version", "ucfh")
