@@ -37,7 +37,7 @@ from scipy import stats
 from sweep.checks import Result
 from sweep.learners import LearnEntry, SimulateEntry
 from sweep.logs import LogEntry
-from sweep.tasks import HttpEntry, TaskEntry
+from sweep.tasks import HttpEntry, TaskEntry, end_server
 
 ENTRIES: dict[str, Any] = {
     entry.name: entry for entry in (SimulateEntry, LearnEntry, LogEntry, TaskEntry, HttpEntry)
@@ -82,7 +82,10 @@ def run_one(entry: str, seed: int, repeat: int = 0) -> Result:
 
 def run_block(entry: str, first: int, last: int) -> list[Result]:
     """Runs with the seeds from ``first`` up to ``last``."""
-    return [run_one(entry, seed) for seed in range(first, last)]
+    try:
+        return [run_one(entry, seed) for seed in range(first, last)]
+    finally:
+        end_server()
 
 
 def run_all(runs: dict[str, int], workers: int) -> tuple[list[Result], list[Case]]:
@@ -198,6 +201,7 @@ def repeat_case(x: Result) -> list[Case]:
             counts[what] += bool(getattr(again, what))
         if n >= FEWEST_REPEATS and all(counts[w] <= n * limit for w, limit in shown.items()):
             break
+    end_server()
     for what, limit in shown.items():
         chance = float(stats.binom.sf(counts[what] - 1, n, limit)) if n == MOST_REPEATS else 1.0
         out.append(Case(x.entry, x.seed, x.delta, what, counts[what], n, chance))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -466,9 +466,18 @@ class HttpEntry(TaskEntry):
         self._page(view, SimpleNamespace(**view["status"]))
 
 
+_RUNNING = ExitStack()
+
+
+def end_server() -> None:
+    """End the service that `server` started, if it did."""
+    server.cache_clear()
+    _RUNNING.close()
+
+
 @cache
 def server() -> str:
-    """The address of ``ucfh serve``, which ends with this process."""
+    """The address of ``ucfh serve``, until `end_server` or the end of this process."""
     folder = tempfile.TemporaryDirectory()
     process = subprocess.Popen(
         [sys.executable, "-m", "ucfh", "serve", f"{folder.name}/tasks.db", "--port", "0"],
@@ -481,7 +490,8 @@ def server() -> str:
             process.wait(10)
         folder.cleanup()
 
-    atexit.register(end)
+    _RUNNING.callback(end)
+    atexit.register(end_server)  # does not run in the processes of a pool
     assert process.stdout is not None
     for line in process.stdout:
         if "http://" in line:
