@@ -116,6 +116,7 @@ def test_a_worker_that_dies_costs_no_completed_job(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_interrupted_runs_keep_completed_jobs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "evaluation", "stationarity", "--quick", "--workers", "1"]
@@ -136,6 +137,7 @@ def test_interrupted_runs_keep_completed_jobs(tmp_path: Path) -> None:
     assert all(json.loads(line)["values"] for line in lines)
 
 
+@pytest.mark.verify
 @pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_results(tmp_path: Path, executor: Executor) -> None:
     from evaluation.stationarity import stationary

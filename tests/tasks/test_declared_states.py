@@ -95,7 +95,7 @@ def best_value() -> float:
     return value["new"]
 
 
-@pytest.mark.parametrize("name", ["list", "none declared"])
+@pytest.mark.parametrize("name", ["list", pytest.param("none declared", marks=pytest.mark.verify)])
 def test_simulated_customers_are_certified_and_right(tmp_path: Path, name: str) -> None:
     options = {**TASK, "epsilon": 0.4, "max_return": 1, **DECLARED[name]}
     with ucfh.open_task(files(tmp_path)("t"), **options, planning="inline") as task:
