@@ -105,6 +105,9 @@ def max_return(case: Case) -> tuple[Any, str]:
     low, _ = case.given.get("rewards") or (0.0, 1.0)
     if kind == "none" or m.largest_return <= m.horizon * min(0.0, low) + 1e-9:
         return OMIT, "none"
+    silence = m.attrition is not None and m.pays[0][0][0][m.attrition][0][1]
+    if silence > m.largest_return:  # a timeout that no episode reaches, refused all the same
+        return OMIT, "none"
     if kind == "above":
         return m.largest_return + case.pick(0.1, 1.0) * (m.high - m.low), "above"
     return m.largest_return, "true"

@@ -154,13 +154,13 @@ class TaskEntry:
             self.task.warm_start(self._log())
         elif kind == "task" and m.attrition is None:
             other = ucfh.open_task(self.folder / "o.db", "other", **case.given, planning="off")
-            mine, self.task = self.task, other
+            mine, self.task, found = self.task, other, list(self.found)
             try:
                 self.play(int(case.pick(2, 10)))
                 self.settle()
                 self._begin_with(mine, other)
             finally:
-                self.task = mine
+                self.task, self.found = mine, found  # not every state of the other one is imported
                 other.close()
         elif kind == "model" and text and (m.low, m.high) == (0.0, 1.0):
             points = any(len(x) > 2 for g in m.pays for s in g for a in s for x in a)
