@@ -289,11 +289,12 @@ class TaskEntry:
                 taken = a = self._best_action(t, s)
         reward, x = m.draw(rng, t, s, a)
         bad = reward < (m.low + m.high) / 2
-        slow = self.delay == "all" or (self.delay == "bad") == bad
+        # whether and when a replaced action is reported does not depend on its outcome
+        slow = self.delay == "all" or taken is not None or (self.delay == "bad") == bad
         wait = 0.0
         if self.delay != "none" and slow:
             wait = float(rng.integers(self.longest + 1))
-        lost = self.losses is not None and self.losses.loses(s, a, reward, x)
+        lost = taken is None and self.losses is not None and self.losses.loses(s, a, reward, x)
         due = None if lost or x == m.attrition else self.now + wait
         step = Open(episode, t, reward, x, due, taken, s)
         if due is not None and wait == 0.0:
