@@ -308,3 +308,14 @@ def test_by_hand() -> None:
     learner.take([Told(6, 1, 0, math.nan, LOST)])
     assert (learner.experience.visits.sum(), learner.experience.lost.sum()) == (2, 1)
     assert learner.flight.ahead(learner.experience) is None
+
+
+def test_the_audit_sees_a_missing_outcome_for_every_action_that_is_named() -> None:
+    """A contradicted report that names another action than the one given."""
+    flight = Flight(np.zeros(2, np.int64))
+    flight.decide(1, 0, 5, 0, named=[2])
+    flight.doubt(1, taken=1)
+    steps, _ = flight.passed()
+    assert sorted(steps.action.tolist()) == [0, 1, 2]
+    assert steps.following.tolist() == [LOST] * 3
+    assert steps.new.tolist() == [True, False, False]

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -120,6 +121,8 @@ class Flight:
             extra = Flying(step.order, step.episode, step.t, step.state, action, step.before)
             extra.doubtful = extra.extra = True
             row.append(extra)
+            if step in self._line:  # the audit has to know that an outcome is missing there
+                self._line.insert(self._line.index(step) + 1, extra)
 
     def tell(
         self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
@@ -189,7 +192,10 @@ class Flight:
         line, self._passed = self._passed, []
         earlier = [[x.before[k] for x in line] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
-        return passages_of(steps_of(line)), Before(action, state, np.array(earlier[2], float))
+        passages = passages_of(steps_of(line))
+        begins = passages.new & ~np.array([x.extra for x in line], bool)  # an episode begins once
+        before = Before(action, state, np.array(earlier[2], float))
+        return replace(passages, new=begins), before
 
     def ahead(self, data: Experience) -> Experience | None:
         """All that was told, with what is yet to come as lost; None if nothing is waiting."""
@@ -223,13 +229,13 @@ class Flight:
             step = Flying(order, episode, t, state, action, (a, s, earlier))
             step.reward, step.following = reward, following
             step.told, step.counted, step.doubtful, step.extra = map(bool, last)
-            if order >= first and not step.extra:
+            if order >= first:
                 line.append(step)
             if not step.counted:
                 self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
             if not step.told and not step.doubtful:
                 self.open[episode] = step
-        self._line = deque(sorted(line, key=lambda step: step.order))
+        self._line = deque(sorted(line, key=lambda step: (step.order, step.extra)))
         entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
         self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
 
