@@ -491,19 +491,20 @@ class LogEntry:
             self._page(page.read_text(), known)
 
     def _page(self, page: str, known: Any) -> None:
-        """The bars of the report: bounds rounded outward to about three digits."""
+        """Compare the bars of the report: bounds rounded outward, to the same decimals."""
         text = unescape(page).replace("\N{MINUS SIGN}", "-").replace(",", "")
-        slack = 2e-3 * self.model.horizon * max(1.0, abs(self.model.low), abs(self.model.high) + 2)
-        for what, bound, sign in (
+        bars = (
             (r"This plan:</b> at least (-?[\d.]+)", known.lower, 1),
             (r"Any plan:</b> at most (-?[\d.]+)", known.upper, -1),
-        ):
-            found = re.search(what, text)
+        )
+        matches = [re.search(what, text) for what, _, _ in bars]
+        decimals = max(len(x[1].partition(".")[2]) for x in matches if x) if any(matches) else 0
+        for (what, bound, sign), found in zip(bars, matches, strict=True):
             if found is None:
                 self.result.errors.append(f"the report has no {what}")
                 continue
             off = sign * (bound - float(found[1]))
-            if not -self.check.tolerance <= off <= slack:
+            if not -self.check.tolerance <= off <= 10.0**-decimals:
                 self.result.errors.append(f"the report says {found[1]}, the bound is {bound:g}")
 
 
