@@ -2,7 +2,8 @@
 
 A run follows one trajectory, which a single flipped comparison would change. The problem of most
 runs is random, with rewards and probabilities that are no round numbers, so that values that are
-mathematically equal do not occur; ``golden/record.py --robust`` perturbs the problem to check it.
+mathematically equal do not occur. The runs below stay the same if the problem is perturbed by 1e-11
+(``golden/record.py --robust``) and if kernels are compiled without vector and fused instructions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ucfh import (
 )
 from ucfh.agents.registry import AGENTS as NAMES
 
-Entry = Callable[[], Any]
+Entry = Callable[..., Any]
 
 # constants and bounds
 
@@ -57,6 +58,7 @@ def floor_of(problem: str, epsilon: float, delta: float, *hidden: Any) -> Any:
 
 # agents
 
+OTHER = GENERIC.replace("seed=1", "seed=3")
 DEEP = "deepsea:n=3"
 VARIANTS = [
     *[f"certified-ucfh:confidence={x}" for x in ("kt", "kt-ball", "kl-ball", "l1", "kl", "paper")],
@@ -122,7 +124,7 @@ def agent_entries() -> Iterator[tuple[str, Entry]]:
     hide: Any
     for hide in ("rewards", "successors", "initial"):
         for name in ("certified-ucfh", "ucfh"):
-            yield f"{name} unknown {hide}", partial(run_agent, GENERIC, name, 10**8, hidden=(hide,))
+            yield f"{name} unknown {hide}", partial(run_agent, OTHER, name, 10**8, hidden=(hide,))
     for name in ("certified-ucfh", "ucfh", "ubev"):
         yield f"{name} by steps", partial(run_agent, GENERIC, name, 300, method="step")
         yield f"{name} by stage", partial(run_agent, f"{GENERIC},stages=1", name, 300)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ucfh import InputError, Problem, audit, certify, learn, make, read_log, write_log
 
-Entry = Callable[[], Any]
+Entry = Callable[..., Any]
 Rows = list[dict[str, Any]]
 GENERIC = "random:states=4,actions=2,successors=2,horizon=3,seed=1"
 SWIM = "riverswim:n=3,horizon=4"

@@ -23,7 +23,7 @@ from ucfh import TaskFault, certify, make, open_task, write_model
 # live tasks
 
 SHOP: dict[str, Any] = {"actions": ["greet", "wait"], "horizon": 3, "epsilon": 1.2}
-OUTCOMES = {
+OUTCOMES: dict[tuple[Any, Any], list[tuple[float, float, str | None]]] = {
     ("door", "greet"): [(0.62, 0.13, "aisle"), (0.38, 0.0, None)],
     ("door", "wait"): [(0.41, 0.0, "aisle"), (0.59, 0.21, "door")],
     ("aisle", "greet"): [(0.71, 0.87, None), (0.29, 0.05, "aisle")],
@@ -56,7 +56,7 @@ def task_entry(
         patch("time.time", lambda: now),
         open_task("shop.db", planning="inline", **{**SHOP, **declared}) as task,
     ):
-        begun, waiting = 0, []
+        begun, waiting = 0, list[Any]()
         while waiting or begun < episodes:
             if len(waiting) < CONCURRENT and begun < episodes:
                 waiting.append(task.ask("door", episode=f"e{begun}"))
@@ -74,7 +74,7 @@ def task_entry(
                 continue
             if rng.random() < late:
                 now += 1e5
-            outcome = {"state": state, "done": state is None, "action": taken}
+            outcome: dict[str, Any] = {"state": state, "done": state is None, "action": taken}
             following = task.tell(decision, reward=reward, **outcome)
             if rng.random() < conflicts:
                 try:
