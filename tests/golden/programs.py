@@ -6,7 +6,6 @@ import io
 import json
 import os
 import random
-import runpy
 import shlex
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from unittest.mock import patch
 from golden.data import certificate, rows_of, without_ends, write
 from golden.values import table
 from ucfh import TaskFault, certify, make, open_task, write_model
+from ucfh.cli import main
 
 # live tasks
 
@@ -153,12 +153,12 @@ def run_command(line: str) -> Any:
 
 
 def _run_here(words: list[str]) -> tuple[Any, str]:
-    """Return exit code and stdout of ``python -m ucfh``, run in this process."""
+    """Return exit code and stdout of a command, run in this process."""
     out = io.StringIO()
     with patch.object(sys, "argv", ["ucfh", *words]), redirect_stdout(out):
         try:
             with redirect_stderr(io.StringIO()):
-                runpy.run_module("ucfh", run_name="__main__")
+                main()
         except SystemExit as end:
             return end.code, out.getvalue()
     return 0, out.getvalue()
