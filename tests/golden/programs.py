@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 from golden.data import certificate, rows_of, without_ends, write
 from golden.values import table
+from helpers.prism_files import SREW, TRA
 from ucfh import TaskFault, certify, make, open_task, write_model
 from ucfh.cli import main
 
@@ -112,26 +113,6 @@ TASKS = {
 
 # commands
 
-INTERVALS = """6 10 17
-0 0 0 [0.3,0.5] slow
-0 0 1 [0.5,0.7] slow
-0 1 1 0.15 fast
-0 1 3 0.7 fast
-0 1 4 0.15 fast
-1 0 1 [0,0.1] slow
-1 0 2 [0.9,1] slow
-1 1 2 [0.35,0.6] fast
-1 1 4 [0.45,0.65] fast
-2 0 2 1
-3 0 3 1
-4 0 5 1 slow
-4 1 3 0.55 back
-4 1 4 0.45 back
-5 0 4 1 back
-5 1 2 0.85 leap
-5 1 5 0.15 leap
-"""
-
 
 def run_command(line: str) -> Any:
     """Return exit code and JSON of a command; of other output, whether there is any.
@@ -173,8 +154,8 @@ def command_entry(*lines: str) -> Any:
     write(rows_of("riverswim:n=3,horizon=4", 500, noisy=True), "swim.csv")
     write(without_ends(rows_of("riverswim:n=3,horizon=4", 500)), "short.csv")
     write_model(make("chain:n=3"), "chain.json")
-    Path("robot.tra").write_text(INTERVALS)
-    Path("robot.srew").write_text("6 2\n2 5\n5 1\n")
+    Path("robot.tra").write_text(TRA)
+    Path("robot.srew").write_text(SREW)
     before = set(Path().glob("*.csv"))
     out = {f"{i:02} {_name(line)}": run_command(line) for i, line in enumerate(lines)}
     return out | {str(x): table(x)[:30] for x in sorted(set(Path().glob("*.csv")) - before)}

@@ -95,13 +95,12 @@ def tell(reader: Episodes, steps: CheckedRows, i: int) -> str:
     def show(name: str, at: int = i) -> str:
         return f"{name} {shown(rows.values[name][at])}"
 
-    columns = COLUMNS
-    if kind in columns and columns[kind] in rows.values:
-        value = rows.values[columns[kind]][i]
+    if kind in COLUMNS and COLUMNS[kind] in rows.values:
+        value = rows.values[COLUMNS[kind]][i]
         if isinstance(value, Unusable):
             return value.why if kind == Kind.LINE else where + value.why
         if not text_of(value) and kind != Kind.LINE:
-            return f"{where}its {columns[kind]} is missing"
+            return f"{where}its {COLUMNS[kind]} is missing"
     return where + _say(reader, steps, i, show)
 
 
