@@ -18,10 +18,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-
 from report import Report, best
+
 from ucfh import MDP, make, simulate
-from ucfh.agents.registry import make_agent
+from ucfh.algorithms.registry import make_agent
 
 HERE = Path(__file__).parent
 RLBERRY = HERE.parent / ".venv-rlberry"

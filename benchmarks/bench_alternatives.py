@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from peers import q_learning
 from peers.episodic import Floats, Record, Task, deterministic, environment
-
 from report import Report, machine
-from ucfh import CertifiedUCFH, Learned, learn, make, simulate
-from ucfh._support.statistics import median_interval
+
+from ucfh import CertifiedUCFH, LearningResult, learn, make, simulate
+from ucfh._utils.statistics import median_interval
 
 HERE = Path(__file__).parent
 SB3 = HERE.parent / ".venv-sb3"
@@ -152,13 +152,13 @@ def run_learn(task: Task, setup: Setup, seed: int) -> Result:
     looking, planned = 0.0, 0
     handed = followed = deterministic(np.zeros((H, S), int), A)
 
-    def policy_of(found: Learned, actions: Any) -> Floats:
+    def policy_of(found: LearningResult, actions: Any) -> Floats:
         """(H, S, A) by the environment's states; the first action in those not found."""
         policy = np.zeros((H, S), int)
         policy[:, [int(str(s)) for s in found.states[: actions.shape[1] - 1]]] = actions[:, 1:]
         return deterministic(policy, A)
 
-    def look(found: Learned) -> None:
+    def look(found: LearningResult) -> None:
         nonlocal handed, followed, looking, planned
         started = process_time()
         record.add(handed, followed, found.episodes - planned)

@@ -9,20 +9,20 @@ from time import perf_counter
 
 import numpy as np
 
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.steps import AuditSteps
 
 HORIZON, ACTIONS, BATCH = 5, 3, 10_000
 
 
-def steps(rng: np.random.Generator, states: int, episodes: int) -> Passages:
+def steps(rng: np.random.Generator, states: int, episodes: int) -> AuditSteps:
     """Steps of which each leads to one of eight states; rewards are real numbers."""
     n = episodes * HORIZON
     t = np.tile(np.arange(HORIZON), episodes)
     s = rng.integers(0, states, n)
     after = (s + rng.integers(0, 8, n)) % states
     lost = rng.random(n) < 0.01
-    return Passages(
+    return AuditSteps(
         new=t == 0,
         t=t,
         state=s,

@@ -25,7 +25,7 @@ WORK = """
 import json, resource, sys
 from time import perf_counter
 from ucfh import make, simulate
-from ucfh.agents.certified import CertifiedUCFH
+from ucfh.algorithms.certified import CertifiedUCFH
 
 def learn(name, most):
     mdp = make(name)

@@ -14,8 +14,8 @@ from time import perf_counter
 import numpy as np
 
 from ucfh import MDP, Problem, make, simulate
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence.bounds import IDEAS
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.confidence.value_bounds import IDEAS
 
 SEEDS = 20
 MOST = 20_000_000

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh import Learned, learn, make
+from ucfh import LearningResult, learn, make
 
 
 class Trial(NamedTuple):
@@ -55,7 +55,7 @@ def picture(seen: Any) -> tuple[bytes, int]:
     return seen["image"].tobytes(), int(seen["direction"])
 
 
-def true_gap(trial: Trial, found: Learned) -> float:
+def true_gap(trial: Trial, found: LearningResult) -> float:
     """How much worse than the best the policy is, by the environment's table."""
     settings = "".join(f",{k}={v}" for k, v in (trial.settings or {}).items())
     mdp = make(f"gym:{trial.env},horizon={trial.horizon}{settings}")

@@ -25,16 +25,16 @@ import numpy as np
 from bench_logs import as_csv, write_text
 from bench_planning import read
 from numba import njit
-
 from report import Report, best
+
 from ucfh import UCFH, fixed_horizon_evi, make, simulate, write_model
-from ucfh.agents import beliefs
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.agents.registry import make_agent
+from ucfh.algorithms import exploration
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.algorithms.registry import make_agent
 from ucfh.certification import certificate_of_log
-from ucfh.confidence.bounds import ValueBounds
 from ucfh.confidence.intervals import confidence_set
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.value_bounds import ValueBounds
 from ucfh.logs.reading import read_log
 from ucfh.planning.optimistic import PhasePlanner
 from ucfh.simulation import bulk
@@ -180,11 +180,11 @@ def planning(report: Report) -> None:
 
 
 LEARNING: list[Part] = [
-    ("gathering what was seen", Best, "take"),
+    ("gathering what was seen", KnownStateBounds, "take"),
     ("bounds", ValueBounds, "bounds"),
     ("what to explore", ValueBounds, "blame"),
     ("what to explore", ValueBounds, "explore"),
-    ("scores", beliefs.ValueBeliefs, "_decide_on_scoring"),
+    ("scores", exploration.GapExploration, "_decide_on_scoring"),
 ]
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from report import Report, best, best_of
 
 from oracles.vectorised import instance, learned_instance, sorted_fill
-from report import Report, best, best_of
 from ucfh import MDP, fixed_horizon_evi
 
 HERE = Path(__file__).parent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import perf_counter
 
 import numpy as np
-
 from report import Report, best
+
 from ucfh import UCFH, make, simulate
 from ucfh.confidence.intervals import confidence_set
 from ucfh.planning import PhasePlanner, extended_value_iteration, occupancy

@@ -25,10 +25,11 @@ from time import perf_counter, process_time, sleep
 from typing import Any
 from urllib.request import urlopen
 
+from report import Report, machine
+
 import ucfh
 from helpers.postgres import Server
-from report import Report, machine
-from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.config import Declaration
 from ucfh.tasks.opening import open_store, open_task
 
 GROUPS = (1, 10, 100, 500)

@@ -22,9 +22,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from load_service import ACTIONS, HORIZON, STATES, World
+from report import Report
 
 import ucfh
-from report import Report
 
 HERE = Path(__file__).parent
 SECONDS, SHORT = 60.0, 5.0

@@ -17,10 +17,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-
 from report import Report, best
+
 from ucfh import fixed_horizon_evi, make
-from ucfh.models import write_model
+from ucfh.io import write_model
 from ucfh.planning import extended_value_iteration
 
 LOG = "episode,t,state,action,reward,next_state\n" + "".join(

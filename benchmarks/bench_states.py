@@ -8,8 +8,8 @@ from time import perf_counter
 
 import numpy as np
 
-from ucfh.agents.open import OpenUCFH
-from ucfh.experience import Steps
+from ucfh.algorithms.unknown_states import UnknownStatesUCFH
+from ucfh.sparse_counts import Steps
 
 ACTIONS, HORIZON, SUCCESSORS = 4, 10, 3
 
@@ -36,7 +36,7 @@ def walk(rng: np.random.Generator, states: int, episodes: int) -> Steps:
 
 def main(wanted: int = 100_000) -> None:
     rng, states = np.random.default_rng(0), int(1.05 * wanted)
-    learner = OpenUCFH(HORIZON, ACTIONS, 0.1, 0.1, max_return=1.0)
+    learner = UnknownStatesUCFH(HORIZON, ACTIONS, 0.1, 0.1, max_return=1.0)
     learner.plan()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     for _ in range(states):

@@ -16,9 +16,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from report import Report
 
 import ucfh
-from report import Report
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers" / "bin" / "python"

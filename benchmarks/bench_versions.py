@@ -19,7 +19,7 @@ import numpy as np
 
 from ucfh import Counts, certify, fixed_horizon_evi, make, make_agent, simulate
 from ucfh._kernels import sampling
-from ucfh.agents.registry import AGENTS
+from ucfh.algorithms.registry import AGENTS
 from ucfh.planning import extended_value_iteration
 
 REPEATS, LEAST = 9, 0.02

@@ -17,7 +17,6 @@ import bench_service
 import bench_simulation
 import bench_start
 import bench_tasks
-
 from report import Report, machine
 
 

@@ -12,13 +12,13 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import Values
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, powers_of_ten, style
 from evaluation.statistics import median
-from ucfh._support.statistics import NOISE, ranking
-from ucfh.agents.registry import agent_class
+from ucfh._utils.statistics import NOISE, ranking
+from ucfh.algorithms.registry import agent_class
 from ucfh.comparison.result import Failure, grid_of
 from ucfh.comparison.runner import SeedRun, makers, run_job
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
 from ucfh.problems import make
-from ucfh.simulation.run import TOLERANCE
+from ucfh.simulation.result import TOLERANCE
 
 AGENTS = [
     "ucfh", "certified-ucfh",

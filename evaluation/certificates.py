@@ -12,8 +12,8 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import certificate
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, style
 from evaluation.statistics import exponent, median
-from ucfh._support.statistics import ranking
-from ucfh.simulation.run import TOLERANCE
+from ucfh._utils.statistics import ranking
+from ucfh.simulation.result import TOLERANCE
 from ucfh.theory.constants import constants
 
 SETS = ["paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "best"]

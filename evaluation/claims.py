@@ -17,7 +17,7 @@ from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure
 from evaluation.statistics import largest_share
 from ucfh.problems import make
 from ucfh.theory.constants import Variant
-from ucfh.verification import verify
+from ucfh.theory.verification import verify
 
 VARIANTS = {"paper": "published", "corrected": "corrected"}
 

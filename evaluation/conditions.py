@@ -13,7 +13,7 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import full_run
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure
 from evaluation.statistics import LEVEL, ratio_of_means
-from ucfh._support.statistics import holm, signed_rank
+from ucfh._utils.statistics import holm, signed_rank
 from ucfh.theory.constants import constants
 
 FULL = "paper"

@@ -17,12 +17,12 @@ from evaluation.formatting import number, short
 from evaluation.grid import Job, grid
 from evaluation.measurements import Values
 from evaluation.plotting import COLORS, GREY, Analysis, in_figure, new_figure
-from ucfh.agents.ucfh import UCFH
-from ucfh.instruments import Knownness, knownness, weights_by_row
+from ucfh.algorithms.ucfh import UCFH
 from ucfh.problems import make
-from ucfh.simulation.run import Run
-from ucfh.simulation.simulate import simulate
+from ucfh.simulation.result import Run
+from ucfh.simulation.runner import simulate
 from ucfh.theory.constants import Variant
+from ucfh.theory.quantities import Knownness, knownness, weights_by_row
 
 ROUNDING = 1e-9
 SNAPSHOTS = 6

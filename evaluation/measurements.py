@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import isinf
 from typing import Any
 
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.agents.ucfh import UCFH
-from ucfh.errors import InputError
-from ucfh.problem import MDP
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.algorithms.ucfh import UCFH
+from ucfh.exceptions import InputError
+from ucfh.mdp import MDP
 from ucfh.problems import make
-from ucfh.simulation.run import TOLERANCE
-from ucfh.simulation.simulate import simulate
+from ucfh.simulation.result import TOLERANCE
+from ucfh.simulation.runner import simulate
 from ucfh.theory.bounds import theorem_2
 from ucfh.theory.constants import Variant, constants_of
 

@@ -13,8 +13,8 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import Values, certificate, full_run, sizes
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, style
 from evaluation.statistics import median
-from ucfh.instruments import best_stationary
 from ucfh.problems import make
+from ucfh.theory.quantities import best_stationary
 
 RUNS, CERTIFICATES, POLICIES = "full runs", "certificates", "policies"
 HORIZONS = {

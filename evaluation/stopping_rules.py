@@ -14,15 +14,15 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import Values, sizes
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, style
 from evaluation.statistics import largest_share, median
-from ucfh.agents.registry import make_agent
-from ucfh.problem import MDP, Problem
+from ucfh.algorithms.registry import make_agent
+from ucfh.mdp import MDP, Problem
 from ucfh.problems import make
 from ucfh.problems._text import read_arguments
 from ucfh.problems.paper import hard
-from ucfh.simulation.run import TOLERANCE
-from ucfh.simulation.simulate import simulate
+from ucfh.simulation.result import TOLERANCE
+from ucfh.simulation.runner import simulate
 from ucfh.theory.constants import constants_of
-from ucfh.theory.floor import hard_class_floor, least_episodes
+from ucfh.theory.lower_bounds import episode_lower_bound, hard_class_lower_bound
 
 CERTIFIED = [
     f"certified-ucfh:confidence={name}"
@@ -99,10 +99,10 @@ def bound_episodes(problem: str, epsilon: float, delta: float, rewards: str = "k
         n, actions, horizon, gap, bias = (
             named.arguments[x] for x in ("n", "actions", "horizon", "gap", "bias")
         )
-        class_floor = hard_class_floor(n, actions, horizon, epsilon, delta, gap, bias)
+        class_floor = hard_class_lower_bound(n, actions, horizon, epsilon, delta, gap, bias)
     return {
         **sizes(mdp),
-        "floor": least_episodes(mdp, epsilon, delta, known).episodes,
+        "floor": episode_lower_bound(mdp, epsilon, delta, known).episodes,
         "class_floor": class_floor,
         "bound": constants_of(known, epsilon, delta, "paper").episode_bound if all_known else None,
     }

@@ -10,8 +10,8 @@ import pytest
 import ucfh
 from helpers.small_logs import GOOD, read, refusal
 from helpers.toy_environments import Scripted, step
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.units import RewardRange
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.rewards import RewardRange
 
 
 def _certify(tmp_path: Path, epsilon: float, **given: Any) -> Any:

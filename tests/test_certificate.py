@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
-from ucfh.certificate import SHOWN, UnknownPair
-from ucfh.confidence.behaviour import behaviour_of
-from ucfh.confidence.values import Best
-from ucfh.logs.samples import write_log
+from ucfh.certificate import SHOWN, UncertaintySource
+from ucfh.confidence.behavior_policy import behaviour_of
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.logs.synthetic import write_log
 
 
 def expected_counts(mdp: MDP, times: int) -> Any:
@@ -108,7 +108,7 @@ def test_the_better_of_two_policies_is_certified() -> None:
     for seed in range(30):
         case = draw_case(seed, honest=True, visits=(5, 60))
         found = certify(case.counts, case.problem, delta=0.1)
-        best = Best(case.problem, 0.1, ("scores",))
+        best = KnownStateBounds(case.problem, 0.1, ("scores",))
         b = best.bounds(case.counts)
         _, robust = best.robust()
         assert found.gap <= min(b.upper - robust, b.difference) + 1e-12
@@ -159,7 +159,7 @@ def test_it_prints_itself() -> None:
     found = certify(expected_counts(CHAIN, 10**4), CHAIN.problem, delta=0.05, epsilon=0.5)
     assert repr(found).startswith("Certificate(certified: ")
     assert "delta 0.05" in repr(found)
-    assert UnknownPair(0, 1, 0, 7, 0.5) == UnknownPair(
+    assert UncertaintySource(0, 1, 0, 7, 0.5) == UncertaintySource(
         stage=0, state=1, action=0, visits=7, share=0.5
     )
 
@@ -279,7 +279,7 @@ def test_with_an_unknown_start_the_gap_is_the_smaller_of_two() -> None:
     smaller = 0
     for seed in range(40):
         case = draw_case(seed, visits=(0, 1, 40), hide=("initial", "rewards"))
-        b = Best(case.problem, 0.1).bounds(case.counts)
+        b = KnownStateBounds(case.problem, 0.1).bounds(case.counts)
         assert b.difference <= b.upper - b.lower
         smaller += b.difference == b.upper - b.lower
     assert 0 < smaller < 40

@@ -15,7 +15,7 @@ import pytest
 
 from ucfh import make
 from ucfh.compilation import kinds, read_types, use_of, write_type
-from ucfh.models import write_model
+from ucfh.io import write_model
 
 LINE = "ucfh: compiling, once\n"
 
@@ -131,7 +131,7 @@ def test_what_is_not_a_command(folder: Path) -> None:
 OTHER = """
 import sys, numba
 numba.__version__ = "0.0.0"
-from ucfh.cli import main
+from ucfh.cli.main import main
 main(sys.argv[1:])
 """
 

@@ -14,15 +14,15 @@ from helpers.drifting import EPSILON, arm, drift
 from ucfh import MDP, Certificate, make, simulate
 from ucfh._kernels import balls, l1
 from ucfh._kernels.groups import Planned
-from ucfh.agents.beliefs import BINS, ValueBeliefs
-from ucfh.agents.certified import CertifiedUCFH
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.algorithms.exploration import BINS, GapExploration
 from ucfh.certificate import contradiction
 from ucfh.certification import certificate_of
-from ucfh.confidence.bounds import Crossing
-from ucfh.confidence.events import possible
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.union_bound import possible
+from ucfh.confidence.value_bounds import BoundContradiction
 from ucfh.counts import Counts
-from ucfh.simulation.run import Run
+from ucfh.simulation.result import Run
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -45,7 +45,7 @@ def test_an_arm_that_stays_is_certified(seed: int) -> None:
 def test_a_learner_that_is_contradicted_stops() -> None:
     agent = CertifiedUCFH(arm(0.9).problem, EPSILON, 0.1)
     assert not agent.done
-    agent.beliefs.crossing = Crossing(0, 1, 0.5, 0.7)
+    agent.beliefs.crossing = BoundContradiction(0, 1, 0.5, 0.7)
     agent._take_stock()
     assert agent.done
     assert not agent.certificate.certified
@@ -56,8 +56,8 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     mdp = arm(0.9)
     agent = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     run = simulate(mdp, agent, episodes=50)
-    assert isinstance(agent.beliefs, ValueBeliefs)
-    agent.beliefs.crossing = Crossing(1, 2, 0.5, 0.7)
+    assert isinstance(agent.beliefs, GapExploration)
+    agent.beliefs.crossing = BoundContradiction(1, 2, 0.5, 0.7)
     other = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     other.restore(agent.state())
     assert other.certificate.contradiction == agent.certificate.contradiction is not None
@@ -86,22 +86,26 @@ def test_a_small_gap_does_not_outweigh_it() -> None:
 def test_it_names_the_state_and_the_step() -> None:
     problem = make("tutoring").problem
     assert problem.state_names is not None
-    said = contradiction(problem.state_names, Crossing(2, 1, 0.8531, 0.8672), 0.05)
+    said = contradiction(problem.state_names, BoundContradiction(2, 1, 0.8531, 0.8672), 0.05)
     assert said == (
         f"the bounds contradict each other: the value from state {problem.state_names[1]!r} at "
         "step 3 is at most 0.8531 by one and at least 0.8672 by another, which happens with "
         "probability 0.05 at most unless an assumption is violated or ucfh has an error"
     )
     for names in (problem.state_names, None):
-        assert " from state" not in str(contradiction(names, Crossing(0, -1, 0.1, 0.2), 0.05))
+        assert " from state" not in str(
+            contradiction(names, BoundContradiction(0, -1, 0.1, 0.2), 0.05)
+        )
         assert contradiction(names, None, 0.05) is None
-    assert " from state 1 at step 3" in str(contradiction(None, Crossing(2, 1, 0.1, 0.2), 0.05))
+    assert " from state 1 at step 3" in str(
+        contradiction(None, BoundContradiction(2, 1, 0.1, 0.2), 0.05)
+    )
 
 
-def crossed(t: Any, s: int, **values: float) -> Crossing | None:
+def crossed(t: Any, s: int, **values: float) -> BoundContradiction | None:
     """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
     mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
-    best = Best(mdp.problem, 0.1)
+    best = KnownStateBounds(mdp.problem, 0.1)
     b = best.bounds(Counts.zero(mdp.problem))
     b.U[:], b.L[:], b.D[:] = 1.0, 0.0, 0.0
     for name, value in values.items():
@@ -111,11 +115,11 @@ def crossed(t: Any, s: int, **values: float) -> Crossing | None:
 
 def test_where_bounds_cross() -> None:
     assert crossed(0, 0) is None
-    assert crossed(0, 0, L=1.25) == Crossing(0, 0, 1.0, 1.25)
-    assert crossed(1, 1, U=-0.5) == Crossing(1, 1, -0.5, 0.0)
-    assert crossed(1, 1, D=-0.25) == Crossing(1, 1, 1.0, 1.25)
+    assert crossed(0, 0, L=1.25) == BoundContradiction(0, 0, 1.0, 1.25)
+    assert crossed(1, 1, U=-0.5) == BoundContradiction(1, 1, -0.5, 0.0)
+    assert crossed(1, 1, D=-0.25) == BoundContradiction(1, 1, 1.0, 1.25)
     assert crossed(0, 0, L=1 + 1e-15) is None  # rounding
-    assert crossed(slice(0, 2), 0, L=1.25) == Crossing(1, 0, 1.0, 1.25)  # the last
+    assert crossed(slice(0, 2), 0, L=1.25) == BoundContradiction(1, 0, 1.0, 1.25)  # the last
     assert crossed(0, 2, L=1.25) is None  # no episode is there at that step
     assert not possible(make("chain:n=3,horizon=3").problem)[0, 2]
 
@@ -133,7 +137,7 @@ def nearly_tied(H: int) -> tuple[MDP, Counts]:
 def test_a_robust_value_is_that_of_the_action_taken() -> None:
     H = 50
     mdp, counts = nearly_tied(H)
-    best = Best(mdp.problem, 0.1)
+    best = KnownStateBounds(mdp.problem, 0.1)
     best.take(counts)
     taken, lower = best.robust()
     table = mdp.problem.table
@@ -174,7 +178,7 @@ def test_scores_are_never_rounded_up() -> None:
     """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):
         problem = make("chain:n=3").problem
-        beliefs = ValueBeliefs(Best(problem, 0.1), epsilon, Counts.zero(problem))
+        beliefs = GapExploration(KnownStateBounds(problem, 0.1), epsilon, Counts.zero(problem))
         x = np.arange(1, 4000) * (epsilon / BINS)
         x = np.concatenate([x, np.nextafter(x, 0), np.nextafter(x, 9)])
         for score in x:

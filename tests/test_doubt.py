@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Problem, certify, make, read_log
-from ucfh.confidence.values import Best
-from ucfh.logs.samples import write_log
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.logs.synthetic import write_log
 
 DELTA = 1e-9
 """So small that a bound which does not hold would be a fault."""
@@ -51,7 +51,7 @@ def test_that_of_another_policy_would_be_noticed() -> None:
     robust = 0
     for seed in range(100):
         case = draw_case(seed, honest=True, visits=(0, 1, 4, 60))
-        best = Best(case.problem, 0.9, ("scores",))
+        best = KnownStateBounds(case.problem, 0.9, ("scores",))
         b = best.bounds(case.counts)
         taken, lower = best.robust()
         if b.difference < b.upper - lower:

@@ -24,12 +24,12 @@ from ucfh import (
     simulate,
     verify,
 )
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.errors import check_type, check_unit, unknown, wrong_type
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.exceptions import check_type, check_unit, unknown, wrong_type
 from ucfh.interval_mdp import IntervalMDP
-from ucfh.logs.samples import write_log
-from ucfh.models import read_intervals, read_model, write_model
-from ucfh.policies import read_policy
+from ucfh.io import read_intervals, read_model, write_model
+from ucfh.io.policies import read_policy
+from ucfh.logs.synthetic import write_log
 from ucfh.problems import as_mdp, as_problem
 
 MDP3 = make("chain:n=3")

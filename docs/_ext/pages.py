@@ -73,7 +73,7 @@ def commands(*within: str) -> Iterator[str]:
 
 def sources() -> Iterator[str]:
     """Every learner and where it comes from."""
-    from ucfh.agents.registry import AGENTS, agent_class
+    from ucfh.algorithms.registry import AGENTS, agent_class
 
     rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
     yield _table(["learner", "source"], rows)
@@ -81,7 +81,7 @@ def sources() -> Iterator[str]:
 
 def learners() -> Iterator[str]:
     """What every learner says of itself."""
-    from ucfh.agents.registry import AGENTS, agent_class, describe_parameters
+    from ucfh.algorithms.registry import AGENTS, agent_class, describe_parameters
 
     for name in AGENTS:
         cls = agent_class(name)
@@ -121,7 +121,7 @@ def _parameters(found: re.Match[str]) -> str:
 
 def requests() -> Iterator[str]:
     """Every request that a service answers."""
-    from ucfh.service.endpoints import ENDPOINTS
+    from ucfh.server.endpoints import ENDPOINTS
 
     who = {"all": "all", "read": "any token", "write": "a token that may write"}
     rows = [

@@ -21,7 +21,7 @@ def machine(size: int = 3, days: int = 7, cost: float = 0.75):
     return ucfh.MDP(transitions, rewards, horizon=days, initial=size)
 
 
-class Eager(ucfh.Online):
+class Eager(ucfh.BonusAgent):
     """Plans with the bonus c H/sqrt(n).
 
     Args:

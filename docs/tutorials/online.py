@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from service import AT_ONCE, DAY, DEADLINE, EPSILON, SILENCE, outcome
 from students import EXERCISES, LEVELS, SESSIONS, START
 
 import ucfh
-from service import AT_ONCE, DAY, DEADLINE, EPSILON, SILENCE, outcome
 
 LOOK = 0.05
 """Seconds between two looks at who has answered."""
@@ -73,7 +73,7 @@ class School:
         for answer in self.task.serve(calls) if calls else ():
             if isinstance(answer, ucfh.Decision):
                 self.expect(answer, now)
-            elif isinstance(answer, ucfh.TaskFault):
+            elif isinstance(answer, ucfh.TaskError):
                 raise answer
 
     def run(self) -> ucfh.TaskStatus:

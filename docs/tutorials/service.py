@@ -250,7 +250,7 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help="only serve: used by the script")
     given = parser.parse_args()
     if given.serve:
-        warnings.simplefilter("ignore", ucfh.LateOutcome)  # they are kept as faults
+        warnings.simplefilter("ignore", ucfh.LateOutcomeWarning)  # they are kept as faults
         Service(given.store, given.silence, given.seed).run(given.students)
         return
     if Path(given.store).exists():

@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from ucfh._support import first_use, interrupts
+from ucfh._utils import first_use, interrupts
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     gc.set_threshold(100_000, 50)  # modules are no garbage: it would be looked for in vain
     first_use.before = _compile
     first_use.alone = not any("env:" in argument for argument in sys.argv)
-    from ucfh.cli import main as run
+    from ucfh.cli.main import main as run
 
     try:
         try:
@@ -33,7 +33,7 @@ def _compile() -> None:
 def _end_workers() -> None:
     """End other processes, if there are any: Python would, when it hears no signal any more."""
     if "joblib" in sys.modules:
-        from ucfh._support.parallel import end_workers
+        from ucfh._utils.parallel import end_workers
 
         with interrupts.listening():
             interrupts.keep()

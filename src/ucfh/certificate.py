@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._support.arrays import Floats, Ints
-from ucfh._support.canvas import plot_bars
-from ucfh._support.files import AnyPath
-from ucfh._support.notebook import block, picture, policy_table, table
-from ucfh.auditing.findings import Finding
-from ucfh.confidence.behaviour import Behaviour
-from ucfh.confidence.bounds import Crossing
+from ucfh._utils.arrays import Floats, Ints
+from ucfh._utils.files import AnyPath
+from ucfh._utils.notebook import block, picture, policy_table, table
+from ucfh._utils.plotting import plot_bars
+from ucfh.auditing.report import Finding
+from ucfh.confidence.behavior_policy import BehaviorValue
 from ucfh.confidence.outcomes import ROUND_UP
-from ucfh.errors import InputError
-from ucfh.problem import Problem
-from ucfh.units import DEFAULT, RewardRange
+from ucfh.confidence.value_bounds import BoundContradiction
+from ucfh.exceptions import InputError
+from ucfh.mdp import Problem
+from ucfh.rewards import DEFAULT, RewardRange
 
 SHOWN = 10
 """How many of the pairs that keep a gap wide are named."""
@@ -33,7 +33,7 @@ TEXTS = ("upper", "lower", "gap", "epsilon", "delta", "episodes", "method")
 
 
 @dataclass(frozen=True)
-class UnknownPair:
+class UncertaintySource:
     """A pair that is known too little, and so keeps the gap wide.
 
     Attributes:
@@ -52,7 +52,7 @@ class UnknownPair:
 
 
 @dataclass(frozen=True)
-class MoreData:
+class DataEstimate:
     """How much more data of the same kind would certify a policy: an estimate, not a bound.
 
     The counts are multiplied, and the bounds are computed again. Data of the same kind try the
@@ -75,7 +75,7 @@ class MoreData:
     status: str
     episodes: float | None = None
     limit: float | None = None
-    untried: tuple[UnknownPair, ...] = ()
+    untried: tuple[UncertaintySource, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,17 +122,17 @@ class Certificate:
     episodes: int
     method: str
     assumed: tuple[str, ...] = ()
-    missing: tuple[UnknownPair, ...] = field(default=())
+    missing: tuple[UncertaintySource, ...] = field(default=())
     contradiction: str | None = None
     doubt: Floats | None = None
     visits: Ints | None = None
-    behaviour: Behaviour | None = None
+    behaviour: BehaviorValue | None = None
     findings: tuple[Finding, ...] = ()
     gap_if_random: float | None = None
     waiting: int = 0
     lost: int = 0
     conflicts: int = 0
-    more: MoreData | None = None
+    more: DataEstimate | None = None
 
     @property
     def certified(self) -> bool:
@@ -175,7 +175,7 @@ class Certificate:
     @classmethod
     def of_dict(cls, saved: dict[str, Any], policy: NDArray[Any]) -> Certificate:
         """The inverse of `as_dict`."""
-        missing = tuple(UnknownPair(**x) for x in saved["missing"])
+        missing = tuple(UncertaintySource(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
         texts |= {x: nan for x in ("upper", "lower", "gap") if texts[x] is None}
         texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
@@ -253,7 +253,10 @@ def assumptions(problem: Problem) -> tuple[str, ...]:
 
 
 def contradiction(
-    names: Sequence[str] | None, crossing: Crossing | None, delta: float, times: range | None = None
+    names: Sequence[str] | None,
+    crossing: BoundContradiction | None,
+    delta: float,
+    times: range | None = None,
 ) -> str | None:
     """What bounds that contradict each other mean, in a sentence.
 
@@ -275,12 +278,12 @@ def contradiction(
 
 def what_is_missing(
     pair_of: Callable[[int], tuple[int, int, int]], visits: Any, blame: Any
-) -> tuple[UnknownPair, ...]:
+) -> tuple[UncertaintySource, ...]:
     """The rows with the largest blame (rows,), by stage, state and action; visits (rows,)."""
     total = float(blame.sum())
     worst = np.argsort(-blame, kind="stable")[:SHOWN]
     return tuple(
-        UnknownPair(*pair_of(int(row)), int(visits[row]), float(blame[row] / total))
+        UncertaintySource(*pair_of(int(row)), int(visits[row]), float(blame[row] / total))
         for row in worst
         if blame[row] > 0
     )
@@ -291,7 +294,7 @@ def in_units(
     units: RewardRange,
     horizon: int,
     max_return: float | None,
-    crossing: Crossing | None,
+    crossing: BoundContradiction | None,
     names: Sequence[str] | None,
     times: range | None = None,
 ) -> Certificate:
@@ -303,7 +306,7 @@ def in_units(
     """
     if crossing is not None:
         left = horizon - crossing.step
-        crossing = Crossing(
+        crossing = BoundContradiction(
             crossing.step,
             crossing.state - 1 if crossing.state >= 0 else -1,
             units.value(crossing.above, left),

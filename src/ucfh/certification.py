@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh._support.defaults import DELTA
-from ucfh.auditing.findings import report_of
+from ucfh._utils.arrays import Bools, Floats, Ints
+from ucfh._utils.defaults import DELTA
+from ucfh.auditing.report import report_of
 from ucfh.certificate import (
     Certificate,
-    MoreData,
-    UnknownPair,
+    DataEstimate,
+    UncertaintySource,
     assumptions,
     contradiction,
     in_units,
     what_is_missing,
 )
-from ucfh.confidence.behaviour import Behaviour, behaviour_of
-from ucfh.confidence.bounds import Bounds, ValueBounds
-from ucfh.confidence.open import OpenBest
-from ucfh.confidence.values import Best
+from ucfh.confidence.behavior_policy import BehaviorValue, behaviour_of
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.confidence.value_bounds import Bounds, ValueBounds
 from ucfh.counts import MOST_COUNTED, Counts, counts_of
-from ucfh.errors import InputError, check_unit
-from ucfh.experience import Experience
-from ucfh.problem import Problem
+from ucfh.exceptions import InputError, check_unit
+from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
-from ucfh.units import DEFAULT, RewardRange
+from ucfh.rewards import DEFAULT, RewardRange
+from ucfh.sparse_counts import SparseCounts
 
 if TYPE_CHECKING:
     from ucfh.logs.reading import Log
@@ -106,7 +106,7 @@ def _with_more(
     epsilon = known.epsilon
     if epsilon is None or known.gap <= epsilon or known.refuted:
         return known
-    more, counted = MoreData("unknown"), known.episodes * FAR * len(known.policy)
+    more, counted = DataEstimate("unknown"), known.episodes * FAR * len(known.policy)
     if 0 < counted < MOST_COUNTED:
         with suppress(_ContradictionError):
             more = _more(known, epsilon, of, of_random)
@@ -122,23 +122,23 @@ def _more(
     epsilon: float,
     of: Callable[[float], Certificate],
     of_random: Callable[[float], Certificate] | None,
-) -> MoreData:
+) -> DataEstimate:
     """Return how much more data would reach epsilon; see `_with_more`."""
     most, far, limit = _limit(of)
     without_losses = limit if of_random is None else _limit(of_random)[-1]
     if without_losses > epsilon:
         untried = _untried(known) or _untried(far)
         status = "untried" if untried else "unknown" if of_random is None else "missing_outcomes"
-        return MoreData(status, None, limit, untried)
+        return DataEstimate(status, None, limit, untried)
     if limit > epsilon or limit - without_losses > epsilon / 2.0:  # too close: losses are random
-        return MoreData("missing_outcomes", None, limit)
+        return DataEstimate("missing_outcomes", None, limit)
     if most.gap > epsilon:
-        return MoreData("over_1000_times", None, limit)
+        return DataEstimate("over_1000_times", None, limit)
     low, high = 1.0, MOST_TIMES
     while high > RATIO * low:  # bisection on a log scale
         middle = (low * high) ** 0.5
         low, high = (middle, high) if _consistent(of, middle).gap > epsilon else (low, middle)
-    return MoreData("estimated", known.episodes * ((low * high) ** 0.5 - 1.0), limit)
+    return DataEstimate("estimated", known.episodes * ((low * high) ** 0.5 - 1.0), limit)
 
 
 def _limit(of: Callable[[float], Certificate]) -> tuple[Certificate, Certificate, float]:
@@ -159,7 +159,7 @@ def _consistent(of: Callable[[float], Certificate], k: float) -> Certificate:
     return found
 
 
-def _untried(known: Certificate) -> tuple[UnknownPair, ...]:
+def _untried(known: Certificate) -> tuple[UncertaintySource, ...]:
     """Return the state-action pairs without data that the gap depends on."""
     return tuple(x for x in known.missing if not x.visits and x.state >= 0)
 
@@ -176,7 +176,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
         assert log.shown is not None
         data = log.shown.experience
 
-        def of(data: Experience) -> Certificate:
+        def of(data: SparseCounts) -> Certificate:
             return certificate_of_experience(
                 data,
                 log.units,
@@ -199,7 +199,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
     return replace(known, behaviour=_behaviour(log, delta))
 
 
-def _behaviour(log: Log, delta: float) -> Behaviour:
+def _behaviour(log: Log, delta: float) -> BehaviorValue:
     """Bound the value of the policies that collected a log.
 
     With known rewards, the return of an episode is the sum of the known means at the states and
@@ -222,7 +222,7 @@ def certificate_of(
     """The best certificate that counts alone allow; ``times``: the t of each step."""
     if epsilon is not None:
         DEFAULT.scaled_accuracy(check_unit("epsilon", epsilon), problem.horizon)
-    best = Best(problem, check_unit("delta", delta), without=("scores",))
+    best = KnownStateBounds(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
     worst = _worst(best, b, taken, by_difference)
@@ -284,7 +284,7 @@ def _doubt(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
 
 
 def certificate_of_experience(
-    experience: Experience,
+    experience: SparseCounts,
     units: RewardRange,
     max_return: float | None,
     delta: float,
@@ -303,7 +303,7 @@ def certificate_of_experience(
     if epsilon is not None:
         units.scaled_accuracy(epsilon, H, max_return)
     most = units.scaled_return(max_return, H)
-    best = OpenBest(
+    best = UnknownStateBounds(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
     )
     b, taken, lower, gap, by_difference = _best_policy(best, experience)

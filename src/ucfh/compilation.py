@@ -36,8 +36,8 @@ from numba.core import types as numba_types
 from numba.core.caching import FunctionCache
 
 from ucfh._kernels.compiling import made_of
-from ucfh._support.interrupts import awaited, wipe
-from ucfh._support.threads import cores
+from ucfh._utils.interrupts import awaited, wipe
+from ucfh._utils.threads import cores
 
 types: Any = numba_types
 KINDS = Path(__file__).parent / "_kernels" / "kinds.txt"

@@ -2,7 +2,7 @@
 
 A simulator, a live environment and a log all produce counts over the learner's table, and a
 learner never knows which of them did. The learner says in turn at which `Limits` it wants the
-counts, and how episodes are to be scored until then (`Watch`).
+counts, and how episodes are to be scored until then (`ScoringRule`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels.groups import Seen
-from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh._support.validation import as_array, as_numbers
-from ucfh.errors import InputError, check_type
-from ucfh.problem import Problem
+from ucfh._utils.arrays import Bools, Floats, Ints
+from ucfh._utils.validation import as_array, as_numbers
+from ucfh.exceptions import InputError, check_type
+from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
-from ucfh.table import Table
+from ucfh.transitions import Table
 
 NEVER = np.iinfo(np.int64).max
 """More visits than can be counted: the row no longer changes anything."""
@@ -60,7 +60,7 @@ class Counts:
         least, most: (entries,) the least and the most that was paid then, 1 and 0 before the first
             visit; empty where rewards are told. If they are not given: 0 and 1, unless the sum
             leaves no choice.
-        scores: (k,) the scores of single episodes, for a learner that asked (see `Watch`).
+        scores: (k,) the scores of single episodes, for a learner that asked (see `ScoringRule`).
         steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
 
     """
@@ -218,7 +218,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class ScoringRule:
     """How to score each episode: by how much of its reward a policy would have earned.
 
     An episode scores its reward while it follows the watched policy and, once it leaves that,
@@ -253,7 +253,7 @@ class Limits:
     visits: Ints
     episodes: int | None = None
     drop_surplus: bool = False
-    watch: Watch | None = None
+    watch: ScoringRule | None = None
     steps: bool = False
 
     def check(self, seen: Counts, table: Table, fix: str) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
-from ucfh._support.memory import check_memory
-from ucfh._support.validation import check_truth
-from ucfh.problem import MDP, Problem
-from ucfh.table import Rewards, Table
+from ucfh._utils.arrays import Floats
+from ucfh._utils.memory import check_memory
+from ucfh._utils.validation import check_truth
+from ucfh.mdp import MDP, Problem
+from ucfh.transitions import Rewards, Table
 
 if TYPE_CHECKING:
     from ucfh.planning import Plan

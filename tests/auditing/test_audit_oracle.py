@@ -34,7 +34,7 @@ from helpers.broken_audits import (
 from helpers.fairness import Chosen, Game, fairness, hiding
 from helpers.lengths import many
 from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
-from ucfh.auditing.passages import Passages
+from ucfh.auditing.steps import AuditSteps
 
 STAGES: tuple[Any, ...] = ((), (2,), (1, 3), True)
 COINS = ((0.5, 0.5), (0.05, 0.95), (0.7, 0.3), (0.99, 0.01))
@@ -42,7 +42,7 @@ BLOCKS = (2, 4, 8)
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> Passages:
+def logs(draw: st.DrawFn) -> AuditSteps:
     """Steps of any kind, also ones that no task makes."""
     n = draw(st.integers(1, 160))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -59,7 +59,7 @@ def logs(draw: st.DrawFn) -> Passages:
     rewards = rng.integers(0, draw(st.sampled_from([1, 2, 40, 500])), n) / 64
     if draw(st.booleans()):
         rewards[rng.random(n) < 0.1] = np.nan
-    return Passages(
+    return AuditSteps(
         new=new,
         t=t,
         state=rng.integers(0, S, n),
@@ -81,7 +81,7 @@ def logs(draw: st.DrawFn) -> Passages:
     losses=st.booleans(),
 )
 def test_the_fast_audit_equals_the_slow_one(
-    log: Passages, data: st.DataObject, **given: Any
+    log: AuditSteps, data: st.DataObject, **given: Any
 ) -> None:
     """Logs of any shape, in batches that are cut anywhere."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(log.t)), max_size=5)))
@@ -215,7 +215,7 @@ Step = tuple[int, int, int, float]
 class NextAction(SlowAudit):
     """The context is the action of the next step, where that of the previous one is meant."""
 
-    def add(self, steps: Passages) -> None:
+    def add(self, steps: AuditSteps) -> None:
         super().add(steps)
         following = [*steps.action[1:].tolist(), None]
         for (_, draw), a, new in zip(
@@ -251,11 +251,11 @@ def means(audit: type[SlowAudit], kind: str, test: str, depth: int) -> tuple[flo
     return mean([])
 
 
-def as_passages(played: list[Step]) -> Passages:
+def as_passages(played: list[Step]) -> AuditSteps:
     t, action, after, reward = (np.array(x) for x in zip(*played, strict=True))
     state = np.where(t == 0, 0, np.append(0, after[:-1]))
     nothing = np.zeros(len(t), np.int64)
-    return Passages(t == 0, t, state, action, after, reward, nothing.astype(bool), nothing)
+    return AuditSteps(t == 0, t, state, action, after, reward, nothing.astype(bool), nothing)
 
 
 @pytest.mark.parametrize("kind", ["follows", "pays"])
@@ -297,7 +297,7 @@ def test_rewards_that_are_lost_by_what_they_were() -> None:
     def mean(played: list[tuple[int, float]]) -> float:
         after, reward = (np.array([x[i] for x in played]) for i in (0, 1))
         nothing = np.zeros(len(played), np.int64)
-        log = Passages(
+        log = AuditSteps(
             nothing == 0, nothing, nothing, nothing, after.astype(int), reward.astype(float),
             after < 0, nothing,
         )  # fmt: skip

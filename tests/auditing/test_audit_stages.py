@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from ucfh.auditing.stages import report_of_counts
+from ucfh.auditing.segments import report_of_counts
 from ucfh.counts import counts_of
 
 

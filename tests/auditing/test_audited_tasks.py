@@ -10,7 +10,7 @@ from pathlib import Path
 import ucfh
 from helpers.planted import audited
 from helpers.stepping import drifting_calls, grid, simulated
-from ucfh.auditing.findings import AuditReport, report_of
+from ucfh.auditing.report import AuditReport, report_of
 
 
 def names(report: AuditReport) -> list[str]:

@@ -11,10 +11,10 @@ from helpers.lengths import many
 from helpers.planted import CLEAN, clean_worlds, pieces, planted_worlds
 from oracles.audited import KINDS, ROUNDED, TESTS, SlowAudit, assert_same, evidence_now, part
 from ucfh._kernels import audits as kernels
-from ucfh.auditing import process
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing import e_process
+from ucfh.auditing.e_process import Audit
 from ucfh.auditing.rewards import RewardCodes
+from ucfh.auditing.steps import AuditSteps
 
 STAGES: tuple[Any, ...] = ((), (2,), (1, 3), True)
 
@@ -35,7 +35,7 @@ def test_a_row_with_many_labels() -> None:
     n = 600
     zeros, false = np.zeros(n, np.int64), np.zeros(n, bool)
     new = np.arange(n) % 3 == 0
-    log = Passages(
+    log = AuditSteps(
         new, np.arange(n) % 3, zeros, rng.integers(0, 2, n), rng.integers(0, 15, n),
         rng.integers(0, 200, n) / 64, false, zeros,
     )  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_row_that_is_visited_very_often() -> None:
     late = np.arange(n) > kernels.OFTEN + 100
     following = np.where(rng.random(n) < 0.3, 1, np.where(late & (rng.random(n) < 0.5), 2, 0))
     zeros, false = np.zeros(n, np.int64), np.zeros(n, bool)
-    log = Passages(
+    log = AuditSteps(
         np.ones(n, bool),
         zeros,
         zeros,
@@ -87,7 +87,9 @@ def test_the_evidence_is_the_largest_of_all_looks() -> None:
         planted_worlds("next state by previous action", strength, 1).logs(400, rng)[0]
         for strength in (0.4, -0.4)
     ]
-    log = Passages(*(np.append(*(vars(half)[name] for half in halves)) for name in vars(halves[0])))
+    log = AuditSteps(
+        *(np.append(*(vars(half)[name] for half in halves)) for name in vars(halves[0]))
+    )
     audit, slow = Audit(), SlowAudit()
     largest = dict.fromkeys(((kind, test) for kind in KINDS for test in TESTS), 0.0)
     after = dict.fromkeys(largest, 0)
@@ -110,7 +112,7 @@ def test_the_evidence_is_the_largest_of_all_looks() -> None:
 
 def test_bets_end_where_too_much_differs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stopped stays as it was, and says where."""
-    monkeypatch.setattr(process, "MOST_KEPT", (700, 700, 700))
+    monkeypatch.setattr(e_process, "MOST_KEPT", (700, 700, 700))
     rng = np.random.default_rng(0)
     log = clean_worlds("large", 1, rng).logs(3000, rng)[0]
     audit = Audit()
@@ -126,7 +128,9 @@ def test_bets_end_where_too_much_differs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_nothing_is_added_by_no_steps() -> None:
     audit = Audit()
-    empty = Passages(*(np.zeros(0, kind) for kind in (bool, int, int, int, int, float, bool, int)))
+    empty = AuditSteps(
+        *(np.zeros(0, kind) for kind in (bool, int, int, int, int, float, bool, int))
+    )
     audit.add(empty)
     audit.look()
     assert (audit.steps, audit.episodes, audit.evidence.max()) == (0, 0, 0)

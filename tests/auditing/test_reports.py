@@ -11,9 +11,9 @@ import pytest
 
 import ucfh
 from helpers.planted import PLANTED, audited, pieces, planted_worlds
-from ucfh.auditing.findings import report_of
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.report import report_of
+from ucfh.auditing.steps import AuditSteps
 
 EFFECTS = {
     "next state by previous action": "if the step before had action '1', state '[0-3]' follows",
@@ -73,7 +73,7 @@ def test_evidence_that_has_gone_again() -> None:
     t, nothing = np.arange(n) % 3, np.zeros(n, np.int64)
     likely = (np.arange(n) < n // 2) == (t == 0)
     after = (t < 2) & (rng.random(n) < np.where(likely, 0.9, 0.1))
-    log = Passages(
+    log = AuditSteps(
         t == 0, t, (t == 2).astype(int), nothing, after.astype(int), np.zeros(n),
         nothing.astype(bool), nothing,
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_losses_without_assumption_refute_nothing() -> None:
     nothing = np.zeros(n, np.int64)
     after = rng.integers(0, 2, n)
     lost = (after == 1) & (np.arange(n) >= n // 2) & (rng.random(n) < 0.75)
-    log = Passages(
+    log = AuditSteps(
         np.ones(n, bool), nothing, nothing, nothing, np.where(lost, -1, after), np.zeros(n),
         lost, nothing,
     )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ucfh.auditing.passages import Before, Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.steps import AuditSteps, PreviousStep
 
 
 def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
@@ -20,12 +20,12 @@ def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
     lost = np.append(by[rule], np.zeros(contexts, bool))
     none = np.zeros(n, np.int64)
     audit = Audit((), rewards=False, losses=False)
-    steps = Passages(
+    steps = AuditSteps(
         new=np.zeros(n, bool), t=none + 1, state=none, action=none,
         following=np.where(lost, -1, toss.ravel() + 1), reward=np.full(n, np.nan), lost=lost,
         detail=none,
     )  # fmt: skip
-    audit.add(steps, Before(none, 10 + np.tile(np.arange(contexts), 2), np.full(n, np.nan)))
+    audit.add(steps, PreviousStep(none, 10 + np.tile(np.arange(contexts), 2), np.full(n, np.nan)))
     audit.look()
     return bool(audit.found(0.01))
 

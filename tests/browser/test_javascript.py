@@ -14,7 +14,7 @@ import ucfh
 from helpers.chromium import page_at
 from helpers.near_service import near_service
 from helpers.paths import DOCS
-from ucfh.service.tokens import READ, WRITE, TokenFile
+from ucfh.server.tokens import READ, WRITE, TokenFile
 
 CLIENT = DOCS / "examples" / "client.mjs"
 

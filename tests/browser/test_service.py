@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from helpers.chromium import page_at, violations
 from helpers.served import Served
-from ucfh.service.client import RemoteTask, connect
+from ucfh.server.client import RemoteTask, connect
 from ucfh.tasks.opening import open_task
-from ucfh.tasks.serving import Decision
+from ucfh.tasks.protocol import Decision
 
 REFUSED = "error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"
 """What the browser itself says of every answer with this status."""

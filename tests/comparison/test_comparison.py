@@ -22,10 +22,10 @@ from helpers import comparison_agents as agents
 from helpers.lengths import LONG, many
 from helpers.paths import TESTS
 from ucfh import MDP, InputError, make
-from ucfh._support.statistics import LEVEL, holm, median_interval, ranking, signed_rank
+from ucfh._utils.statistics import LEVEL, holm, median_interval, ranking, signed_rank
 from ucfh.comparison.result import Comparison, Outcome, grid_of
 from ucfh.comparison.runner import SeedRun, _reduce, compare
-from ucfh.simulation.run import Phase, Run
+from ucfh.simulation.result import Phase, Run
 
 # -- statistics
 
@@ -185,7 +185,7 @@ def test_any_number_of_workers_gives_the_same_result(mdp: MDP) -> None:
 @pytest.mark.slow
 def test_named_learners_are_those_of_the_registry(mdp: MDP) -> None:
     from ucfh import simulate
-    from ucfh.agents.registry import make_agent
+    from ucfh.algorithms.registry import make_agent
 
     result = compare(mdp, ["ucbvi-ch", "ucbvi-bf"], 200, seeds=2, scale=0.5, workers=1)
     assert [x.scale for x in result.outcomes] == [0.5] * 4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers import comparison_agents as agents
 from ucfh import compare, make
-from ucfh._support.statistics import (
+from ucfh._utils.statistics import (
     LEVEL,
     Verdict,
     looks_of,

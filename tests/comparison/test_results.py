@@ -14,7 +14,7 @@ import pytest
 from helpers.command_line import fails, run
 from helpers.dask_cluster import cluster
 from ucfh import InputError, compare
-from ucfh.comparison.figures import plot_comparison
+from ucfh.comparison.plots import plot_comparison
 from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
 from ucfh.comparison.table import cells_of, notes_on
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from helpers.lengths import many
-from ucfh._support.arrays import Floats
-from ucfh.confidence import behaviour
-from ucfh.confidence.behaviour import behaviour_of
+from ucfh._utils.arrays import Floats
+from ucfh.confidence import behavior_policy
+from ucfh.confidence.behavior_policy import behaviour_of
 
 Law = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 """Draws the expectations mu (n,) and the returns x (n,) of n episodes."""
@@ -113,7 +113,7 @@ def misses(law: Law, delta: float, logs: int) -> int:
     for _ in range(logs):
         mu, x = law(rng, int(TIMES[-1]))
         truth = np.cumsum(mu)
-        bounds = (behaviour._mean_at_least(x[:n], delta) for n in TIMES)
+        bounds = (behavior_policy._mean_at_least(x[:n], delta) for n in TIMES)
         out += any(b > truth[n - 1] / n for b, n in zip(bounds, TIMES, strict=True))
     return out
 
@@ -128,10 +128,10 @@ def test_it_holds_at_all_times(law: Law) -> None:
 @pytest.mark.slow
 def test_bets_that_are_not_paid_for_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     logs, delta = many(600, 1000), 0.2
-    monkeypatch.setattr(behaviour, "PRICE", np.zeros(20))
+    monkeypatch.setattr(behavior_policy, "PRICE", np.zeros(20))
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
     monkeypatch.undo()
-    monkeypatch.setattr(behaviour, "GROWTH", behaviour.GROWTH / 4)
+    monkeypatch.setattr(behavior_policy, "GROWTH", behavior_policy.GROWTH / 4)
     logs //= 4  # so few show it
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
 

@@ -15,10 +15,10 @@ from oracles import certified as oracle
 from oracles.certified_cases import Case, Given, Told, cases, random_budgets, told
 from ucfh._kernels import balls
 from ucfh._kernels import blame as kernels
-from ucfh.confidence.bounds import IDEAS
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.value_bounds import IDEAS
 from ucfh.counts import Counts
-from ucfh.problem import MDP, Problem
+from ucfh.mdp import MDP, Problem
 
 
 def gap(best: Told, counts: Counts, given: Given, by_difference: bool) -> tuple[float, Any]:
@@ -84,7 +84,7 @@ def check_upper(case: Case, seed: int) -> None:
 def test_while_nothing_is_known_whatever_was_seen_least() -> None:
     """All that was paid is the most that can be paid: no budget changes the bound from above."""
     problem = Problem(1, 2, 1, initial=0)
-    best = Best(problem, 0.1)
+    best = KnownStateBounds(problem, 0.1)
     b = best.bounds(Counts([3, 1, 4], [3, 1, 4], [3, 1, 0], [1, 1, 0], [1, 1, 0]))  # type: ignore[arg-type]
     assert b.upper == 1
     assert best.blame(b, False).tolist() == [1 / 4, 1 / 2, 1 / 5]
@@ -146,7 +146,7 @@ def test_blame_of_unknown_rewards() -> None:
     counts = Counts.zero(problem)
     counts.visits[:], counts.successors[:], counts.rewards[0] = 20, 20, 7.0
     counts.least[0], counts.most[0] = 0.0, 1.0
-    best = Best(problem, 0.1)
+    best = KnownStateBounds(problem, 0.1)
     b = best.bounds(counts)
     eta, h = float(best.eta_up[0]), 1e-4
 
@@ -165,7 +165,7 @@ def test_blame_of_rows_without_visits() -> None:
     r = np.array([[0.1, 0.0], [1.0, 1.0], [0.25, 0.25]])
     mdp = MDP(np.full((3, 2, 3), 1 / 3), r, 2)
     counts = Counts.zero(mdp.problem)
-    best = Best(mdp.problem, 0.1)
+    best = KnownStateBounds(mdp.problem, 0.1)
     found = best.blame(best.bounds(counts), False)
     assert found.sum() == pytest.approx(1.0 - 0.1)
     assert found[0] == pytest.approx(1.0 - 0.1)  # row (0, 0), taken first; its values .1, 1, .25
@@ -185,7 +185,7 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
     gain = np.ones(table.rows) if equal else rng.random(table.rows)
     H, S = problem.horizon, problem.states
     taken = np.zeros((H, S), np.int64)
-    best = Best(problem, 0.1)
+    best = KnownStateBounds(problem, 0.1)
     best.take(counts)
     kernels.explore(best.rows, best.evidence, gain, np.zeros((2, S)), taken)
 
@@ -249,7 +249,7 @@ def test_loss_by_leaving_path_by_path(case: Case, seed: int) -> None:
             if taken[t, s] != kept[t, s]:
                 expected += chance * max(0.0, worth[t, s] - counted[t, s])
                 break
-    best = Best(problem, 0.1)
+    best = KnownStateBounds(problem, 0.1)
     best.take(case.counts)
     loss = best.loss_by_leaving(taken, kept, worth, counted)
     assert loss == pytest.approx(expected, abs=1e-12)

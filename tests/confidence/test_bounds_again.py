@@ -16,13 +16,13 @@ from oracles.certified_cases import Case, cases, random_budgets
 from oracles.open_world import steps_of
 from ucfh import make, simulate
 from ucfh._kernels import balls
-from ucfh.agents import beliefs
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence import bounds as module
-from ucfh.confidence.bounds import Bounds
-from ucfh.confidence.open import OpenBest
-from ucfh.confidence.values import Best
-from ucfh.experience import END, LOST, Experience, Steps
+from ucfh.algorithms import exploration
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.confidence import value_bounds as module
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.confidence.value_bounds import Bounds
+from ucfh.sparse_counts import END, LOST, SparseCounts, Steps
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 ALL = ("U", "L", "W", "D", "E", "M", "up", "low", "greedy", "rival", "branch")
@@ -100,14 +100,14 @@ def test_a_warm_search_ends_where_a_fresh_one_does(case: Case, seed: int) -> Non
 def test_an_open_world_replans_as_if_for_the_first_time(seed: int, closed: bool) -> None:
     """With outcomes that are lost, noisy rewards, states with fewer actions and one with none."""
     rng = np.random.default_rng(seed)
-    H, data = 3, Experience(3, 2)
+    H, data = 3, SparseCounts(3, 2)
     for available in ([True, True], [False, True], [True, True]):
         data.find(np.array(available))
-    warm = OpenBest(H, 0.1, closed=closed)
+    warm = UnknownStateBounds(H, 0.1, closed=closed)
     for _ in range(3):
         data.add(episodes(rng, data, int(rng.integers(1, 30))))
         b = warm.bounds(data)
-        fresh = OpenBest(H, 0.1, closed=closed).bounds(data)
+        fresh = UnknownStateBounds(H, 0.1, closed=closed).bounds(data)
         close = 2 * SEARCHED * H**2 + 1e-9
         assert (fresh.U + close >= b.U).all()
         assert (fresh.L - close <= b.L).all()
@@ -115,7 +115,7 @@ def test_an_open_world_replans_as_if_for_the_first_time(seed: int, closed: bool)
         np.testing.assert_array_equal(b.greedy, fresh.greedy)
 
 
-def episodes(rng: Any, data: Experience, many: int) -> Steps:
+def episodes(rng: Any, data: SparseCounts, many: int) -> Steps:
     """Episodes of states 1 to 3 that take any action, end at times, and lose some outcomes."""
     rows, starts = [], []
     for _ in range(many):
@@ -133,16 +133,16 @@ def episodes(rng: Any, data: Experience, many: int) -> Steps:
 
 def test_all_is_bounded_before_a_certificate() -> None:
     """However seldom the difference is bounded until then."""
-    mdp, bounds, left_out = make("chain:n=5"), Best.bounds, []
+    mdp, bounds, left_out = make("chain:n=5"), KnownStateBounds.bounds, []
 
-    def noted(self: Best, data: Any, difference: bool = True) -> Bounds:
+    def noted(self: KnownStateBounds, data: Any, difference: bool = True) -> Bounds:
         left_out.append(not difference)
         return bounds(self, data, difference)
 
     with (
-        mock.patch.object(beliefs, "FAR_OFF", 1e-9),
-        mock.patch.object(beliefs, "SELDOM", 1.3),
-        mock.patch.object(Best, "bounds", noted),
+        mock.patch.object(exploration, "FAR_OFF", 1e-9),
+        mock.patch.object(exploration, "SELDOM", 1.3),
+        mock.patch.object(KnownStateBounds, "bounds", noted),
     ):
         agent = CertifiedUCFH(mdp.problem, 0.5, 0.1)
         simulate(mdp, agent, seed=0)

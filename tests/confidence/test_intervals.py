@@ -16,12 +16,12 @@ from helpers.lengths import many
 from oracles import reference as ref
 from ucfh import make
 from ucfh._kernels.kl import kl_reach
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.agents.ucfh import UCFH
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.algorithms.ucfh import UCFH
 from ucfh.confidence.intervals import CONDITIONS, SETS, choose_set, confidence_set, kl_set
-from ucfh.confidence.sets import Sets
-from ucfh.errors import InputError
-from ucfh.simulation.simulate import simulate
+from ucfh.confidence.sets import ModelSet
+from ucfh.exceptions import InputError
+from ucfh.simulation.runner import simulate
 
 Floats = NDArray[np.float64]
 Set = Callable[[Any, Any, float], tuple[Floats, Floats]]
@@ -379,7 +379,7 @@ def test_learning_without_a_condition(without: str) -> None:
 def test_certificates_use_whole_sets(without: str) -> None:
     problem, kind = make("chain:n=3").problem, f"without-{without}"
     with pytest.raises(InputError, match="unknown confidence set"):
-        Sets(problem, 0.1, kind)
+        ModelSet(problem, 0.1, kind)
     for stop, schedule in (("certificate", None), (None, "doubling")):
         with pytest.raises(InputError, match="unknown confidence set"):
             CertifiedUCFH(problem, 0.5, 0.1, confidence=kind, stop=stop, schedule=schedule)

@@ -16,18 +16,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ucfh
-import ucfh.confidence.open as open_bounds
+import ucfh.confidence.unknown_states as open_bounds
 from helpers.lengths import many
 from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
 from oracles.open_world import SlowExperience, Step, steps_of
 from ucfh._kernels import balls, evidence
 from ucfh._kernels.evidence import KNOWN
 from ucfh._kernels.mixtures import pattern_excess
-from ucfh.agents.open import OpenUCFH
-from ucfh.confidence.bounds import Bounds
-from ucfh.confidence.open import OpenBest
-from ucfh.counts import Watch
-from ucfh.experience import END, LOST, Experience
+from ucfh.algorithms.unknown_states import UnknownStatesUCFH
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.confidence.value_bounds import Bounds
+from ucfh.counts import ScoringRule
+from ucfh.sparse_counts import END, LOST, SparseCounts
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 FLAGS = (True, False)
@@ -152,7 +152,7 @@ def test_the_least_entropy_is_that_of_a_grid() -> None:
 
 
 class Lossy:
-    """A random walk of which outcomes are lost, counted by `Experience` and in dictionaries."""
+    """A random walk of which outcomes are lost, counted by `SparseCounts` and in dictionaries."""
 
     def __init__(self, seed: int, noise: float | None = None) -> None:
         rng = self.rng = np.random.default_rng(seed)
@@ -171,8 +171,8 @@ class Lossy:
             self.episode(lossy)
         self.data = self.experience(self.steps, self.starts)
 
-    def experience(self, steps: list[Step], starts: list[int]) -> Experience:
-        data = Experience(self.H, self.A, self.stages)
+    def experience(self, steps: list[Step], starts: list[int]) -> SparseCounts:
+        data = SparseCounts(self.H, self.A, self.stages)
         for mask in self.masks:
             data.find(mask)
         data.add(steps_of(steps, starts))
@@ -194,8 +194,8 @@ class Lossy:
                 break
             s = after
 
-    def bounds(self, **options: Any) -> tuple[OpenBest, Bounds]:
-        best = OpenBest(self.H, 0.2, without=("overlap", "scores"), **options)
+    def bounds(self, **options: Any) -> tuple[UnknownStateBounds, Bounds]:
+        best = UnknownStateBounds(self.H, 0.2, without=("overlap", "scores"), **options)
         return best, best.bounds(self.data)
 
 
@@ -256,7 +256,9 @@ def test_to_lose_what_was_seen_never_narrows(seed: int, closed: bool, paid: bool
     at = again[int(world.rng.integers(len(again)))]
     t, s, a, r, _ = steps[at]
     lost = [*steps[:at], (t, s, a, r if paid else math.nan, LOST), *steps[at + 1 :]]
-    one, other = (OpenBest(world.H, 0.2, without=("scores",), closed=closed) for _ in range(2))
+    one, other = (
+        UnknownStateBounds(world.H, 0.2, without=("scores",), closed=closed) for _ in range(2)
+    )
     before = one.bounds(world.experience(steps, starts))
     found = other.bounds(world.experience(lost, starts))
     near = 2 * SEARCHED * world.H**2 + 1e-9
@@ -269,20 +271,20 @@ def test_to_lose_what_was_seen_never_narrows(seed: int, closed: bool, paid: bool
 
 def test_all_is_lost() -> None:
     """Nothing is known then, however often it was tried; but for what was paid."""
-    data = Experience(3, 2)
+    data = SparseCounts(3, 2)
     s = data.find()
     for a in range(2):
         data.add(steps_of([(0, s, a, math.nan, LOST)] * 100, [s] * 100))
-    best = OpenBest(3, 0.1, without=("scores",))
+    best = UnknownStateBounds(3, 0.1, without=("scores",))
     b = best.bounds(data)
     assert b.U[:, s].tolist() == b.D[:, s].tolist() == [3, 2, 1, 0]
     assert not b.L.any()
     assert not b.W.any()
     assert best.missing[:-1].tolist() == [1, 1]
-    paid = Experience(3, 2)
+    paid = SparseCounts(3, 2)
     paid.find()
     paid.add(steps_of([(0, s, 1, 0.25, LOST)] * 100, [s] * 100))
-    b = OpenBest(3, 0.1, without=("scores",)).bounds(paid)
+    b = UnknownStateBounds(3, 0.1, without=("scores",)).bounds(paid)
     assert 2.25 < b.U[0, s] == 3  # the other action was never tried
     assert 0.05 < b.L[0, s] < 0.25
     assert b.L[2, s] == b.L[0, s]  # what was paid is known, and nothing else
@@ -290,13 +292,16 @@ def test_all_is_lost() -> None:
 
 def test_a_lost_state_is_not_the_same_in_two_rows() -> None:
     """Two actions that are alike but for what is lost: the difference stays open by both."""
-    data = Experience(2, 2)
+    data = SparseCounts(2, 2)
     s, x = data.find(), data.find()
     for a in range(2):
         seen, lost = [(0, s, a, 0.0, x)] * 9000, [(0, s, a, 0.0, LOST)] * 1000
         data.add(steps_of([*seen, *lost], [s] * 10000))
         data.add(steps_of([(1, x, a, 0.5, END)] * 9000, []))
-    best, none = OpenBest(2, 0.1, without=("scores",)), OpenBest(2, 0.1, without=("scores",))
+    best, none = (
+        UnknownStateBounds(2, 0.1, without=("scores",)),
+        UnknownStateBounds(2, 0.1, without=("scores",)),
+    )
     found, kept = best.bounds(data), none.bounds(data.without_lost())
     assert kept.D[0, s] < 0.01
     # a tenth of the one may have led to all that can be earned, and of the other to nothing
@@ -304,12 +309,12 @@ def test_a_lost_state_is_not_the_same_in_two_rows() -> None:
     assert found.D[0, s] < 0.1 + 0.03
 
 
-def ends_unseen(n: int, share: float, reward: float) -> Experience:
+def ends_unseen(n: int, share: float, reward: float) -> SparseCounts:
     """A first action that pays ``reward``, or 0 with a small share; its next states are missing.
 
     The second action earns 0.25 and leads to a state that pays 0.5.
     """
-    data = Experience(2, 2)
+    data = SparseCounts(2, 2)
     s, after = data.find(), data.find()
     zero = round(share * n)
     first = [(0, s, 0, 0.0, LOST)] * zero + [(0, s, 0, reward, LOST)] * (n - zero)
@@ -324,7 +329,7 @@ def test_a_largest_return_never_lowers_what_missing_outcomes_may_be(
 ) -> None:
     """The missing next states may all pay ``later``; no episode pays more than ``most``."""
     best = 0.97 * 0.5 + later
-    b = OpenBest(2, 0.1, most, without=("scores",), closed=closed).bounds(
+    b = UnknownStateBounds(2, 0.1, most, without=("scores",), closed=closed).bounds(
         ends_unseen(3000, 0.03, 0.5)
     )
     assert b.upper >= best
@@ -348,10 +353,10 @@ def test_a_certificate_of_a_log_allows_for_what_is_out_of_sight(tmp_path: Path) 
 def test_known_rewards_of_missing_outcomes_still_narrow_under_a_largest_return() -> None:
     """H = 2, G = 1.5: a missing outcome that paid 0 is worth at most 1, one that paid 0.5 1.5."""
     n = 4000
-    data = Experience(2, 1)
+    data = SparseCounts(2, 1)
     s = data.find()
     data.add(steps_of([(0, s, 0, r, LOST) for r in (0.0, 0.5)] * (n // 2), [s] * n))
-    found = OpenBest(2, 0.1, 1.5, without=("scores",)).bounds(data).U[0, s]
+    found = UnknownStateBounds(2, 0.1, 1.5, without=("scores",)).bounds(data).U[0, s]
     assert 1.25 <= found < 1.27
 
 
@@ -428,10 +433,10 @@ def test_the_ladder_counts_what_is_lost(seed: int) -> None:
 
 
 def test_a_lost_episode_scores_what_it_is_known_to_have_earned() -> None:
-    learner = OpenUCFH(3, 1, 0.1, 0.1, after_end=1.0)
+    learner = UnknownStatesUCFH(3, 1, 0.1, 0.1, after_end=1.0)
     s = learner.experience.find()
     learner.observe(steps_of([(0, s, 0, 1.0, s)], [s]))
-    watch = Watch(learner.best.first_rows(), np.full((4, 2), 9.0))
+    watch = ScoringRule(learner.best.first_rows(), np.full((4, 2), 9.0))
     rows = [(0, s, 0, 0.5, s), (1, s, 0, 0.25, LOST), (0, s, 0, 0.5, s), (1, s, 0, math.nan, LOST),
             (0, s, 0, 0.5, END)]  # fmt: skip
     steps = steps_of(rows, [s] * 3)

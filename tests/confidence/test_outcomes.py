@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from oracles.certified_cases import Case, Given, cases, random_budgets, told
 from ucfh._kernels import balls
+from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.outcomes import outcomes_of
-from ucfh.confidence.values import Best
 from ucfh.counts import Counts
-from ucfh.problem import Problem
+from ucfh.mdp import Problem
 
 reward = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1))
 rewards = st.lists(reward, min_size=1, max_size=8)
@@ -136,7 +136,7 @@ def test_what_was_never_paid_may_be() -> None:
         counts.visits[0] = 2 * states
         counts.successors[:states] = counts.rewards[:states] = 2
         counts.least[:states] = counts.most[:states] = 1.0
-        best = Best(problem, 0.1)
+        best = KnownStateBounds(problem, 0.1)
         b = best.bounds(counts)
         assert b.L[0, 0] < 0.5
         assert b.W[0, 0] < 0.5

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucfh import make
-from ucfh._support import memory
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence.events import count_events, possible
-from ucfh.errors import InputError
-from ucfh.problem import Problem
+from ucfh._utils import memory
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.confidence.union_bound import count_events, possible
+from ucfh.exceptions import InputError
+from ucfh.mdp import Problem
 
 
 @st.composite

@@ -15,24 +15,24 @@ from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh._kernels import balls
-from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, PREFERENCE, Sets
+from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, PREFERENCE, ModelSet
 from ucfh.counts import Counts
-from ucfh.errors import InputError
-from ucfh.problem import Problem
+from ucfh.exceptions import InputError
+from ucfh.mdp import Problem
 
 KINDS = AT_DOUBLINGS + ALWAYS
 BOXES = ("paper", "kl", "kt")
 kinds = st.sampled_from(KINDS)
 
 
-def sets_of(case: Case, kind: str, delta: float = 0.1, updates: int = 3) -> Sets:
+def sets_of(case: Case, kind: str, delta: float = 0.1, updates: int = 3) -> ModelSet:
     """The sets after some updates of every row."""
-    sets = Sets(case.problem, delta, kind)
+    sets = ModelSet(case.problem, delta, kind)
     sets.learn(case.counts, np.full(case.problem.table.rows, updates))
     return sets
 
 
-def radius_of(sets: Sets) -> Any:
+def radius_of(sets: ModelSet) -> Any:
     """(rows,) the radius of each ball."""
     return sets._eta
 
@@ -143,7 +143,7 @@ def test_bounds_of_unknown_rewards(case: Case, kind: str, j: int) -> None:
         assert (low, high) == pytest.approx(expected, abs=1e-9)
 
 
-def reward_bounds(sets: Sets) -> tuple[Any, Any]:
+def reward_bounds(sets: ModelSet) -> tuple[Any, Any]:
     """(rows - 1,) each."""
     if sets.box is not None:
         return sets.box.reward_lo[:-1], sets.box.reward_hi[:-1]
@@ -153,7 +153,7 @@ def reward_bounds(sets: Sets) -> tuple[Any, Any]:
 # -- planning ------------------------------------------------------------------------------------
 
 
-def slow_value(case: Case, sets: Sets, optimistic: bool) -> float:
+def slow_value(case: Case, sets: ModelSet, optimistic: bool) -> float:
     """The best policy's value in the best or worst member of the sets, row by row."""
     problem, counts, sign = case.problem, case.counts, 1 if optimistic else -1
     belief = oracle.Belief(problem, counts, *[np.zeros(problem.table.rows)] * 6)
@@ -206,7 +206,7 @@ def test_planning_finds_the_best_and_the_worst(case: Case, kind: str, optimistic
     case.problem.table.rows_of(policy, H)  # actions that there are
 
 
-def contains_the_truth(case: Case, sets: Sets) -> bool:
+def contains_the_truth(case: Case, sets: ModelSet) -> bool:
     """Whether the true transitions and rewards lie in the sets."""
     problem, p = case.problem, case.p
     if problem.rewards is None:
@@ -254,7 +254,7 @@ def test_any_number_of_visits(n: int, kind: str) -> None:
     problem = Problem(2, 1, 2, rewards=[[0], [1]], initial=0)
     counts = Counts.zero(problem)
     counts.successors[:2], counts.visits[0] = (n - n // 3, n // 3), n
-    sets = Sets(problem, 0.1, kind)
+    sets = ModelSet(problem, 0.1, kind)
     sets.learn(counts, np.ones(problem.table.rows, np.int64))
     (_, upper), (_, lower) = (sets.plan(counts, x) for x in (True, False))
     mean = n // 3 / n
@@ -273,7 +273,7 @@ def test_ties_go_to_the_action_visited_least() -> None:
         for row, visits in enumerate((4, 2, 8, 0, 4, 4)):
             counts.visits[row] = visits
             counts.successors[2 * row] = counts.successors[2 * row + 1] = visits // 2
-        sets = Sets(problem, 0.1, kind)
+        sets = ModelSet(problem, 0.1, kind)
         sets.learn(counts, np.ones(problem.table.rows, np.int64))
         policy, upper = sets.plan(counts, optimistic=True)
         assert policy.tolist() == [[1, 0], [1, 0]]
@@ -292,6 +292,6 @@ def test_nothing_seen_is_anything() -> None:
 def test_wrong_arguments() -> None:
     problem = draw_case(0).problem
     with pytest.raises(InputError, match="unknown confidence set 'kt-bal': did you mean 'kt-ball'"):
-        Sets(problem, 0.1, "kt-bal")
+        ModelSet(problem, 0.1, "kt-bal")
     with pytest.raises(InputError, match=r"delta = 0 is outside \(0, 1\]"):
-        Sets(problem, 0, "kt")
+        ModelSet(problem, 0, "kt")

@@ -1,10 +1,10 @@
 """How many events a certificate rests on: counted by hand, and by walking wherever one can go.
 
 The oracle knows nothing of tables. It is told a world in sets, as it was drawn, and counts what
-`ucfh.confidence.values` says has to hold: for V* from above one event per step and state, from
-below one per step, state and action, for all functions one per row; where more than one state may
-follow, or rewards are unknown. Then every row that pays has an event for its outcomes, and one for
-its mean reward.
+`ucfh.confidence.known_states` says has to hold: for V* from above one event per step and state,
+from below one per step, state and action, for all functions one per row; where more than one state
+may follow, or rewards are unknown. Then every row that pays has an event for its outcomes, and one
+for its mean reward.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucfh import Problem
-from ucfh.confidence.events import count_events, possible
+from ucfh.confidence.union_bound import count_events, possible
 
 
 def named(*events: int) -> dict[str, int]:

@@ -17,11 +17,11 @@ from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import NOISE, Case, cases, draw_case, needed_budgets
 from ucfh._kernels import balls
-from ucfh.confidence.bounds import IDEAS
-from ucfh.confidence.values import SHARES, SHARES_OF_REWARDS, Best
+from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
+from ucfh.confidence.value_bounds import IDEAS
 from ucfh.counts import Counts
-from ucfh.errors import InputError
-from ucfh.problem import Problem
+from ucfh.exceptions import InputError
+from ucfh.mdp import Problem
 
 ROUNDED = 1e-12  # times H: values are sums of H doubles of size one
 
@@ -29,7 +29,7 @@ ROUNDED = 1e-12  # times H: values are sums of H doubles of size one
 # -- if the inequalities hold that a bound rests on, so does the bound ----------------------------
 
 
-def claims(case: Case, best: Best) -> dict[str, float]:
+def claims(case: Case, best: KnownStateBounds) -> dict[str, float]:
     """By how much each bound holds, at the state and step where it is tightest."""
     mdp, b = case.mdp, best.bounds(case.counts)
     V, pi = mdp.optimal().values, case.problem.table.policy_of(b.greedy)
@@ -119,7 +119,7 @@ def test_each_inequality_is_needed(factors: dict[str, float], noise: str, breaks
 @given(cases(honest=True, visits=(400, 3000)))
 def test_generous_data_bounds_the_truth(case: Case) -> None:
     """With delta = 1e-9 a failure would be a fault."""
-    found = claims(case, Best(case.problem, 1e-9))
+    found = claims(case, KnownStateBounds(case.problem, 1e-9))
     assert min(found.values()) >= -ROUNDED * case.problem.horizon, found
 
 
@@ -132,12 +132,14 @@ def test_every_choice_of_ideas_bounds_the_truth(idea: tuple[str, ...]) -> None:
         hide: Any = ("rewards",) * (seed % 2)
         kind: dict[str, Any] = {"hide": hide, "noise": NOISE[seed % 3]}
         case = draw_case(seed, honest=True, visits=(0, 20, 300), **kind)
-        best = Best(case.problem, 1e-6, idea)
+        best = KnownStateBounds(case.problem, 1e-6, idea)
         b = best.bounds(case.counts)
         V = case.mdp.optimal().values
         assert (b.U >= V - ROUNDED).all()
         if best.on["difference"]:
-            assert min(claims(case, Best(case.problem, 1e-6, idea)).values()) >= -ROUNDED
+            assert (
+                min(claims(case, KnownStateBounds(case.problem, 1e-6, idea)).values()) >= -ROUNDED
+            )
         else:
             assert b.difference == math.inf
             assert b.lower == 0
@@ -146,7 +148,7 @@ def test_every_choice_of_ideas_bounds_the_truth(idea: tuple[str, ...]) -> None:
 def test_what_held_before_is_kept() -> None:
     """Bounds of V* never get worse, whatever comes."""
     case = draw_case(3, visits=(0,))
-    best, rng = Best(case.problem, 0.1), np.random.default_rng(0)
+    best, rng = KnownStateBounds(case.problem, 0.1), np.random.default_rng(0)
     table, p = case.problem.table, case.p
     before = best.bounds(case.counts)
     for _ in range(30):
@@ -158,7 +160,7 @@ def test_what_held_before_is_kept() -> None:
         assert (after.U <= before.U).all()
         assert (after.L >= before.L).all()
         before = after
-    fresh = Best(case.problem, 0.1).bounds(case.counts)
+    fresh = KnownStateBounds(case.problem, 0.1).bounds(case.counts)
     # both stop short of the minimum over x, by what goes with the square of CLOSE
     assert (fresh.U + balls.CLOSE**2 * case.problem.horizon >= before.U).all()
     assert (before.U < fresh.U - 1e-9).any()  # some bound of the past was better
@@ -200,7 +202,11 @@ def test_all_parts_together_fail_with_probability_delta(
 ) -> None:
     """Each part's price of one event, times its events, adds up to delta; and no more is spent."""
     without = tuple(sorted(data.draw(st.sets(st.sampled_from(IDEAS)))))
-    best, problem, counts = Best(case.problem, delta, without), case.problem, case.counts
+    best, problem, counts = (
+        KnownStateBounds(case.problem, delta, without),
+        case.problem,
+        case.counts,
+    )
     events = count_by_walking(problem)
     price = {part: best.prices[part] for part in best.prices if part != "scores"}
     spent = sum(events[part] * math.exp(-x) for part, x in price.items())
@@ -247,7 +253,7 @@ def test_a_reward_costs_more_the_longer_one_looks(states: int, idea: tuple[str, 
     problem = Problem(states, 1, 1, initial=0)
     nats = []
     for n in (30, 3 * 10**12):
-        counts, best = Counts.zero(problem), Best(problem, 0.1, idea)
+        counts, best = Counts.zero(problem), KnownStateBounds(problem, 0.1, idea)
         counts.visits[0] = n
         counts.successors[:states] = n // states
         counts.rewards[:states] = n // states * 0.3
@@ -261,7 +267,7 @@ def test_a_reward_costs_more_the_longer_one_looks(states: int, idea: tuple[str, 
 
 def test_unknown_ideas_are_refused() -> None:
     with pytest.raises(InputError, match="unknown idea 'sparce': did you mean 'sparse'"):
-        Best(draw_case(0).problem, 0.1, ("sparce",))
+        KnownStateBounds(draw_case(0).problem, 0.1, ("sparce",))
 
 
 # -- rewards and scores ---------------------------------------------------------------------------
@@ -275,7 +281,7 @@ def test_bounds_of_an_unknown_reward(n: int, mean: float) -> None:
     counts.visits[0] = n
     counts.successors[:2] = n - n // 3, n // 3
     counts.rewards[:2] = mean * counts.successors[:2]
-    best = Best(problem, 0.1)
+    best = KnownStateBounds(problem, 0.1)
     best.budget(counts)
     total = sum(SHARES.values()) + sum(SHARES_OF_REWARDS.values())
     budget = math.log(2 * total / (0.1 * SHARES_OF_REWARDS["rewards"]))  # of two rows
@@ -301,7 +307,7 @@ scores = st.dictionaries(st.integers(0, 40).map(lambda k: k / 10), st.integers(1
 @settings(max_examples=80, deadline=None)
 @given(scores, st.integers(1, 9))
 def test_a_bound_by_scores(seen: dict[float, int], j: int) -> None:
-    best = Best(Problem(2, 2, 4, rewards=np.zeros((2, 1)), initial=0), 0.1)
+    best = KnownStateBounds(Problem(2, 2, 4, rewards=np.zeros((2, 1)), initial=0), 0.1)
     found = best.by_scores(seen, j)
     if not any(seen):
         assert found == 0

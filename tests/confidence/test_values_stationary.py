@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucfh import MDP, InputError, instruments, make
-from ucfh.instruments import best_stationary
+from ucfh import MDP, InputError, make
+from ucfh.theory import quantities
+from ucfh.theory.quantities import best_stationary
 
 
 def by_enumeration(mdp: MDP) -> tuple[float, int]:
@@ -59,7 +60,7 @@ def test_batches_do_not_matter(mdp: MDP, batch: int) -> None:
     """The best is found in whichever batch it is, the short last one included."""
     whole = best_stationary(mdp)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(instruments, "BATCH", batch)
+        patch.setattr(quantities, "BATCH", batch)
         value, policies = best_stationary(mdp)
     assert policies == whole[1]
     assert value == pytest.approx(whole[0], abs=1e-13)
@@ -68,7 +69,7 @@ def test_batches_do_not_matter(mdp: MDP, batch: int) -> None:
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 8])
 def test_the_best_is_found_wherever_it_is(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each policy in turn is the only one that earns: its rewards say so."""
-    monkeypatch.setattr(instruments, "BATCH", batch)
+    monkeypatch.setattr(quantities, "BATCH", batch)
     p = np.roll(np.eye(3), 1, 1)[:, None].repeat(2, 1)  # three states in turn, whatever one does
     for policy in product(range(2), repeat=3):
         rewards = np.zeros((3, 2))
@@ -119,9 +120,9 @@ def test_as_many_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     mdp = make("chain:n=5,horizon=6")
     wanted = best_stationary(mdp)
     assert wanted[1] == prod([2] * 5)
-    monkeypatch.setattr(instruments, "MANY", 32)
+    monkeypatch.setattr(quantities, "MANY", 32)
     assert best_stationary(mdp) == wanted
-    monkeypatch.setattr(instruments, "MANY", 31)
+    monkeypatch.setattr(quantities, "MANY", 31)
     with pytest.raises(InputError, match="too many to try: pass an MDP with 31 or fewer"):
         best_stationary(mdp)
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.command_line import run
 from helpers.paths import DOCS, REPOSITORY
-from ucfh.commands.printing import NOT_CERTIFIED
+from ucfh.cli.printing import NOT_CERTIFIED
 
 
 def test_the_start_page_shows_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:

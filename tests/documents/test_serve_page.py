@@ -11,8 +11,8 @@ from pathlib import Path
 from helpers.curl_commands import check_page, run_command
 from helpers.near_service import near_service
 from helpers.paths import DOCS
-from ucfh.service.endpoints import ENDPOINTS
-from ucfh.service.tokens import WRITE, TokenFile
+from ucfh.server.endpoints import ENDPOINTS
+from ucfh.server.tokens import WRITE, TokenFile
 
 PAGE = (DOCS / "howto" / "serve.md").read_text()
 

@@ -20,14 +20,14 @@ from ucfh import (
     InputError,
     bounds,
     constants,
-    hard_class_floor,
-    least_episodes,
+    episode_lower_bound,
+    hard_class_lower_bound,
     make,
     make_agent,
     simulate,
     write_model,
 )
-from ucfh.agents.registry import AGENTS as NAMES
+from ucfh.algorithms.registry import AGENTS as NAMES
 
 Entry = Callable[..., Any]
 
@@ -53,7 +53,7 @@ def constants_for(size: dict[str, Any]) -> Any:
 def floor_of(problem: str, epsilon: float, delta: float, *hidden: Any) -> Any:
     """Sample-complexity lower bound of a problem."""
     mdp = make(problem)
-    return least_episodes(mdp, epsilon, delta, mdp.problem.hiding(*hidden)).episodes
+    return episode_lower_bound(mdp, epsilon, delta, mdp.problem.hiding(*hidden)).episodes
 
 
 # agents
@@ -135,8 +135,10 @@ FLOORS = {
     "floor of a chain": partial(floor_of, "chain:n=3", 0.1, 0.05),
     "floor of a random problem": partial(floor_of, GENERIC, 0.2, 0.1),
     "floor with unknown rewards": partial(floor_of, GENERIC, 0.2, 0.1, "rewards"),
-    "floor of the hard class": partial(hard_class_floor, 10, 4, 10, 0.1, 0.1),
-    "floor of a larger hard class": partial(hard_class_floor, 40, 3, 20, 0.05, 0.01, 0.2, 0.05),
+    "floor of the hard class": partial(hard_class_lower_bound, 10, 4, 10, 0.1, 0.1),
+    "floor of a larger hard class": partial(
+        hard_class_lower_bound, 40, 3, 20, 0.05, 0.01, 0.2, 0.05
+    ),
 }
 CONSTANT_ENTRIES: dict[str, Entry] = {
     **{name: partial(constants_for, size) for name, size in SIZES.items()},

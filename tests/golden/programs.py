@@ -18,8 +18,8 @@ from unittest.mock import patch
 from golden.data import certificate, rows_of, without_ends, write
 from golden.values import table
 from helpers.prism_files import SREW, TRA
-from ucfh import TaskFault, certify, make, open_task, write_model
-from ucfh.cli import main
+from ucfh import TaskError, certify, make, open_task, write_model
+from ucfh.cli.main import main
 
 # live tasks
 
@@ -80,7 +80,7 @@ def task_entry(
             if rng.random() < conflicts:
                 try:
                     task.tell(decision, reward=1.0, **outcome)
-                except TaskFault as error:
+                except TaskError as error:
                     errors.append(type(error).__name__)
             if following is not None:
                 waiting.append(following)
@@ -92,7 +92,7 @@ def task_entry(
         facts |= {"decisions": task.decisions("all")[-5:]}
         try:
             task.export("shop.csv")
-        except TaskFault as error:
+        except TaskError as error:
             return {**facts, "export": type(error).__name__}
         return {**facts, "export": table(Path("shop.csv"))[:5], "log": certify("shop.csv").gap}
 

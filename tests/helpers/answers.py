@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ucfh import Log, read_log
-from ucfh.auditing.findings import Finding, Tested
+from ucfh.auditing.report import AssumptionCheck, Finding
 from ucfh.certification import certificate_of_log
-from ucfh.report.answer import Answer, answer_of
+from ucfh.reporting.log_report import LogReport, answer_of
 
 CHANCES = {
     ("cold", "wait"): {"cold": 0.9, "left": 0.1},
@@ -42,9 +42,11 @@ FINDING = Finding(
     episodes=1200,
 )
 TESTED = (
-    Tested("memory", FINDING.assumption, FINDING.e_value, 500.0),
-    Tested("drift", "what follows is the same early and late in the log", 0.31, 500.0),
-    Tested("start", "episodes start in the same way early and late in the log", 41.0, 500.0),
+    AssumptionCheck("memory", FINDING.assumption, FINDING.e_value, 500.0),
+    AssumptionCheck("drift", "what follows is the same early and late in the log", 0.31, 500.0),
+    AssumptionCheck(
+        "start", "episodes start in the same way early and late in the log", 41.0, 500.0
+    ),
 )
 
 
@@ -91,32 +93,32 @@ def write_lessons(path: Path, students: int, states: int, horizon: int) -> Path:
     return path
 
 
-def answer_of_log(log: Log, name: str, epsilon: float, **changes: Any) -> Answer:
+def answer_of_log(log: Log, name: str, epsilon: float, **changes: Any) -> LogReport:
     """What a log proves, changed as one likes."""
     return answer_of(name, log, replace(certificate_of_log(log, 0.1, epsilon), **changes))
 
 
-def small_answer(folder: Path) -> Answer:
+def small_answer(folder: Path) -> LogReport:
     """Of the tutorial's log: certified, and better than before."""
     path = write_renewals(folder / "renewals.csv", 4000)
     log = read_log(path, columns=COLUMNS, rewards=(0, 80), max_return=80)
     return answer_of_log(log, str(path), 10.0)
 
 
-def faulty_answer(folder: Path) -> Answer:
+def faulty_answer(folder: Path) -> LogReport:
     """Of a short log with faults: not certified, and no improvement can be promised."""
     path = write_renewals(folder / "faulty.csv", 300, faults=True)
     log = read_log(path, columns=COLUMNS, rewards=(0, 80), max_return=80, accept_losses=True)
     return answer_of_log(log, str(path), 8.0)
 
 
-def large_answer(folder: Path, students: int = 3000) -> Answer:
+def large_answer(folder: Path, students: int = 3000) -> LogReport:
     """Of a log with 150 states and 20 steps."""
     path = write_lessons(folder / "lessons.csv", students, 150, 20)
     return answer_of_log(read_log(path, columns={"episode": "student_id"}), str(path), 1.0)
 
 
-def refuted_answer(folder: Path) -> Answer:
+def refuted_answer(folder: Path) -> LogReport:
     """Of a log that refutes what is assumed."""
     known = small_answer(folder)
     return replace(known, known=replace(known.known, findings=(FINDING,)), tested=TESTED)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ucfh.service.application import Service
-from ucfh.service.tokens import TokenFile
+from ucfh.server.application import Service
+from ucfh.server.tokens import TokenFile
 from ucfh.tasks.opening import open_store
 
 JSON = {"Content-Type": "application/json"}

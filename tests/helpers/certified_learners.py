@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ucfh import MDP, Problem, make
-from ucfh.counts import Watch
+from ucfh.counts import ScoringRule
 
 
 def staged(seed: int = 0, **options: Any) -> MDP:
@@ -54,7 +54,7 @@ WORLDS: dict[str, tuple[MDP, Problem]] = {
 }
 
 
-def watched(mdp: MDP, seed: int) -> tuple[Any, Watch]:
+def watched(mdp: MDP, seed: int) -> tuple[Any, ScoringRule]:
     """Two policies that differ here and there, and what counts when the second is left."""
     rng = np.random.default_rng(seed)
     first, H = mdp.table.first, mdp.horizon
@@ -62,4 +62,4 @@ def watched(mdp: MDP, seed: int) -> tuple[Any, Watch]:
     kept = first[:-1] + rng.integers(0, np.tile(np.diff(first), (H, 1))) + shift
     other = first[:-1] + rng.integers(0, np.tile(np.diff(first), (H, 1))) + shift
     taken = np.where(rng.random(kept.shape) < 0.3, other, kept)
-    return taken, Watch(kept, mdp.values(mdp.table.policy_of(kept)))
+    return taken, ScoringRule(kept, mdp.values(mdp.table.policy_of(kept)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ucfh.cli import main
+from ucfh.cli.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

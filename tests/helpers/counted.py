@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import ucfh
-from ucfh.experience import SHIFT, Experience
+from ucfh.sparse_counts import SHIFT, SparseCounts
 from ucfh.tasks.task import Task
 
 Counts = dict[tuple[str, str, int, str], tuple[int, float]]
 
 
-def by_name(data: Experience, states: list[str], actions: list[str]) -> Counts:
+def by_name(data: SparseCounts, states: list[str], actions: list[str]) -> Counts:
     """How often each next state followed, and what was paid, under names."""
     out: Counts = {}
     for key, c, paid in zip(data.key.tolist(), data.c.tolist(), data.paid.tolist(), strict=True):
@@ -24,7 +24,7 @@ def by_name(data: Experience, states: list[str], actions: list[str]) -> Counts:
     return out
 
 
-def lost_by_name(data: Experience, states: list[str], actions: list[str]) -> dict[Any, int]:
+def lost_by_name(data: SparseCounts, states: list[str], actions: list[str]) -> dict[Any, int]:
     data.make_room()
     out = {}
     for row in np.flatnonzero(data.lost).tolist():

@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Any
 
 import ucfh
-from ucfh.tasks.faults import Conflict, EpisodeOver
+from ucfh.tasks.errors import Conflict, EpisodeOver
 from ucfh.tasks.opening import open_store
 from ucfh.tasks.postgres import PostgresStore
 from ucfh.tasks.sql_reading import SqlReading

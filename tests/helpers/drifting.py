@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh import MDP, Certificate, simulate
-from ucfh.agents.certified import CertifiedUCFH
+from ucfh.algorithms.certified import CertifiedUCFH
 
 EPSILON = 0.2
 EPISODES = 3000

@@ -16,10 +16,10 @@ from threading import Condition, Thread
 from typing import Any
 from urllib.parse import unquote
 
-from ucfh.service.application import HEADERS
+from ucfh.server.application import HEADERS
 
 KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css"}
-PAGE = files("ucfh.service") / "page"
+PAGE = files("ucfh.server") / "page"
 
 DECLARATION: dict[str, Any] = {
     "actions": ["practise", "exam"],

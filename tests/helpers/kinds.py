@@ -46,15 +46,15 @@ USES = {
 def run(use: str, folder: Path) -> None:
     """Do it, in a folder with what it needs."""
     if not USES[use]:
-        from ucfh.service.planners import warm_up
+        from ucfh.server.planner_pool import warm_up
 
         warm_up()
         return
     from ucfh import make
-    from ucfh.cli import main
+    from ucfh.cli.main import main
     from ucfh.comparison import runner
     from ucfh.interval_mdp import IntervalMDP
-    from ucfh.models import write_model
+    from ucfh.io import write_model
 
     mdp = make("chain:n=3")
     write_model(mdp, folder / "model.json")

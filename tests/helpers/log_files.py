@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ucfh import Problem
-from ucfh._support.files import labels_of
+from ucfh._utils.files import labels_of
 from ucfh.logs.reading import Log
 
 HARMLESS = ("cut", "long")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ucfh import MDP
-from ucfh._support.arrays import Bools
-from ucfh.experience import LOST, Experience, Steps
-from ucfh.live.simulated import SimulatedWorld
-from ucfh.live.worlds import Ran
+from ucfh._utils.arrays import Bools
+from ucfh.envs.environment import RunOutput
+from ucfh.envs.simulated import SteppedMDP
+from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 
 def lose(steps: Steps, gone: Bools, unpaid: Bools | bool = False) -> Steps:
@@ -30,7 +30,7 @@ def lose(steps: Steps, gone: Bools, unpaid: Bools | bool = False) -> Steps:
     )  # fmt: skip
 
 
-class Losing(SimulatedWorld):
+class Losing(SteppedMDP):
     """Outcomes are lost with a chance that depends on them.
 
     Args:
@@ -49,7 +49,9 @@ class Losing(SimulatedWorld):
         self.share, self.others, self.unpaid = share, others, unpaid
         self.V = mdp.optimal().values
 
-    def run(self, experience: Experience, actions: Sequence[Sequence[int]], episodes: int) -> Ran:
+    def run(
+        self, experience: SparseCounts, actions: Sequence[Sequence[int]], episodes: int
+    ) -> RunOutput:
         """Run episodes; some outcomes are lost."""
         ran = super().run(experience, actions, episodes)
         steps, n = ran.steps, len(ran.steps)
@@ -57,4 +59,4 @@ class Losing(SimulatedWorld):
         ahead = np.where(steps.following > 0, self.V[steps.t + 1, of[steps.following]], 0.0)
         bad = steps.reward + ahead < self.V[steps.t, of[steps.state]] - 1e-9
         gone = self.rng.random(n) < np.where(bad, self.share, self.others)
-        return Ran(lose(steps, gone, self.rng.random(n) < self.unpaid), ran.episodes)
+        return RunOutput(lose(steps, gone, self.rng.random(n) < self.unpaid), ran.episodes)

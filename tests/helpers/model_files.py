@@ -19,8 +19,8 @@ from helpers.lengths import many
 from helpers.paths import DOCS
 from ucfh import MDP, InputError, Problem
 from ucfh.interval_mdp import IntervalMDP
-from ucfh.models import read_model
-from ucfh.table import Rewards
+from ucfh.io import read_model
+from ucfh.transitions import Rewards
 
 FORMATS = DOCS / "howto" / "formats.md"
 GO = "(state 'home', action 'go')"  # a pair of the example, as messages call it

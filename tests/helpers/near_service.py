@@ -10,9 +10,9 @@ from threading import Event, Thread
 
 import uvicorn
 
-from ucfh.service.application import Service
-from ucfh.service.server import Connection, listen
-from ucfh.service.tokens import TokenFile
+from ucfh.server.application import Service
+from ucfh.server.server import Connection, listen
+from ucfh.server.tokens import TokenFile
 from ucfh.tasks.opening import open_store
 
 

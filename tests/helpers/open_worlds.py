@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-import ucfh.confidence.open as open_bounds
+import ucfh.confidence.unknown_states as open_bounds
 from oracles.lost import lossy_entropy
 from ucfh import MDP, make
-from ucfh.agents.open import OpenUCFH
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import SHIFT
-from ucfh.live.simulated import SimulatedWorld
+from ucfh.algorithms.unknown_states import UnknownStatesUCFH
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.envs.simulated import SteppedMDP
+from ucfh.sparse_counts import SHIFT
 
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
@@ -28,7 +28,7 @@ SURE = 1e-6
 """A share is refuted if what was seen is less likely than this under it."""
 
 
-class Jittered(SimulatedWorld):
+class Jittered(SteppedMDP):
     """Rewards that are uniform around their mean, as far as [0, 1] allows."""
 
     def pay(self, mean: Floats) -> Floats:
@@ -45,7 +45,7 @@ class OpenCase:
     epsilon: float
     stages: Sequence[int] = ()
     max_return: float | None = None
-    world: Callable[[MDP, int], SimulatedWorld] = SimulatedWorld
+    world: Callable[[MDP, int], SteppedMDP] = SteppedMDP
 
 
 def jackpot(share: float = 0.05, sure: float = 0.05) -> MDP:
@@ -120,7 +120,7 @@ class Witness:
 
     """
 
-    def __init__(self, mdp: MDP, learner: OpenUCFH) -> None:
+    def __init__(self, mdp: MDP, learner: UnknownStatesUCFH) -> None:
         self.mdp, self.learner = mdp, learner
         self.V = mdp.optimal().values
         self.optimum = mdp.at_start(self.V)
@@ -206,7 +206,7 @@ class Onlooker(Witness):
     def __init__(self, case: OpenCase, delta: float, seed: int, **options: Any) -> None:
         mdp = case.mdp
         self.world = case.world(mdp, seed)
-        learner = OpenUCFH(
+        learner = UnknownStatesUCFH(
             mdp.horizon,
             mdp.actions,
             case.epsilon,
@@ -265,9 +265,9 @@ def watched(case: OpenCase, delta: float, episodes: int) -> Callable[[int], Witn
 
 def no_price(patch: pytest.MonkeyPatch) -> None:
     """States are found for nothing, and so are actions and steps: right for a single event."""
-    right = OpenBest._prices
+    right = UnknownStateBounds._prices
 
-    def prices(self: OpenBest, data: Any) -> Any:
+    def prices(self: UnknownStateBounds, data: Any) -> Any:
         return tuple(0.0 * x for x in right(self, data))
 
-    patch.setattr(OpenBest, "_prices", prices)
+    patch.setattr(UnknownStateBounds, "_prices", prices)

@@ -17,11 +17,11 @@ import numpy as np
 from helpers.open_worlds import Witness
 from ucfh import MDP
 from ucfh.counts import due_after
-from ucfh.experience import END, LOST
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.learner import Planned, TaskLearner
-from ucfh.tasks.records import BY_NONE, Decided, Told
-from ucfh.tasks.scoring import Scores
+from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.learner import PolicyToFollow, TaskLearner
+from ucfh.tasks.records import BY_NONE, DecisionRecord, OutcomeRecord
+from ucfh.tasks.scoring import FrozenPolicyScores
 
 Which = Callable[[int, int, int, float], bool]
 """Whether it is true of an outcome: of state, action, next state and reward."""
@@ -132,15 +132,15 @@ class Overlapping:
             self._meet(silence)
         self.seq = self.episodes = self.progress = 0
         self.time = 0.0
-        self.policy: Planned | None = None
-        self._following: dict[int, Planned | None] = {}  # by episode
+        self.policy: PolicyToFollow | None = None
+        self._following: dict[int, PolicyToFollow | None] = {}  # by episode
         self._due: list[tuple[float, int, Any]] = []
         self._laws: dict[tuple[int, int, int], Any] = {}
         self._order = 0
         for place in range(places):
             self._later(place / places, None)
 
-    def next(self) -> list[Decided | Told]:
+    def next(self) -> list[DecisionRecord | OutcomeRecord]:
         """The events of the next moment, in the order of their numbers."""
         self.time, _, what = heappop(self._due)
         return self._begin() if what is None else self._tell(*what)
@@ -169,14 +169,14 @@ class Overlapping:
             self.number[s] = len(self.found)
         return int(self.number[s])
 
-    def _begin(self) -> list[Decided | Told]:
+    def _begin(self) -> list[DecisionRecord | OutcomeRecord]:
         self.episodes += 1
         self.progress += 1
         s = int(self.rng.choice(self.mdp.states, p=self.mdp.initial))
         self._following[self.episodes] = self.policy
         return [self._decide(self.episodes, 0, s)]
 
-    def _decide(self, episode: int, t: int, s: int) -> Decided:
+    def _decide(self, episode: int, t: int, s: int) -> DecisionRecord:
         first = self._following[episode]
         mine, newest = 0 if first is None else first.known, self.policy
         if newest is not None and (not self.faithful or newest.known >= max(2 * mine, mine + 1)):
@@ -193,7 +193,9 @@ class Overlapping:
         self._later(3 * self.delays.slow if lost else delay, (episode, t, after, reward, lost))
         self.seq += 1
         used = BY_NONE if policy is None else policy.number
-        return Decided(self.seq, episode, t, n, a, used, used)  # the last counts at t = 0 only
+        return DecisionRecord(
+            self.seq, episode, t, n, a, used, used
+        )  # the last counts at t = 0 only
 
     def _draw(self, t: int, s: int, a: int) -> tuple[int, float]:
         """The next state and the reward."""
@@ -216,11 +218,11 @@ class Overlapping:
 
     def _tell(
         self, episode: int, t: int, after: int, reward: float, lost: bool
-    ) -> list[Decided | Told]:
+    ) -> list[DecisionRecord | OutcomeRecord]:
         self.seq += 1
         self.progress += 1
         n = LOST if lost else self._meet(after)
-        told = Told(self.seq, episode, t, np.nan if lost else reward, n)
+        told = OutcomeRecord(self.seq, episode, t, np.nan if lost else reward, n)
         if lost or after in self.mdp.problem.terminal or t + 1 == self.mdp.horizon:
             del self._following[episode]
             self._later(self.rng.exponential(), None)
@@ -273,7 +275,7 @@ class InFlight(Witness):
         self.plans = plans
         self.task, self.world = TaskLearner(case.declared(delta)), case.world(seed)
         super().__init__(case.mdp, self.task.learner)
-        self._events: list[Decided | Told] = []
+        self._events: list[DecisionRecord | OutcomeRecord] = []
         self._next = 1  # when to plan again
         self.begun: int | None = None
 
@@ -283,7 +285,7 @@ class InFlight(Witness):
             self.take(self.world.next())
         return self
 
-    def take(self, events: list[Decided | Told]) -> None:
+    def take(self, events: list[DecisionRecord | OutcomeRecord]) -> None:
         """Take events; they are handed on when a planning is due, in whichever number."""
         self._events += events
         if self.world.progress < self._next or not self.plans:
@@ -313,7 +315,7 @@ def flown(case: FlightCase, delta: float, episodes: int) -> Callable[[int], InFl
 
 
 def leaving_whoever_chose(
-    scores: Scores, episode: int, t: int, state: int, action: int, default: int
+    scores: FrozenPolicyScores, episode: int, t: int, state: int, action: int, default: int
 ) -> None:
     """A leaving value counts wherever the frozen policy is left."""
     del default

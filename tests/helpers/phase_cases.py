@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ucfh import MDP, Problem
-from ucfh.agents.mvp import MVP
-from ucfh.agents.phased import Phased
-from ucfh.agents.ucrl import AuerOrtner, UCRLGamma
+from ucfh.algorithms.mvp import MVP
+from ucfh.algorithms.phased import Phased
+from ucfh.algorithms.ucrl import AuerOrtner, UCRLGamma
 
 POINTS = {"A": (5, 2, 5, 0.5, 0.1), "B": (20, 3, 5, 0.25, 0.05), "C": (6, 2, 12, 0.5, 0.1)}
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.steps import AuditSteps
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +70,7 @@ class Worlds:
     policy: str = "uniform"
     plants: dict[str, Plant] | None = None
 
-    def logs(self, steps: int, rng: np.random.Generator) -> list[Passages]:
+    def logs(self, steps: int, rng: np.random.Generator) -> list[AuditSteps]:
         """One log of so many steps from each world."""
         L, S, A, _ = self.p.shape
         every = np.arange(L)
@@ -105,7 +105,7 @@ class Worlds:
             new = lost | (now.t + 1 == self.horizon) | (after >= S - self.ends)
             now = replace(now, s=after, before_s=s, before_a=a, before_r=r)
         columns = [np.stack(column, 1) for column in zip(*rows, strict=True)]
-        return [Passages(*(column[i].copy() for column in columns)) for i in range(L)]
+        return [AuditSteps(*(column[i].copy() for column in columns)) for i in range(L)]
 
     def _act(self, now: Moment, value: Floats, rng: np.random.Generator) -> Ints:
         """(L,) actions, of which the value so far is (L, S, A)."""
@@ -141,17 +141,17 @@ def _draw(edges: Floats, shift: Floats, rng: np.random.Generator) -> Ints:
     return np.asarray((u >= edges + inside * shift[:, None]).sum(-1), np.int64)
 
 
-def pieces(log: Passages, growth: float = 1.3) -> Iterator[Passages]:
+def pieces(log: AuditSteps, growth: float = 1.3) -> Iterator[AuditSteps]:
     """A log as it grows, so that an audit looks often."""
     at, n = 0, len(log.t)
     while at < n:
         to = min(n, max(at + 10, int(growth * at)))
-        yield Passages(*(x[at:to] for x in vars(log).values()))
+        yield AuditSteps(*(x[at:to] for x in vars(log).values()))
         at = to
 
 
 def audited(
-    log: Passages,
+    log: AuditSteps,
     stages: Sequence[int] | bool = (),
     rewards: bool = True,
     details: bool = False,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from oracles.in_flight import SlowFlight
-from ucfh.experience import END, LOST
-from ucfh.tasks.declaration import Declaration
+from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.config import Declaration
 from ucfh.tasks.learner import TaskLearner
-from ucfh.tasks.records import Decided, Told
+from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
 
 class RandomEvents:
@@ -55,7 +55,11 @@ class RandomEvents:
         self.lossy = float(rng.choice([0, 0.1, 1.0], p=[0.4, 0.5, 0.1]))
         self.most_open = int(rng.choice([1, 3, 8]))
         self.latest_first = rng.random() < 0.5  # those that are open first stay so for long
-        self.policy, self.events, self.first = 0, list[Decided | Told](), dict[int, int]()
+        self.policy, self.events, self.first = (
+            0,
+            list[DecisionRecord | OutcomeRecord](),
+            dict[int, int](),
+        )
         self._open: dict[int, tuple[int, int, int]] = {}
         self._paused: dict[int, tuple[int, int]] = {}
         self.episodes = 0
@@ -85,7 +89,7 @@ class RandomEvents:
         a = self.action(episode, t, s)
         self._open[episode] = t, s, a
         seq = len(self.events) + 1
-        self.events.append(Decided(seq, episode, t, s, a, self.policy, self.first[episode]))
+        self.events.append(DecisionRecord(seq, episode, t, s, a, self.policy, self.first[episode]))
 
     def _tell(self, episode: int) -> None:
         rng, (t, s, a) = self.rng, self._open.pop(episode)
@@ -94,11 +98,11 @@ class RandomEvents:
         reward = float(self.grid[level])
         if rng.random() < self.lossy:
             reward, after = np.nan, LOST
-        self.events.append(Told(len(self.events) + 1, episode, t, reward, after))
+        self.events.append(OutcomeRecord(len(self.events) + 1, episode, t, reward, after))
         if after not in (END, LOST) and t + 1 < self.H and self.have[after]:
             self._paused[episode] = t + 1, after
 
-    def chunks(self) -> Iterator[list[Decided | Told]]:
+    def chunks(self) -> Iterator[list[DecisionRecord | OutcomeRecord]]:
         """The events again, in any portions."""
         at = 0
         while at < len(self.events):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from helpers.near_service import near_service
-from ucfh.service.tokens import WRITE, TokenFile
+from ucfh.server.tokens import WRITE, TokenFile
 from ucfh.tasks.opening import open_task
 
 # What a task declares, its actions and its range of rewards, no schema can say: that is a 422.

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from ucfh.service.tokens import READ, WRITE, TokenFile
+from ucfh.server.tokens import READ, WRITE, TokenFile
 
 
 def free_port() -> int:
@@ -64,7 +64,7 @@ class Served:
 
     def cookie(self, role: str, seconds: float) -> dict[str, Any]:
         """A session that lasts for some time, as a browser keeps it."""
-        from ucfh.service.guarding import COOKIE
+        from ucfh.server.auth import COOKIE
 
         token = self.write_token if role == WRITE else self.read_token
         text = self.tokens.cookie(token, time.time() + seconds)

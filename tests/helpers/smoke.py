@@ -66,7 +66,7 @@ class Smoke:
 
     def every_command(self) -> None:
         """All of them."""
-        from ucfh.cli import COMMANDS
+        from ucfh.cli.main import COMMANDS
 
         for name in COMMANDS:
             self.run(f"{name} --help", f"ucfh {name}")
@@ -120,7 +120,7 @@ def main() -> int:
     from pyarrow import parquet
 
     from ucfh import make
-    from ucfh.models import write_model
+    from ucfh.io import write_model
 
     draw = random.Random(1)
     columns: dict[str, list[object]] = {x: [] for x in ("episode", "t", "state", "action")}

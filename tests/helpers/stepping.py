@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh import MDP, make, write_log
-from ucfh.auditing.passages import Passages
+from ucfh.auditing.steps import AuditSteps
 from ucfh.problems import tasks
 
 Step = tuple[bool, int, Hashable, Hashable, Hashable, float]
 """Whether an episode begins, t, s, a, s', r."""
 
 
-def passages(steps: Iterable[Step]) -> Passages:
+def passages(steps: Iterable[Step]) -> AuditSteps:
     """States and actions are numbered as they come."""
     states: dict[Hashable, int] = {}
     actions: dict[Hashable, int] = {}
@@ -31,7 +31,7 @@ def passages(steps: Iterable[Step]) -> Passages:
     ]  # fmt: skip
     new, t, s, a, after, r = (np.array(column) for column in zip(*rows, strict=True))
     nothing = np.zeros(len(t), np.int64)
-    return Passages(new, t, s, a, after, r, nothing.astype(bool), nothing)
+    return AuditSteps(new, t, s, a, after, r, nothing.astype(bool), nothing)
 
 
 def stepped(
@@ -41,7 +41,7 @@ def stepped(
     act: Callable[[Any, np.random.Generator], int],
     encode: Callable[[Any], Hashable] = lambda observation: observation,
     seed: int = 0,
-) -> Passages:
+) -> AuditSteps:
     """Episodes of an environment of Gymnasium, with ``act(observation, rng)``."""
 
     def steps() -> Iterable[Step]:
@@ -59,7 +59,7 @@ def stepped(
     return passages(steps())
 
 
-def simulated(mdps: Iterable[MDP], episodes: int, folder: Path) -> Passages:
+def simulated(mdps: Iterable[MDP], episodes: int, folder: Path) -> AuditSteps:
     """So many episodes of one problem, then of the next, all actions equally often."""
 
     def steps() -> Iterable[Step]:
@@ -74,7 +74,7 @@ def simulated(mdps: Iterable[MDP], episodes: int, folder: Path) -> Passages:
     return passages(steps())
 
 
-def drifting_calls(change: float, episodes: int, folder: Path) -> Passages:
+def drifting_calls(change: float, episodes: int, folder: Path) -> AuditSteps:
     """Calls of which a part that grows to ``change`` has a complex instead of a simple fault."""
     table = {**tasks._CALL}
     weeks = 20
@@ -88,7 +88,7 @@ def drifting_calls(change: float, episodes: int, folder: Path) -> Passages:
     return simulated(map(week, range(weeks)), episodes // weeks, folder)
 
 
-def grid(name: str, episodes: int, *, full: bool = False, steps: int = 30) -> Passages:
+def grid(name: str, episodes: int, *, full: bool = False, steps: int = 30) -> AuditSteps:
     """Walks in a grid of MiniGrid, by its usual view of a part or with all of it in sight."""
     import minigrid  # noqa: F401 - registers its environments
     from minigrid import wrappers
@@ -107,7 +107,7 @@ def grid(name: str, episodes: int, *, full: bool = False, steps: int = 30) -> Pa
     )
 
 
-def taxi(episodes: int, *, fickle: bool, steps: int = 100) -> Passages:
+def taxi(episodes: int, *, fickle: bool, steps: int = 100) -> AuditSteps:
     """Rides of a taxi that drives the shortest way or, seven times in ten, at random."""
     env = gymnasium.make("Taxi-v4", fickle_passenger=fickle, max_episode_steps=-1).unwrapped
     best = _best_in_taxi(env)

@@ -12,11 +12,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ucfh.errors import InputError
-from ucfh.experience import END, SHIFT, Experience, Steps
-from ucfh.live import environments
-from ucfh.live.environments import Environment
-from ucfh.live.worlds import Ran
+from ucfh.envs import gymnasium_adapter
+from ucfh.envs.environment import RunOutput
+from ucfh.envs.gymnasium_adapter import Environment
+from ucfh.exceptions import InputError
+from ucfh.sparse_counts import END, SHIFT, SparseCounts, Steps
 
 Row = tuple[int, int, int, float, int]
 Shown = tuple[Any, float, bool, bool, dict[str, Any]]
@@ -71,9 +71,9 @@ def listed(steps: Steps) -> list[Row]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def run(env: Environment, episodes: int = 1, states: int = 1) -> tuple[Ran, Experience]:
+def run(env: Environment, episodes: int = 1, states: int = 1) -> tuple[RunOutput, SparseCounts]:
     """Some episodes from the beginning, with action 0 in all states and at all steps."""
-    seen = Experience(env.horizon, env.actions)
+    seen = SparseCounts(env.horizon, env.actions)
     return env.run(seen, [[0] * states] * env.horizon, episodes), seen
 
 
@@ -111,7 +111,7 @@ class Recording:
                     s = following
 
 
-def assert_faulty(ran: Ran, message: str) -> None:
+def assert_faulty(ran: RunOutput, message: str) -> None:
     """The fault is an InputError in one line, which begins so; ".*" stands for anything."""
     assert isinstance(ran.fault, InputError)
     assert len(str(ran.fault).splitlines()) == 1
@@ -121,7 +121,7 @@ def assert_faulty(ran: Ran, message: str) -> None:
         assert part in str(ran.fault)
 
 
-def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
+def interrupt_at(line: int, action: Callable[[], RunOutput]) -> RunOutput | None:
     """Do it, with Ctrl-C before that line of the module is run; None if there are fewer.
 
     In a thread: what is raised at the last line of an except clause stays the context of all that
@@ -131,7 +131,7 @@ def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename != environments.__file__:
+        if frame.f_code.co_filename != gymnasium_adapter.__file__:
             return None
         if event == "line" and frame.f_code.co_name != "steps":
             left -= 1
@@ -139,7 +139,7 @@ def interrupt_at(line: int, action: Callable[[], Ran]) -> Ran | None:
                 raise KeyboardInterrupt
         return trace
 
-    def traced() -> Ran:
+    def traced() -> RunOutput:
         sys.settrace(trace)
         try:
             return action()
@@ -218,8 +218,8 @@ def _mean(paid: Reward) -> float:
     return (paid[0] + paid[1]) / 2 if isinstance(paid, tuple) else paid
 
 
-def named_counts(data: Experience, name_of: Callable[[int], str]) -> dict[str, Any]:
-    """All that an `Experience` holds, by the names of states; sums to twelve digits."""
+def named_counts(data: SparseCounts, name_of: Callable[[int], str]) -> dict[str, Any]:
+    """All that an `SparseCounts` holds, by the names of states; sums to twelve digits."""
     names = [name_of(s) for s in range(data.states)]
 
     def row(number: int) -> tuple[int, str, int]:

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ucfh import MDP, _kernels, fixed_horizon_evi, simulate
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.experience import Experience
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.sparse_counts import SparseCounts
 
 Floats = NDArray[np.float64]
 H, S, A = 4, 3, 2
@@ -54,7 +54,7 @@ def test_rewards_and_policies(shape: tuple[int, ...]) -> None:
 
 def test_states_that_are_found() -> None:
     """Those of a task that is not known in advance are like those of one that is."""
-    found = Experience(H, A)
+    found = SparseCounts(H, A)
     for available in (None, np.array([True, False]), None):
         found.find(available)
     assert found.pairs.action.tolist() == [0, 1, 0, 0, 1]

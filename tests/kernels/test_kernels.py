@@ -17,9 +17,9 @@ from ucfh._kernels import evi
 from ucfh._kernels.boxes import guess_in_order, sort_again
 from ucfh._kernels.intrinsics import lowest_enough, weigh
 from ucfh._kernels.row_values import Model
+from ucfh.mdp import MDP
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
 from ucfh.planning.optimistic import run
-from ucfh.problem import MDP
 from ucfh.problems import make
 
 Floats = NDArray[np.float64]

@@ -12,11 +12,11 @@ from scipy import stats
 from helpers.command_line import fails, run
 from ucfh import MDP, Counts, make, write_model
 from ucfh.counts import NEVER, Limits
-from ucfh.logs import agreement
-from ucfh.logs.agreement import disagreement
-from ucfh.logs.samples import write_log
-from ucfh.problem import Problem
-from ucfh.simulation.world import Stretch, World
+from ucfh.logs import model_consistency
+from ucfh.logs.model_consistency import disagreement
+from ucfh.logs.synthetic import write_log
+from ucfh.mdp import Problem
+from ucfh.simulation.environment import EpisodeBatch, Simulator
 
 
 def model(chance: float = 0.5, pays: float = 0.3) -> MDP:
@@ -29,8 +29,8 @@ def model(chance: float = 0.5, pays: float = 0.3) -> MDP:
 def visits(mdp: MDP, problem: Problem, episodes: int, seed: int) -> Counts:
     """Counts of episodes under a random policy."""
     rng = np.random.default_rng(seed)
-    stretch = Stretch(Counts.zero(problem))
-    world = World(mdp, problem)
+    stretch = EpisodeBatch(Counts.zero(problem))
+    world = Simulator(mdp, problem)
     for _ in range(8):
         rows = mdp.table.rows_of(rng.integers(0, 2, (3, 2)), 3)
         limits = Limits(np.full(mdp.table.rows, NEVER))
@@ -58,9 +58,9 @@ def test_false_alarms_are_rare(hidden: tuple[Any, ...]) -> None:
 
 def test_a_broken_test_raises_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the price of the mixture, and of the rows, more than alpha."""
-    monkeypatch.setattr(agreement, "excess", lambda *_: None)
-    monkeypatch.setattr(agreement, "portfolio_regret", np.zeros_like)
-    monkeypatch.setattr(agreement, "log", lambda x: float(np.log(min(x, 5.0))))
+    monkeypatch.setattr(model_consistency, "excess", lambda *_: None)
+    monkeypatch.setattr(model_consistency, "portfolio_regret", np.zeros_like)
+    monkeypatch.setattr(model_consistency, "log", lambda x: float(np.log(min(x, 5.0))))
     assert alarms(HIDDEN[2], 0.2) > stats.binom.ppf(0.999, 200, 0.2)
 
 

@@ -15,8 +15,8 @@ from helpers.log_files import logs, write
 from helpers.small_logs import FUZZ, refusal
 from oracles.slow_derived import slow_derived
 from ucfh import InputError, Log, Problem, certify, read_log
-from ucfh.experience import SHIFT
 from ucfh.logs import batches, csv_rows
+from ucfh.sparse_counts import SHIFT
 
 HEAD = "episode,t,state,action,reward,done\n"
 

@@ -12,7 +12,7 @@ import ucfh
 from helpers.small_logs import read
 from ucfh import InputError, Problem, certify
 from ucfh.certification import certificate_of_log
-from ucfh.logs.samples import write_log
+from ucfh.logs.synthetic import write_log
 
 KNOWN = Problem(
     2,

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from helpers.log_files import write
 from helpers.small_logs import FUZZ, GOOD, TOLD, read, refusal
 from ucfh import make
-from ucfh.logs import batches, csv_rows, labels, tally
+from ucfh.logs import batches, counting, csv_rows, labels
 from ucfh.logs.reading import read_log
 
 
@@ -98,9 +98,9 @@ def test_wrong_calls(tmp_path: Path) -> None:
 def test_too_many_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"{e},0,{e},x,0,{e + 1},\n" for e in range(30))
     assert read(text, tmp_path).problem.states == 31
-    monkeypatch.setattr(tally, "MAX_ENTRIES", 31**2)
+    monkeypatch.setattr(counting, "MAX_ENTRIES", 31**2)
     assert read(text, tmp_path).problem.states == 31
-    monkeypatch.setattr(tally, "MAX_ENTRIES", 31**2 - 1)
+    monkeypatch.setattr(counting, "MAX_ENTRIES", 31**2 - 1)
     log = read(text, tmp_path)  # which needs no table by itself
     assert (log.states.count, log.counted) == (31, 30)
     assert "31 states and 1 actions are too many for a table" in refusal(lambda: log.problem)

@@ -16,8 +16,8 @@ from helpers.small_logs import FUZZ
 from oracles.open_world import assert_same
 from oracles.slow_log import Form, Happened, SlowLog
 from ucfh import Log, read_log
-from ucfh.auditing.process import Audit
-from ucfh.logs import batches, bins, csv_rows, tally
+from ucfh.auditing.e_process import Audit
+from ucfh.logs import batches, bins, counting, csv_rows
 
 SOME = settings(FUZZ, max_examples=many(25, 60))
 SPLIT = 3
@@ -66,7 +66,7 @@ def check(log: Log, slow: SlowLog) -> None:
 def read(data: Any, **options: Any) -> Log:
     """Read a log in small pieces, and record what the audit is fed with."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally, "Audit", Recorder)
+        patch.setattr(counting, "Audit", Recorder)
         patch.setattr(bins, "MOST_SPLIT", SPLIT)
         patch.setattr(csv_rows, "CHUNK", 64)
         patch.setattr(batches, "BATCH", 3)

@@ -14,8 +14,8 @@ from helpers.log_files import write
 from helpers.small_logs import HEAD, TOLD, refusal
 from ucfh import certify, make, read_log
 from ucfh.logs import csv_rows
-from ucfh.logs.losses import Losses
-from ucfh.logs.samples import write_log
+from ucfh.logs.missing_data import MissingCounts
+from ucfh.logs.synthetic import write_log
 
 
 def exam_log(path: Path, scale: float, episodes: int = 3000) -> Path:
@@ -147,7 +147,7 @@ def test_actions_named_after_their_outcome(
 
 
 def test_losses_by_hand() -> None:
-    losses = Losses()
+    losses = MissingCounts()
     losses.add(np.array([False, True]), np.array([0, 1]), np.array([2, -1]), np.array([0, 0]))
 
     def nobody(s: int, a: int) -> int:
@@ -169,7 +169,7 @@ def test_losses_by_hand() -> None:
 )
 def test_losses_of_a_pair(gone: int, counted: int, many: bool) -> None:
     """More than five, and than one in twenty; a pair that is not counted at all says nothing."""
-    losses = Losses()
+    losses = MissingCounts()
     pair = np.full(gone, 3), np.full(gone, 1)
     losses.add(np.ones(gone, bool), np.full(gone, -1), *pair)
     losses.add(np.zeros(10**4, bool), np.full(10**4, -1), *np.repeat([[3], [1]], 10**4, axis=1))

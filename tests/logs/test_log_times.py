@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ucfh import read_log
-from ucfh.logs import csv_rows, tally
+from ucfh.logs import counting, csv_rows
 from ucfh.logs.reading import Log
 
 EPISODES, HORIZON = 300, 3  # so many that what one of them loses is within `losses.FEW`
@@ -49,7 +49,7 @@ def test_wild_times_cost_one_episode(
 ) -> None:
     """Neither the log is refused, nor is there room made for a step that nothing led to."""
     monkeypatch.setattr(csv_rows, "CHUNK", chunk)
-    monkeypatch.setattr(tally, "MAX_ENTRIES", 10)  # less than twice what the plain ones take
+    monkeypatch.setattr(counting, "MAX_ENTRIES", 10)  # less than twice what the plain ones take
     times = [t + first for t in times]
     right = 0
     while right < HORIZON and right < len(times) and times[right] == first + right:
@@ -65,7 +65,7 @@ def test_wild_times_cost_one_episode(
 
 def test_wild_times_after_another_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An episode that is left already makes no room either."""
-    monkeypatch.setattr(tally, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(counting, "MAX_ENTRIES", 10)
     lines = [*steps("odd", [0], action=""), *steps("odd", [10**8, 10**8 + 1])]
     log = read(lines, tmp_path, 0)
     assert (log.problem.horizon, log.counted) == (HORIZON, 3 * EPISODES)

@@ -20,9 +20,9 @@ from helpers.paths import DOCS
 from helpers.small_logs import FUZZ, GOOD, HEAD, TOLD, read, refusal
 from ucfh import MDP, InputError, Problem, make
 from ucfh.logs import batches, csv_rows, labels
-from ucfh.logs.faults import Kind
+from ucfh.logs.issues import IssueKind
 from ucfh.logs.reading import Log, read_log
-from ucfh.logs.samples import write_log
+from ucfh.logs.synthetic import write_log
 
 PAGE = DOCS / "howto" / "logs.md"
 
@@ -227,7 +227,7 @@ def test_each_kind_of_fault(kind: str, text: str, line: int, told: str, tmp_path
 def test_every_kind_is_tested() -> None:
     marks = [m for m in test_each_kind_of_fault.pytestmark if m.name == "parametrize"]  # type: ignore[attr-defined]
     tested = {case[0] for case in marks[0].args[1]}
-    assert tested == {kind.name.lower() for kind in Kind} - {"none"}
+    assert tested == {kind.name.lower() for kind in IssueKind} - {"none"}
 
 
 def test_a_value_too_many_does_not_make_up_for_one_too_few(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_the_page(
     Path("shop.jsonl").write_text(line)
     assert read_log("shop.jsonl").counted == len(line.splitlines())
     kinds = Counter(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    assert set(log_files.COLUMNS) | {kind.name.lower() for kind in Kind if kind} <= set(kinds)
+    assert set(log_files.COLUMNS) | {kind.name.lower() for kind in IssueKind if kind} <= set(kinds)
 
 
 def test_done_without_a_next_state_is_the_end(tmp_path: Path) -> None:

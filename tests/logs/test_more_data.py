@@ -10,15 +10,15 @@ import pytest
 
 from helpers.small_logs import read
 from ucfh import Certificate, certification, certify
-from ucfh.certificate import MoreData, UnknownPair
+from ucfh.certificate import DataEstimate, UncertaintySource
 from ucfh.certification import certificate_of_log
-from ucfh.commands.answers import print_answer, summary
-from ucfh.experience import LOST, Experience, Steps
-from ucfh.report.answer import answer_of
-from ucfh.report.answer_text import improvement, missing
+from ucfh.cli.log_report import print_answer, summary
+from ucfh.reporting.log_report import answer_of
+from ucfh.reporting.text import improvement, missing
+from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 
-def more_of(log: Any, epsilon: float) -> MoreData:
+def more_of(log: Any, epsilon: float) -> DataEstimate:
     more = certify(log, epsilon=epsilon).more
     assert more is not None
     return more
@@ -62,7 +62,7 @@ def test_untried_pairs_of_a_stage_are_to_blame(tmp_path: Path) -> None:
     rows = "".join(f"{k},{step}" for k in range(400) for step in steps)
     log = read(rows, tmp_path, stages=[4], accept_losses=False)
     known = certify(log, epsilon=0.1)
-    assert known.missing[0] == UnknownPair(1, 0, 1, 0, known.missing[0].share)
+    assert known.missing[0] == UncertaintySource(1, 0, 1, 0, known.missing[0].share)
     assert known.missing[0].share > 0.9
     assert known.more is not None
     assert [(x.stage, x.action) for x in known.more.untried] == [(1, 1)]
@@ -93,7 +93,7 @@ def test_missing_outcomes_keep_the_gap_open(tmp_path: Path, n: int) -> None:
 
 
 def test_scaled_data_keep_losing_at_the_same_rate() -> None:
-    data = Experience(1, 1)
+    data = SparseCounts(1, 1)
     s = data.find()
     following = np.full(40, s)
     following[3::10] = LOST  # the last but six is lost: 4 of 40
@@ -138,14 +138,14 @@ def test_scaled_data_that_contradict_themselves_give_no_estimate(
     log = read(one_state(30, 1), tmp_path, accept_losses=False)
     compute = certification.certificate_of_experience
 
-    def contradicted(data: Experience, *rest: Any) -> Certificate:
+    def contradicted(data: SparseCounts, *rest: Any) -> Certificate:
         known = compute(data, *rest)
         if data.episodes > 1000:
             object.__setattr__(known, "contradiction", "the bounds contradict each other")
         return known
 
     monkeypatch.setattr(certification, "certificate_of_experience", contradicted)
-    assert more_of(log, 0.1) == MoreData("unknown")
+    assert more_of(log, 0.1) == DataEstimate("unknown")
 
 
 def test_the_estimate_is_right_within_a_factor_of_two_where_outcomes_are_lost(

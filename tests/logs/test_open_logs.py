@@ -15,8 +15,8 @@ from helpers.lengths import many
 from helpers.small_logs import HEAD, read, refusal
 from helpers.toy_environments import named_counts
 from oracles.open_world import SlowExperience
-from ucfh._support.memory import check_memory
-from ucfh.experience import END
+from ucfh._utils.memory import check_memory
+from ucfh.sparse_counts import END
 
 Row = tuple[int, int, str, str, float, str, int]
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.steps import AuditSteps
 
 KINDS = ("follows", "pays", "starts", "loses")
 TESTS = ("action", "state", "reward", "step", "detail", "pair", "drift")
-"""Both in the order of the arrays of `ucfh.auditing.process.Audit`."""
+"""Both in the order of the arrays of `ucfh.auditing.e_process.Audit`."""
 ROUNDED = 1e-9
 UNKNOWN = "nobody knows"
 """The label of a draw of which it is not known what came."""
@@ -39,7 +39,7 @@ GIVEN_UP = [Draw(UNKNOWN, {})]
 
 @dataclass(frozen=True)
 class Rules:
-    """E of draws, by the formulas of `ucfh.auditing.process` and `ucfh._kernels.audits`.
+    """E of draws, by the formulas of `ucfh.auditing.e_process` and `ucfh._kernels.audits`.
 
     Attributes:
         p: the probabilities of labels, if their likelihood is to stand for the largest one: then E
@@ -194,7 +194,7 @@ class SlowAudit:
         self.codes = SlowCodes()
         self.before: tuple[Any, Any, Any] = (None, None, None)
 
-    def add(self, steps: Passages) -> None:
+    def add(self, steps: AuditSteps) -> None:
         columns = (steps.new, steps.t, steps.state, steps.action, steps.following, steps.reward,
                    steps.lost, steps.detail)  # fmt: skip
         for step in zip(*(x.tolist() for x in columns), strict=True):
@@ -237,8 +237,8 @@ class SlowAudit:
         return rules.ln_e(rows, test)
 
 
-def part(log: Passages, begin: int, end: int) -> Passages:
-    return Passages(*(x[begin:end] for x in vars(log).values()))
+def part(log: AuditSteps, begin: int, end: int) -> AuditSteps:
+    return AuditSteps(*(x[begin:end] for x in vars(log).values()))
 
 
 def evidence_now(audit: Audit) -> dict[tuple[str, str], float]:
@@ -252,7 +252,7 @@ def evidence_now(audit: Audit) -> dict[tuple[str, str], float]:
     }
 
 
-def assert_same(log: Passages, cuts: list[int], **given: Any) -> None:
+def assert_same(log: AuditSteps, cuts: list[int], **given: Any) -> None:
     """The audit of a log that is cut at some steps says the same as the slow one, all tests."""
     audit, slow = Audit(**given), SlowAudit(**given)
     slow.add(log)

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 from oracles.mixtures import DIGITS
 from ucfh.counts import Counts
-from ucfh.problem import Problem
+from ucfh.mdp import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from oracles import certified as oracle
 from oracles.certified import Floats
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.counts import Counts
-from ucfh.problem import MDP, Problem
-from ucfh.simulation.world import World
+from ucfh.mdp import MDP, Problem
+from ucfh.simulation.environment import Simulator
 
 REWARDS = {"s": "S1", "s, a": "SA", "t, s, a": "HSA", "s, a, s'": "1SAS", "t, s, a, s'": "HSAS"}
 """The shape of rewards that depend on these, letter by letter."""
@@ -44,7 +44,7 @@ class Case:
     @property
     def p(self) -> Floats:
         """(entries,) the truth, over the learner's table."""
-        return World(self.mdp, self.problem).p
+        return Simulator(self.mdp, self.problem).p
 
     @property
     def mean_rewards(self) -> Floats:
@@ -130,7 +130,7 @@ def _pay(case: Case, noise: str, any_way: Any, rng: np.random.Generator) -> None
     """Draw what was paid on the way to each successor."""
     mdp, counts, entries = case.mdp, case.counts, case.problem.table.entries
     mean = np.zeros(entries)
-    mean[World(mdp, case.problem).position] = mdp.rewards.by_entry(mdp.table)
+    mean[Simulator(mdp, case.problem).position] = mdp.rewards.by_entry(mdp.table)
     case.laws = [law_of(float(x), noise) for x in mean]
     for e, law in enumerate(case.laws):
         drawn = rng.multinomial(int(counts.successors[e]), any_way([*law.values()]))
@@ -171,8 +171,8 @@ class Given:
     r_low: Floats
 
 
-class Told(Best):
-    """`Best` with budgets and reward bounds that somebody gives."""
+class Told(KnownStateBounds):
+    """`KnownStateBounds` with budgets and reward bounds that somebody gives."""
 
     given: Given
 

@@ -12,7 +12,7 @@ from math import exp, log, pi, sqrt
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
+from ucfh._utils.arrays import Floats
 
 
 def mean_of(a: Floats, v: Floats) -> float:

@@ -4,7 +4,8 @@ Every function cites the proposition that defines its number. The code is slow a
 purpose: data are lists of single steps, sums run over single terms, and optima are found by
 search. Nothing is imported from `ucfh`, and nothing here was derived from its kernels. The only
 numbers taken from the package are the shares of delta of each part, which no theorem fixes
-(`SHARES` in `ucfh.confidence.open` and `ucfh.confidence.values`); callers pass them in.
+(`SHARES` in `ucfh.confidence.unknown_states` and `ucfh.confidence.known_states`); callers pass them
+in.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from oracles.open_world import SlowExperience
-from ucfh.experience import END, LOST
-from ucfh.tasks.records import Decided, Told
+from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
-Events = Sequence[Decided | Told]
+Events = Sequence[DecisionRecord | OutcomeRecord]
 
 
 class Taken(NamedTuple):
@@ -48,10 +48,10 @@ class SlowFlight:
 
     def taken(self) -> list[Taken]:
         """All decisions in their order, with what came of them."""
-        told = {(x.episode, x.t): x for x in self.events if isinstance(x, Told)}
+        told = {(x.episode, x.t): x for x in self.events if isinstance(x, OutcomeRecord)}
         out = []
         for x in self.events:
-            if isinstance(x, Decided):
+            if isinstance(x, DecisionRecord):
                 came = told.get((x.episode, x.t))
                 outcome = None
                 if came is not None:

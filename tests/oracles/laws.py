@@ -13,7 +13,7 @@ from scipy import stats
 from ucfh import MDP, UCFH, make, simulate
 from ucfh.counts import NEVER
 from ucfh.simulation import bulk
-from ucfh.simulation import simulate as phases
+from ucfh.simulation import runner as phases
 
 
 @dataclass(frozen=True)

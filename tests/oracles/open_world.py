@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ucfh.experience import END, LOST, SHIFT, Experience, Steps
+from ucfh.sparse_counts import END, LOST, SHIFT, SparseCounts, Steps
 
 Step = tuple[int, int, int, float, int]
 """t, s, a, r and s'; s' is `LOST` if it is not known, and r nan."""
 
 
 class SlowExperience:
-    """What `Experience` counts; all by (stage, s, a) and, of entries, s' behind it."""
+    """What `SparseCounts` counts; all by (stage, s, a) and, of entries, s' behind it."""
 
     def __init__(self, stages: list[int]) -> None:
         self.stages = stages
@@ -53,8 +53,8 @@ class SlowExperience:
         self.paid[*row, after].append(r)
 
 
-def assert_same(data: Experience, slow: SlowExperience) -> None:
-    """All arrays of an `Experience` are as counted slowly; sums up to rounding."""
+def assert_same(data: SparseCounts, slow: SlowExperience) -> None:
+    """All arrays of an `SparseCounts` are as counted slowly; sums up to rounding."""
     entries = {}
     for i, key in enumerate(data.key.tolist()):
         stage, s, a = data.pair_of(key >> SHIFT)
@@ -91,7 +91,7 @@ def assert_same(data: Experience, slow: SlowExperience) -> None:
 
 
 def slow_scores(
-    episodes: list[list[Step]], data: Experience, watch: Any, after_end: float
+    episodes: list[list[Step]], data: SparseCounts, watch: Any, after_end: float
 ) -> list[float]:
     """The score of each episode: its reward while it takes the watched rows, then what is left.
 
@@ -116,7 +116,7 @@ def slow_scores(
     return out
 
 
-def _row(data: Experience, t: int, s: int, a: int) -> int:
+def _row(data: SparseCounts, t: int, s: int, a: int) -> int:
     """The row of a step, counted from the first state on."""
     before = sum(int(data.available(x).sum()) for x in range(s))
     pair = before + int(data.available(s)[:a].sum())

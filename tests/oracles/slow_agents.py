@@ -25,9 +25,9 @@ from ucfh._kernels.online import (
     NO_CAP,
     Rule,
 )  # fmt: skip
-from ucfh._support.arrays import Floats
+from ucfh._utils.arrays import Floats
 from ucfh.counts import Counts
-from ucfh.problem import Problem
+from ucfh.mdp import Problem
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from math import log, sqrt
 
-from ucfh.problem import Problem
+from ucfh.mdp import Problem
 
 Path = tuple[int, ...]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from ucfh._support.arrays import Floats
-from ucfh.theory.alternatives import Laws
-from ucfh.theory.floor import binary_kl
+from ucfh._utils.arrays import Floats
+from ucfh.theory.alternative_models import OutcomeDistributions
+from ucfh.theory.lower_bounds import binary_kl
 
 
-def value(m: Laws, p: Floats, policy: dict[tuple[int, int], int]) -> float:
+def value(m: OutcomeDistributions, p: Floats, policy: dict[tuple[int, int], int]) -> float:
     """What a policy earns that takes, at step t in state s, a row within a stage."""
     V = np.zeros(len(m.initial))
     for t in reversed(range(m.horizon)):
@@ -27,20 +27,20 @@ def value(m: Laws, p: Floats, policy: dict[tuple[int, int], int]) -> float:
     return float(m.initial @ V)
 
 
-def policies(m: Laws) -> list[dict[tuple[int, int], int]]:
+def policies(m: OutcomeDistributions) -> list[dict[tuple[int, int], int]]:
     """Every one of them."""
     nodes = list(product(range(m.horizon), range(len(m.initial))))
     choices = [range(m.first[s], m.first[s + 1]) for _, s in nodes]
     return [dict(zip(nodes, rows, strict=True)) for rows in product(*choices)]
 
 
-def good_in_both(m: Laws, q: Floats, epsilon: float) -> int:
+def good_in_both(m: OutcomeDistributions, q: Floats, epsilon: float) -> int:
     """How many policies are within epsilon of optimal by p and by q."""
     values = np.array([[value(m, x, policy) for x in (m.p, q)] for policy in policies(m)])
     return int((values >= values.max(axis=0) - epsilon).all(axis=1).sum())
 
 
-def fewest(m: Laws, K: Floats) -> float:
+def fewest(m: OutcomeDistributions, K: Floats) -> float:
     """The least tau for which visits in tau episodes tell 1 of each alternative K (k, rows)."""
     S, R, H = len(m.initial), m.pairs, m.horizon
     tau = H * R  # variables: visits of (t, row), and tau

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from oracles.open_world import SlowExperience
-from ucfh.experience import LOST
+from ucfh.sparse_counts import LOST
 
 Parts = tuple[Any, ...]
 """What a state is made of: texts and numbers."""

@@ -25,8 +25,8 @@ from oracles.theorem_cases import (
     units_of,
     visit_all,
 )
-from ucfh.confidence.events import count_events
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
+from ucfh.confidence.union_bound import count_events
 
 ROUNDING = 1e-7
 CLOSE = 2e-4  # searches of the package end at a relative 1e-5 or so
@@ -116,7 +116,7 @@ def test_published_and_kl_sets() -> None:
 
 def test_scores_of_a_frozen_policy() -> None:
     rng = np.random.default_rng(4)
-    best = Best(ucfh.make("chain:n=3").problem, 0.1)
+    best = KnownStateBounds(ucfh.make("chain:n=3").problem, 0.1)
     for _ in range(20):
         scores = [float(x) for x in rng.choice([0, 0.5, 1, 2.5], size=rng.integers(1, 300))]
         j = int(rng.integers(1, 5))
@@ -168,7 +168,7 @@ def test_all_bounds_where_states_are_known() -> None:
         events = count_events(case.problem)
         numbers = {"above": exact.N1, "below": exact.N2, "all": exact.R}
         assert all(events[part] == max(1, number) for part, number in numbers.items())
-        best = Best(case.problem, 0.1, without=("scores",))
+        best = KnownStateBounds(case.problem, 0.1, without=("scores",))
         b = best.bounds(case.counts)
         rows, low = best.robust()
         robust = best.lower_values(rows)
@@ -251,7 +251,7 @@ def test_the_logged_policy(tmp_path: Path) -> None:
 def test_hard_class(n: int, epsilon: float) -> None:
     """Proposition 80."""
     exact = oracle.hard_class_floor(n, 3, 22, epsilon, 0.1, 0.25, 0.125)
-    found = ucfh.hard_class_floor(n, 3, 22, epsilon, 0.1, gap=0.25, bias=0.125)
+    found = ucfh.hard_class_lower_bound(n, 3, 22, epsilon, 0.1, gap=0.25, bias=0.125)
     assert exact * (1 - 1e-6) <= found <= exact * (1 + 1e-9)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 import ucfh
 from oracles.from_theorems import END, LOST, OPEN, Data, Model, Step, Task, UnknownStates
-from ucfh.confidence.open import SHARES, OpenBest
-from ucfh.confidence.values import SHARES as SHARES_OF_KNOWN
-from ucfh.confidence.values import SHARES_OF_REWARDS
-from ucfh.experience import LOST as LOST_NUMBER
-from ucfh.experience import Experience, Steps
+from ucfh.confidence.known_states import SHARES as SHARES_OF_KNOWN
+from ucfh.confidence.known_states import SHARES_OF_REWARDS
+from ucfh.confidence.unknown_states import SHARES, UnknownStateBounds
+from ucfh.sparse_counts import LOST as LOST_NUMBER
+from ucfh.sparse_counts import SparseCounts, Steps
 
 OF_A_LOG = {part: share for part, share in SHARES.items() if part != "scores"}
 RANGES = {0.0: (0.0, 1.0), 1.0: (-1.0, 0.0), 0.3: (-3.0, 7.0)}
@@ -129,7 +129,7 @@ class World:
 
 def experience_of(task: Task, steps: list[Step], starts: list[Any]) -> tuple[Any, dict[Any, int]]:
     """Return the same steps as the package counts them, and the numbers of the states."""
-    experience = Experience(task.horizon, len(task.actions), [t - 1 for t in task.segments])
+    experience = SparseCounts(task.horizon, len(task.actions), [t - 1 for t in task.segments])
     number: dict[Any, int] = {END: 0, LOST: LOST_NUMBER}
 
     def of(s: Any) -> int:
@@ -157,7 +157,7 @@ def tables_differ(world: World, number: int, lost: float) -> dict[str, tuple[flo
     steps, starts = world.episodes(number, lost)
     experience, code = experience_of(task, steps, starts)
     closed = task.states is not None
-    best = OpenBest(task.horizon, 0.1, task.largest, task.after_end, ("scores",), closed)
+    best = UnknownStateBounds(task.horizon, 0.1, task.largest, task.after_end, ("scores",), closed)
     b = best.bounds(experience)
     rows, low = best.robust()
     robust = best.lower_values(rows)

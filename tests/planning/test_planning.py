@@ -14,9 +14,9 @@ from helpers.lengths import many
 from oracles import reference as ref
 from ucfh._kernels.boxes import expectation
 from ucfh._kernels.groups import Layout
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
+from ucfh.mdp import MDP
 from ucfh.planning import Plan, fixed_horizon_evi
-from ucfh.problem import MDP
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

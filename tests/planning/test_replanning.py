@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from helpers.lengths import many
 from ucfh import UCFH, simulate
+from ucfh.mdp import MDP
 from ucfh.planning import PhasePlanner, extended_value_iteration
-from ucfh.problem import MDP
 from ucfh.problems import make
-from ucfh.table import Rewards, Table
+from ucfh.transitions import Rewards, Table
 
 Floats = NDArray[np.float64]
 

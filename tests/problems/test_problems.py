@@ -390,7 +390,7 @@ def test_import_is_light() -> None:
 
 
 def test_models_are_read_by_their_ending(tmp_path: Any) -> None:
-    from ucfh.models import write_model
+    from ucfh.io import write_model
 
     mdp = make("calls")
     for name in ("model.json", "model.npz"):

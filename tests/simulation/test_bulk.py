@@ -14,7 +14,7 @@ from ucfh import MDP, UCFH, InputError, Run, make, simulate
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.simulation import bulk
 from ucfh.simulation.bulk import BulkPhase, make_graph
-from ucfh.simulation.world import Stretch, World
+from ucfh.simulation.environment import EpisodeBatch, Simulator
 
 RUNS = many(40, 120)
 # one family of tests: it fails by chance once in a thousand (Bonferroni)
@@ -50,14 +50,14 @@ def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def phase_of(
     mdp: MDP, limit: dict[int, int], most: int | None, seed: int
-) -> tuple[Stretch, BulkPhase]:
+) -> tuple[EpisodeBatch, BulkPhase]:
     """One phase of the first-action policy with limits on some rows, none on the others."""
-    world = World(mdp, mdp.problem)
+    world = Simulator(mdp, mdp.problem)
     visits = np.full(mdp.table.rows, NEVER)
     for row, room in limit.items():
         visits[row] = room
     rows = mdp.table.rows_of(np.zeros((mdp.horizon, mdp.states), int), mdp.horizon)
-    stretch = Stretch(Counts.zero(mdp.problem))
+    stretch = EpisodeBatch(Counts.zero(mdp.problem))
     phase = BulkPhase(world, np.random.default_rng(seed), rows, Limits(visits), most, stretch)
     return stretch, phase
 
@@ -135,7 +135,7 @@ def test_flow_is_conserved(walk_steps: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_graph_knows_weights_and_shares() -> None:
     """Shares and expected visits equal those from occupancies."""
     mdp = make("random:states=6,actions=2,successors=3,horizon=5,seed=2")
-    world = World(mdp, mdp.problem)
+    world = Simulator(mdp, mdp.problem)
     policy = mdp.optimal().policy
     rows = mdp.table.rows_of(policy, mdp.horizon)
     weights = mdp.weights(policy)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from helpers.fitting import fitting
-from ucfh import UCFH, InputError, Online, check_agent, simulate
+from ucfh import UCFH, BonusAgent, InputError, check_agent, simulate
 from ucfh._kernels.online import Rule
-from ucfh.agents.registry import AGENTS, make_agent
-from ucfh.agents.ucbvi import UCBVI
+from ucfh.algorithms.registry import AGENTS, make_agent
+from ucfh.algorithms.ucbvi import UCBVI
 from ucfh.counts import Limits
-from ucfh.problem import Problem
-from ucfh.simulation.check import AgentError, faults_of, small_world
+from ucfh.mdp import Problem
+from ucfh.simulation.checker import AgentError, faults_of, small_world
 
 
 def broken(**changes: Any) -> Any:
@@ -111,7 +111,7 @@ def test_what_is_no_agent() -> None:
 def test_faults_of_a_bonus(returned: Any, message: str) -> None:
     """A line for each, for a class and for what makes one."""
     changes = {"coefficients": lambda _, n: returned(n)}
-    cls = type("Broken", (Online,), changes)
+    cls = type("Broken", (BonusAgent,), changes)
     for learner in (cls, broken(**changes)):
         with pytest.raises(AgentError, match=rf"has 1 fault\(s\):\n- {message}"):
             check_agent(learner)
@@ -122,7 +122,7 @@ def test_faults_of_a_bonus(returned: Any, message: str) -> None:
 def test_a_bonus_at_fault_only_after_many_visits() -> None:
     """As a run finds it: the first table has fewer."""
     bonus = {"coefficients": lambda _, n: {"flat": np.where(n < 2000, 1 / n, np.nan)}}
-    late = type("Late", (Online,), bonus)
+    late = type("LateAnswer", (BonusAgent,), bonus)
     check_agent(late)
     with pytest.raises(InputError, match="coefficients returns nan for 'flat' at n = 2000: return"):
         simulate("chain:n=3", late, episodes=2000)
@@ -130,7 +130,7 @@ def test_a_bonus_at_fault_only_after_many_visits() -> None:
 
 def test_a_class_without_a_name_has_its_own() -> None:
     """In small letters; names that are stated are inherited."""
-    cls: Any = type("Hopeful", (Online,), {"coefficients": lambda _, n: {"flat": 1 / n}})
+    cls: Any = type("Hopeful", (BonusAgent,), {"coefficients": lambda _, n: {"flat": 1 / n}})
     below: list[Any] = [type("Other", (parent,), {}) for parent in (cls, UCBVI)]
     assert [x.name for x in (cls, *below)] == ["hopeful", "other", "ucbvi-ch"]
     check_agent(cls)

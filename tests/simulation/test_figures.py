@@ -8,13 +8,13 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ucfh import make, make_agent, simulate
-from ucfh.simulation import figures
+from ucfh.simulation import plots
 
 
 @pytest.mark.parametrize("name", ["certified-ucfh", "ucfh"])
 def test_the_legend_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Any] = []
-    monkeypatch.setattr(figures, "save", lambda figure, *_: drawn.append(figure))
+    monkeypatch.setattr(plots, "save", lambda figure, *_: drawn.append(figure))
     mdp = make("chain:n=3,horizon=3")
     simulate(mdp, make_agent(name, mdp, 0.5, 0.1, 1)).plot("figure.png", "a title")
     (figure,) = drawn

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.certified_cases import draw_case
-from ucfh.problem import MDP
+from ucfh.mdp import MDP
 from ucfh.simulation.bulk import make_graph
-from ucfh.simulation.world import World
+from ucfh.simulation.environment import Simulator
 
 
 def episodes(mdp: MDP, rows: Any) -> list[tuple[float, list[int]]]:
@@ -55,7 +55,7 @@ def test_expected_visits(
     all_of_them = episodes(mdp, rows)
     meets = [(p, [x for x in visited if live[x]]) for p, visited in all_of_them]
     share = sum(p for p, visited in meets if visited)
-    graph = make_graph(World(mdp, mdp.problem), rows, live)
+    graph = make_graph(Simulator(mdp, mdp.problem), rows, live)
     if share == 0:
         assert graph is None
         return
@@ -77,12 +77,16 @@ def test_expected_visits_by_hand() -> None:
     p[2, 0, [1, 3]] = 0.5, 0.5
     mdp = MDP(p, np.zeros((4, 1)), 3, [0.4, 0, 0.4, 0.2])
     rows = mdp.table.rows_of(np.zeros((3, 4), int), 3)
-    graph = make_graph(World(mdp, mdp.problem), rows, np.array([False, True, False, False, False]))
+    graph = make_graph(
+        Simulator(mdp, mdp.problem), rows, np.array([False, True, False, False, False])
+    )
     assert graph is not None
     assert graph.share == pytest.approx(0.4 * 0.25 + 0.4 * 0.5)
     assert graph.weight.tolist() == pytest.approx([0, 2, 0, 0, 0])  # at both steps after the first
     assert graph.spread.tolist() == [0, 2, 0, 0, 0]
-    graph = make_graph(World(mdp, mdp.problem), rows, np.array([True, True, False, False, False]))
+    graph = make_graph(
+        Simulator(mdp, mdp.problem), rows, np.array([True, True, False, False, False])
+    )
     assert graph is not None
     share = 0.4 + 0.4 * 0.5
     assert graph.share == pytest.approx(share)

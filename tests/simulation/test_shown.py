@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 import ucfh
 from ucfh import InputError, Run, simulate
-from ucfh._support.notebook import MOST, policy_table
+from ucfh._utils.notebook import MOST, policy_table
 from ucfh.certificate import Certificate
-from ucfh.confidence.behaviour import Behaviour
+from ucfh.confidence.behavior_policy import BehaviorValue
 
 CERTIFIED = simulate("chain:n=3,horizon=3", "certified-ucfh", epsilon=0.5)
 PRINTED = simulate("chain:n=3,horizon=3", "ucfh", epsilon=0.5)
@@ -151,7 +151,7 @@ def test_small_axes_hold_title_and_legend(thing: Any, panels: int, layout: Any) 
 def test_certificates_on_own_axes(tmp_path: Any) -> None:
     figure = Figure()
     ax: Any = figure.subplots()
-    logged = replace(known(), behaviour=Behaviour(0.15, 0.1, 0.2, 9, 0))
+    logged = replace(known(), behaviour=BehaviorValue(0.15, 0.1, 0.2, 9, 0))
     assert logged.plot(ax=ax) is figure
     assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behaviour"]
     bars: list[Any] = list(ax.patches)

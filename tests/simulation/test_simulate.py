@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from ucfh._kernels.walk import cumulate
-from ucfh.agents.ucfh import UCFH
+from ucfh.algorithms.ucfh import UCFH
 from ucfh.counts import NEVER, Counts, Limits
-from ucfh.errors import InputError
-from ucfh.problem import MDP, Problem
-from ucfh.simulation.run import Run
-from ucfh.simulation.simulate import simulate
-from ucfh.simulation.world import Stretch, World
+from ucfh.exceptions import InputError
+from ucfh.mdp import MDP, Problem
+from ucfh.simulation.environment import EpisodeBatch, Simulator
+from ucfh.simulation.result import Run
+from ucfh.simulation.runner import simulate
 
-simulation = importlib.import_module("ucfh.simulation.simulate")
+simulation = importlib.import_module("ucfh.simulation.runner")
 COUNTED, MEASURED = ("state", "action", "n"), ("value", "optimistic", "gap", "captured")
 COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED, "stage")
 KNOWN = ("lower", "gap_bound")  # NaN for a learner that does not keep count
@@ -258,7 +258,7 @@ def test_is_final() -> None:
     p[0, 0] = [1, 0, 0]
     p[1, 0], p[2, 0] = [0, 1 - tiny, tiny], [0, 0, 1]
     mdp = MDP(p, np.zeros((3, 1)), 4, initial=0)
-    world, rows = World(mdp, mdp.problem), mdp.table.rows_of([0, 0, 0], 4)
+    world, rows = Simulator(mdp, mdp.problem), mdp.table.rows_of([0, 0, 0], 4)
 
     def final(*visits: int, episodes: int | None = None) -> bool:
         return world.is_final(rows, Limits(np.array([*visits, NEVER]), episodes))
@@ -269,11 +269,11 @@ def test_is_final() -> None:
     assert not final(NEVER, NEVER, NEVER, episodes=10)
     from_1 = MDP(p, np.zeros((3, 1)), 4, initial=1)
     assert from_1.occupancy([0, 0, 0])[3, 2] < 1e-299
-    world = World(from_1, from_1.problem)
+    world = Simulator(from_1, from_1.problem)
     assert not final(NEVER, NEVER, 5)
     assert final(5, NEVER, NEVER)
     short = MDP(p, np.zeros((3, 1)), 1, initial=1)
-    world, rows = World(short, short.problem), short.table.rows_of([0, 0, 0], 1)
+    world, rows = Simulator(short, short.problem), short.table.rows_of([0, 0, 0], 1)
     assert final(NEVER, NEVER, 5)
 
 
@@ -281,7 +281,7 @@ def walked(
     mdp: MDP, policy: Any, episodes: int, seed: int, problem: Problem | None = None
 ) -> Counts:
     told = mdp.problem if problem is None else problem
-    world, stretch = World(mdp, told), Stretch(Counts.zero(told))
+    world, stretch = Simulator(mdp, told), EpisodeBatch(Counts.zero(told))
     never = Limits(np.full(mdp.table.rows, NEVER))
     rows = mdp.table.rows_of(policy, mdp.horizon)
     world.walk(np.random.default_rng(seed), rows, never, episodes, stretch)
@@ -385,9 +385,9 @@ def test_reward_sums(noise: Any, staged: bool, on_successor: bool) -> None:
 def test_drop_surplus_in_the_walk() -> None:
     """Visits beyond a row's limit are not counted; the other rows' are, to the episode's end."""
     mdp = MDP([[[0.0, 1.0]], [[1.0, 0.0]]], np.zeros((2, 1)), 10)
-    world, rows = World(mdp, mdp.problem), mdp.table.rows_of([0, 0], 10)
+    world, rows = Simulator(mdp, mdp.problem), mdp.table.rows_of([0, 0], 10)
     for drop, want in ((False, [5, 5, 1]), (True, [2, 5, 1])):
-        stretch = Stretch(Counts.zero(mdp.problem))
+        stretch = EpisodeBatch(Counts.zero(mdp.problem))
         limits = Limits(np.array([2, NEVER, NEVER]), drop_surplus=drop)
         world.walk(np.random.default_rng(0), rows, limits, 99, stretch)
         assert (stretch.episodes, stretch.ended) == (1, True)
@@ -409,7 +409,7 @@ def test_told_of_another_problem() -> None:
     ]
     for problem, names in others:
         with pytest.raises(InputError, match=names):
-            World(mdp, problem)
+            Simulator(mdp, problem)
     by_time = MDP(mdp.table.dense(mdp.p), [[[0.1]], [[0.2]], [[0.3]]], 3)
     with pytest.raises(InputError, match="rewards that depend on t"):
-        World(by_time, Problem(3, 2, 3, initial=0))
+        Simulator(by_time, Problem(3, 2, 3, initial=0))

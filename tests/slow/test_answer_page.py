@@ -8,7 +8,7 @@ import pytest
 
 from helpers.answers import faulty_answer, large_answer, refuted_answer, small_answer
 from helpers.browser import measure
-from ucfh.report.answer_page import answer_page
+from ucfh.reporting.page import answer_page
 
 KINDS = {
     "small": small_answer,

@@ -32,9 +32,9 @@ from helpers.broken_audits import (
 from helpers.planted import CLEAN, PLANTED, STRENGTHS, audited, clean_worlds, pieces, planted_worlds
 from helpers.stepping import drifting_calls, grid, simulated, taxi
 from oracles.audited import KINDS, TESTS, Draw, Rules, rows_of
-from ucfh.auditing.findings import ASSUMPTIONS, report_of
-from ucfh.auditing.passages import Passages
-from ucfh.auditing.process import Audit
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.report import ASSUMPTIONS, report_of
+from ucfh.auditing.steps import AuditSteps
 
 SURE = 0.99
 """The confidence of exact bounds on shares."""
@@ -67,7 +67,7 @@ def clean_audits() -> Iterator[Audit]:
         yield audited(losing(log_, rng), details=True, losses=False)
 
 
-def losing(log_: Passages, rng: np.random.Generator) -> Passages:
+def losing(log_: AuditSteps, rng: np.random.Generator) -> AuditSteps:
     """Outcomes are lost by what they were, more and more of them, of which nothing is assumed.
 
     The episode is over then: what came later in it is left out.
@@ -77,7 +77,7 @@ def losing(log_: Passages, rng: np.random.Generator) -> Passages:
     before: NDArray[np.int64] = np.cumsum(lost) - lost
     at_start = np.maximum.accumulate(np.where(log_.new, before, 0))
     log_ = replace(log_, lost=lost, following=np.where(lost, -1, log_.following))
-    return Passages(*(x[before == at_start] for x in vars(log_).values()))
+    return AuditSteps(*(x[before == at_start] for x in vars(log_).values()))
 
 
 def test_a_clean_log_is_rarely_accused() -> None:
@@ -201,7 +201,7 @@ def test_what_is_planted_is_found(name: str) -> None:
 # --------------------------------------------------------------------------- tasks made by stepping
 
 
-def told(log_: Passages, **given: Any) -> dict[str, tuple[float, int]]:
+def told(log_: AuditSteps, **given: Any) -> dict[str, tuple[float, int]]:
     """What is found, by name, with its E, and the episodes after which it was first found."""
     audit = Audit(**given)
     first: dict[str, int] = {}

@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import ucfh.confidence.values
+import ucfh.confidence.known_states
 from ucfh import MDP, Problem, make, simulate
 from ucfh._kernels.evidence import NOTHING
-from ucfh.agents.beliefs import ValueBeliefs
-from ucfh.agents.certified import CertifiedUCFH
-from ucfh.confidence.bounds import IDEAS
-from ucfh.confidence.events import possible
+from ucfh.algorithms.certified import CertifiedUCFH
+from ucfh.algorithms.exploration import GapExploration
+from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.values import SHARES, SHARES_OF_REWARDS, Best
+from ucfh.confidence.union_bound import possible
+from ucfh.confidence.value_bounds import IDEAS
 from ucfh.planning import evaluate
-from ucfh.simulation.world import World
+from ucfh.simulation.environment import Simulator
 
 ROUNDING = 1e-9
 SURE = 1e-6
@@ -40,7 +40,7 @@ class Witness(CertifiedUCFH):
     """A learner that is looked over the shoulder by somebody who knows the truth."""
 
     def __init__(self, mdp: MDP, problem: Problem, *given: Any, **options: Any) -> None:
-        world = World(mdp, problem)
+        world = Simulator(mdp, problem)
         self.mdp, self.p, self.mean_rewards = mdp, world.p, world.mean_rewards
         self.pays = np.zeros(len(self.p))  # what each entry pays in the mean
         if self.mean_rewards is not None:
@@ -60,7 +60,7 @@ class Witness(CertifiedUCFH):
         self._claim("upper", beliefs.upper - optimum)
         self._claim("lower", earns - beliefs.lower)
         self._claim("gap", beliefs.gap - (optimum - earns))
-        if isinstance(beliefs, ValueBeliefs):
+        if isinstance(beliefs, GapExploration):
             self._check_parts(beliefs)
 
     def values_of(self, rows: Any) -> Any:
@@ -76,10 +76,10 @@ class Witness(CertifiedUCFH):
         if np.min(margin, initial=0.0) < -ROUNDING:
             self.broken.add(name)
 
-    def _check_parts(self, beliefs: ValueBeliefs) -> None:
+    def _check_parts(self, beliefs: GapExploration) -> None:
         """Every part of the proof, wherever an episode may be."""
         b, best, n = beliefs.bounds, beliefs.best, self.n
-        assert isinstance(best, Best)
+        assert isinstance(best, KnownStateBounds)
         self._claim("above", (b.U - self.V)[:-1][self.may_be])
         if best.on["difference"]:
             earns = self.values_of(b.greedy)
@@ -274,7 +274,7 @@ EXTREME: dict[str, tuple[tuple[MDP, Problem], dict[str, Any]]] = {
 }
 
 
-def shares(best: Best, delta: float) -> dict[str, float]:
+def shares(best: KnownStateBounds, delta: float) -> dict[str, float]:
     """What each claim may cost: its own part of delta, and those of the parts that it rests on."""
     unknown = best.problem.rewards is None
     total = SHARES | (SHARES_OF_REWARDS if unknown else {})
@@ -306,7 +306,7 @@ def extreme(name: str, runs: int, delta: float) -> Seen:
 def allowed(name: str, delta: float) -> dict[str, float]:
     """What may be broken in them."""
     (_, problem), options = EXTREME[name]
-    return shares(Best(problem, delta, options.get("without", ())), delta)
+    return shares(KnownStateBounds(problem, delta, options.get("without", ())), delta)
 
 
 @pytest.mark.parametrize("name", EXTREME)
@@ -327,13 +327,13 @@ def without_logs(*parts: str) -> Break:
     """ln(1/delta), with its union bound, left out of some parts."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
-        made = Best.__init__
+        made = KnownStateBounds.__init__
 
-        def init(self: Best, *given: Any, **options: Any) -> None:
+        def init(self: KnownStateBounds, *given: Any, **options: Any) -> None:
             made(self, *given, **options)
             self.prices |= dict.fromkeys([x for x in parts if x in self.prices], 0.0)
 
-        patch.setattr(Best, "__init__", init)
+        patch.setattr(KnownStateBounds, "__init__", init)
 
     return apply
 
@@ -342,12 +342,14 @@ def inflated(factor: float) -> Break:
     """delta larger than was asked for."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
-        made = Best.__init__
+        made = KnownStateBounds.__init__
 
-        def init(self: Best, problem: Problem, delta: float, *rest: Any, **options: Any) -> None:
+        def init(
+            self: KnownStateBounds, problem: Problem, delta: float, *rest: Any, **options: Any
+        ) -> None:
             made(self, problem, factor * delta, *rest, **options)
 
-        patch.setattr(Best, "__init__", init)
+        patch.setattr(KnownStateBounds, "__init__", init)
 
     return apply
 
@@ -356,49 +358,51 @@ def scaled(factor: float) -> Break:
     """All budgets too small."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
-        right = Best.budget
+        right = KnownStateBounds.budget
 
-        def budget(self: Best, counts: Any) -> None:
+        def budget(self: KnownStateBounds, counts: Any) -> None:
             right(self, counts)
             self.eta_up, self.eta_low = factor * self.eta_up, factor * self.eta_low
             self.eta_all, self.eta_outcomes = factor * self.eta_all, factor * self.eta_outcomes
 
-        patch.setattr(Best, "budget", budget)
+        patch.setattr(KnownStateBounds, "budget", budget)
 
     return apply
 
 
 def without_excess(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.values, "excess", lambda *given: given[4].fill(0.0))
+    patch.setattr(ucfh.confidence.known_states, "excess", lambda *given: given[4].fill(0.0))
 
 
 def without_excess_of_patterns(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.values, "pattern_excess", lambda *given: given[-1].fill(0.0))
+    patch.setattr(
+        ucfh.confidence.known_states, "pattern_excess", lambda *given: given[-1].fill(0.0)
+    )
 
 
 def without_other_rewards(patch: pytest.MonkeyPatch) -> None:
     """As if nothing could be paid but what was."""
-    patch.setattr(ucfh.confidence.values, "REWARDS", NOTHING)
+    patch.setattr(ucfh.confidence.known_states, "REWARDS", NOTHING)
 
 
 def without_regret(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.values, "portfolio_regret", lambda n: 0.0 * np.asarray(n))
+    patch.setattr(ucfh.confidence.known_states, "portfolio_regret", lambda n: 0.0 * np.asarray(n))
 
 
 def without_union(patch: pytest.MonkeyPatch) -> None:
     parts = (*SHARES, *SHARES_OF_REWARDS)
-    patch.setattr(ucfh.confidence.values, "count_events", lambda _: dict.fromkeys(parts, 1))
+    patch.setattr(ucfh.confidence.known_states, "count_events", lambda _: dict.fromkeys(parts, 1))
 
 
 def all_as_one(patch: pytest.MonkeyPatch) -> None:
     """Functions that depend on the data, bounded as if they were fixed in advance."""
-    right = Best.budget
+    right = KnownStateBounds.budget
 
-    def budget(self: Best, counts: Any) -> None:
+    def budget(self: KnownStateBounds, counts: Any) -> None:
         right(self, counts)
         self.eta_all = np.minimum(self.eta_all, self.eta_up)
 
-    patch.setattr(Best, "budget", budget)
+    patch.setattr(KnownStateBounds, "budget", budget)
 
 
 # name: how it is broken, on which problem it is looked for, with which delta, what it breaks

@@ -17,12 +17,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+import ucfh.confidence.known_states
 import ucfh.confidence.sets
-import ucfh.confidence.values
 from ucfh import Counts, Problem
 from ucfh._kernels.mixtures import lower_mean, portfolio_regret
-from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, Sets
-from ucfh.confidence.values import SHARES, SHARES_OF_REWARDS, Best
+from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
+from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, ModelSet
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def ever_missed(
 ) -> int:
     """In how many rows the truth is ever excluded, by an event that may fail with chance level."""
     problem, C = many_rows(len(p)), len(p)
-    sets = Sets(problem, 1.0, kind)
+    sets = ModelSet(problem, 1.0, kind)
     box = kind in ("paper", "kl", "kt")
     # every row has one event, or one for each probability that is bounded on its own
     sets.delta = level * problem.table.start * ({2: 1}.get(C, C) if box else 1)
@@ -151,10 +151,12 @@ def test_a_mixture_without_its_excess_is_found_out(monkeypatch: pytest.MonkeyPat
 # -- the martingales of the best certificate -------------------------------------------------------
 
 
-def best_of(problem: Problem, part: str, level: float) -> Best:
+def best_of(problem: Problem, part: str, level: float) -> KnownStateBounds:
     """Bounds of which one part fails with chance ``level`` a row."""
     shares = SHARES | (SHARES_OF_REWARDS if problem.rewards is None else {})
-    return Best(problem, level * problem.table.start / (shares[part] / sum(shares.values())))
+    return KnownStateBounds(
+        problem, level * problem.table.start / (shares[part] / sum(shares.values()))
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -201,7 +203,7 @@ def test_the_mixture_over_patterns(law: str) -> None:
 
 def test_patterns_without_their_excess_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        ucfh.confidence.values, "pattern_excess", lambda *given: given[-1].fill(0.0)
+        ucfh.confidence.known_states, "pattern_excess", lambda *given: given[-1].fill(0.0)
     )
     missed = pattern_missed("even", 0.1)
     print(f"outcomes without excess: {missed / ROWS:.3f} of 0.1")
@@ -323,7 +325,7 @@ def test_the_same_row_is_bounded_however_many_there_are() -> None:
         widths: list[Any] = []
         for actions in (1, 50):
             problem = Problem(2, actions, 1, rewards=np.zeros((2, 1)), initial=0)
-            sets = Sets(problem, 0.01 * actions, kind)
+            sets = ModelSet(problem, 0.01 * actions, kind)
             counts = next(draw(problem, (0.5, 0.5), [100]))
             counts.successors[:-1] = 50
             sets.learn(counts, np.ones(problem.table.rows, np.int64))

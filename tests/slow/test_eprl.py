@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ucfh import MDP, make, simulate
-from ucfh.agents.eprl import EPRL
+from ucfh.algorithms.eprl import EPRL
 
 RUNS, DELTA = 100, 0.1
 

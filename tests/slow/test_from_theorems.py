@@ -23,7 +23,7 @@ from oracles.theorem_cases import (
     tables_differ,
     task_differs,
 )
-from ucfh.confidence.values import Best
+from ucfh.confidence.known_states import KnownStateBounds
 
 ROUNDING, OTHER_NU = 1e-7, 1e-2
 BY_NU = ("D", "difference", "gap", "W of pi")
@@ -67,7 +67,7 @@ def test_known_state_spaces() -> None:
         exact = oracle.KnownStates(
             case.model, case.outcomes, case.starts, 0.1, case.shares, case.pays
         )
-        best = Best(case.problem, 0.1, without=("scores",))
+        best = KnownStateBounds(case.problem, 0.1, without=("scores",))
         b = best.bounds(case.counts)
         rows, low = best.robust()
         robust = best.lower_values(rows)

@@ -31,13 +31,13 @@ from helpers.overlapping import (
     with_silence,
 )
 from ucfh import MDP, make
-from ucfh._support.defaults import ALPHA
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import END, Experience
-from ucfh.tasks.flight import Flight, steps_of
+from ucfh._utils.defaults import ALPHA
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import END, SparseCounts
+from ucfh.tasks.delayed_outcomes import DelayedOutcomes, steps_of
 from ucfh.tasks.learner import TaskLearner
-from ucfh.tasks.records import Decided, Told
-from ucfh.tasks.scoring import Scores, Watched
+from ucfh.tasks.records import DecisionRecord, OutcomeRecord
+from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
 RUNS, EPISODES = 130, 200
 
@@ -153,9 +153,9 @@ def looks_ahead(rng: np.random.Generator, first: int, episodes: int, goal: float
     the coin is. Somebody knows what came of later episodes, and tosses until bets of all that one
     has on some of those in a row have won; then every earlier episode leaves.
     """
-    scores, kept, mine = Scores(), *np.zeros((2, 2, 2), np.int64)
+    scores, kept, mine = FrozenPolicyScores(), *np.zeros((2, 2, 2), np.int64)
     mine[1] = first
-    scores.watch(1, Watched(1, kept, mine, np.full((3, 2), 0.5)))
+    scores.watch(1, FrozenPolicy(1, kept, mine, np.full((3, 2), 0.5)))
     for episode in range(episodes):
         scores.begin(episode, 1)
         scores.decide(episode, 0, 1, 0, 0)
@@ -170,7 +170,7 @@ def looks_ahead(rng: np.random.Generator, first: int, episodes: int, goal: float
     return scores.x
 
 
-def score_too_much(best: OpenBest, first: int, runs: int, episodes: int) -> int:
+def score_too_much(best: UnknownStateBounds, first: int, runs: int, episodes: int) -> int:
     """In how many runs some number of first scores claims more than a half."""
     broken = 0
     for seed in range(runs):
@@ -187,9 +187,9 @@ def score_too_much(best: OpenBest, first: int, runs: int, episodes: int) -> int:
 def test_scores_keep_their_share(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever knows later scores cannot win on every prefix, unless leaving always counts."""
     alone(monkeypatch, "scores")
-    best = OpenBest(2, 0.5)
+    best = UnknownStateBounds(2, 0.5)
     right = score_too_much(best, first, 60, 400)
-    monkeypatch.setattr(Scores, "decide", leaving_whoever_chose)
+    monkeypatch.setattr(FrozenPolicyScores, "decide", leaving_whoever_chose)
     wrong = score_too_much(best, first, 60, 400)
     print(f"scores alone: {right} of 60 broken at delta 0.5, {wrong} if leaving always counts")
     assert not refuted(right, 60, 0.5)
@@ -201,48 +201,48 @@ def test_scores_keep_their_share(first: int, monkeypatch: pytest.MonkeyPatch) ->
 
 def as_they_arrive(patch: pytest.MonkeyPatch) -> None:
     """Outcomes are counted in the order in which they are told."""
-    right = Flight.tell
+    right = DelayedOutcomes.tell
 
-    def tell(self: Flight, episode: int, *given: Any) -> None:
+    def tell(self: DelayedOutcomes, episode: int, *given: Any) -> None:
         step = self.open[episode]
         row = self._rows[self._stage[step.t], step.state, step.action]
         row.remove(step)
         row.appendleft(step)
         right(self, episode, *given)
 
-    patch.setattr(Flight, "tell", tell)
-    patch.setattr(Flight, "ahead", lambda *_: None)
+    patch.setattr(DelayedOutcomes, "tell", tell)
+    patch.setattr(DelayedOutcomes, "ahead", lambda *_: None)
 
 
 def ahead_without_the_open(patch: pytest.MonkeyPatch) -> None:
     """What is told ahead counts, and what is yet to come does not."""
 
-    def ahead(self: Flight, data: Experience) -> Experience | None:
+    def ahead(self: DelayedOutcomes, data: SparseCounts) -> SparseCounts | None:
         told = [step for step in self.uncounted if step.told]
         out = data.copy()
         out.add(steps_of(told))
         return out
 
-    patch.setattr(Flight, "ahead", ahead)
+    patch.setattr(DelayedOutcomes, "ahead", ahead)
 
 
 def places_as_told(patch: pytest.MonkeyPatch) -> None:
     """Pairs are numbered when the first outcome is told, not when the first action is taken."""
-    decide, add = Experience.decide, Experience.add
+    decide, add = SparseCounts.decide, SparseCounts.add
 
-    def add_and_decide(self: Experience, steps: Any) -> None:
+    def add_and_decide(self: SparseCounts, steps: Any) -> None:
         if len(steps):
             decide(self, steps.t, steps.state)
         add(self, steps)
 
-    patch.setattr(Experience, "decide", lambda self, *_: self.make_room())
-    patch.setattr(Experience, "add", add_and_decide)
-    patch.setattr(Flight, "ahead", lambda *_: None)
+    patch.setattr(SparseCounts, "decide", lambda self, *_: self.make_room())
+    patch.setattr(SparseCounts, "add", add_and_decide)
+    patch.setattr(DelayedOutcomes, "ahead", lambda *_: None)
 
 
 def lost_at_random(patch: pytest.MonkeyPatch) -> None:
     """What is lost is left out."""
-    patch.setattr(Experience, "_lose", lambda *_: None)
+    patch.setattr(SparseCounts, "_lose", lambda *_: None)
 
 
 class RolledBack(InFlight):
@@ -256,8 +256,8 @@ class RolledBack(InFlight):
         self.case, self.delta = case, delta
         self.copy: tuple[dict[str, Any], int] | None = None
 
-    def take(self, events: list[Decided | Told]) -> None:
-        crash = any(isinstance(x, Told) and x.reward == 0.0 for x in events)
+    def take(self, events: list[DecisionRecord | OutcomeRecord]) -> None:
+        crash = any(isinstance(x, OutcomeRecord) and x.reward == 0.0 for x in events)
         if crash and self.copy is not None:
             stored, found = self.copy
             self.task = TaskLearner(self.case.declared(self.delta))
@@ -336,15 +336,15 @@ def count_accused(case: FlightCase, runs: int, episodes: int) -> int:
 
 def passed_as_told(patch: pytest.MonkeyPatch) -> None:
     """The audit takes steps in the order in which they are told."""
-    right = Flight.tell
+    right = DelayedOutcomes.tell
 
-    def tell(self: Flight, episode: int, *given: Any) -> None:
+    def tell(self: DelayedOutcomes, episode: int, *given: Any) -> None:
         step = self.open[episode]
         self._line.remove(step)
         self._line.appendleft(step)
         right(self, episode, *given)
 
-    patch.setattr(Flight, "tell", tell)
+    patch.setattr(DelayedOutcomes, "tell", tell)
 
 
 @pytest.mark.parametrize("name", ["arms", "chain", "few actions"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers.interruptions import interrupt
-from ucfh.simulation.run import Run
+from ucfh.simulation.result import Run
 
 COMMANDS = {
     "learn": "learn chain:n=8 --epsilon 0.05",

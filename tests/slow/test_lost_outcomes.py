@@ -30,8 +30,8 @@ from helpers.open_worlds import (
     watched,
 )
 from ucfh import MDP, make
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import Experience
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import SparseCounts
 
 
 def losing(mdp: MDP, epsilon: float, share: float, *, others: float = 0.0, unpaid: float = 0.5,
@@ -110,37 +110,37 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 def left_out(patch: pytest.MonkeyPatch) -> None:
     """What is lost is taken to be so at random."""
-    patch.setattr(Experience, "_lose", lambda *_: None)
+    patch.setattr(SparseCounts, "_lose", lambda *_: None)
 
 
 def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
     """What is not known to be paid is taken to be nothing."""
-    right = Experience._lose
+    right = SparseCounts._lose
 
-    def lose(self: Experience, row: Any, reward: Any, seen: Any) -> None:
+    def lose(self: SparseCounts, row: Any, reward: Any, seen: Any) -> None:
         right(self, row, np.nan_to_num(reward), seen)
 
-    patch.setattr(Experience, "_lose", lose)
+    patch.setattr(SparseCounts, "_lose", lose)
 
 
 def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
     """A loss may have been something new, but that is not counted."""
-    right = OpenBest.take
+    right = UnknownStateBounds.take
 
-    def take(self: OpenBest, data: Experience) -> None:
+    def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         data.make_room()
         last, data.last_lost = data.last_lost, 0 * data.last_lost
         right(self, data)
         data.last_lost = last
 
-    patch.setattr(OpenBest, "take", take)
+    patch.setattr(UnknownStateBounds, "take", take)
 
 
 def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
     """Balls for all functions leave out what was lost."""
-    right = OpenBest.take
+    right = UnknownStateBounds.take
 
-    def take(self: OpenBest, data: Experience) -> None:
+    def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         right(self, data)
         whole = self.evidence
         right(self, data.without_lost())
@@ -149,7 +149,7 @@ def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
             whole.known[name] = balls.known[name]
         self.evidence = balls._replace(known=whole.known, one=whole.one)
 
-    patch.setattr(OpenBest, "take", take)
+    patch.setattr(UnknownStateBounds, "take", take)
 
 
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import ucfh.confidence.open as open_bounds
+import ucfh.confidence.unknown_states as open_bounds
 from helpers.open_worlds import (
     CASES,
     PARTS,
@@ -32,9 +32,9 @@ from helpers.open_worlds import (
 )
 from ucfh import MDP, make
 from ucfh._kernels.evidence import ANYTHING, NOTHING
-from ucfh.confidence.open import OpenBest
 from ucfh.confidence.outcomes import Outcomes, outcomes_of
-from ucfh.experience import Experience
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import SparseCounts
 
 RUNS, EPISODES = 200, 400
 
@@ -98,25 +98,25 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 def no_atom(patch: pytest.MonkeyPatch) -> None:
     """What a row has not shown cannot come."""
-    right = OpenBest.take
+    right = UnknownStateBounds.take
 
-    def take(self: OpenBest, data: Experience) -> None:
+    def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         right(self, data)
         known = self.evidence.known
         known["rest"] = np.where(known["n"] > 0, NOTHING, ANYTHING)
 
-    patch.setattr(OpenBest, "take", take)
+    patch.setattr(UnknownStateBounds, "take", take)
 
 
 def price_after_a_look(patch: pytest.MonkeyPatch) -> None:
     """Every pair is paid for as if it had been the first to be found."""
-    right = OpenBest._prices
+    right = UnknownStateBounds._prices
 
-    def prices(self: OpenBest, data: Experience) -> Any:
+    def prices(self: UnknownStateBounds, data: SparseCounts) -> Any:
         functions, actions, discovery = right(self, data)
         return functions, actions, np.minimum(discovery, np.log(2.0))
 
-    patch.setattr(OpenBest, "_prices", prices)
+    patch.setattr(UnknownStateBounds, "_prices", prices)
 
 
 def rewards_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -133,13 +133,14 @@ def rewards_left_out(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_cap(patch: pytest.MonkeyPatch) -> None:
     """The largest return is taken to be half of what it is."""
-    right = OpenBest.__init__
+    right = UnknownStateBounds.__init__
 
-    def init(self: OpenBest, horizon: int, delta: float, most: Any = None, *rest: Any, **o: Any
-             ) -> None:  # fmt: skip
+    def init(
+        self: UnknownStateBounds, horizon: int, delta: float, most: Any = None, *rest: Any, **o: Any
+    ) -> None:
         right(self, horizon, delta, 0.5 * (most or horizon), *rest, **o)
 
-    patch.setattr(OpenBest, "__init__", init)
+    patch.setattr(UnknownStateBounds, "__init__", init)
 
 
 def no_regret(patch: pytest.MonkeyPatch) -> None:
@@ -154,37 +155,39 @@ def no_pattern(patch: pytest.MonkeyPatch) -> None:
 
 def missing_from_the_start(patch: pytest.MonkeyPatch) -> None:
     """What is missing is bounded by all visits, not by those since something new was seen."""
-    right = OpenBest.take
+    right = UnknownStateBounds.take
 
-    def take(self: OpenBest, data: Experience) -> None:
+    def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         last, data.last_new = data.last_new, 0 * data.last_new
         right(self, data)
         data.last_new = last
 
-    patch.setattr(OpenBest, "take", take)
+    patch.setattr(UnknownStateBounds, "take", take)
 
 
 def scores_of_the_lucky(patch: pytest.MonkeyPatch) -> None:
     """Episodes that earned little are not scored."""
-    from ucfh.agents.open import OpenUCFH
+    from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 
-    right = OpenUCFH.scores
+    right = UnknownStatesUCFH.scores
 
-    def scores(self: OpenUCFH, *given: Any) -> Any:
+    def scores(self: UnknownStatesUCFH, *given: Any) -> Any:
         found = right(self, *given)
         return found[found > 0.9]
 
-    patch.setattr(OpenUCFH, "scores", scores)
+    patch.setattr(UnknownStatesUCFH, "scores", scores)
 
 
 def end_is_worth_something(patch: pytest.MonkeyPatch) -> None:
     """An episode that is over is taken to be paid on."""
-    right = OpenBest.__init__
+    right = UnknownStateBounds.__init__
 
-    def init(self: OpenBest, horizon: int, delta: float, most: Any, _: float, *rest: Any) -> None:
+    def init(
+        self: UnknownStateBounds, horizon: int, delta: float, most: Any, _: float, *rest: Any
+    ) -> None:
         right(self, horizon, delta, most, 0.5, *rest)
 
-    patch.setattr(OpenBest, "__init__", init)
+    patch.setattr(UnknownStateBounds, "__init__", init)
 
 
 Break = Callable[[pytest.MonkeyPatch], None]

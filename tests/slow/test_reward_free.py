@@ -21,8 +21,8 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from ucfh import make_agent, simulate
-from ucfh.agents.reward_free import RewardFree
-from ucfh.problem import MDP
+from ucfh.algorithms.reward_free import RewardFree
+from ucfh.mdp import MDP
 
 EPSILON, DELTA = 0.1, 0.1
 S, A, H = 2, 2, 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ucfh._support.statistics import LEVEL, looks_of, verdicts
+from ucfh._utils.statistics import LEVEL, looks_of, verdicts
 
 TRIALS = 600
 SEEDS = 100

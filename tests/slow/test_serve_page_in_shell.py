@@ -11,7 +11,7 @@ from pathlib import Path
 from helpers.curl_commands import check_page
 from helpers.near_service import near_service
 from helpers.paths import DOCS
-from ucfh.service.tokens import WRITE, TokenFile
+from ucfh.server.tokens import WRITE, TokenFile
 
 PAGE = (DOCS / "howto" / "serve.md").read_text()
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.hostile import attack
 from helpers.near_service import near_service
 from helpers.schemas import check_document
-from ucfh.service.tokens import READ, WRITE, TokenFile
+from ucfh.server.tokens import READ, WRITE, TokenFile
 from ucfh.tasks.opening import open_task
 
 

@@ -23,10 +23,10 @@ from sweep.sweep import cells_of, exceeding, failing, repeat_case, run_one
 @contextmanager
 def closed_without_states() -> Iterator[None]:
     """Declared states are closed before any is found: unseen states are worth nothing."""
-    from ucfh.experience import Experience
+    from ucfh.sparse_counts import SparseCounts
     from ucfh.tasks.learner import TaskLearner
 
-    made, find = TaskLearner.__init__, Experience.find
+    made, find = TaskLearner.__init__, SparseCounts.find
 
     def declare(self: Any, task: Any, *more: Any) -> None:
         made(self, task, *more)
@@ -43,7 +43,7 @@ def closed_without_states() -> Iterator[None]:
 
     with (
         patch.object(TaskLearner, "__init__", declare),
-        patch.object(Experience, "find", find_anyway),
+        patch.object(SparseCounts, "find", find_anyway),
     ):
         yield
 
@@ -51,9 +51,9 @@ def closed_without_states() -> Iterator[None]:
 @contextmanager
 def chord_beyond_the_cut() -> Iterator[None]:
     """Known rewards of missing outcomes are spread up to 1, though values are cut off before."""
-    from ucfh.confidence.open import OpenBest
+    from ucfh.confidence.unknown_states import UnknownStateBounds
 
-    take = OpenBest.take
+    take = UnknownStateBounds.take
 
     def spread(self: Any, data: Any) -> None:
         take(self, data)
@@ -63,7 +63,7 @@ def chord_beyond_the_cut() -> Iterator[None]:
         wrong = k * end - (k - paid) * (end - least) / np.maximum(1.0 - least, 1e-9)
         known["lost_paid"][:] = np.where(least < end, wrong, paid)
 
-    with patch.object(OpenBest, "take", spread):
+    with patch.object(UnknownStateBounds, "take", spread):
         yield
 
 
@@ -87,7 +87,7 @@ def behavior_without_width() -> Iterator[None]:
     from dataclasses import replace
 
     from ucfh import certification
-    from ucfh.confidence.behaviour import behaviour_of as bound
+    from ucfh.confidence.behavior_policy import behaviour_of as bound
 
     def exactly(*given: Any) -> Any:
         was = bound(*given)
@@ -100,7 +100,7 @@ def behavior_without_width() -> Iterator[None]:
 @contextmanager
 def end_pays_the_least() -> Iterator[None]:
     """After its end an episode is paid the smallest reward, not 0."""
-    from ucfh.units import RewardRange
+    from ucfh.rewards import RewardRange
 
     with patch.object(RewardRange, "after_end", property(lambda _: 0.0)):
         yield

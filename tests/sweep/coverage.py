@@ -27,7 +27,7 @@ def names_of(function: Callable[..., Any]) -> set[str]:
 
 def options_of(*command: str) -> set[str]:
     """The parameters of a command of the shell."""
-    from ucfh.cli import app
+    from ucfh.cli.main import app
 
     found: Any = typer.main.get_command(app)
     for name in command:
@@ -37,7 +37,7 @@ def options_of(*command: str) -> set[str]:
 
 def fields_of(schema: str) -> set[str]:
     """The fields of a message of the service, in its OpenAPI document."""
-    from ucfh.service.openapi import document
+    from ucfh.server.openapi import document
 
     return {*_document(document)["components"]["schemas"][schema]["properties"]}
 
@@ -45,7 +45,7 @@ def fields_of(schema: str) -> set[str]:
 def _document(make: Callable[..., Any]) -> Any:
     import json
 
-    from ucfh.service.endpoints import ENDPOINTS
+    from ucfh.server.endpoints import ENDPOINTS
 
     made = make(ENDPOINTS)
     return json.loads(made) if isinstance(made, bytes | str) else made

@@ -227,4 +227,4 @@ class LearnEntry:
         table, largest = policy_by_asking(model, act), self.case.largest
         self.check.look(known, table, data=known.episodes > 0, largest=largest)
         for name in ("upper", "lower", "gap"):
-            self.check.same("Learned", known, {name: getattr(result, name)}, name)
+            self.check.same("LearningResult", known, {name: getattr(result, name)}, name)

@@ -533,7 +533,7 @@ def options_of(given: dict[str, Any]) -> list[str]:
 
 def shell(arguments: list[str]) -> tuple[int, str]:
     """Exit code and stdout of a command, in this process."""
-    from ucfh.cli import main
+    from ucfh.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
     try:

@@ -177,7 +177,7 @@ class TaskEntry:
         if not other.status().conflicts:
             mine.warm_start(other)
             return
-        with suppress(ucfh.Refused):
+        with suppress(ucfh.InvalidReport):
             mine.warm_start(other)
             self.result.errors.append("a task with conflicting reports was imported")
 
@@ -337,7 +337,7 @@ class TaskEntry:
             warnings.simplefilter("always")
             decision = self.task.tell((x.episode, x.t), **told)
         if caught:
-            if not all(issubclass(w.category, ucfh.LateOutcome) for w in caught):
+            if not all(issubclass(w.category, ucfh.LateOutcomeWarning) for w in caught):
                 raise AssertionError(str(caught[0].message))
             if "timeout" not in case.given:
                 self.result.errors.append("an outcome came too late, though no time is set")

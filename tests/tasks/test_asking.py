@@ -143,9 +143,9 @@ def test_a_tell_after_its_deadline_is_kept_and_not_counted(
             assert task.expire() == 1
             assert task.expire() == 0
         for _ in range(2):
-            with pytest.warns(ucfh.LateOutcome, match="kept as a fault, not counted"):
+            with pytest.warns(ucfh.LateOutcomeWarning, match="kept as a fault, not counted"):
                 assert task.tell(first, reward=1, state="till") is None
-        assert ucfh.LateOutcome.status == 410
+        assert ucfh.LateOutcomeWarning.status == 410
         (lost,) = task.decisions("all")
         assert (lost["status"], lost["note"], lost["reward"]) == ("lost", "expired", None)
         (fault,) = task.faults()
@@ -176,7 +176,7 @@ def test_what_silence_means_can_be_declared(stores: Stores, clock: Clock) -> Non
         (told,) = task.decisions("told")
         assert (told["next_state"], told["reward"], told["note"]) == ("left", 0.25, "expired")
         assert task.status().open == 0
-        with pytest.raises(ucfh.Refused, match="has no actions"):
+        with pytest.raises(ucfh.InvalidReport, match="has no actions"):
             task.ask("left", "v2")
         assert task.tell(task.ask("door", "v3"), reward=0, state="left") is None
         assert task.check() == []
@@ -191,7 +191,7 @@ def test_a_lost_episode_keeps_its_earlier_steps(shop: Task) -> None:
     assert lost["note"] == "abandoned: the shop closed"
     with pytest.raises(ucfh.EpisodeOver, match="abandoned: the shop closed"):
         shop.ask("till", "v1")
-    with pytest.warns(ucfh.LateOutcome, match="it was abandoned"):
+    with pytest.warns(ucfh.LateOutcomeWarning, match="it was abandoned"):
         assert shop.tell(("v1", 1), reward=1, done=True) is None
     status = shop.status()
     assert (status.begun, status.over, status.outcomes, status.lost) == (1, 1, 1, 1)
@@ -207,10 +207,12 @@ def test_an_unknown_state_is_refused_where_the_set_is_declared(stores: Stores) -
     with open_shop(stores, states=["door", "till"]) as task:
         first = task.ask("door", "v1")
         for _ in range(2):
-            with pytest.raises(ucfh.Refused, match='"yard" is not in the declared') as refused:
+            with pytest.raises(
+                ucfh.InvalidReport, match='"yard" is not in the declared'
+            ) as refused:
                 task.tell(first, reward=0, state="yard")
         assert refused.value.status == 422
-        with pytest.raises(ucfh.Refused, match="yard"):
+        with pytest.raises(ucfh.InvalidReport, match="yard"):
             task.ask("yard", "v2")
         assert [(x["kind"], x["episode"], x["t"]) for x in task.faults()] == [
             ("state", "v1", 0),
@@ -271,7 +273,7 @@ def test_one_event_while_the_clock_is_ahead_does_not_stop_deadlines(
         assert task.status().ahead is None
         assert len(task.check()) == 1  # the decision that was asked for ahead of time is open
         clock.now += 3
-        with pytest.warns(ucfh.LateOutcome):
+        with pytest.warns(ucfh.LateOutcomeWarning):
             task.tell(late, reward=0, state="till")
         assert task.expire() == 0
         task.abandon("ahead")
@@ -364,7 +366,7 @@ def test_policies_that_are_not_needed_are_removed(shop: Task) -> None:
 )
 def test_bad_rewards_are_refused_and_kept(shop: Task, reward: Any, why: str) -> None:
     first = shop.ask("door", "v1")
-    with pytest.raises(ucfh.Refused, match=why):
+    with pytest.raises(ucfh.InvalidReport, match=why):
         shop.tell(first, reward=reward, state="till")
     (fault,) = shop.faults()
     assert fault["kind"] == "reward"
@@ -382,7 +384,7 @@ def test_calls_out_of_order_or_of_unknown_episodes(shop: Task) -> None:
     shop.ask("door", "v1")
     with pytest.raises(ucfh.OutOfOrder, match="no decision at step 1, its last is at step 0"):
         shop.tell(("v1", 1), reward=0, done=True)
-    with pytest.raises(ucfh.Refused, match="has no next state"):
+    with pytest.raises(ucfh.InvalidReport, match="has no next state"):
         shop.tell(("v1", 0), reward=0)
     with pytest.raises(ucfh.Conflict, match='is in state "door" at step 0, not "till"'):
         shop.ask("till", "v1")
@@ -404,7 +406,7 @@ def test_a_state_keeps_its_actions(shop: Task) -> None:
     assert shop.ask("door", "v2", actions=["wait"]).action == "wait"
     with pytest.raises(ucfh.Conflict, match="had other actions"):
         shop.ask("door", "v3", actions=["greet", "wait"])
-    with pytest.raises(ucfh.Refused, match=r'unknown action "sing"'):
+    with pytest.raises(ucfh.InvalidReport, match=r'unknown action "sing"'):
         shop.ask("yard", "v3", actions=["sing"])
     assert shop.status().begun == 2
 

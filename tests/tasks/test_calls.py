@@ -9,7 +9,7 @@ import pytest
 
 import ucfh
 from helpers.stores import Clock, Stores
-from ucfh.tasks.serving import Late
+from ucfh.tasks.protocol import LateAnswer
 from ucfh.tasks.task import Task
 
 SHOP: dict[str, Any] = {"actions": ["greet", "wait"], "horizon": 3, "epsilon": 0.5, "timeout": 1e6}
@@ -54,7 +54,7 @@ def test_a_refused_call_takes_nothing_else_with_it(shop: Task) -> None:
             shop.asking("door", "v2"),
         ]
     )
-    assert isinstance(wrong, ucfh.Refused)
+    assert isinstance(wrong, ucfh.InvalidReport)
     assert [first.episode, second.episode] == ["v1", "v2"]
     assert shop.states.labels[1:] == ["door"]
     assert len(shop.decisions("open")) == 2
@@ -73,7 +73,7 @@ def test_states_of_a_refused_call_are_forgotten_and_found_again(shop: Task) -> N
             shop.asking("garden", "v4"),
         ]
     )
-    assert [type(x) for x in answers[:2]] == [ucfh.OutOfOrder, ucfh.Refused]
+    assert [type(x) for x in answers[:2]] == [ucfh.OutOfOrder, ucfh.InvalidReport]
     assert [x.state for x in answers[2:]] == ["roof", "garden"]
     assert shop.states.labels[1:] == ["door", "roof", "garden"]
     assert shop.check() == []
@@ -106,7 +106,7 @@ def test_expired_is_an_answer_that_is_written(clock: Clock, shop: Task) -> None:
         [shop.asking("door", "v1"), shop.telling(("v2", 0), reward=1, done=True)]
     )
     assert isinstance(fault, ucfh.EpisodeOver)
-    assert isinstance(late, Late)
+    assert isinstance(late, LateAnswer)
     assert [x["note"] for x in shop.decisions("lost")] == ["expired", "expired"]
 
 
@@ -141,7 +141,7 @@ def random_call(task: Task, random: Random) -> Any:
 
 
 def shown(answer: Any) -> Any:
-    return (type(answer), str(answer)) if isinstance(answer, ucfh.TaskFault) else answer
+    return (type(answer), str(answer)) if isinstance(answer, ucfh.TaskError) else answer
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -12,9 +12,9 @@ import pytest
 import ucfh
 from helpers.random_events import RandomEvents
 from helpers.stores import Stores, files
-from ucfh.experience import ARRAYS
+from ucfh.sparse_counts import ARRAYS
 from ucfh.tasks.learner import TaskLearner
-from ucfh.tasks.records import Told
+from ucfh.tasks.records import OutcomeRecord
 from ucfh.tasks.task import Task
 
 TASK: dict[str, Any] = {"actions": ["call", "mail"], "horizon": 2, "epsilon": 0.5}
@@ -92,7 +92,7 @@ def test_a_stale_plan_shows_no_bounds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
     stream = RandomEvents(seed, 80)
-    told = [x for x in stream.events if isinstance(x, Told)]
+    told = [x for x in stream.events if isinstance(x, OutcomeRecord)]
     if not told:
         return
     one = told[len(told) // 2]
@@ -104,7 +104,7 @@ def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
     gone = [
         x
         for x in stream.events
-        if not (isinstance(x, Told) and x.episode == one.episode and x.t >= one.t)
+        if not (isinstance(x, OutcomeRecord) and x.episode == one.episode and x.t >= one.t)
     ]
     other.take(gone)
     for name in ARRAYS:
@@ -181,7 +181,7 @@ def test_a_recorded_step_may_differ_from_the_recommendation(stores: Stores) -> N
 def test_an_unknown_action_is_refused(tmp_path: Path) -> None:
     with open_one(files(tmp_path)) as task:
         task.ask("new", "a")
-        with pytest.raises(ucfh.Refused):
+        with pytest.raises(ucfh.InvalidReport):
             task.tell(("a", 0), reward=0, done=True, action="visit")
         assert task.status().waiting == 1
 
@@ -196,7 +196,7 @@ def test_an_episode_with_another_action_scores_nothing_more() -> None:
     learner.scores.x.append(0.0)
     learner.flight.decide(1, 0, 1, given)
     learner.experience.decide(np.array([0]), np.array([1]))
-    learner.take([Told(2, 1, 0, stream.units.high, 1, other)])
+    learner.take([OutcomeRecord(2, 1, 0, stream.units.high, 1, other)])
     assert learner.scores.x == [0.0]
     assert 1 not in learner.scores.open
     assert learner.replaced == 1
@@ -218,12 +218,12 @@ def test_a_return_above_max_return_is_refused(stores: Stores) -> None:
     with open_one(stores, max_return=1) as task:
         task.ask("new", "a")
         task.tell(("a", 0), reward=0.75, state="warm")
-        with pytest.raises(ucfh.Refused, match="max_return 1"):
+        with pytest.raises(ucfh.InvalidReport, match="max_return 1"):
             task.tell(("a", 1), reward=0.5, done=True)
         assert task.status().waiting == 1
         assert task.tell(("a", 1), reward=0.25, done=True) is None
         task.record("b", 0, "new", "call", 0.75, "warm")
-        with pytest.raises(ucfh.Refused, match="max_return 1"):
+        with pytest.raises(ucfh.InvalidReport, match="max_return 1"):
             task.record("b", 1, "warm", "call", 0.5, done=True)
 
 
@@ -231,6 +231,6 @@ def test_negative_rewards_are_summed_at_the_end(tmp_path: Path) -> None:
     with open_one(files(tmp_path), max_return=1, rewards=(-1, 2)) as task:
         task.ask("new", "a")
         task.tell(("a", 0), reward=2, state="warm")
-        with pytest.raises(ucfh.Refused, match="max_return 1"):
+        with pytest.raises(ucfh.InvalidReport, match="max_return 1"):
             task.tell(("a", 1), reward=0, done=True)
         assert task.tell(("a", 1), reward=-1, done=True) is None

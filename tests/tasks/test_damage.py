@@ -93,7 +93,7 @@ def test_a_changed_step_is_found(path: Path) -> None:
 
 def test_bounds_are_not_those_of_another_declaration(path: Path) -> None:
     change(path, "UPDATE tasks SET declaration=replace(declaration, '0.1', '0.9')")
-    with pytest.raises(ucfh.StoreFault, match="is damaged"):
+    with pytest.raises(ucfh.StoreError, match="is damaged"):
         ucfh.open_task(path, "calls", planning="off")
 
 
@@ -102,7 +102,7 @@ def test_events_that_vanished_are_not_numbered_again(path: Path) -> None:
     change(path, f"DELETE FROM events WHERE {TASK} AND seq>{LAST}-5", "DELETE FROM waiting")
     with ucfh.open_task(path, "calls", planning="off") as task:
         task.ask("s1", "after")
-        with pytest.raises(ucfh.StoreFault, match="is damaged"):
+        with pytest.raises(ucfh.StoreError, match="is damaged"):
             task.certificate()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ucfh
 from helpers.stores import Stores
-from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.config import Declaration
 from ucfh.tasks.labels import canonical, label_of, name_in_log
 
 FULL: dict[str, Any] = {
@@ -66,7 +66,7 @@ def test_states_that_are_known_from_the_beginning() -> None:
 def test_the_state_of_silence_may_be_among_the_declared_ones() -> None:
     made = Declaration.make("t", **{**FULL, "states": ["left", "new"]})
     assert [tuple(x) for x in made.first_states] == [(1, '"left"', ()), (2, '"new"', None)]
-    with pytest.raises(ucfh.Refused, match='state "left" is what silence means'):
+    with pytest.raises(ucfh.InvalidReport, match='state "left" is what silence means'):
         Declaration.make("t", **{**FULL, "states": {"left": ["mail"], "new": None}})
 
 
@@ -187,7 +187,7 @@ def test_labels_of_other_types() -> None:
 
 @pytest.mark.parametrize("label", [None, 0.5, 1.0, "", " ", "a\nb", (), (1, 0.5), {"a": 1}, b"a"])
 def test_what_is_no_label(label: Any) -> None:
-    with pytest.raises(ucfh.Refused) as error:
+    with pytest.raises(ucfh.InvalidReport) as error:
         canonical(label)
     assert "\n" not in str(error.value)
 
@@ -201,7 +201,7 @@ def test_labels_that_a_log_cannot_tell_apart(stores: Stores) -> None:
             ("1.0", "cannot be told from 1"),
             ("(end)", "is what a log calls the end"),
         ):
-            with pytest.raises(ucfh.Refused, match=why):
+            with pytest.raises(ucfh.InvalidReport, match=why):
                 task.tell(first, reward=0, state=label)
         assert task.tell(first, reward=0, state=True) is not None
         assert task.states.labels[1:] == [1, True]

@@ -12,8 +12,8 @@ import pytest
 
 import ucfh
 from helpers.stores import Stores, files
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import Experience
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import SparseCounts
 from ucfh.tasks import planner as planning
 from ucfh.tasks.sql_reading import unsealed
 from ucfh.tasks.task import Task
@@ -144,8 +144,8 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
 
 
 def test_a_state_cannot_be_added_to_a_closed_state_space() -> None:
-    data = Experience(2, 2)
+    data = SparseCounts(2, 2)
     data.find()
-    OpenBest(2, 0.1, closed=True).bounds(data)
+    UnknownStateBounds(2, 0.1, closed=True).bounds(data)
     with pytest.raises(ValueError, match="closed"):
         data.find()

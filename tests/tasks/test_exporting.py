@@ -164,19 +164,19 @@ def test_a_task_begins_with_another_one(stores: Stores) -> None:
         assert set(new.states.texts) == set(task.states.texts)  # 3 is 3, and not "3"
         assert new.warm_start(task) == 0
         assert sum(x["episode"].startswith("e5 (") for x in new.decisions("all")) > 0
-        with pytest.raises(ucfh.Refused, match="cannot begin with itself"):
+        with pytest.raises(ucfh.InvalidReport, match="cannot begin with itself"):
             new.warm_start(new)
         with open_shop(stores("t2")) as twin:  # of the same name, with the same episodes
             play(twin, 5, episodes=10)
             assert new.warm_start(twin) == 10
         with (
             open_shop(stores("o"), horizon=5) as other,
-            pytest.raises(ucfh.Refused, match="has horizon 4, and 'task' has 5"),
+            pytest.raises(ucfh.InvalidReport, match="has horizon 4, and 'task' has 5"),
         ):
             other.warm_start(task)
         with (
             open_shop(stores("p"), actions=["b", "a"]) as other,
-            pytest.raises(ucfh.Refused, match="has other actions"),
+            pytest.raises(ucfh.InvalidReport, match="has other actions"),
         ):
             other.warm_start(task)
 
@@ -250,12 +250,12 @@ def test_a_task_begins_with_the_policy_of_a_model(stores: Stores) -> None:
         assert learner.assumed == ()
         with (
             open_shop(stores("u")) as other,
-            pytest.raises(ucfh.Refused, match="the model has horizon"),
+            pytest.raises(ucfh.InvalidReport, match="the model has horizon"),
         ):
             other.warm_start(mdp)
         with (
             open_shop(stores("v"), horizon=mdp.horizon) as other,
-            pytest.raises(ucfh.Refused, match="the model has an action"),
+            pytest.raises(ucfh.InvalidReport, match="the model has an action"),
         ):
             other.warm_start(mdp)
 

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import ucfh.confidence.open as open_bounds
+import ucfh.confidence.unknown_states as open_bounds
 from helpers.random_events import RandomEvents
 from oracles.lost import SlowOpen
 from oracles.open_world import SlowExperience, assert_same
 from ucfh._kernels import balls
 from ucfh._kernels.mixtures import pattern_excess
-from ucfh.auditing.passages import Before, Passages
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import LOST, SHIFT, Experience
-from ucfh.tasks import flight as flight_module
-from ucfh.tasks.flight import Flight
-from ucfh.tasks.records import Decided, Told
+from ucfh.auditing.steps import AuditSteps, PreviousStep
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import LOST, SHIFT, SparseCounts
+from ucfh.tasks import delayed_outcomes as flight_module
+from ucfh.tasks.delayed_outcomes import DelayedOutcomes
+from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 SEEDS = st.integers(0, 2**32)
@@ -34,7 +34,7 @@ SEEDS = st.integers(0, 2**32)
 @given(SEEDS)
 def test_counts_are_those_of_the_prefix_rule(seed: int) -> None:
     """Whatever the portions in which events are taken, after each of these."""
-    stream, so_far = RandomEvents(seed), list[Decided | Told]()
+    stream, so_far = RandomEvents(seed), list[DecisionRecord | OutcomeRecord]()
     learner = stream.learner()
     for chunk in stream.chunks():
         learner.take(chunk)
@@ -48,13 +48,13 @@ def test_counts_are_those_of_the_prefix_rule(seed: int) -> None:
             assert_same(ahead, slow.all_as_lost())
         open_ = {x.episode: x.t for x in slow.taken() if x.outcome is None}
         assert {e: x.t for e, x in learner.flight.open.items()} == open_
-        assert learner.known == sum(isinstance(x, Told) for x in so_far)
+        assert learner.known == sum(isinstance(x, OutcomeRecord) for x in so_far)
         assert learner.seq == len(so_far)
         counted = learner.experience.visits.sum() + learner.experience.lost.sum()
         assert len(learner.flight.uncounted) == len(slow.taken()) - counted
 
 
-def line_of(parts: list[tuple[Passages, Before]]) -> list[tuple[Any, ...]]:
+def line_of(parts: list[tuple[AuditSteps, PreviousStep]]) -> list[tuple[Any, ...]]:
     """Steps as the audit has them, one by one; without the step before where there is none."""
     out = []
     for part, before in parts:
@@ -73,7 +73,7 @@ def line_of(parts: list[tuple[Passages, Before]]) -> list[tuple[Any, ...]]:
 @given(SEEDS)
 def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> None:
     stream = RandomEvents(seed)
-    learner, parts = stream.learner(), list[tuple[Passages, Before]]()
+    learner, parts = stream.learner(), list[tuple[AuditSteps, PreviousStep]]()
     learner.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = 0
     for chunk in stream.chunks():
@@ -88,9 +88,9 @@ def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> N
 def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
     """Behind an open decision at most that many wait; what came of it is then not known."""
     stream = RandomEvents(seed, 50)
-    learner, parts = stream.learner(), list[tuple[Passages, Before]]()
+    learner, parts = stream.learner(), list[tuple[AuditSteps, PreviousStep]]()
     learner.audit.add = lambda *given: parts.append(given)  # type: ignore
-    taken = list[Decided | Told]()
+    taken = list[DecisionRecord | OutcomeRecord]()
     with mock.patch.object(flight_module, "LONGEST_LINE", longest):
         for event in stream.events:
             learner.take([event])
@@ -115,11 +115,11 @@ def test_what_is_stored_goes_on_as_before(seed: int, longest: int) -> None:
 
 def check_stored(seed: int) -> None:
     stream = RandomEvents(seed, 80)
-    one = Flight(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
+    one = DelayedOutcomes(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
     feed(one, stream.events[:40])
     one.counted()
     one.passed()
-    other = Flight(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
+    other = DelayedOutcomes(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
     other.restore(one.state())
     for flight in (one, other):
         feed(flight, stream.events[40:])
@@ -130,9 +130,9 @@ def check_stored(seed: int) -> None:
     assert repr(one.state()) == repr(other.state())
 
 
-def feed(flight: Flight, events: list[Decided | Told]) -> None:
+def feed(flight: DelayedOutcomes, events: list[DecisionRecord | OutcomeRecord]) -> None:
     for x in events:
-        if isinstance(x, Decided):
+        if isinstance(x, DecisionRecord):
             flight.decide(x.episode, x.t, x.state, x.action)
         else:
             flight.tell(x.episode, x.reward, x.following, over=False)
@@ -148,7 +148,7 @@ def excess(counts: list[int], lost: int) -> float:
     return float(out[0])
 
 
-def gathered(stream: RandomEvents) -> Experience:
+def gathered(stream: RandomEvents) -> SparseCounts:
     """All events as a learner has them when it plans."""
     learner = stream.learner()
     learner.take(stream.events)
@@ -156,7 +156,7 @@ def gathered(stream: RandomEvents) -> Experience:
     return learner.experience
 
 
-def rows_by_all(best: OpenBest, data: Experience) -> set[tuple[int, int, int]]:
+def rows_by_all(best: UnknownStateBounds, data: SparseCounts) -> set[tuple[int, int, int]]:
     """Rows of which bounds of one function use all decisions, not those in order only."""
     used, early = best.evidence.known["n_one"][:-1], data.visits + data.lost
     rows = np.flatnonzero(used != early).tolist()
@@ -172,7 +172,7 @@ def test_bounds_are_the_recursion(seed: int, max_return: float | None, closed: b
     most = None if max_return is None else max_return + stream.H * after_end
     with pytest.MonkeyPatch.context() as patch:  # the ladder is never the better one
         patch.setattr(open_bounds, "SHARES", {**open_bounds.SHARES, "ladder": 1e-300})
-        best = OpenBest(stream.H, 0.2, most, after_end, ("overlap", "scores"), closed)
+        best = UnknownStateBounds(stream.H, 0.2, most, after_end, ("overlap", "scores"), closed)
         b = best.bounds(data)
     oracle = stream.slow()
     slow = SlowOpen(
@@ -195,7 +195,7 @@ def test_both_numbers_of_decisions_are_used() -> None:
     for seed in range(100):
         stream = RandomEvents(seed, 150)
         data = gathered(stream)
-        best = OpenBest(stream.H, 0.2, without=("scores",))
+        best = UnknownStateBounds(stream.H, 0.2, without=("scores",))
         best.take(data)
         if data.ahead is not None:
             waits = np.flatnonzero(data.ahead.visits + data.ahead.lost > data.visits + data.lost)
@@ -243,13 +243,13 @@ def test_bounds_hold_whatever_is_yet_to_come(seed: int, closed: bool) -> None:
     """Bounds of one function are no narrower than with any outcomes in the place of open ones."""
     stream = RandomEvents(seed, noisy=False)
     data = gathered(stream)
-    best = OpenBest(stream.H, 0.2, without=("scores",), closed=closed)
+    best = UnknownStateBounds(stream.H, 0.2, without=("scores",), closed=closed)
     b = best.bounds(data)
     near = 2 * SEARCHED * stream.H**2 + 1e-9
     rows = rows_by_all(best, data)
     assume(rows)
     for slow in chain(*(completions(stream, rows, extreme) for extreme in (0.0, 1.0))):
-        other = OpenBest(stream.H, 0.2, without=("scores",), closed=closed)
+        other = UnknownStateBounds(stream.H, 0.2, without=("scores",), closed=closed)
         told = other.bounds(fast_of(stream, slow))
         assert (told.U - near <= b.U).all()
         assert (told.L + near >= b.L).all()
@@ -257,7 +257,7 @@ def test_bounds_hold_whatever_is_yet_to_come(seed: int, closed: bool) -> None:
         assert (best.evidence.known["r_up"] >= other.evidence.known["r_up"] - 1e-12).all()
 
 
-def fast_of(stream: RandomEvents, slow: SlowExperience) -> Experience:
+def fast_of(stream: RandomEvents, slow: SlowExperience) -> SparseCounts:
     """The counts as arrays."""
     data = stream.learner().experience
     data.make_room()
@@ -297,22 +297,22 @@ def test_by_hand() -> None:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     learner, a = stream.learner(), stream.have[1][0]
     zero = -stream.units.shift
-    learner.take([Decided(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    learner.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
     assert (learner.experience.episodes, learner.experience.found) == (3, 1)
-    learner.take([Told(4, 3, 0, zero, 0)])
-    learner.take([Told(5, 2, 0, zero, 0)])
+    learner.take([OutcomeRecord(4, 3, 0, zero, 0)])
+    learner.take([OutcomeRecord(5, 2, 0, zero, 0)])
     assert learner.experience.visits.sum() == 0
     ahead = learner.flight.ahead(learner.experience)
     assert ahead is not None
     assert (ahead.visits.sum(), ahead.lost.sum()) == (2, 1)
-    learner.take([Told(6, 1, 0, math.nan, LOST)])
+    learner.take([OutcomeRecord(6, 1, 0, math.nan, LOST)])
     assert (learner.experience.visits.sum(), learner.experience.lost.sum()) == (2, 1)
     assert learner.flight.ahead(learner.experience) is None
 
 
 def test_the_audit_sees_a_missing_outcome_for_every_action_that_is_named() -> None:
     """A contradicted report that names another action than the one given."""
-    flight = Flight(np.zeros(2, np.int64))
+    flight = DelayedOutcomes(np.zeros(2, np.int64))
     flight.decide(1, 0, 5, 0, named=[2])
     flight.doubt(1, taken=1)
     steps, _ = flight.passed()

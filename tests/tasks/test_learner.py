@@ -15,9 +15,9 @@ from helpers.random_events import RandomEvents
 from oracles.open_world import assert_same
 from ucfh import make
 from ucfh._kernels import balls
-from ucfh.experience import ARRAYS, END, LOST
-from ucfh.tasks.learner import Planned, TaskLearner
-from ucfh.tasks.records import Decided, Told
+from ucfh.sparse_counts import ARRAYS, END, LOST
+from ucfh.tasks.learner import PolicyToFollow, TaskLearner
+from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
 SEEDS = st.integers(0, 2**32)
@@ -32,7 +32,7 @@ class Led(RandomEvents):
     """
 
     def __init__(self, seed: int, events: int = 120) -> None:
-        self.plans: dict[int, tuple[int, Planned]] = {}
+        self.plans: dict[int, tuple[int, PolicyToFollow]] = {}
         super().__init__(seed, 0, accuracy=0.6)
         self.leader, given = self.learner(), 0
         for _ in range(events):
@@ -173,7 +173,7 @@ def test_a_decision_that_was_forgotten_is_seen() -> None:
     stream = RandomEvents(3, 60)
     learner, rebuilt = stream.learner(), stream.learner()
     rebuilt.take(stream.events)
-    last = max(i for i, x in enumerate(stream.events) if isinstance(x, Decided))
+    last = max(i for i, x in enumerate(stream.events) if isinstance(x, DecisionRecord))
     learner.take([x for i, x in enumerate(stream.events) if i < last])
     assert learner.differences(rebuilt)
 
@@ -185,8 +185,8 @@ def waiting_task() -> tuple[TaskLearner, list[str], list[str]]:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     learner, low = stream.learner(), stream.units.low
     a = stream.have[1][0]
-    learner.take([Decided(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
-    learner.take([Told(4, 2, 0, low, END), Told(5, 3, 0, math.nan, LOST)])
+    learner.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    learner.take([OutcomeRecord(4, 2, 0, low, END), OutcomeRecord(5, 3, 0, math.nan, LOST)])
     return learner, ["end", "x", "y"], ["a", "b"]
 
 
@@ -197,7 +197,7 @@ def test_a_certificate_tells_what_is_late_and_lost() -> None:
     assert (found.waiting, found.lost, found.episodes) == (3, 0, 3)
     assert found.gap_if_random is not None
     assert found.gap_if_random <= found.gap
-    learner.take([Told(6, 1, 0, learner.units.low, END)])
+    learner.take([OutcomeRecord(6, 1, 0, learner.units.low, END)])
     found = learner.certificate(states, actions)
     assert (found.waiting, found.lost) == (0, 1)
 
@@ -219,8 +219,10 @@ def test_the_first_places_belong_to_the_first_decisions() -> None:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     learner, s = stream.learner(), stream.S
     low = stream.units.low
-    learner.take([Decided(1, 1, 0, s, stream.have[s][0], 0, 0)])
-    learner.take([Decided(2, 2, 0, 1, stream.have[1][0], 0, 0), Told(3, 2, 0, low, END)])
+    learner.take([DecisionRecord(1, 1, 0, s, stream.have[s][0], 0, 0)])
+    learner.take(
+        [DecisionRecord(2, 2, 0, 1, stream.have[1][0], 0, 0), OutcomeRecord(3, 2, 0, low, END)]
+    )
     places = learner.experience.place.reshape(-1, learner.experience.P)[:, 0]
     assert (places[s], places[1]) == (1, 2)
 

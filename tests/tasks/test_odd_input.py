@@ -80,10 +80,10 @@ def test_states_come_back_as_they_were(state: Any, task: Task) -> None:
     ],
 )  # fmt: skip
 def test_states_that_are_none(state: Any, task: Task) -> None:
-    refused(lambda: task.ask(state, "e"), ucfh.Refused)
+    refused(lambda: task.ask(state, "e"), ucfh.InvalidReport)
     decision = task.ask("known", "e")
     if state is not None:
-        refused(lambda: task.tell(decision, reward=0, state=state), ucfh.Refused)
+        refused(lambda: task.tell(decision, reward=0, state=state), ucfh.InvalidReport)
     assert task.status().states == 1
     assert task.decisions() == task.decisions("all")
     assert len(task.decisions()) == 1
@@ -91,19 +91,19 @@ def test_states_that_are_none(state: Any, task: Task) -> None:
 
 def test_long_names_are_not_repeated_at_length(stores: Stores) -> None:
     with ucfh.open_task(stores("store"), **DECLARED, states=["known"]) as task:
-        refused(lambda: task.ask(LONG, "e"), ucfh.Refused)
-        refused(lambda: task.record("e", 0, "known", LONG), ucfh.Refused)
+        refused(lambda: task.ask(LONG, "e"), ucfh.InvalidReport)
+        refused(lambda: task.record("e", 0, "known", LONG), ucfh.InvalidReport)
     with ucfh.open_task(stores("store"), "open", **DECLARED) as task:
         task.tell(task.ask(LONG, LONG), reward=0, state=LONG)
         refused(lambda: task.ask("known", LONG), ucfh.Conflict)
         refused(lambda: task.tell((LONG, 0), reward=1, state=LONG), ucfh.Conflict)
         refused(lambda: task.tell((LONG, 9), reward=1, state=LONG), ucfh.OutOfOrder)
-        refused(lambda: task.ask(f" {LONG}", "e"), ucfh.Refused)
+        refused(lambda: task.ask(f" {LONG}", "e"), ucfh.InvalidReport)
         refused(lambda: task.ask(LONG, "e", actions=["call"]), ucfh.Conflict)
         refused(lambda: task.record(LONG, 1, LONG, "mail"), ucfh.Conflict)
         task.abandon(LONG, LONG)
         refused(lambda: task.ask(LONG, LONG), ucfh.EpisodeOver)
-        with pytest.warns(ucfh.LateOutcome) as found:
+        with pytest.warns(ucfh.LateOutcomeWarning) as found:
             task.tell((LONG, 1), reward=0, done=True)
         assert len(str(found[0].message)) < 500
 
@@ -115,13 +115,13 @@ def test_names_of_any_letters_have_room_and_longer_ones_are_refused(stores: Stor
     with ucfh.open_task(stores("store"), **DECLARED) as task:
         task.tell(task.ask(wide[:499], wide), reward=0, state=wide[1:])
         refused(lambda: task.tell((wide, 0), reward=1, state=wide[:499]), ucfh.Conflict)
-        refused(lambda: task.ask(wide + "x", "e"), ucfh.Refused)
+        refused(lambda: task.ask(wide + "x", "e"), ucfh.InvalidReport)
         refused(lambda: task.ask("s", wide + "x"), ucfh.InputError)
-        refused(lambda: task.ask(10**400, "e"), ucfh.Refused)
+        refused(lambda: task.ask(10**400, "e"), ucfh.InvalidReport)
         deep: Any = "s"
         for _ in range(600):
             deep = (deep,)
-        refused(lambda: task.ask(deep, "e"), ucfh.Refused)
+        refused(lambda: task.ask(deep, "e"), ucfh.InvalidReport)
         assert [x["episode"] for x in task.decisions("all")] == [wide, wide]
         assert len(task.faults()) == 1
 
@@ -156,7 +156,7 @@ def test_episodes_with_odd_names(episode: Any, task: Task) -> None:
 )  # fmt: skip
 def test_rewards_that_are_none(reward: Any, task: Task) -> None:
     decision = task.ask("s", "e")
-    message = refused(lambda: task.tell(decision, reward=reward, state="s"), ucfh.Refused)
+    message = refused(lambda: task.tell(decision, reward=reward, state="s"), ucfh.InvalidReport)
     assert "reward" in message
     assert task.ask("s", "e") == decision
     assert [fault["kind"] for fault in task.faults()] == ["reward"]
@@ -223,7 +223,7 @@ def test_a_closed_task(task: Task, tmp_path: Path) -> None:
         task.check,
         lambda: task.export(tmp_path / "log.csv"),
     ):
-        assert "closed" in refused(call, ucfh.StoreFault)
+        assert "closed" in refused(call, ucfh.StoreError)
     task.close()
     assert not (tmp_path / "log.csv").exists()
 
@@ -238,9 +238,9 @@ def test_a_store_that_is_taken_away(replaced: bool, path: Path) -> None:
         (path.parent / "other").replace(path)
     else:
         path.unlink()
-    message = refused(lambda: task.tell(decision, reward=0, done=True), ucfh.StoreFault)
+    message = refused(lambda: task.tell(decision, reward=0, done=True), ucfh.StoreError)
     assert "removed" in message
-    refused(lambda: task.ask("s", "f"), ucfh.StoreFault)
+    refused(lambda: task.ask("s", "f"), ucfh.StoreError)
     task.close()
     assert path.exists() == replaced
 
@@ -319,7 +319,7 @@ def test_a_forked_process_opens_anew(stores: Stores) -> None:
         task.ask("s", "e")
         if (pid := os.fork()) == 0:
             try:
-                assert "forked" in refused(lambda: task.ask("s", "e"), ucfh.StoreFault)
+                assert "forked" in refused(lambda: task.ask("s", "e"), ucfh.StoreError)
                 task.close()
                 with ucfh.open_task(stores("store"), planning="off") as own:
                     own.ask("s", "of the child")
@@ -340,7 +340,7 @@ def test_a_clock_that_is_set_back(stores: Stores, clock: Clock) -> None:
         assert task.tell(decision, reward=0, state="s") is not None
         assert task.status().oldest == 0
         clock.now += 1e6 + 101
-        with pytest.warns(ucfh.LateOutcome):
+        with pytest.warns(ucfh.LateOutcomeWarning):
             assert task.tell(("e", 1), reward=0, state="s") is None
         assert task.check() == []
 

@@ -15,7 +15,7 @@ import pytest
 import ucfh
 from helpers.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
-from ucfh.tasks.declaration import Declaration
+from ucfh.tasks.config import Declaration
 from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
 from ucfh.tasks.records import LAYOUT

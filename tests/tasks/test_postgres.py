@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import ucfh
 from helpers.command_line import fails, run
 from helpers.postgres import QUICK, Proxy, Server
-from ucfh.commands.printing import NOT_CERTIFIED
+from ucfh.cli.printing import NOT_CERTIFIED
 from ucfh.tasks import postgres_schema, sql_schema
 from ucfh.tasks.opening import upgrade_store
 from ucfh.tasks.postgres import PostgresStore
@@ -53,7 +53,7 @@ def open_shop(address: str) -> Task:
     return ucfh.open_task(address, **SHOP)
 
 
-def refused(call: Any, kind: type[ucfh.TaskFault] = ucfh.StoreFault) -> str:
+def refused(call: Any, kind: type[ucfh.TaskError] = ucfh.StoreError) -> str:
     """The message of a call that is refused, in one line."""
     with pytest.raises(kind) as found:
         call()
@@ -235,7 +235,7 @@ def test_a_connection_that_is_lost_at_the_commit(
             proxy.cut = moment
             later = task.tell(decision, reward=0.5, state="new")
             proxy.cut = moment
-            task.write(lambda tx, _: tx.keep_fault(ucfh.tasks.faults.Evidence("x", "e", 0, {})))
+            task.write(lambda tx, _: tx.keep_fault(ucfh.tasks.errors.ErrorRecord("x", "e", 0, {})))
             assert task.planner.step()  # the right to plan is had from now on
             task.tell(("e", 1), reward=0.5, done=True)
             proxy.cut = moment
@@ -384,7 +384,7 @@ def test_no_password_is_shown(one: str, two: str, quoted: bool, in_query: bool) 
     secret = quote(password, safe="") if quoted else password
     who, more = ("", f"&password={secret}") if in_query else (f"user:{secret}@", "")
     address = f"postgresql://{who}/name?host=/nowhere{more}"
-    with pytest.raises(ucfh.TaskFault) as found:
+    with pytest.raises(ucfh.TaskError) as found:
         open_shop(address)
     assert all(piece not in str(found.value) for piece in (*PIECES, quote(PIECES[2])))
 
@@ -413,7 +413,7 @@ def test_passwords_are_masked_in_every_form(
     assert masked(address) == shown
     if not address.startswith(SCHEMES):
         assert shown.strip() in fails(capsys, "task", "status", address)
-        with pytest.raises(ucfh.StoreFault, match="is not the address"):
+        with pytest.raises(ucfh.StoreError, match="is not the address"):
             open_shop(address)
 
 

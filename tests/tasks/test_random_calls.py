@@ -26,9 +26,9 @@ def outcome_of(call: Callable[..., Any], *given: Any, **more: Any) -> Answer:
         warnings.simplefilter("always")
         try:
             found = call(*given, **more)
-        except ucfh.TaskFault as error:
+        except ucfh.TaskError as error:
             return type(error).__name__
-    if any(issubclass(x.category, ucfh.LateOutcome) for x in caught):
+    if any(issubclass(x.category, ucfh.LateOutcomeWarning) for x in caught):
         return "late"
     return answer_of(found) if isinstance(found, ucfh.Decision) else found
 

@@ -96,7 +96,7 @@ def test_a_late_record_is_kept_and_not_counted(stores: Stores, clock: Clock) -> 
     ) as task:
         task.record("v1", 0, "s", "a")
         clock.now += 61
-        with pytest.warns(ucfh.LateOutcome):
+        with pytest.warns(ucfh.LateOutcomeWarning):
             task.record("v1", 0, "s", "a", 1, "s")
         assert task.status().lost == 1
         assert task.check() == []
@@ -104,13 +104,15 @@ def test_a_late_record_is_kept_and_not_counted(stores: Stores, clock: Clock) -> 
 
 def test_what_cannot_be_recorded(shop: Task) -> None:
     shop.ask("till", "v0", actions=["wait"])
-    with pytest.raises(ucfh.Refused, match='unknown action "sing": the actions are "greet", "wai'):
+    with pytest.raises(
+        ucfh.InvalidReport, match='unknown action "sing": the actions are "greet", "wai'
+    ):
         shop.record("v1", 0, "door", "sing", 0, "till")
-    with pytest.raises(ucfh.Refused, match='"till" does not have the action "greet"'):
+    with pytest.raises(ucfh.InvalidReport, match='"till" does not have the action "greet"'):
         shop.record("v1", 0, "till", "greet", 0, "till")
-    with pytest.raises(ucfh.Refused, match="has no next state"):
+    with pytest.raises(ucfh.InvalidReport, match="has no next state"):
         shop.record("v1", 0, "door", "wait", 0.5)
-    with pytest.raises(ucfh.Refused, match="not a number"):
+    with pytest.raises(ucfh.InvalidReport, match="not a number"):
         shop.record("v1", 0, "door", "wait", None, "till")
     with pytest.raises(ucfh.InputError, match="t = -1 must be"):
         shop.record("v1", -1, "door", "wait", 0, "till")

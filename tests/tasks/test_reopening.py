@@ -121,9 +121,9 @@ def test_a_replaced_log_is_noticed(ending: list[str], tmp_path: Path) -> None:
     if not ending:
         path.open("rb").close()  # drops the locks of this process
         subprocess.run([sys.executable, "-c", VISIT, str(path)], check=True)
-    with pytest.raises(ucfh.StoreFault, match="removed or replaced"):
+    with pytest.raises(ucfh.StoreError, match="removed or replaced"):
         task.ask("s", "after")
-    with pytest.raises(ucfh.StoreFault, match="removed or replaced"):
+    with pytest.raises(ucfh.StoreError, match="removed or replaced"):
         task.store.check_ready()
     task.close()
     if not ending:
@@ -158,7 +158,7 @@ def test_the_lock_file_of_others_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")
     other = file_lock.FileLock(f"{path}-lock")
-    with pytest.raises(ucfh.StoreFault):
+    with pytest.raises(ucfh.StoreError):
         ucfh.open_task(path, **SHOP)
     assert Path(other.path).exists()
     other.close()
@@ -166,6 +166,6 @@ def test_the_lock_file_of_others_is_not_removed(tmp_path: Path) -> None:
 
 def test_a_store_in_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ucfh.StoreFault, match=":memory:"):
+    with pytest.raises(ucfh.StoreError, match=":memory:"):
         ucfh.open_task(":memory:", **SHOP)
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ import ucfh
 from helpers.command_line import run
 from helpers.random_events import RandomEvents
 from helpers.stores import Stores, files
-from ucfh.tasks.flight import Flight
+from ucfh.tasks.delayed_outcomes import DelayedOutcomes
 from ucfh.tasks.task import Task
 
 TASK: dict[str, Any] = {"actions": ["a", "b", "c"], "horizon": 1, "epsilon": 0.3, "delta": 0.1}
@@ -154,7 +154,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
     """A flight that is restored at any moment gives out the same steps as one that is not."""
     stream, rng = RandomEvents(seed, 60), np.random.default_rng(seed)
     stage = np.zeros(stream.H, np.int64)
-    flights = [Flight(stage), Flight(stage)]
+    flights = [DelayedOutcomes(stage), DelayedOutcomes(stage)]
     out: list[list[Any]] = [[], []]
     for k in range(120):
         open_ = sorted(flights[0].open)
@@ -179,7 +179,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
             steps.append(np.nan_to_num(counted.reward).tolist())
             steps.append(passed.state.tolist())
         if rng.random() < 0.3:
-            again = Flight(stage)
+            again = DelayedOutcomes(stage)
             again.restore(flights[1].state())
             flights[1] = again
     assert out[0] == out[1]
@@ -246,7 +246,7 @@ def test_a_report_that_is_refused_contradicts_the_first_one(
 ) -> None:
     with open_one(stores, states=["s"]) as task:
         task.ask("s", "e")
-        with pytest.raises(ucfh.Refused):
+        with pytest.raises(ucfh.InvalidReport):
             task.tell(("e", 0), **report)
         assert task.status().conflicts == 0
         task.tell(("e", 0), reward=1, done=True)
@@ -257,7 +257,7 @@ def test_a_report_that_is_refused_contradicts_the_first_one(
         with pytest.raises(ucfh.Conflict):
             task.record("r", 0, "s", "b", report["reward"], report.get("state"), "done" in report)
         assert task.status().conflicts == 2
-        with pytest.raises(ucfh.Refused):
+        with pytest.raises(ucfh.InvalidReport):
             task.tell(("e", 0), **{**report, "reward": "much"})
         assert missing(task) == [1, 1, 0]
 

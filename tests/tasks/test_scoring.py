@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from helpers.overlapping import leaving_whoever_chose
 from helpers.random_events import RandomEvents
 from oracles.in_flight import wealth
-from ucfh.agents.beliefs import ValueBeliefs
-from ucfh.confidence.open import OpenBest
-from ucfh.experience import END, Experience
-from ucfh.tasks.records import Decided
-from ucfh.tasks.scoring import Scores, Watched
+from ucfh.algorithms.exploration import GapExploration
+from ucfh.confidence.unknown_states import UnknownStateBounds
+from ucfh.sparse_counts import END, SparseCounts
+from ucfh.tasks.records import DecisionRecord
+from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
 SEEDS = st.integers(0, 2**32)
 
@@ -33,7 +33,7 @@ class Scored(RandomEvents):
     """
 
     def __init__(self, seed: int) -> None:
-        self.scores, self.how_of = Scores(), dict[int, Watched]()
+        self.scores, self.how_of = FrozenPolicyScores(), dict[int, FrozenPolicy]()
         self.tables: dict[int, Any] = {}
         self.newest = self.frozen = self.given = 0
         super().__init__(seed, 0)
@@ -58,7 +58,7 @@ class Scored(RandomEvents):
             self.how_of = {}
         other = self.table(width)
         kept = np.where(rng.random(first.shape) < 0.8, first, other)
-        how = Watched(self.frozen, kept, first, rng.random((self.H + 1, width)))
+        how = FrozenPolicy(self.frozen, kept, first, rng.random((self.H + 1, width)))
         self.how_of[self.newest] = how
         self.scores.watch(self.newest, how)
 
@@ -73,7 +73,7 @@ class Scored(RandomEvents):
     def hand_on(self) -> None:
         """Let the scores have all events so far."""
         for x in self.events[self.given :]:
-            if isinstance(x, Decided):
+            if isinstance(x, DecisionRecord):
                 if x.t == 0:
                     self.scores.begin(x.episode, x.first)
                 self.scores.decide(x.episode, x.t, x.state, x.action, self.have[x.state][0])
@@ -98,7 +98,7 @@ def test_scores_are_those_of_the_definition(seed: int) -> None:
         expected = stream.slow().scores(stream.how_of, stream.units.after_end)
         np.testing.assert_allclose(stream.scores.x, expected, atol=1e-12)
         if stream.rng.random() < 0.1:
-            copy = Scores()
+            copy = FrozenPolicyScores()
             copy.restore(stream.scores.state())
             stream.scores = copy
 
@@ -122,11 +122,11 @@ def test_streams_are_scored() -> None:
 
 def test_a_new_frozen_policy_begins_anew() -> None:
     one = np.zeros((1, 2), np.int64)
-    scores = Scores()
-    scores.watch(1, Watched(1, one, one, np.zeros((2, 2))))
+    scores = FrozenPolicyScores()
+    scores.watch(1, FrozenPolicy(1, one, one, np.zeros((2, 2))))
     scores.begin(7, 1)
     scores.decide(7, 0, 1, 0, 0)
-    scores.watch(2, Watched(2, one, one, np.zeros((2, 2))))
+    scores.watch(2, FrozenPolicy(2, one, one, np.zeros((2, 2))))
     scores.tell(7, 1.0, END, True, 0.0)
     assert (scores.number, scores.x) == (2, [])
     scores.begin(8, 1)  # its leaving values are those of the other one
@@ -140,10 +140,10 @@ def test_a_new_frozen_policy_begins_anew() -> None:
 @given(SEEDS)
 def test_the_best_of_several_numbers_of_scores_is_chosen(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    best = OpenBest(2, 0.2)
-    beliefs = ValueBeliefs(best, 0.5, Experience(2, 1))
+    best = UnknownStateBounds(2, 0.2)
+    beliefs = GapExploration(best, 0.5, SparseCounts(2, 1))
     beliefs.number = 1
-    scores, n = Scores(), int(rng.choice([1, 5, 40]))
+    scores, n = FrozenPolicyScores(), int(rng.choice([1, 5, 40]))
     scores.number, scores.x = 1, (rng.random(n) < 0.8).astype(float).tolist()
     for place in rng.choice(n, int(rng.integers(n + 1)), replace=False).tolist():
         scores.x[place], scores.open[place] = 0.0, (1, place)
@@ -163,10 +163,10 @@ def test_the_best_of_several_numbers_of_scores_is_chosen(seed: int) -> None:
 
 
 def test_scores_of_another_frozen_policy_are_not_bet_on() -> None:
-    best = OpenBest(2, 0.2)
-    beliefs = ValueBeliefs(best, 0.5, Experience(2, 1))
+    best = UnknownStateBounds(2, 0.2)
+    beliefs = GapExploration(best, 0.5, SparseCounts(2, 1))
     beliefs.number = 2
-    scores = Scores()
+    scores = FrozenPolicyScores()
     scores.number, scores.x = 1, [1.0] * 50
     scores.choose(beliefs)
     assert beliefs.scores == {}
@@ -181,16 +181,16 @@ The frozen policy is worth 1/2, and so is the leaving value: both are right.
 """
 
 
-def how(first: int) -> Watched:
+def how(first: int) -> FrozenPolicy:
     """The frozen policy gambles; the first policy of the episodes gambles, or leaves."""
     kept, mine = np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)
     mine[1] = first
-    return Watched(1, kept, mine, np.full((3, 2), 0.5))
+    return FrozenPolicy(1, kept, mine, np.full((3, 2), 0.5))
 
 
-def played(first: int, coins: tuple[int, int]) -> Scores:
+def played(first: int, coins: tuple[int, int]) -> FrozenPolicyScores:
     """The second episode gambles, and the first leaves if that was won, and gambles if not."""
-    scores = Scores()
+    scores = FrozenPolicyScores()
     scores.watch(1, how(first))
     for episode in (1, 2):
         scores.begin(episode, 1)
@@ -202,7 +202,7 @@ def played(first: int, coins: tuple[int, int]) -> Scores:
     return scores
 
 
-def chance_of_doubling(play: Callable[[tuple[int, int]], Scores]) -> Fraction:
+def chance_of_doubling(play: Callable[[tuple[int, int]], FrozenPolicyScores]) -> Fraction:
     """The probability that all bets on the first score, or on both, make 2 of 1, exactly."""
     doubled = 0
     for coin, other in product((0, 1), repeat=2):
@@ -217,5 +217,5 @@ def test_a_choice_that_looks_ahead_breaks_every_prefix(
 ) -> None:
     """Ville's inequality promises 1/2: so it is here, and not if leaving values always count."""
     assert chance_of_doubling(lambda coins: played(first, coins)) <= Fraction(1, 2)
-    monkeypatch.setattr(Scores, "decide", leaving_whoever_chose)
+    monkeypatch.setattr(FrozenPolicyScores, "decide", leaving_whoever_chose)
     assert chance_of_doubling(lambda coins: played(first, coins)) == Fraction(3, 4)

@@ -9,7 +9,7 @@ import pytest
 
 import ucfh
 from helpers.stores import files
-from ucfh.tasks import declaration
+from ucfh.tasks import config
 from ucfh.tasks.learner import TaskLearner
 
 TASK: dict[str, Any] = {"actions": ["a", "b"], "horizon": 10_000, "epsilon": 1}
@@ -17,7 +17,7 @@ TASK: dict[str, Any] = {"actions": ["a", "b"], "horizon": 10_000, "epsilon": 1}
 
 def test_a_declaration_that_is_too_large_is_refused(tmp_path: Path) -> None:
     states = list(range(40_000))
-    with pytest.raises(ucfh.Refused, match=r"40,000 states .* need about \d+ GB"):
+    with pytest.raises(ucfh.InvalidReport, match=r"40,000 states .* need about \d+ GB"):
         ucfh.open_task(files(tmp_path)("t"), **TASK, states=states)
 
 
@@ -26,11 +26,11 @@ def test_states_that_are_found_are_limited(tmp_path: Path, monkeypatch: pytest.M
         task.ask(0, "e")
         for s in range(1, 10):
             task.tell(("e", s - 1), reward=0, state=s)
-        monkeypatch.setattr(declaration, "LITTLE", 0)
-        monkeypatch.setattr(declaration, "free_memory", lambda: 2**20)
-        with pytest.raises(ucfh.Refused, match="need about"):
+        monkeypatch.setattr(config, "LITTLE", 0)
+        monkeypatch.setattr(config, "free_memory", lambda: 2**20)
+        with pytest.raises(ucfh.InvalidReport, match="need about"):
             task.tell(("e", 9), reward=0, state=10)
-        with pytest.raises(ucfh.Refused, match="need about"):
+        with pytest.raises(ucfh.InvalidReport, match="need about"):
             task.certificate()
         assert len(task.states.labels) == 11
 

@@ -20,7 +20,7 @@ import pytest
 import ucfh
 from helpers.paths import TESTS
 from ucfh.tasks import file_lock, sql_schema
-from ucfh.tasks.records import Beginning
+from ucfh.tasks.records import WarmStart
 from ucfh.tasks.sql_schema import MIGRATIONS
 from ucfh.tasks.sql_transaction import LAST, PAID, STEP
 from ucfh.tasks.sqlite import SqliteStore
@@ -60,7 +60,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
         (tmp_path, "is not a file"),
         (tmp_path / "no" / "shop.db", "the folder .* does not exist"),
     ):
-        with pytest.raises(ucfh.StoreFault, match=why) as fault:
+        with pytest.raises(ucfh.StoreError, match=why) as fault:
             open_shop(path)
         assert "\n" not in str(fault.value)
         assert fault.value.status == 500
@@ -69,11 +69,11 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
 
 
 def test_a_store_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
-    with pytest.raises(ucfh.StoreFault, match="does not exist"):
+    with pytest.raises(ucfh.StoreError, match="does not exist"):
         ucfh.open_task(tmp_path / "shop.db", planning="off")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "empty.db").touch()
-    with pytest.raises(ucfh.StoreFault, match="is empty"):
+    with pytest.raises(ucfh.StoreError, match="is empty"):
         ucfh.open_task(tmp_path / "empty.db", planning="off")
     open_shop(tmp_path / "empty.db").close()
 
@@ -94,7 +94,7 @@ def test_a_damaged_store_is_said_to_be(tmp_path: Path) -> None:
             task.ask("s", f"e{e}")
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + bytes(4096) * (len(whole) // 4096 - 1))
-    with pytest.raises(ucfh.StoreFault, match="is damaged"), open_shop(path) as task:
+    with pytest.raises(ucfh.StoreError, match="is damaged"), open_shop(path) as task:
         task.ask("s", "e")
 
 
@@ -117,7 +117,7 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     open_shop(path).close()
     set_pragma(path, "user_version", len(MIGRATIONS) + 1)
     for call in (open_shop, lambda x: upgrade(str(x))):
-        with pytest.raises(ucfh.StoreFault, match="made by a newer ucfh"):
+        with pytest.raises(ucfh.StoreError, match="made by a newer ucfh"):
             call(path)
 
 
@@ -128,7 +128,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     connection.executescript((DATA / "store-0.9.0.sql").read_text())
     before = {x: connection.execute(f"SELECT * FROM {x}").fetchall() for x in ("events", "faults")}
     connection.close()
-    with pytest.raises(ucfh.StoreFault, match=r"schema 1, now \d+\): run `ucfh task upgrade"):
+    with pytest.raises(ucfh.StoreError, match=r"schema 1, now \d+\): run `ucfh task upgrade"):
         ucfh.open_task(path, "calls", planning="off")
     assert upgrade(str(path)) == f"{path}.backup-v1"
     with ucfh.open_task(path, "calls", planning="inline") as task:
@@ -136,7 +136,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
         for table, rows in before.items():
             assert task.store.query(f"SELECT * FROM {table}") == rows
         assert task.store.beginnings(1) == [
-            Beginning("calls go on as they did last year", {"new": [1, 1, 0]})
+            WarmStart("calls go on as they did last year", {"new": [1, 1, 0]})
         ]
         assert [x.number for x in task.store.plans(1, 0)][-1] == 92
         old = task.store.newest_policy(1)
@@ -169,7 +169,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_older_store_is_upgraded_when_asked_to(old: Path) -> None:
-    with pytest.raises(ucfh.StoreFault, match=r"ucfh task upgrade .*shop\.db"):
+    with pytest.raises(ucfh.StoreError, match=r"ucfh task upgrade .*shop\.db"):
         open_shop(old)
     before = sqlite3.connect(old).execute("SELECT * FROM events").fetchall()
     copy = upgrade(str(old))
@@ -186,16 +186,16 @@ def test_an_older_store_is_upgraded_when_asked_to(old: Path) -> None:
 def test_the_copy_of_an_upgrade_is_never_overwritten(old: Path) -> None:
     copy = Path(f"{old}.backup-v{len(MIGRATIONS)}")
     copy.write_text("precious")
-    with pytest.raises(ucfh.StoreFault, match="exists: move it away"):
+    with pytest.raises(ucfh.StoreError, match="exists: move it away"):
         upgrade(str(old))
     assert copy.read_text() == "precious"
-    with pytest.raises(ucfh.StoreFault, match="ucfh task upgrade"):
+    with pytest.raises(ucfh.StoreError, match="ucfh task upgrade"):
         open_shop(old)
 
 
 def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, f"{NEW}; CREATE TABLE tasks(x)"))
-    with pytest.raises(ucfh.StoreFault, match="already exists"):
+    with pytest.raises(ucfh.StoreError, match="already exists"):
         upgrade(str(old))
     monkeypatch.undo()
     with open_shop(old) as task:
@@ -261,9 +261,9 @@ def test_what_is_closed_is_closed(tmp_path: Path) -> None:
     task = open_shop(tmp_path / "shop.db")
     task.close()
     task.close()
-    with pytest.raises(ucfh.StoreFault, match="was closed: open the task again"):
+    with pytest.raises(ucfh.StoreError, match="was closed: open the task again"):
         task.ask("s", "e")
-    with pytest.raises(ucfh.StoreFault, match="was closed"):
+    with pytest.raises(ucfh.StoreError, match="was closed"):
         task.status()
 
 
@@ -285,7 +285,7 @@ def test_closing_while_others_ask(tmp_path: Path) -> None:
         for e in range(1000):
             try:
                 answers.append(task.ask("s", f"{k}-{e}"))
-            except ucfh.StoreFault as error:
+            except ucfh.StoreError as error:
                 errors.append(str(error))
                 return
 
@@ -337,7 +337,7 @@ def test_a_store_that_is_read_only(readable: Path, locked: str) -> None:
     readable.parent.chmod(0o555 if locked == "folder" else 0o777)
     with (
         as_nobody(),
-        pytest.raises(ucfh.StoreFault, match=r"make .*writable") as fault,
+        pytest.raises(ucfh.StoreError, match=r"make .*writable") as fault,
         open_shop(readable) as task,
     ):
         task.ask("s", "e2")
@@ -347,7 +347,7 @@ def test_a_store_that_is_read_only(readable: Path, locked: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="another system of rights")
 def test_a_folder_where_nothing_can_be_made(readable: Path) -> None:
     readable.parent.chmod(0o555)
-    with as_nobody(), pytest.raises(ucfh.StoreFault, match=r"cannot write .*new\.db-lock"):
+    with as_nobody(), pytest.raises(ucfh.StoreError, match=r"cannot write .*new\.db-lock"):
         open_shop(readable.parent / "new.db")
 
 
@@ -397,7 +397,7 @@ def ask_in_child(task: Task, answers: Any) -> None:
     try:
         task.ask("s", "child")
         answers.put("asked")
-    except ucfh.StoreFault as error:
+    except ucfh.StoreError as error:
         answers.put(str(error))
     task.close()
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 import ucfh
 from helpers.stores import Clock, Stores
-from ucfh.tasks.faults import Conflict, Evidence, TaskFault
+from ucfh.tasks.errors import Conflict, ErrorRecord, TaskError
 from ucfh.tasks.opening import open_store
 from ucfh.tasks.records import (
-    Beginning,
     PlanRecord,
     Report,
     StateRecord,
     StoredPolicy,
-    TaskHead,
+    TaskProgress,
+    WarmStart,
 )
 from ucfh.tasks.sql_reading import SqlReading
 from ucfh.tasks.store import TaskStore, Transaction
@@ -92,7 +92,7 @@ def test_attempts_stand_or_fall_by_themselves(store: TaskStore, calls: list[str]
 
     answers = store.transact(1, together)
     right = [k for k, how in enumerate(calls) if how == "right"]
-    assert [k for k, x in enumerate(answers) if not isinstance(x, TaskFault)] == right
+    assert [k for k, x in enumerate(answers) if not isinstance(x, TaskError)] == right
     names = [x.name for x in store.steps(1, "all", None)]
     assert names[before:] == [f"{before}-{k}" for k in right]
     assert [answers[k] for k in right] == list(range(before + 1, before + 1 + len(right)))
@@ -137,7 +137,7 @@ def test_a_plan_that_is_written_again_stays_and_another_is_refused(store: TaskSt
     store.transact(1, publishing(plan(1), 7, b"first"))
     store.transact(1, publishing(plan(1), 8, b"second"))  # the answer was lost
     assert store.snapshot(1) == (7, b"first")
-    with pytest.raises(ucfh.StoreFault):
+    with pytest.raises(ucfh.StoreError):
         store.transact(1, publishing(plan(1, known=6)))
     assert [x.known for x in store.plans(1, 0)] == [5]
 
@@ -156,35 +156,38 @@ def test_heads_of_all_tasks(stores: Stores, clock: Clock) -> None:
         ucfh.open_task(stores("s"), "slow", **SHOP, timeout=60) as slow,
         ucfh.open_task(stores("s"), "a", **SHOP) as other,
     ):
-        assert slow.store.heads() == [TaskHead(1, "slow", 0, 0, None), TaskHead(2, "a", 0, 0, None)]
+        assert slow.store.heads() == [
+            TaskProgress(1, "slow", 0, 0, None),
+            TaskProgress(2, "a", 0, 0, None),
+        ]
         slow.ask("s", "e1")
         clock.now += 10
         slow.ask("s", "e2")
         other.tell(other.ask("s", "e1"), reward=0, state="s")
         other.write(lambda tx, _: tx.publish(plan(3), 0, None))
         assert slow.store.heads() == [
-            TaskHead(1, "slow", 2, 0, 1060.0),
-            TaskHead(2, "a", 3, 3, None),
+            TaskProgress(1, "slow", 2, 0, 1060.0),
+            TaskProgress(2, "a", 3, 3, None),
         ]
         slow.abandon("e1")
-        assert slow.store.heads()[0] == TaskHead(1, "slow", 3, 0, 1070.0)
+        assert slow.store.heads()[0] == TaskProgress(1, "slow", 3, 0, 1070.0)
 
 
 def test_what_is_ready_is_left_as_it_is(store: TaskStore) -> None:
     store.check_ready()
     assert store.lease(0) is None
-    assert store.heads() == [TaskHead(1, "task", 0, 0, None)]
+    assert store.heads() == [TaskProgress(1, "task", 0, 0, None)]
 
 
 def test_a_beginning_is_written_once(store: TaskStore) -> None:
-    one, two = Beginning("as before", {"s": [0, 1]}), Beginning("", {})
+    one, two = WarmStart("as before", {"s": [0, 1]}), WarmStart("", {})
     for beginning in (one, two, one):
         store.transact(1, methodcaller("add_beginning", beginning))
     assert store.beginnings(1) == [one, two]
 
 
 def test_the_same_fault_is_kept_once(store: TaskStore) -> None:
-    one, two = Evidence("late", "e", 0, {"told": 1}), Evidence("late", "e", 1, {"told": 1})
+    one, two = ErrorRecord("late", "e", 0, {"told": 1}), ErrorRecord("late", "e", 1, {"told": 1})
     for evidence in (one, two, one):
         store.transact(1, methodcaller("keep_fault", evidence))
     assert [x for _, x in store.faults(1)] == [one, two]

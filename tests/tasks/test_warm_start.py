@@ -11,7 +11,7 @@ import pytest
 import ucfh
 from helpers.counted import of_task
 from helpers.stores import Stores, files
-from ucfh.logs.sentences import REPLACED
+from ucfh.logs.assumptions import REPLACED
 from ucfh.tasks.task import Task
 
 COIN: dict[str, Any] = {"actions": ["a", "b"], "horizon": 4, "epsilon": 0.5, "planning": "off"}
@@ -39,10 +39,10 @@ def test_a_task_with_conflicting_reports_has_no_log(stores: Stores, tmp_path: Pa
         assert other.warm_start(task) == 1
         with pytest.raises(ucfh.Conflict):
             task.tell(("e", 0), reward=1, state="s")
-        with pytest.raises(ucfh.Refused, match=r"task 'task' has 1 outcome\b"):
+        with pytest.raises(ucfh.InvalidReport, match=r"task 'task' has 1 outcome\b"):
             task.export(tmp_path / "log.csv")
         assert list(tmp_path.glob("log.csv*")) == []
-        with pytest.raises(ucfh.Refused):
+        with pytest.raises(ucfh.InvalidReport):
             other.warm_start(task)
         assert other.status().begun == 1
         assert [x["t"] for x in task.decisions("all")] == [0, 1]
@@ -142,7 +142,7 @@ def test_the_steps_of_a_task_keep_their_order(stores: Stores) -> None:
 def test_an_import_that_was_interrupted_goes_on(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ucfh.tasks.beginning.TOGETHER", 3)
+    monkeypatch.setattr("ucfh.tasks.warm_start.TOGETHER", 3)
     path = write_log(
         tmp_path / "log.csv", [f"{e},{t},s,a,1,s,0" for e in range(3) for t in range(4)]
     )
@@ -229,5 +229,5 @@ def test_a_stored_action_that_a_state_does_not_have(stores: Stores, told: bool) 
         if told:
             task.tell(("e1", 0), reward=1, done=True)
         assert len(task.check()) == 1
-        with pytest.raises(ucfh.StoreFault):
+        with pytest.raises(ucfh.StoreError):
             task.certificate()

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.model_files import fault
 from ucfh import bounds, constants
-from ucfh.cli import main
+from ucfh.cli.main import main
 
 HUGE = 10**50
 SIZES = [1, 2, 3, 10**3, 10**20, HUGE]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import reference as ref
-from ucfh.errors import InputError
-from ucfh.problem import Problem
+from ucfh.exceptions import InputError
+from ucfh.mdp import Problem
 from ucfh.theory.bounds import bounds, lower_bound, theorem_2
 from ucfh.theory.constants import Constants, Variant, ceil_log2, constants, constants_of, floor_log2
 

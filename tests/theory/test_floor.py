@@ -9,11 +9,19 @@ from hypothesis import strategies as st
 
 from helpers.lengths import many
 from oracles import slow_floor as slow
-from ucfh import MDP, CertifiedUCFH, InputError, hard_class_floor, least_episodes, make, simulate
-from ucfh.agents.eprl import EPRL
-from ucfh.problem import Problem
-from ucfh.theory.alternatives import Search, laws_of
-from ucfh.theory.floor import binary_kl, demand
+from ucfh import (
+    MDP,
+    CertifiedUCFH,
+    InputError,
+    episode_lower_bound,
+    hard_class_lower_bound,
+    make,
+    simulate,
+)
+from ucfh.algorithms.eprl import EPRL
+from ucfh.mdp import Problem
+from ucfh.theory.alternative_models import AlternativeSearch, laws_of
+from ucfh.theory.lower_bounds import binary_kl, demand
 
 
 def coins(*win: float) -> MDP:
@@ -36,7 +44,7 @@ def test_two_coins(
     Changes of one coin alone give the bound of Kaufmann, Cappe and Garivier (2016, Theorem 4):
     less.
     """
-    floor = least_episodes(coins(better, worse), epsilon, delta).episodes * factor
+    floor = episode_lower_bound(coins(better, worse), epsilon, delta).episodes * factor
     needed = demand(delta) * slow.two_coins(better, worse, epsilon)
     assert (0.94 * needed <= floor <= needed) == (factor == 1)
     alone = 1 / binary_kl(better, worse - epsilon) + 1 / binary_kl(worse, better + epsilon)
@@ -67,7 +75,7 @@ def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
     """All policies listed: none is eps-optimal in both models; and the best weights are found."""
     mdp, told = given_
     model = laws_of(mdp, told)
-    found = list(Search(model, epsilon).alternatives())
+    found = list(AlternativeSearch(model, epsilon).alternatives())
     for x in found[:4]:
         assert slow.good_in_both(model, x.q, epsilon) == 0
         for row, (a, b) in enumerate(zip(model.begin, model.begin[1:], strict=False)):
@@ -75,7 +83,7 @@ def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
             assert q.sum() == pytest.approx(1, abs=1e-12)
             kl = sum(y * np.log(y / z) for y, z in zip(p, q, strict=True) if y > 0)
             assert x.information[row] == pytest.approx(kl, abs=1e-12)
-    floor = least_episodes(mdp, epsilon, 0.1, told).episodes
+    floor = episode_lower_bound(mdp, epsilon, 0.1, told).episodes
     if not found:
         assert floor == 0
         return
@@ -104,7 +112,7 @@ def test_values_of_a_model() -> None:
 )
 def test_a_learner_is_above(mdp: MDP, epsilon: float) -> None:
     """In every run, and so in the mean: what its certificate takes is many times as much."""
-    floor = least_episodes(mdp, epsilon, 0.1).episodes
+    floor = episode_lower_bound(mdp, epsilon, 0.1).episodes
     assert floor > 1
     for seed in range(2):
         run = simulate(mdp, CertifiedUCFH(mdp.problem, epsilon, 0.1), seed=seed)
@@ -115,9 +123,9 @@ def test_a_learner_is_above(mdp: MDP, epsilon: float) -> None:
 def test_unknown_rewards() -> None:
     """Nothing has to be learned of sure transitions and known rewards; of unknown ones there is."""
     mdp = make("chain:n=3,horizon=3,slip=0").noisy()
-    assert least_episodes(mdp, 0.1, 0.1).episodes == 0
+    assert episode_lower_bound(mdp, 0.1, 0.1).episodes == 0
     told = mdp.by_stage().problem.hiding("rewards")
-    floor = least_episodes(mdp, 0.1, 0.1, told).episodes
+    floor = episode_lower_bound(mdp, 0.1, 0.1, told).episodes
     run = simulate(mdp, EPRL(mdp.problem, 0.1, 0.1), seed=1)
     assert 1 < floor < run.episodes
 
@@ -127,7 +135,7 @@ def test_what_is_known_to_pay_nothing() -> None:
     p = [[[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]], [[0, 0, 1]] * 2]
     r = [[0.3, 0.6], [0.8, 0.1], [0, 0]]
     mdp = MDP(p, r, 3, terminal=[2], noise="bernoulli")
-    floor = least_episodes(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
+    floor = episode_lower_bound(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
     assert floor.alternatives
     for x in floor.alternatives:
         assert x.information[:4].sum() > 0
@@ -136,7 +144,7 @@ def test_what_is_known_to_pay_nothing() -> None:
 
 def test_nothing_to_learn() -> None:
     """On riverswim, to swim is within 0.1 of optimal whatever the current is."""
-    assert least_episodes(make("riverswim:n=4,horizon=8"), 0.1, 0.1).episodes == 0
+    assert episode_lower_bound(make("riverswim:n=4,horizon=8"), 0.1, 0.1).episodes == 0
 
 
 # n, A, H, eps, delta: k = floor(n eps/l), rho, and the minimum over a, found by trying all
@@ -157,15 +165,15 @@ def test_hard_class(point: tuple[int, int, int, float, float], loss: float, rho:
     least = 0.0
     if rho < 0.5:
         least = min(binary_kl(1 - a, 2 * rho - a) for a in np.linspace(0, 2 * rho * 0.9999, 4001))
-    floor = hard_class_floor(*point)
+    floor = hard_class_lower_bound(*point)
     assert floor == pytest.approx(n * (A - 1) * least / D, rel=1e-4)
     assert floor <= n * (A - 1) * least / D
 
 
 def test_hard_class_at_the_border() -> None:
     """9 eps/l = 3 bandits may be wrong, though 9*0.05/(3*0.05) is 2.9999999999999996."""
-    exact = hard_class_floor(9, 4, 5, 0.05, 0.05, gap=0.1)
-    assert exact == pytest.approx(hard_class_floor(9, 4, 5, 0.0500001, 0.05, gap=0.1))
+    exact = hard_class_lower_bound(9, 4, 5, 0.05, 0.05, gap=0.1)
+    assert exact == pytest.approx(hard_class_lower_bound(9, 4, 5, 0.0500001, 0.05, gap=0.1))
 
 
 def test_rewards_of_what_never_follows() -> None:
@@ -174,13 +182,13 @@ def test_rewards_of_what_never_follows() -> None:
     p[0, :, 1] = p[1, :, 1] = p[2, :, 2] = 1
     r[0, 0] = [[0.4] * 3, [0.5] * 3]
     told = Problem(3, 2, 1, rewards=r, initial=0)
-    assert least_episodes(MDP(p, r, 1), 0.05, 0.05, told).episodes == 0
+    assert episode_lower_bound(MDP(p, r, 1), 0.05, 0.05, told).episodes == 0
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-6, 1e-7])
 def test_small_differences(epsilon: float) -> None:
     """Close models need many episodes, but no more than all alternatives together ask for."""
-    found = least_episodes(coins(0.5, 0.5 - 2 * epsilon), epsilon, 0.05).episodes
+    found = episode_lower_bound(coins(0.5, 0.5 - 2 * epsilon), epsilon, 0.05).episodes
     needed = demand(0.05) * 2 / (3 * epsilon) ** 2
     assert 0 < found <= needed * (1 + 10 * epsilon)
 
@@ -189,25 +197,25 @@ def test_what_is_told_must_be_true() -> None:
     mdp = coins(0.5, 0.4)
     for rewards, horizon in (([[0], [0.01], [0]], 2), ([[0], [1], [0]], 5)):
         with pytest.raises(InputError, match="was told"):
-            least_episodes(mdp, 0.05, 0.05, Problem(3, 2, horizon, rewards, initial=0))
+            episode_lower_bound(mdp, 0.05, 0.05, Problem(3, 2, horizon, rewards, initial=0))
     by_step = MDP(np.ones((1, 2, 1)), [[[0.5, 0.4]], [[0.4, 0.5]]], 2, noise="bernoulli")
     with pytest.raises(InputError, match="depend on t"):
-        least_episodes(by_step, 0.05, 0.05, Problem(1, 2, 2, initial=0))
+        episode_lower_bound(by_step, 0.05, 0.05, Problem(1, 2, 2, initial=0))
 
 
 def test_refusals() -> None:
     mdp = make("chain:n=3,horizon=3")
     with pytest.raises(InputError, match="epsilon"):
-        least_episodes(mdp, 0, 0.1)
+        episode_lower_bound(mdp, 0, 0.1)
     with pytest.raises(InputError, match="an MDP"):
-        least_episodes(mdp.problem, 0.1, 0.1)  # type: ignore[arg-type]
+        episode_lower_bound(mdp.problem, 0.1, 0.1)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="must be in this order"):
-        hard_class_floor(3, 3, 5, 0.1, 0.1, gap=0.2, bias=0.3)
+        hard_class_lower_bound(3, 3, 5, 0.1, 0.1, gap=0.2, bias=0.3)
 
 
 def test_progress_rises_to_at_most_all() -> None:
     shares: list[float] = []
-    least_episodes(coins(0.5, 0.4), 0.05, 0.05, progress=shares.append)
+    episode_lower_bound(coins(0.5, 0.4), 0.05, 0.05, progress=shares.append)
     assert shares[0] == 0
     assert len(shares) > 10
     assert shares == sorted(shares)

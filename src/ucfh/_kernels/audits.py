@@ -2,7 +2,7 @@
 
 A row is what is drawn from: a state and an action, say. Its outcomes are labels, numbered as they
 come up; each of the first `MOST_LABELS` is bet on from the draw after its first. (Why the bets are
-fair is said in `ucfh.auditing.process`.) Before a draw, with n earlier ones of the row, c of them
+fair is said in `ucfh.auditing.e_process`.) Before a draw, with n earlier ones of the row, c of them
 the label, and n_z and c_z of the same context z, the label is predicted to come with probability
 
     (c_z + a q)/(n_z + a),    q = (c - 1/2)/n

@@ -1,7 +1,7 @@
 """Bounds of V*, of a policy's value and of their difference, over relative-entropy balls.
 
-What is proved of them is in `ucfh.confidence.values`; what is known of a row, and the bounds of
-one, in `ucfh._kernels.evidence`.
+What is proved of them is in `ucfh.confidence.known_states`; what is known of a row, and the bounds
+of one, in `ucfh._kernels.evidence`.
 """
 
 from __future__ import annotations
@@ -319,7 +319,8 @@ def certify(
     out: Certified,
     team: Team,
 ) -> None:
-    """All bounds of `ucfh.confidence.values`, in one sweep back in time; see there for the proofs.
+    """All bounds of `ucfh.confidence.known_states`, in one sweep back in time; see there for the
+    proofs.
 
     L, W and D are left alone unless ``difference``. any_state: whether any state may follow some
     row. To be called by all threads of a team, each with its number; 0 leads. Nobody waits for a

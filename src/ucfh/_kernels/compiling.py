@@ -25,9 +25,9 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 
-from ucfh._support import first_use
-from ucfh._support.interrupts import held
-from ucfh.errors import InputError
+from ucfh._utils import first_use
+from ucfh._utils.interrupts import held
+from ucfh.exceptions import InputError
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
     # as plain Python they would take hours, and some cannot run: they add as one act among threads

@@ -1,6 +1,6 @@
 """What a policy earns, with known transition probabilities over the rows of a successor table.
 
-indptr (rows+1,), indices (entries,)    the table (`ucfh.table`)
+indptr (rows+1,), indices (entries,)    the table (`ucfh.transitions`)
 stride           the row of (t, s, i) is t*stride + first[s] + i
 p (entries,)     transition probabilities; the last row is the start
 r (1 or H, R)    mean rewards of pairs; the last line serves on

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Layout(NamedTuple):
-    """The rows of a table (`ucfh.table`).
+    """The rows of a table (`ucfh.transitions`).
 
     first (S+1,): the first row of each state within a stage. action (R,): the action of each row
     within a stage. indptr (rows+1,): where the entries of each row begin; the last row is the

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ucfh._support.arrays import Floats, Ints
+from ucfh._utils.arrays import Floats, Ints
 
 MOST_VALUES = 32
 """How many rewards are labels of their own."""

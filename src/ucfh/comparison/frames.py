@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucfh._support.files import AnyPath, write_text
-from ucfh.errors import not_installed
+from ucfh._utils.files import AnyPath, write_text
+from ucfh.exceptions import not_installed
 
 if TYPE_CHECKING:
     from ucfh.comparison.result import Comparison

@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
-from ucfh._support.files import AnyPath
-from ucfh._support.notebook import block, picture, table
-from ucfh._support.statistics import Interval, Place, median_interval, ranking, verdicts
-from ucfh.agents.base import Agent
-from ucfh.comparison.figures import plot_comparison
+from ucfh._utils.arrays import Floats
+from ucfh._utils.files import AnyPath
+from ucfh._utils.notebook import block, picture, table
+from ucfh._utils.statistics import Interval, Place, median_interval, ranking, verdicts
+from ucfh.algorithms.base import Agent
 from ucfh.comparison.frames import curves_of, frame_of, totals_of
+from ucfh.comparison.plots import plot_comparison
 from ucfh.comparison.table import KEPT, cells_of, notes_on
 
 POINTS = 200
@@ -82,7 +82,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class AgentSummary:
     """A learner's runs, over its seeds.
 
     Attributes:
@@ -172,13 +172,13 @@ class Comparison:
         some = f"{least}" + f" to {most}" * (most > least)
         return f"{some} of {'at most ' * (len(self.looks) > 1)}{_count(self.seeds, 'seed')}"
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[AgentSummary]:
         """Learners that did not fail with every seed, smallest median regret first."""
         by_agent: dict[str, list[Outcome]] = {}
         for outcome in sorted(self.outcomes, key=lambda x: x.seed):
             by_agent.setdefault(outcome.agent, []).append(outcome)
         places = ranking(self._regrets(), self.looks)
-        return [Standing(place, by_agent[place.agent]) for place in places]
+        return [AgentSummary(place, by_agent[place.agent]) for place in places]
 
     def undecided(self) -> list[str]:
         """Learners that do not differ significantly from all others so far."""

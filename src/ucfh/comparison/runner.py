@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.defaults import DELTA, EPSILON
-from ucfh._support.own import home_of, is_own, look_in
-from ucfh._support.parallel import DIED, check_places, do_all
-from ucfh._support.statistics import looks_of
-from ucfh.agents.base import Agent
-from ucfh.agents.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh._utils.defaults import DELTA, EPSILON
+from ucfh._utils.parallel import DIED, check_places, do_all
+from ucfh._utils.plugins import home_of, is_own, look_in
+from ucfh._utils.statistics import looks_of
+from ucfh.algorithms.base import Agent
+from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
 from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
-from ucfh.errors import InputError, check_count, check_type, check_unit, wrong_type
-from ucfh.problem import MDP
+from ucfh.exceptions import InputError, check_count, check_type, check_unit, wrong_type
+from ucfh.mdp import MDP
 from ucfh.problems import AnyMDP, as_mdp, name_of
-from ucfh.simulation.check import check_runnable
-from ucfh.simulation.run import TOLERANCE, Run
-from ucfh.simulation.simulate import simulate
+from ucfh.simulation.checker import check_runnable
+from ucfh.simulation.result import TOLERANCE, Run
+from ucfh.simulation.runner import simulate
 
 Maker = Callable[[MDP, int], Agent]
 """Makes a learner for a problem and a seed."""
@@ -135,7 +135,7 @@ def makers(
     scale: float,
 ) -> dict[str, Maker]:
     """How to make each learner, by its name in results; an error if one cannot be made."""
-    from ucfh.agents.online import check_scale
+    from ucfh.algorithms.bonus import check_scale
 
     check_scale(scale)  # not every learner looks at it
     found: dict[str, Maker] = {}

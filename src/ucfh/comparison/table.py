@@ -6,12 +6,12 @@ from collections.abc import Callable
 from math import floor
 from typing import TYPE_CHECKING
 
-from ucfh._support.statistics import LEVEL, seeds_needed
-from ucfh.agents.registry import ORIGINS, origins, tell_origins
+from ucfh._utils.statistics import LEVEL, seeds_needed
+from ucfh.algorithms.registry import ORIGINS, origins, tell_origins
 
 if TYPE_CHECKING:
-    from ucfh._support.statistics import Interval
-    from ucfh.comparison.result import Comparison, Standing
+    from ucfh._utils.statistics import Interval
+    from ucfh.comparison.result import AgentSummary, Comparison
 
 KEPT = "="
 """Marks learners that never left their first policy."""
@@ -19,9 +19,11 @@ KEPT = "="
 KEPT_MEANS = "never left its first policy"
 
 
-def cells_of(result: Comparison, standings: list[Standing]) -> tuple[list[str], list[list[str]]]:
+def cells_of(
+    result: Comparison, standings: list[AgentSummary]
+) -> tuple[list[str], list[list[str]]]:
     """The names of the columns, and the rows of the table."""
-    columns: dict[str, Callable[[Standing], str]] = {
+    columns: dict[str, Callable[[AgentSummary], str]] = {
         "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
         "learner": lambda x: x.label,
         "regret": lambda x: _show(x.of("regret")),
@@ -37,7 +39,7 @@ def cells_of(result: Comparison, standings: list[Standing]) -> tuple[list[str], 
     return list(columns), [[cell(x) for cell in columns.values()] for x in standings]
 
 
-def notes_on(result: Comparison, standings: list[Standing]) -> list[str]:
+def notes_on(result: Comparison, standings: list[AgentSummary]) -> list[str]:
     """What the marks mean, what was found, and where constants come from; a line each."""
     return [
         *_marks(result, standings),
@@ -46,7 +48,7 @@ def notes_on(result: Comparison, standings: list[Standing]) -> list[str]:
     ]
 
 
-def _marks(result: Comparison, standings: list[Standing]) -> list[str]:
+def _marks(result: Comparison, standings: list[AgentSummary]) -> list[str]:
     coverage = min(x.of("regret").coverage for x in standings)
     few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
     ran = {len(x.outcomes) for x in standings}
@@ -69,7 +71,7 @@ def _marks(result: Comparison, standings: list[Standing]) -> list[str]:
     return lines
 
 
-def _findings(result: Comparison, standings: list[Standing]) -> list[str]:
+def _findings(result: Comparison, standings: list[AgentSummary]) -> list[str]:
     best, *others = (x.place for x in standings)
     if not others:
         return []
@@ -94,7 +96,7 @@ def _findings(result: Comparison, standings: list[Standing]) -> list[str]:
     return lines
 
 
-def _constants(standings: list[Standing]) -> list[str]:
+def _constants(standings: list[AgentSummary]) -> list[str]:
     """Whose constants were read, derived, chosen or are uncertain."""
     by_origin: dict[str, list[str]] = {}
     for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):

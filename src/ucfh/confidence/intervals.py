@@ -37,9 +37,9 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
-from ucfh._support.validation import as_numbers
-from ucfh.errors import InputError, check_unit, unknown
+from ucfh._utils.arrays import Floats
+from ucfh._utils.validation import as_numbers
+from ucfh.exceptions import InputError, check_unit, unknown
 
 ULP = 2.0**-52
 CONDITIONS = ("hoeffding", "bernstein", "deviation")

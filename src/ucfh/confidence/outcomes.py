@@ -1,10 +1,10 @@
 """Rewards as part of what follows: an outcome is a next state and what was paid on the way there.
 
 f(s', r) = r + V*_{t+1}(s') is a fixed function of the outcome, so the bound on the mean of one
-function (`ucfh.confidence.values`, 2) serves transition and reward at one price. It is a bound for
-every nu, nu - exp(mean of ln(nu - f) - eta). Of each next state are kept: how often it was seen,
-the sum of what was paid, the least and the most. If these two differ, then, as the logarithm is
-concave, on [least, most] it is at least its chord:
+function (`ucfh.confidence.known_states`, 2) serves transition and reward at one price. It is a
+bound for every nu, nu - exp(mean of ln(nu - f) - eta). Of each next state are kept: how often it
+was seen, the sum of what was paid, the least and the most. If these two differ, then, as the
+logarithm is concave, on [least, most] it is at least its chord:
 
     mean of ln(nu - f)  >=  the same for a part of the visits paid the least, and the rest the most,
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import portfolio_regret
-from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._utils.arrays import Bools, Floats, Ints
 
 ROUND_UP = 1 + 1e-12
 """By how much budgets are raised, as they are sums of rounded numbers."""
@@ -65,7 +65,7 @@ def mean_reward(
 ) -> tuple[Floats, Floats]:
     """(rows,) bounds of mean rewards in [0, 1] from below and above; from sums (rows,).
 
-    Item 6 of `ucfh.confidence.values`; price: ln(1/delta), with the number of rows in it.
+    Item 6 of `ucfh.confidence.known_states`; price: ln(1/delta), with the number of rows in it.
     """
     n = np.maximum(visits, 1).astype(float)
     mean = np.clip(paid / n, 0.0, 1.0)

@@ -27,14 +27,14 @@ from ucfh._kernels.boxes import expectation
 from ucfh._kernels.groups import Planned
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import binary_excess, excess, portfolio_regret
-from ucfh._support.arrays import Floats, Ints
+from ucfh._utils.arrays import Floats, Ints
 from ucfh.confidence.intervals import SETS as INTERVALS
 from ucfh.confidence.intervals import Box
 from ucfh.counts import Counts
-from ucfh.errors import check_unit, unknown
+from ucfh.exceptions import check_unit, unknown
+from ucfh.mdp import Problem
 from ucfh.planning import extended_value_iteration
-from ucfh.problem import Problem
-from ucfh.table import Rewards
+from ucfh.transitions import Rewards
 
 AT_DOUBLINGS = ("paper", "kl", "l1")
 ALWAYS = ("kt", "kl-ball", "kt-ball")
@@ -42,7 +42,7 @@ PREFERENCE = 1e-10
 """The reward taken off a visited action per rank, so that ties go to the least visited."""
 
 
-class Sets:
+class ModelSet:
     """The sets of one kind, and planning over them.
 
     Args:

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ucfh.errors import InputError, not_installed
+from ucfh.exceptions import InputError, not_installed
 from ucfh.logs.batches import BATCH, Batch, by_text
 
 

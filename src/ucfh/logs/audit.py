@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ucfh._support.defaults import ALPHA
-from ucfh.auditing.findings import AuditReport, report_of
-from ucfh.auditing.stages import report_of_counts
+from ucfh._utils.defaults import ALPHA
+from ucfh.auditing.report import AuditReport, report_of
+from ucfh.auditing.segments import report_of_counts
 from ucfh.counts import Counts, counts_of
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
 from ucfh.logs.reading import Log, read_log
 from ucfh.logs.sources import is_source
 from ucfh.problems import AnyProblem, as_problem

@@ -1,7 +1,7 @@
 """Rows of a log in batches, whatever its format.
 
 What cannot be read is passed on too, as a broken row with its line: nothing is dropped here. Nor
-is a value that means nothing: an `Unusable` stands in its place, and says why.
+is a value that means nothing: an `InvalidValue` stands in its place, and says why.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
-from ucfh._support.arrays import Ints
-from ucfh.errors import InputError
+from ucfh._utils.arrays import Ints
+from ucfh.exceptions import InputError
 
 COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
 CUT = "it has no line break, so it may be half-written"
@@ -33,7 +33,7 @@ MAX_LINE = 2**20
 
 
 @dataclass(frozen=True)
-class Unusable:
+class InvalidValue:
     """Stands for a value that cannot be used, and says why."""
 
     why: str

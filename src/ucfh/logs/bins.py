@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Floats, Ints
-from ucfh.errors import InputError
+from ucfh._utils.arrays import Floats, Ints
+from ucfh.exceptions import InputError
 from ucfh.logs.settings import Quantiles
 
 MOST_SPLIT = 100

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
 from ucfh.logs.batches import CUT, MAX_LINE, Batch, collect, lines_of, not_utf8
 
 CHUNK = 2**17

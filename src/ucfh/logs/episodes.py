@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Ints
-from ucfh.logs.batches import CUT, Batch, Unusable
-from ucfh.logs.checked import CheckedRows, remedy_of, tell
-from ucfh.logs.faults import MOST_LINES, Faults, Kind, is_harmless
+from ucfh._utils.arrays import Bools, Ints
+from ucfh.logs.batches import CUT, Batch, InvalidValue
+from ucfh.logs.counting import LOSES, STOPS, CountedRows, KnownStateCounter, UnknownStateCounter
+from ucfh.logs.issues import MOST_LINES, IssueKind, Issues, is_harmless
 from ucfh.logs.labels import (
     CUT_OFF,
     ENDED,
@@ -20,15 +20,15 @@ from ucfh.logs.labels import (
     STOPPED,
     UNKNOWN,
     EpisodeIds,
-    Flags,
+    FlagCodes,
     Numbers,
     text_of,
 )
-from ucfh.logs.losses import Losses
-from ucfh.logs.returns import Returns
-from ucfh.logs.tally import LOSES, STOPS, Found, ShownTally, ToldTally
-from ucfh.logs.times import Clock
-from ucfh.units import DEFAULT, RewardRange
+from ucfh.logs.missing_data import MissingCounts
+from ucfh.logs.returns import EpisodeReturns
+from ucfh.logs.times import StepClock
+from ucfh.logs.validation import CheckedRows, remedy_of, tell
+from ucfh.rewards import DEFAULT, RewardRange
 
 End = tuple[bool, int, int]
 MOST_SAMPLED = 5
@@ -84,9 +84,9 @@ class Episodes:
 
     def __init__(
         self,
-        tally: ToldTally | ShownTally,
-        faults: Faults,
-        clock: Clock,
+        tally: KnownStateCounter | UnknownStateCounter,
+        faults: Issues,
+        clock: StepClock,
         numbers: Numbers,
         units: RewardRange = DEFAULT,
         apart: int = 0,
@@ -97,7 +97,7 @@ class Episodes:
         self.tally, self.faults, self.clock = tally, faults, clock
         self.units, self.apart, self.whole = units, apart, whole
         self.longest = self.stopped_last = 0
-        self.losses, self.returns = Losses(), Returns()
+        self.losses, self.returns = MissingCounts(), EpisodeReturns()
         self.went_on: set[int] = set()
         self.not_done: set[int] = set()
         self.done_in: set[int] = set()
@@ -109,7 +109,7 @@ class Episodes:
         self._same, self._differ = False, False  # rewards of an episode, one after another
         self.sample: list[tuple[Any, ...]] = []
         self._sampled = False
-        self._numbers, self._flags, self._seen = numbers, Flags(), EpisodeIds()
+        self._numbers, self._flags, self._seen = numbers, FlagCodes(), EpisodeIds()
         # The last row waits for the next one, which shows whether its next_state is right. Of
         # it are kept: what is wrong so far, when it was due, its episode, whether it is the
         # first there, what the episode was left for before it, and whether its rows had ceased
@@ -185,21 +185,21 @@ class Episodes:
 
         # from the last kind to the first, which counts
         fault = np.zeros(n, np.int8)
-        fault[~possible] = Kind.EXCLUDED
-        fault[((following == MISSING) | (following == UNKNOWN)) & ~hidden] = Kind.NEXT_STATE
-        fault[(reward < self.units.low) | (reward > self.units.high)] = Kind.RANGE
-        fault[np.isnan(reward) & ~blank] = Kind.REWARD
-        fault[row < 0] = Kind.ACTION
-        fault[new & ~tally.locate_start(s)] = Kind.START
-        fault[s < 0] = Kind.STATE
-        fault[t != due] = Kind.T
-        fault[late] = Kind.LONG
-        fault[tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = Kind.AFTER
-        fault[again] = Kind.REPEAT
-        fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = Kind.LINE
+        fault[~possible] = IssueKind.EXCLUDED
+        fault[((following == MISSING) | (following == UNKNOWN)) & ~hidden] = IssueKind.NEXT_STATE
+        fault[(reward < self.units.low) | (reward > self.units.high)] = IssueKind.RANGE
+        fault[np.isnan(reward) & ~blank] = IssueKind.REWARD
+        fault[row < 0] = IssueKind.ACTION
+        fault[new & ~tally.locate_start(s)] = IssueKind.START
+        fault[s < 0] = IssueKind.STATE
+        fault[t != due] = IssueKind.T
+        fault[late] = IssueKind.LONG
+        fault[tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = IssueKind.AFTER
+        fault[again] = IssueKind.REPEAT
+        fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = IssueKind.LINE
         for i, why in rows.broken.items():
-            fault[i] = Kind.CUT if why == CUT else Kind.LINE
-        if held and 0 < self._fault <= Kind.T:  # which the rows before it showed
+            fault[i] = IssueKind.CUT if why == CUT else IssueKind.LINE
+        if held and 0 < self._fault <= IssueKind.T:  # which the rows before it showed
             fault[0] = self._fault
         if tally.ends.derived:
             # the next row would show what followed, but has a fault: that is this one's, too
@@ -207,7 +207,7 @@ class Episodes:
             fault[:-1][hidden[:-1]] = fault[1:][hidden[:-1]]
         else:
             differs = (s[1:] != following[:-1]) & (s[1:] != MISSING) & (t[1:] == t[:-1] + 1)
-            fault[:-1][differs & ~last[:-1] & ~over[:-1] & (fault[:-1] == 0)] = Kind.MISMATCH
+            fault[:-1][differs & ~last[:-1] & ~over[:-1] & (fault[:-1] == 0)] = IssueKind.MISMATCH
         return CheckedRows(rows, new, last, t, s, a, following, done, reward, due, fault, hidden)
 
     def _episodes(self, ids: list[Any]) -> tuple[Bools, Bools, Bools]:
@@ -260,7 +260,7 @@ class Episodes:
         if not ends.derived:
             none = following == MISSING
             for i in np.flatnonzero(none & (((done == 1) & tally.has_end) | declared)).tolist():
-                if not isinstance(values["next_state"][i], Unusable):
+                if not isinstance(values["next_state"][i], InvalidValue):
                     following[i] = ENDED if done[i] == 1 else STOPPED
         blank = np.zeros(n, bool)
         if "reward" in values:
@@ -268,7 +268,7 @@ class Episodes:
             free = following == STOPPED if ends.dropouts in (None, "random") else declared
             final = final & (following == STOPPED)
             for i in np.flatnonzero((short & free) | final).tolist():
-                blank[i] = not text_of(rewards[i]) and not isinstance(rewards[i], Unusable)
+                blank[i] = not text_of(rewards[i]) and not isinstance(rewards[i], InvalidValue)
         return blank
 
     def _settle(self, steps: CheckedRows, n: int) -> None:
@@ -281,20 +281,25 @@ class Episodes:
         faults = _so_far(bad, begin, self._cause > 0)
         first = bad & (faults == 1)
         # a line that cannot be read may belong to any episode
-        noted = np.where(fault <= Kind.CUT, bad & ~hidden, first)
+        noted = np.where(fault <= IssueKind.CUT, bad & ~hidden, first)
         for kind in np.unique(fault[noted]).tolist():
             at = np.flatnonzero(noted & (fault == kind))
             at += hidden[at]
             lines, example = steps.rows.lines[at].tolist(), partial(tell, self, steps, int(at[0]))
             remedy = partial(remedy_of, self, steps, int(at[0]))
-            self.faults.note(Kind(kind), lines, example, remedy=remedy)
+            self.faults.note(IssueKind(kind), lines, example, remedy=remedy)
 
         counts = self.losses.episodes + np.cumsum(new) > self.apart
         good, harmless = (faults == 0) & counts, is_harmless(fault)
-        begins = new & (~bad | hidden | (fault >= Kind.ACTION)) & counts
+        begins = new & (~bad | hidden | (fault >= IssueKind.ACTION)) & counts
         t, s, a = steps.t[:n], steps.s[:n], steps.a[:n]
         known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
-        loses = first & ~harmless & known & ((fault < Kind.REPEAT) | (fault > Kind.AFTER) | hidden)
+        loses = (
+            first
+            & ~harmless
+            & known
+            & ((fault < IssueKind.REPEAT) | (fault > IssueKind.AFTER) | hidden)
+        )
         self._count(steps, good, loses, begins)
         paid, known = np.full(n, np.nan), np.flatnonzero(good)
         t_s_a = t[known], s[known], a[known]
@@ -310,7 +315,7 @@ class Episodes:
         # what the episode was left for, up to each row
         at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
         cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
-        apart = bad & ((fault < Kind.LONG) | (t != steps.due[:n])) & ~hidden
+        apart = bad & ((fault < IssueKind.LONG) | (t != steps.due[:n])) & ~hidden
         torn = _so_far(apart, begin, self._torn) > 0
         self.losses.episodes += int(new.sum())
         self.losses.spoilt += int((first & ~harmless & counts).sum())
@@ -328,7 +333,7 @@ class Episodes:
         columns = (steps.t, steps.s, steps.a, steps.following)
         t, s, a, following = (x[kept] for x in columns)
         starts = steps.s[:n][begins]
-        self.tally.add(Found(t, s, a, following, steps.reward[kept], mark[kept], starts))
+        self.tally.add(CountedRows(t, s, a, following, steps.reward[kept], mark[kept], starts))
         for i in np.flatnonzero(good)[: MOST_SAMPLED - len(self.sample)].tolist():
             if self._sampled or (self.sample and steps.t[i] != len(self.sample)):
                 self._sampled = True
@@ -344,7 +349,7 @@ class Episodes:
         n = len(cause)
         columns = (steps.t, steps.s, steps.a, steps.following, steps.done)
         t, s, a, following, done = (x[:n] for x in columns)
-        lost = (cause > 0) & ~is_harmless(cause) | (steps.fault[:n] == Kind.LINE)
+        lost = (cause > 0) & ~is_harmless(cause) | (steps.fault[:n] == IssueKind.LINE)
         self.losses.add(lost & counts, np.where(torn, -1, t), s, a)
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
         self.went_on.update(np.unique(s[s >= 0]).tolist())

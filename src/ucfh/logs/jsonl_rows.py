@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import IO, Any
 
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
 from ucfh.logs.batches import CUT, Batch, by_text, collect, lines_of, not_utf8
 
 

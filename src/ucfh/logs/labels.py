@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Floats, Ints
-from ucfh.errors import InputError
-from ucfh.logs.batches import Unusable
+from ucfh._utils.arrays import Bools, Floats, Ints
+from ucfh.exceptions import InputError
+from ucfh.logs.batches import InvalidValue
 
 MISSING, UNKNOWN = -1, -2
 """Codes of a value that is not there, and of one that means nothing here."""
@@ -33,7 +33,7 @@ def text_of(value: Any) -> str:
     >>> text_of(" home "), text_of(3), text_of("3.0"), text_of(None)
     ('home', '3', '3', '')
     """
-    text = "" if value is None or isinstance(value, Unusable) else str(value).strip()
+    text = "" if value is None or isinstance(value, InvalidValue) else str(value).strip()
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text
 
@@ -44,7 +44,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
-class Codes(dict[Any, int], ABC):
+class ValueCodes(dict[Any, int], ABC):
     """The number of each value of a column, computed once."""
 
     def of(self, column: list[Any]) -> Ints:
@@ -69,7 +69,7 @@ class Codes(dict[Any, int], ABC):
         """The number of one value."""
 
 
-class NameCodes(Codes):
+class LabelCodes(ValueCodes):
     """States, or actions: those that were declared, or else all that are met.
 
     Args:
@@ -149,7 +149,7 @@ def folded(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-class Flags(Codes):
+class FlagCodes(ValueCodes):
     """Whether an episode is over: 1 or 0. No value means no."""
 
     def find(self, value: Any) -> int:

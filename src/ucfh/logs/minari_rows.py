@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from ucfh._support.files import naming
-from ucfh.errors import InputError, not_installed
+from ucfh._utils.files import naming
+from ucfh.exceptions import InputError, not_installed
 from ucfh.logs.batches import COLUMNS, Batch, collect
 
 MARK = "minari:"

@@ -12,17 +12,18 @@ choice of what to count that does not look at the outcome, nor at anything after
 - an episode is counted up to its first fault and left there. Leaving all of it out because of
   what is wrong later in it would be a choice by outcome; counting it up to there is not;
 - a step after the horizon is left out before its outcome is seen, and the rest of the episode with
-  it: only data are lost (`Fault.harmless`). The same would hold for an action that the problem
+  it: only data are lost (`Issue.harmless`). The same would hold for an action that the problem
   does not have, if its name were known before its outcome; some logs name actions by outcome;
 - where an outcome cannot be used, or steps are missing, or contradict each other or the problem,
   it may be because of what happened. No reader can know. The bounds then hold only if it is
   not, and `Log.assumptions` says so. A log that lost more than a few rows in a thousand so, or many
-  of one step, state, action or pair (`ucfh.logs.losses`), is refused unless `accept_losses`: it no
-  longer shows the task, as when every exam pays 90 where rewards end at 1. So is one with rows that
+  of one step, state, action or pair (`ucfh.logs.missing_data`), is refused unless `accept_losses`:
+  it no longer shows the task, as when every exam pays 90 where rewards end at 1. So is one with
+  rows that
   the problem excludes, however few: they are left out because of their outcome;
 - where an episode stops short, what was seen is counted, and the same assumed of what was not;
   also where one is done in a state from which others continue. More than a few are refused, too,
-  unless it is declared what a drop-out means (`ucfh.logs.ends`);
+  unless it is declared what a drop-out means (`ucfh.logs.early_termination`);
 - where next states are those of the next rows, that row has to be right for this one to count. If
   it is not, the outcome of this one is lost with it. At the last step no outcome is known but the
   reward, whatever happens: that step is counted apart;
@@ -50,26 +51,27 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Floats
-from ucfh._support.files import AnyPath, Labels, labels_of
-from ucfh.auditing.process import Audit
+from ucfh._utils.arrays import Bools, Floats
+from ucfh._utils.files import AnyPath, Labels, labels_of
+from ucfh.auditing.e_process import Audit
 from ucfh.counts import Counts
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
+from ucfh.logs.assumptions import assumptions_of, notes_of
 from ucfh.logs.batches import Source
-from ucfh.logs.closing import (
+from ucfh.logs.column_layout import ColumnLayout
+from ucfh.logs.column_mapping import find_roles
+from ucfh.logs.counting import KnownStateCounter, LogContents, UnknownStateCounter
+from ucfh.logs.early_termination import EarlyTermination
+from ucfh.logs.episodes import Episodes
+from ucfh.logs.finalize import (
     check_losses,
     check_returns,
     check_shown,
     note_ends,
     terminal_states,
 )
-from ucfh.logs.ends import Ends
-from ucfh.logs.episodes import Episodes
-from ucfh.logs.faults import Fault, Faults, Kind
+from ucfh.logs.issues import Issue, IssueKind, Issues
 from ucfh.logs.labels import Numbers
-from ucfh.logs.layout import Layout
-from ucfh.logs.roles import find_roles
-from ucfh.logs.sentences import assumptions_of, notes_of
 from ucfh.logs.settings import (
     OF_THE_TASK,
     Settings,
@@ -79,12 +81,11 @@ from ucfh.logs.settings import (
     read_settings,
 )
 from ucfh.logs.sources import is_file, open_source
-from ucfh.logs.tally import Shown, ShownTally, ToldTally
-from ucfh.logs.times import PEEK, Clock
-from ucfh.logs.understanding import Understanding, understand
-from ucfh.problem import Problem
+from ucfh.logs.summary import ReadSummary, understand
+from ucfh.logs.times import PEEK, StepClock
+from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
-from ucfh.units import RewardRange
+from ucfh.rewards import RewardRange
 
 MOST_STATES, MOST_COMBINATIONS = 10**6, 10**7
 """The most states that a log may show, and more than their parts may make."""
@@ -123,10 +124,10 @@ class Log:
     rows: int
     episodes: int
     counted: int
-    faults: tuple[Fault, ...]
+    faults: tuple[Issue, ...]
     assumptions: tuple[str, ...]
     told: tuple[Problem, Counts] | None
-    shown: Shown | None
+    shown: LogContents | None
     closed: bool
     units: RewardRange
     max_return: float | None
@@ -136,7 +137,7 @@ class Log:
     complete: Bools
     truncated: int
     notes: tuple[str, ...]
-    understood: Understanding
+    understood: ReadSummary
 
     @cached_property
     def _over_a_table(self) -> tuple[Problem, Counts]:
@@ -246,14 +247,14 @@ def read_log(
     with open_source(path, settings.encoding) as source:
         rewarded, may_lack = told is None or told.rewards is None, source.kind == "JSON lines"
         roles = find_roles(source.columns, settings.columns, rewarded, may_lack)
-        layout = Layout(roles, settings.bins, settings.decimal)
-        tally, faults = _tally(settings, layout, told), Faults(source.unit)
+        layout = ColumnLayout(roles, settings.bins, settings.decimal)
+        tally, faults = _tally(settings, layout, told), Issues(source.unit)
         batches = layout.lay_out(source.batches(roles.wanted, roles.claims))
         begin = next(batches, None)
         while begin is not None and len(begin) < PEEK and (more := next(batches, None)):
             begin = begin.then(more)
         early = [] if begin is None else begin.values.get("t")
-        clock = Clock(early and early[:PEEK], roles.steps[0] if roles.steps else None)
+        clock = StepClock(early and early[:PEEK], roles.steps[0] if roles.steps else None)
         numbers, whole = Numbers(settings.decimal, settings.blank_reward), bool(roles.steps)
         units = settings.rewards
         if settings.terminal and layout.derived:
@@ -297,16 +298,18 @@ def _settings(
     return check_settings(combine(remembered, given)), file
 
 
-def _tally(settings: Settings, layout: Layout, told: Problem | None) -> ToldTally | ShownTally:
-    ends, details = Ends(layout.derived, settings.dropouts), bool(settings.bins)
+def _tally(
+    settings: Settings, layout: ColumnLayout, told: Problem | None
+) -> KnownStateCounter | UnknownStateCounter:
+    ends, details = EarlyTermination(layout.derived, settings.dropouts), bool(settings.bins)
     if told is not None:
-        return ToldTally(told, ends, settings.ignore_case, details)
+        return KnownStateCounter(told, ends, settings.ignore_case, details)
     H = settings.horizon or len(layout.roles.steps) or None
     declared = settings.states, settings.actions, H
-    return ShownTally(*declared, ends, settings.rewards, settings.ignore_case, details)
+    return UnknownStateCounter(*declared, ends, settings.rewards, settings.ignore_case, details)
 
 
-def _refuse(faults: Faults) -> None:
+def _refuse(faults: Issues) -> None:
     if faults:
         raise InputError(faults.first)
 
@@ -315,7 +318,7 @@ def _close(
     source: Source,
     remembered: str | None,
     settings: Settings,
-    layout: Layout,
+    layout: ColumnLayout,
     reader: Episodes,
     strict: bool,
 ) -> Log:
@@ -324,7 +327,7 @@ def _close(
     H = tally.horizon or reader.longest
     times = reader.clock.times(H)
     ending = terminal_states(tally, reader, H)
-    if isinstance(tally, ShownTally):
+    if isinstance(tally, UnknownStateCounter):
         tally.settle(H, ending)
     if settings.dropouts is None:
         for rows in tally.left_out:
@@ -337,7 +340,7 @@ def _close(
     is_end = np.isin(np.arange(len(tally.states.index)), ending)
     returns, complete = reader.returns.close(H, is_end, settings.dropouts == "outcome")
     told = None
-    if isinstance(tally, ToldTally):
+    if isinstance(tally, KnownStateCounter):
         told, labels = (tally.problem, tally.counts), labels_of(tally.problem)
     else:
         check_shown(tally, H, faults)
@@ -365,7 +368,7 @@ def _close(
         audit=tally.audit,
         returns=returns,
         complete=complete,
-        truncated=faults[Kind.LONG].count if Kind.LONG in faults else 0,
+        truncated=faults[IssueKind.LONG].count if IssueKind.LONG in faults else 0,
         notes=tuple(notes_of(layout, reader, H, shown)),
         understood=understand(source, remembered, layout, reader, dropped),
     )

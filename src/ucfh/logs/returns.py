@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.logs.labels import ENDED
 
 
-class Returns:
+class EpisodeReturns:
     """Collects what episodes that began were paid, in own units, in their order."""
 
     def __init__(self) -> None:

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support import validation
-from ucfh._support.files import AnyPath, naming, parse_toml, read_text, write_text
-from ucfh.errors import InputError, check_count, check_type, unknown, wrong_type
+from ucfh._utils import validation
+from ucfh._utils.files import AnyPath, naming, parse_toml, read_text, write_text
+from ucfh.exceptions import InputError, check_count, check_type, unknown, wrong_type
 from ucfh.logs.batches import COLUMNS
-from ucfh.units import DEFAULT, RewardRange
+from ucfh.rewards import DEFAULT, RewardRange
 
 MOST_DECLARED = 10**5
 """The most states or actions that may be declared: no table of all transitions has more."""

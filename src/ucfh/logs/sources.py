@@ -15,8 +15,8 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any
 
-from ucfh._support.files import AnyPath, check_ending, naming, open_bytes
-from ucfh.errors import InputError, wrong_type
+from ucfh._utils.files import AnyPath, check_ending, naming, open_bytes
+from ucfh.exceptions import InputError, wrong_type
 from ucfh.logs.arrow_rows import ArrowSource, ParquetSource
 from ucfh.logs.batches import Batch, Source
 from ucfh.logs.csv_rows import CsvSource

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Ints
-from ucfh.logs.labels import MISSING, Codes, text_of
+from ucfh._utils.arrays import Bools, Ints
+from ucfh.logs.labels import MISSING, ValueCodes, text_of
 
 PEEK = 1000
 """The number of rows that are searched for a step 0, or for dates."""
@@ -17,7 +17,7 @@ MANY = 100
 MICROSECOND = timedelta(microseconds=1)
 
 
-class Times(Codes):
+class TimeCodes(ValueCodes):
     """Time steps: whole numbers from 0 on; nothing else is one."""
 
     def find(self, value: Any) -> int:
@@ -26,7 +26,7 @@ class Times(Codes):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else MISSING
 
 
-class Dates(Codes):
+class Dates(ValueCodes):
     """Dates and times as ISO 8601 writes them, in microseconds; without a zone they are UTC."""
 
     def find(self, value: Any) -> int:
@@ -41,7 +41,7 @@ class Dates(Codes):
         return (zoned - datetime.min.replace(tzinfo=UTC)) // MICROSECOND
 
 
-class Clock:
+class StepClock:
     """The steps of rows: numbers, dates in order, or the places of rows in their episode.
 
     Args:
@@ -56,7 +56,7 @@ class Clock:
     """
 
     def __init__(self, early: list[Any] | None, first: int | None = None) -> None:
-        self._codes: Codes = Times()
+        self._codes: ValueCodes = TimeCodes()
         self.kind, self.first, self.unit = "numbers", first or 0, 1
         if early is None:
             self.kind = "order"

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ucfh._kernels import bounds, evi
 from ucfh._kernels.row_values import Model
-from ucfh._support import validation
-from ucfh._support.arrays import Floats, Ints
-from ucfh._support.memory import check_memory
-from ucfh._support.validation import MAX_ROUNDING
-from ucfh.errors import InputError, check_count
+from ucfh._utils import validation
+from ucfh._utils.arrays import Floats, Ints
+from ucfh._utils.memory import check_memory
+from ucfh._utils.validation import MAX_ROUNDING
+from ucfh.exceptions import InputError, check_count
 from ucfh.planning.optimistic import ALL_ACTIONS, ALL_IN_ORDER, NO_BONUS, run
 from ucfh.planning.plan import Plan, blank
 

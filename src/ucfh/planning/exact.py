@@ -11,10 +11,10 @@ import numpy as np
 
 from ucfh._kernels import exact as kernels
 from ucfh._kernels.evi import Swept
-from ucfh._support.arrays import Floats, Ints
+from ucfh._utils.arrays import Floats, Ints
 from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Rewards, Table
+from ucfh.transitions import Rewards, Table
 
 
 def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:

@@ -9,10 +9,10 @@ from ucfh._kernels import evi
 from ucfh._kernels.boxes import expectation
 from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.row_values import Model
-from ucfh._support.arrays import Floats, Ints
-from ucfh._support.threads import cores, in_threads
+from ucfh._utils.arrays import Floats, Ints
+from ucfh._utils.threads import cores, in_threads
 from ucfh.planning.plan import Plan, blank
-from ucfh.table import Rewards, Table
+from ucfh.transitions import Rewards, Table
 
 WORTH_SHARING = 2_000_000
 """With fewer entries times steps, starting threads takes longer than planning."""

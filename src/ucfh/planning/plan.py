@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._support.arrays import Floats
-from ucfh._support.memory import check_memory
-from ucfh._support.notebook import block, policy_table
+from ucfh._utils.arrays import Floats
+from ucfh._utils.memory import check_memory
+from ucfh._utils.notebook import block, policy_table
 
 
 class Plan(NamedTuple):

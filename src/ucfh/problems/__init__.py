@@ -16,11 +16,11 @@ from types import FunctionType
 
 import numpy as np
 
-from ucfh._support.arrays import Ints
-from ucfh._support.files import AnyPath
-from ucfh._support.own import OwnThing, calling, find_own, is_own, unknown_name
-from ucfh.errors import InputError, wrong_type
-from ucfh.problem import MDP, Problem
+from ucfh._utils.arrays import Ints
+from ucfh._utils.files import AnyPath
+from ucfh._utils.plugins import Plugin, calling, find_own, is_own, unknown_name
+from ucfh.exceptions import InputError, wrong_type
+from ucfh.mdp import MDP, Problem
 from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
 from ucfh.problems.gym import gym
@@ -75,14 +75,14 @@ def make(name: AnyPath) -> MDP:
     MDP(states=13, actions=4, horizon=10, successors<=10)
     >>> make("chain:n=abc")
     Traceback (most recent call last):
-    ucfh.errors.InputError: chain: n=abc is not a whole number: write one, such as n=5
+    ucfh.exceptions.InputError: chain: n=abc is not a whole number: write one, such as n=5
 
     """
     if not isinstance(name, str | os.PathLike):
         raise InputError(f"{name!r} is not a problem: pass a name, such as 'chain:n=8', or a path")
     name = os.fspath(name)
     if name.endswith((".json", ".npz")):
-        from ucfh.models import read_model
+        from ucfh.io import read_model
 
         return read_model(name)
     if name.endswith((".csv", ".jsonl", ".parquet")):
@@ -108,7 +108,7 @@ def make(name: AnyPath) -> MDP:
     return builders[problem](*given, **named)
 
 
-def find_own_problem(name: str) -> OwnThing:
+def find_own_problem(name: str) -> Plugin:
     """What ``module:name`` names, where a problem is meant."""
     return find_own("problem", name, lambda x: isinstance(x, MDP | FunctionType))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Floats, Ints
-from ucfh.errors import InputError
+from ucfh._utils.arrays import Floats, Ints
+from ucfh.exceptions import InputError
 
 MAX_ENTRIES = 10**8
 """The most transitions that a named problem may have; more would not fit into memory."""

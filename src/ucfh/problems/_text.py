@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from ucfh.errors import InputError, unknown_parameter
+from ucfh.exceptions import InputError, unknown_parameter
 
 
 def _read_truth(text: str) -> bool:

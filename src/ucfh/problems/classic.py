@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from ucfh._support.arrays import Ints
-from ucfh.problem import MDP
+from ucfh._utils.arrays import Ints
+from ucfh.mdp import MDP
 from ucfh.problems._building import check_real, check_room, check_whole, compress
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Floats
-from ucfh._support.own import look_in
-from ucfh.errors import InputError, not_installed, unknown
-from ucfh.problem import MDP
+from ucfh._utils.arrays import Floats
+from ucfh._utils.plugins import look_in
+from ucfh.exceptions import InputError, not_installed, unknown
+from ucfh.mdp import MDP
 from ucfh.problems._building import check_room, check_whole
 
 

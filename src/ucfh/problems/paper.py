@@ -8,9 +8,9 @@ from math import e
 
 import numpy as np
 
-from ucfh._support.arrays import Ints
-from ucfh.errors import InputError
-from ucfh.problem import MDP
+from ucfh._utils.arrays import Ints
+from ucfh.exceptions import InputError
+from ucfh.mdp import MDP
 from ucfh.problems._building import check_real, check_room, check_whole, compress
 
 

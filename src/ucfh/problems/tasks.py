@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 
-from ucfh.problem import MDP
+from ucfh.mdp import MDP
 from ucfh.problems._building import check_whole, compress
 
 

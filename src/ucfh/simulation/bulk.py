@@ -16,7 +16,7 @@ Only episodes that meet a *live* row, one that has not reached its limit for goo
 number that do not; a phase that waits for a pair of weight 1e-28 costs no more than another. What
 happens in rows that are not live is not counted, because nothing depends on it.
 
-A phase that may end soon begins with episodes that are walked (see `ucfh.simulation.simulate`):
+A phase that may end soon begins with episodes that are walked (see `ucfh.simulation.runner`):
 for many phases that is all, and they need no graph.
 """
 
@@ -30,10 +30,10 @@ import numpy as np
 
 from ucfh._kernels import flows, sampling
 from ucfh._kernels import phase as graphs
-from ucfh._support.arrays import Bools, Floats, Ints
+from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Limits
-from ucfh.errors import InputError
-from ucfh.simulation.world import Stretch, World
+from ucfh.exceptions import InputError
+from ucfh.simulation.environment import EpisodeBatch, Simulator
 
 MARGIN = 3.0
 """How many standard deviations a jump keeps from the limit."""
@@ -81,7 +81,7 @@ class Graph:
         self.flow, self.part = self.part, self.flow
 
 
-def make_graph(world: World, rows: Ints, live: Bools) -> Graph | None:
+def make_graph(world: Simulator, rows: Ints, live: Bools) -> Graph | None:
     """The graph of the phase in which the policy takes rows (H, S) and ``live`` (rows,) matter.
 
     None if no live row is ever met.
@@ -100,12 +100,12 @@ class BulkPhase:
 
     def __init__(
         self,
-        world: World,
+        world: Simulator,
         rng: np.random.Generator,
         rows: Ints,
         limits: Limits,
         most: int | None,
-        stretch: Stretch,
+        stretch: EpisodeBatch,
     ) -> None:
         self.world, self.rng, self.limits = world, rng, limits
         self.most, self.stretch = most, stretch

@@ -13,10 +13,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from ucfh.errors import InputError, check_count, check_type
-from ucfh.live.spaces import plain
-from ucfh.tasks.faults import LateOutcome
-from ucfh.tasks.serving import Decision, Late, check_episode, check_key
+from ucfh.envs.spaces import plain
+from ucfh.exceptions import InputError, check_count, check_type
+from ucfh.tasks.errors import LateOutcomeWarning
+from ucfh.tasks.protocol import Decision, LateAnswer, check_episode, check_key
 
 AnyCall = TypeVar("AnyCall")
 """A call that is checked and not yet made."""
@@ -31,7 +31,7 @@ class AskTell(Generic[AnyCall]):
 
     @abstractmethod
     def _call(self, kind: str, episode: str, **given: Any) -> AnyCall:
-        """The call of a method of `ucfh.tasks.serving.Serving`, with what was given to it."""
+        """The call of a method of `ucfh.tasks.protocol.Serving`, with what was given to it."""
 
     def _serve(self, call: AnyCall) -> Any:
         """Make one call; a fault is raised."""
@@ -89,7 +89,7 @@ class AskTell(Generic[AnyCall]):
         """Tell what came of a decision; returns the next one, or None if the episode is over.
 
         Told again, it gives the same answer. An outcome that comes after its deadline is kept but
-        not counted: a `LateOutcome` warns of it.
+        not counted: a `LateOutcomeWarning` warns of it.
 
         Args:
             decision: the decision, or its episode and step, (episode, t).
@@ -106,13 +106,13 @@ class AskTell(Generic[AnyCall]):
                 outcome that is reported first after such a conflict counts as missing, too.
 
         """
-        answer: Decision | Late | None = self._serve(
+        answer: Decision | LateAnswer | None = self._serve(
             self.telling(
                 decision, reward=reward, state=state, done=done, actions=actions, action=action
             )
         )
-        if isinstance(answer, Late):
-            warnings.warn(answer.message, LateOutcome, stacklevel=2)
+        if isinstance(answer, LateAnswer):
+            warnings.warn(answer.message, LateOutcomeWarning, stacklevel=2)
             return None
         return answer
 
@@ -149,7 +149,7 @@ class AskTell(Generic[AnyCall]):
         """
         late = self._serve(self.recording(episode, t, state, action, reward, next_state, done))
         if late is not None:
-            warnings.warn(late.message, LateOutcome, stacklevel=2)
+            warnings.warn(late.message, LateOutcomeWarning, stacklevel=2)
 
     def recording(
         self,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, TypeVar
 
-from ucfh.errors import InputError
+from ucfh.exceptions import InputError
 from ucfh.tasks.ask_tell import AskTell
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import Refused, TaskFault
-from ucfh.tasks.serving import Serving
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.errors import InvalidReport, TaskError
+from ucfh.tasks.protocol import Serving
 from ucfh.tasks.store import TaskStore, Transaction
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class TaskCalls(AskTell[Call[Any]]):
         self._plan_later()
         return answers
 
-    def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskFault:
+    def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskError:
         """Make a call that is written as a whole or not at all; keep the fault if it is refused."""
         states = self._serving.known.states
         known = len(states)
@@ -88,13 +88,13 @@ class TaskCalls(AskTell[Call[Any]]):
         def made() -> T:
             try:
                 return call(tx)
-            except TaskFault:
+            except TaskError:
                 raise
             except InputError as error:
-                raise Refused(str(error)) from error
+                raise InvalidReport(str(error)) from error
 
         answer = tx.attempt(made)
-        if isinstance(answer, TaskFault):
+        if isinstance(answer, TaskError):
             states.keep(known)
             if answer.kept is not None:
                 tx.keep_fault(answer.kept)

@@ -23,15 +23,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ucfh._support.files import AnyPath, check_ending, refuse_existing, replacing
-from ucfh.experience import END, LOST
+from ucfh._utils.files import AnyPath, check_ending, refuse_existing, replacing
+from ucfh.logs.assumptions import REPLACED
 from ucfh.logs.batches import COLUMNS
 from ucfh.logs.labels import text_of
-from ucfh.logs.sentences import REPLACED
 from ucfh.logs.settings import beside, write_settings
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import Refused, decoding
-from ucfh.tasks.labels import StateBook, canonical
+from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.errors import InvalidReport, decoding
+from ucfh.tasks.labels import StateIndex, canonical
 from ucfh.tasks.records import StepRecord
 from ucfh.tasks.store import TaskStore
 
@@ -48,7 +48,7 @@ EXPORTED = (
 """What is assumed of the log of a task, and is written beside it."""
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """What was written: the log, the file beside it, and how much of what there is.
 
     ``waiting``: outcomes that were yet to come, and are lost in the log.
@@ -62,7 +62,7 @@ class Exported(NamedTuple):
     waiting: int
 
 
-class TaskNames:
+class TaskLabels:
     """What the states and actions of a task are called in a log.
 
     Attributes:
@@ -70,7 +70,7 @@ class TaskNames:
 
     """
 
-    def __init__(self, declaration: Declaration, states: StateBook) -> None:
+    def __init__(self, declaration: Declaration, states: StateIndex) -> None:
         self.action_names: Sequence[str] = declaration.action_names
         self._actions, self._states = declaration.action_labels, states
 
@@ -110,13 +110,13 @@ def episodes_of(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
 
 
 def check_no_conflicts(store: TaskStore, task: int) -> None:
-    """Raise `Refused` if a task has outcomes that were reported in different ways."""
+    """Raise `InvalidReport` if a task has outcomes that were reported in different ways."""
     count = len(store.conflicts(task))
     if not count:
         return
     name = next(head.name for head in store.heads() if head.task == task)
     what = "1 outcome that was" if count == 1 else f"{count} outcomes that were"
-    raise Refused(
+    raise InvalidReport(
         f"task {name!r} has {what} reported in different ways, which a log cannot show as missing. "
         "Fix: continue with the task itself; ucfh task decisions lists its steps"
     )
@@ -127,9 +127,9 @@ def export(
     store: TaskStore,
     task: int,
     declaration: Declaration,
-    states: StateBook,
+    states: StateIndex,
     force: bool = False,
-) -> Exported:
+) -> ExportResult:
     """Write a task to a .csv file, and how it is to be read to a file beside it."""
     check_ending(path, ENDINGS)
     refuse_existing(beside(path), force)
@@ -149,14 +149,14 @@ def export(
     begun = [x.sentence for x in store.beginnings(task) if x.sentence]
     assumed = list(dict.fromkeys([*EXPORTED, *begun]))
     settings = write_settings(path, settings_of(declaration, states), force, assumed)
-    return Exported(Path(path), settings, **counts)
+    return ExportResult(Path(path), settings, **counts)
 
 
 def log_rows(
-    store: TaskStore, task: int, declaration: Declaration, states: StateBook
+    store: TaskStore, task: int, declaration: Declaration, states: StateIndex
 ) -> Iterator[tuple[list[StepRecord], list[tuple[Any, ...]]]]:
     """The steps of each episode, and the rows of a log that they make."""
-    names = TaskNames(declaration, states)
+    names = TaskLabels(declaration, states)
     held: list[StepRecord] | None = None
 
     def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
@@ -178,7 +178,7 @@ def log_rows(
         yield made(held)
 
 
-def _is_whole(step: StepRecord, declaration: Declaration, states: StateBook) -> bool:
+def _is_whole(step: StepRecord, declaration: Declaration, states: StateIndex) -> bool:
     """Whether an episode that ends with this step is over, and nothing of it is lost."""
     s = step.following
     if s is None or s == LOST:
@@ -201,7 +201,7 @@ def name_of_episode(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def _row(name: str, step: StepRecord, names: TaskNames, states: StateBook) -> tuple[Any, ...]:
+def _row(name: str, step: StepRecord, names: TaskLabels, states: StateIndex) -> tuple[Any, ...]:
     """A row of a log."""
     s = step.following
     begin = (name, step.t, names.name_of(step.state), names.action_names[step.action])
@@ -212,7 +212,7 @@ def _row(name: str, step: StepRecord, names: TaskNames, states: StateBook) -> tu
     return *begin, step.reward, names.name_of(s), int(states.actions[s] == ())
 
 
-def settings_of(declaration: Declaration, states: StateBook) -> dict[str, Any]:
+def settings_of(declaration: Declaration, states: StateIndex) -> dict[str, Any]:
     """What `ucfh.read_log` has to be told of a log of a task."""
     closed = states.names[1:]
     return {

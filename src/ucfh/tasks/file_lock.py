@@ -16,7 +16,7 @@ from functools import partial
 from time import monotonic, sleep
 from weakref import WeakSet
 
-from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull
+from ucfh.tasks.errors import StoreBusy, StoreError, StoreFull
 
 try:
     import fcntl
@@ -48,7 +48,7 @@ class FileLock:
                     raise StoreFull(
                         f"cannot write {path}: the disk is full; free some room"
                     ) from None
-                raise StoreFault(
+                raise StoreError(
                     f"cannot write {path}: {error.strerror}; make its folder and the file writable"
                 ) from None
             # a compiled function, as no signal is handled before that has done its work

@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ucfh.live.spaces import plain, short
+from ucfh.envs.spaces import plain, short
 from ucfh.logs.labels import text_of
-from ucfh.tasks.faults import Refused
+from ucfh.tasks.errors import InvalidReport
 from ucfh.tasks.records import StateRecord
 
 END_NAME = "(end)"
@@ -31,16 +31,16 @@ def canonical(label: Any, kind: str = "state") -> str:
     ('"new"', '3', '[1,"b"]')
     >>> canonical(0.5)
     Traceback (most recent call last):
-    ucfh.tasks.faults.Refused: state 0.5 is not a text, a whole number or a tuple of them: cut \
+    ucfh.tasks.errors.Refused: state 0.5 is not a text, a whole number or a tuple of them: cut \
 real numbers into bins, and give the name of the bin
     """
     label = plain(label)
     name = label.strip() if isinstance(label, str) else label
     if isinstance(name, str | tuple | list) and not name:
-        raise Refused(f"{kind} {label!r:.80} is blank: give it a name that can be read")
+        raise InvalidReport(f"{kind} {label!r:.80} is blank: give it a name that can be read")
     text = _write(_checked(label, label, kind, DEEPEST))
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
-        raise Refused(
+        raise InvalidReport(
             f"{kind} {short(text)} has more than {LONGEST:,} bytes: give it a shorter name"
         )
     return text
@@ -50,22 +50,24 @@ def _checked(part: Any, label: Any, kind: str, deeper: int) -> Any:
     """A part of a label, in types that JSON has."""
     part = plain(part)
     if isinstance(part, str) and not part.isprintable():
-        raise Refused(
+        raise InvalidReport(
             f"{kind} {label!r:.80} holds a line break or an invisible letter: give it a name that "
             "can be read"
         )
     if isinstance(part, str) or (isinstance(part, int) and part.bit_length() < MOST_BITS):
         return part
     if isinstance(part, int):
-        raise Refused(f"{kind} {short(hex(part))} is too large a number: give it a name")
+        raise InvalidReport(f"{kind} {short(hex(part))} is too large a number: give it a name")
     if isinstance(part, list | tuple):
         if deeper == 0:
-            raise Refused(f"{kind} of tuples in tuples, {DEEPEST} deep and more: give it a name")
+            raise InvalidReport(
+                f"{kind} of tuples in tuples, {DEEPEST} deep and more: give it a name"
+            )
         return [_checked(x, label, kind, deeper - 1) for x in part]
     remedy = "give it a name"
     if isinstance(part, float):
         remedy = "cut real numbers into bins, and give the name of the bin"
-    raise Refused(
+    raise InvalidReport(
         f"{kind} {short(label)} is not a text, a whole number or a tuple of them: {remedy}"
     )
 
@@ -99,16 +101,16 @@ def check_names(texts: Iterable[str], kind: str) -> None:
         met[name] = text
 
 
-def alike(kind: str, text: str, other: str) -> Refused:
+def alike(kind: str, text: str, other: str) -> InvalidReport:
     """An error for two labels that a log cannot tell apart, or that are the same."""
     if text == other:
-        return Refused(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
-    return Refused(
+        return InvalidReport(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
+    return InvalidReport(
         f"{kind} {text} cannot be told from {other} in a log: give it another name, or the same"
     )
 
 
-class StateBook:
+class StateIndex:
     """The states of a task by their numbers: 1, 2, ... in the order of finding; 0 is the end.
 
     It follows the store: numbers and labels are never changed there.
@@ -153,7 +155,9 @@ class StateBook:
         name = name_in_log(text)
         if (other := self.named.get(name)) is not None:
             if other == 0:
-                raise Refused(f"state {text} is what a log calls the end: give it another name")
+                raise InvalidReport(
+                    f"state {text} is what a log calls the end: give it another name"
+                )
             raise alike("state", text, self.texts[other])
 
     def keep(self, count: int) -> None:

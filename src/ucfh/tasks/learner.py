@@ -1,14 +1,15 @@
 """What learns in a live task: from decisions and outcomes, in whatever order these come.
 
     take decisions and outcomes as the store has numbered them
-    count what comes before the first open decision of each row (`ucfh.tasks.flight`)
+    count what comes before the first open decision of each row (`ucfh.tasks.delayed_outcomes`)
     plan once 2 % more has come in: bounds, a policy to certify, and one to follow next
     score the episodes that began with a policy close to the frozen one (`ucfh.tasks.scoring`)
 
-It is `ucfh.agents.open.OpenUCFH` with outcomes that come late or never. It knows numbers only: of
-states, in the order in which they were found, and of actions. It is the same whoever feeds it, a
-store or a simulation; all it holds can be made again from the events, but for bounds and scores
-that it remembers from earlier plans. Without these it is as right, and less sharp.
+It is `ucfh.algorithms.unknown_states.UnknownStatesUCFH` with outcomes that come late or never. It
+knows numbers only: of states, in the order in which they were found, and of actions. It is the same
+whoever feeds it, a store or a simulation; all it holds can be made again from the events, but for
+bounds and scores that it remembers from earlier plans. Without these it is as right, and less
+sharp.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.arrays import Bools, Ints
-from ucfh._support.defaults import ALPHA
-from ucfh.agents.open import OpenUCFH
-from ucfh.auditing.findings import AuditReport, report_of
-from ucfh.auditing.process import Audit
+from ucfh._utils.arrays import Bools, Ints
+from ucfh._utils.defaults import ALPHA
+from ucfh.algorithms.unknown_states import UnknownStatesUCFH
+from ucfh.auditing.e_process import Audit
+from ucfh.auditing.report import AuditReport, report_of
 from ucfh.certificate import Certificate
 from ucfh.certification import certificate_of_experience
 from ucfh.counts import due_after
-from ucfh.experience import ARRAYS, END, LOST
-from ucfh.live.certifying import certificate_of_learner
-from ucfh.logs.sentences import REPLACED, UNCONFOUNDED
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.flight import Flight, Flying, steps_of
-from ucfh.tasks.records import BY_PERSON, Decided, Told
-from ucfh.tasks.scoring import Scores, Watched
+from ucfh.envs.certificates import certificate_of_learner
+from ucfh.logs.assumptions import REPLACED, UNCONFOUNDED
+from ucfh.sparse_counts import ARRAYS, END, LOST
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.delayed_outcomes import DelayedOutcomes, PendingStep, steps_of
+from ucfh.tasks.records import BY_PERSON, DecisionRecord, OutcomeRecord
+from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
 ONE_BY_ONE = (
     "episodes do not influence each other, and none is lost because of what another one showed "
@@ -49,7 +50,7 @@ RECORDED = (
 """What is assumed of steps that are recorded with their outcome, or read from a log."""
 
 
-class Planned(NamedTuple):
+class PolicyToFollow(NamedTuple):
     """A policy to follow: its number, and the actions (H, S) by number of the state, the end first.
 
     best: (H, S) the policy to be certified. known, episodes: the outcomes and episodes that it was
@@ -94,7 +95,7 @@ class TaskLearner:
         for episode, t, action in self.conflicts:
             self._named.setdefault((episode, t), []).extend([action] if action >= 0 else [])
         H, A = task.horizon, len(task.actions)
-        self.learner = OpenUCFH(
+        self.learner = UnknownStatesUCFH(
             H,
             A,
             self.units.scaled_accuracy(task.epsilon, H, task.max_return),
@@ -104,7 +105,7 @@ class TaskLearner:
             after_end=self.units.after_end,
         )
         self.experience = self.learner.experience
-        self.flight, self.scores = Flight(self.experience.stage), Scores()
+        self.flight, self.scores = DelayedOutcomes(self.experience.stage), FrozenPolicyScores()
         self.audit = Audit(True if len(task.stages) == H - 1 else task.stages, losses=False)
         self.seq = self.known = self.number = 0
         self.recorded, self.replaced = False, 0
@@ -132,7 +133,7 @@ class TaskLearner:
         declared = self.task.states is not None
         self.experience.closed = declared and self.experience.states > self._declared
 
-    def take(self, events: Sequence[Decided | Told]) -> None:
+    def take(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
         """Take events, in the order of their numbers."""
         self._check_available(events)
         flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
@@ -140,7 +141,7 @@ class TaskLearner:
         after = self.learner.best.after_end.tolist()
         starts, when, where = [], [], []
         for event in events:
-            if isinstance(event, Decided):
+            if isinstance(event, DecisionRecord):
                 _, episode, t, state, action, policy, first = event
                 self.recorded |= policy == BY_PERSON
                 if t == 0:
@@ -174,10 +175,10 @@ class TaskLearner:
         self.experience.add(flight.counted())
         self.audit.add(*flight.passed())
 
-    def _check_available(self, events: Sequence[Decided | Told]) -> None:
+    def _check_available(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
         """Raise `ValueError` if the action of a decision is not available in its state."""
         for event in events:
-            if not isinstance(event, Decided) or event.state not in self._masked:
+            if not isinstance(event, DecisionRecord) or event.state not in self._masked:
                 continue
             if not self._masked[event.state][event.action]:
                 where = f"event {event.seq}, state {event.state}"
@@ -205,7 +206,7 @@ class TaskLearner:
         """
         self.learner.beliefs.number = int(summary.get("frozen", 0))
 
-    def plan(self) -> Planned:
+    def plan(self) -> PolicyToFollow:
         """Plan from all that was taken, and make the next policy."""
         learner, beliefs = self.learner, self.learner.beliefs
         self._planned = self.progress
@@ -216,10 +217,12 @@ class TaskLearner:
         watch = None
         if beliefs.watch is not None:
             kept = learner.best.actions_of(beliefs.watch.rows)
-            watch = Watched(beliefs.number, kept, actions, beliefs.watch.leaving)
+            watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.watch.leaving)
         self.scores.watch(self.number, watch)
         episodes = self.experience.episodes
-        return Planned(self.number, actions, learner.policy, self.known, episodes, self._summary())
+        return PolicyToFollow(
+            self.number, actions, learner.policy, self.known, episodes, self._summary()
+        )
 
     def _with_prior(self, actions: Ints) -> Ints:
         """(H, S) actions; every second time those of the prior, as long as nothing is known.
@@ -386,7 +389,7 @@ class TaskLearner:
         return out
 
 
-def _content(step: Flying) -> tuple[object, ...]:
+def _content(step: PendingStep) -> tuple[object, ...]:
     """A step in numbers that can be compared, which nan cannot."""
     known = f"{float(step.reward)!r}, {int(step.following)}" if step.told else ""
     return step.episode, step.t, step.state, step.action, known

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ucfh._support.files import AnyPath, check_path
-from ucfh.errors import unknown
-from ucfh.live.spaces import short
-from ucfh.tasks.declaration import NEEDED, Declaration, check_name
-from ucfh.tasks.faults import TaskFault, UnknownTask, decoding
+from ucfh._utils.files import AnyPath, check_path
+from ucfh.envs.spaces import short
+from ucfh.exceptions import unknown
+from ucfh.tasks.config import NEEDED, Declaration, check_name
+from ucfh.tasks.errors import TaskError, UnknownTask, decoding
 from ucfh.tasks.postgres_schema import is_address, masked
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.sqlite_schema import upgrade
@@ -124,7 +124,7 @@ def open_task(
         raise
 
 
-def _missing(store: TaskStore, name: str, missing: Sequence[str]) -> TaskFault:
+def _missing(store: TaskStore, name: str, missing: Sequence[str]) -> TaskError:
     """There is no such task, and too little was given to create it."""
     known = ", ".join(map(repr, store.tasks())) or "none"
     return UnknownTask(

@@ -29,9 +29,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ucfh._support.arrays import Ints
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import Refused, TaskFault, damaged, decoding
+from ucfh._utils.arrays import Ints
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.errors import InvalidReport, TaskError, damaged, decoding
 from ucfh.tasks.labels import name_in_log
 from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
@@ -105,7 +105,7 @@ class TaskPlanner:
 
         """
         if self._too_large:
-            raise Refused(TOO_LARGE)
+            raise InvalidReport(TOO_LARGE)
         self.declaration.check_size(self.store.figures(self.task).states)
         learner, self._learner = self._learner, None  # unless all goes well
         conflicts = self._conflicts()
@@ -190,7 +190,7 @@ class TaskPlanner:
                 planned = learner.plan()
             except MemoryError:
                 self._learner, self._too_large = None, True
-                raise Refused(TOO_LARGE) from None
+                raise InvalidReport(TOO_LARGE) from None
             self._took = time.monotonic() - begun
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
@@ -259,7 +259,7 @@ class TaskPlanner:
         try:
             self.step()
             self.error = None
-        except TaskFault as error:
+        except TaskError as error:
             self.error = str(error)
 
     def _packed(self, learner: TaskLearner) -> bytes | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ucfh.tasks import sql_schema
-from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault
+from ucfh.tasks.errors import StoreBusy, StoreError, StoreFull, TaskError
 from ucfh.tasks.sql_schema import check_version, migrate
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def is_address(store: object) -> bool:
     if not isinstance(store, str):
         return False
     if not store.startswith(SCHEMES) and NEARLY.match(store):
-        raise StoreFault(
+        raise StoreError(
             f"{masked(store)} is not the address of a PostgreSQL database. Fix: write it as "
             "postgresql://user@host/name"
         )
@@ -129,7 +129,7 @@ def connect(address: str) -> Connection:
     try:
         import psycopg
     except ImportError:
-        raise StoreFault(
+        raise StoreError(
             f'{masked(address)} needs a driver of PostgreSQL: pip install "psycopg[binary]"'
         ) from None
     logging.getLogger("psycopg").addFilter(_is_news)
@@ -152,7 +152,7 @@ def explained(address: str) -> Iterator[None]:
     """Turn errors of PostgreSQL into ours, in one line."""
     try:
         yield
-    except TaskFault:
+    except TaskError:
         raise
     except Exception as error:
         import psycopg
@@ -162,7 +162,7 @@ def explained(address: str) -> Iterator[None]:
         raise explain(address, error) from error
 
 
-def explain(address: str, error: psycopg.Error) -> TaskFault:
+def explain(address: str, error: psycopg.Error) -> TaskError:
     """What an error of PostgreSQL means for a store."""
     store, code = masked(address), error.sqlstate or ""
     said = " ".join((error.diag.message_primary or str(error)).split())
@@ -180,10 +180,10 @@ def explain(address: str, error: psycopg.Error) -> TaskFault:
             "database, and call again"
         )
     if code in ("25006", "42501"):
-        return StoreFault(f"{store} cannot be written ({said}): use a role and a server that may")
+        return StoreError(f"{store} cannot be written ({said}): use a role and a server that may")
     if code in ("42P01", "42703"):
-        return StoreFault(f"{store} is not as it was ({said}): open the task again")
-    return StoreFault(f"{store} cannot be used ({said}): check the address and the database")
+        return StoreError(f"{store} is not as it was ({said}): open the task again")
+    return StoreError(f"{store} cannot be used ({said}): check the address and the database")
 
 
 def is_lost(error: psycopg.Error) -> bool:
@@ -203,7 +203,7 @@ def prepare(connection: Connection, store: str, create: bool) -> int:
     """
     version, schema = read_version(connection, store)
     if version == 0 and not create:
-        raise StoreFault(
+        raise StoreError(
             f"{store} has no tables of tasks: check the address, or create a task with "
             "`ucfh task create` or, in Python, with actions, horizon and epsilon"
         )
@@ -221,12 +221,12 @@ def read_version(connection: Connection, store: str) -> tuple[int, str]:
     """
     ((schema, found, others),) = connection.execute(FIND, (NAMES,)).fetchall()
     if others:
-        raise StoreFault(
+        raise StoreError(
             f"{store} has tables of another program ({', '.join(others)}): use another database, "
             "or a schema of its own"
         )
     if schema is None:
-        raise StoreFault(f"{store} has no schema in its search_path: create one")
+        raise StoreError(f"{store} has no schema in its search_path: create one")
     rows = connection.execute("SELECT version FROM ucfh_schema").fetchall() if found else []
     return (int(rows[0][0]) if rows else 0), str(schema)
 
@@ -256,7 +256,7 @@ def upgrade(connection: Connection, store: str) -> bool:
     """Bring old tables up to date, all or nothing; whether they were old."""
     version, _ = read_version(connection, store)
     if version == 0:
-        raise StoreFault(f"{store} has no tables of tasks: check the address")
+        raise StoreError(f"{store} has no tables of tasks: check the address")
     if version >= len(sql_schema.MIGRATIONS):
         check_version(store, version)
         return False

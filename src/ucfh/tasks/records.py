@@ -1,14 +1,14 @@
 """What a store keeps of a task, as records; what the store is, `ucfh.tasks.store` says.
 
-State 0 is the end (`ucfh.experience.END`), and -1 (`ucfh.experience.LOST`) stands for an outcome
-that never came to be known.
+State 0 is the end (`ucfh.sparse_counts.END`), and -1 (`ucfh.sparse_counts.LOST`) stands for an
+outcome that never came to be known.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ucfh._support.arrays import Ints
+from ucfh._utils.arrays import Ints
 
 DECISION, OUTCOME = 0, 1
 """Kinds of events."""
@@ -29,7 +29,7 @@ EXPIRED, ABANDONED = "expired", "abandoned"
 """How notes begin of outcomes that nobody told."""
 
 
-class Decided(NamedTuple):
+class DecisionRecord(NamedTuple):
     """A decision: state and action by number, by which policy.
 
     ``first`` is the first policy of its episode; it is only meaningful at t = 0.
@@ -44,7 +44,7 @@ class Decided(NamedTuple):
     first: int
 
 
-class Told(NamedTuple):
+class OutcomeRecord(NamedTuple):
     """An outcome: the reward in the user's units (nan if lost) and the number of the next state.
 
     ``taken`` is the action that was taken, if it differs from the one given; else None.
@@ -106,7 +106,7 @@ class Report(NamedTuple):
     content: dict[str, Any]
 
 
-class TaskHead(NamedTuple):
+class TaskProgress(NamedTuple):
     """Where a task stands.
 
     Attributes:
@@ -169,7 +169,7 @@ class StepRecord(NamedTuple):
     taken: int | None
 
 
-class Beginning(NamedTuple):
+class WarmStart(NamedTuple):
     """What a task was told to begin with: a sentence on what that assumes, if it assumes anything.
 
     ``prior``: by the name of a state in a log, the numbers (H,) of the actions to begin with.
@@ -179,7 +179,7 @@ class Beginning(NamedTuple):
     prior: dict[str, list[int]]
 
 
-class Figures(NamedTuple):
+class StoreCounts(NamedTuple):
     """How much a store holds of a task.
 
     Attributes:

@@ -1,10 +1,10 @@
 """Scores of episodes that overlap: what bounds a frozen policy's value from below.
 
 The score of an episode is its reward while it takes the actions of the frozen policy and, where its
-own first policy leaves that, the leaving value (`ucfh.confidence.values`, 3). Bets on the scores in
-the order in which episodes began are fair if what an episode scores depends on nothing that happens
-in later ones. An open episode may go on with a newer policy, or a person may choose; then it could
-depend on that, so (`docs/theory/flight.md`)
+own first policy leaves that, the leaving value (`ucfh.confidence.known_states`, 3). Bets on the
+scores in the order in which episodes began are fair if what an episode scores depends on nothing
+that happens in later ones. An open episode may go on with a newer policy, or a person may choose;
+then it could depend on that, so (`docs/theory/flight.md`)
 
     whatever an episode's first policy would have done, counts; from the first action that differs
     from it on, nothing more does.
@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._support.arrays import Floats, Ints
-from ucfh.agents.beliefs import ValueBeliefs
-from ucfh.experience import LOST
+from ucfh._utils.arrays import Floats, Ints
+from ucfh.algorithms.exploration import GapExploration
+from ucfh.sparse_counts import LOST
 
 CHOICES = 9
 """How many numbers of first episodes are tried."""
 
 
-class Watched(NamedTuple):
+class FrozenPolicy(NamedTuple):
     """How episodes are scored whose first policy is this one.
 
     number: of the frozen policy. kept, first (H, S): actions of the frozen policy and of the first
@@ -41,7 +41,7 @@ class Watched(NamedTuple):
     leaving: Floats
 
 
-class Scores:
+class FrozenPolicyScores:
     """The scores of all episodes that are watched for one frozen policy, in their order.
 
     Attributes:
@@ -55,9 +55,9 @@ class Scores:
         self.number = 0
         self.x: list[float] = []
         self.open: dict[int, tuple[int, int]] = {}
-        self.watched: dict[int, Watched] = {}
+        self.watched: dict[int, FrozenPolicy] = {}
 
-    def watch(self, policy: int, how: Watched | None) -> None:
+    def watch(self, policy: int, how: FrozenPolicy | None) -> None:
         """Score the episodes that begin with a policy; none of older ones but the last begin."""
         if how is not None and how.number != self.number:
             self.number, self.x, self.open = how.number, [], {}
@@ -101,7 +101,7 @@ class Scores:
             self.x[place] += 0.0 if following == LOST else after
             del self.open[episode]
 
-    def choose(self, beliefs: ValueBeliefs) -> None:
+    def choose(self, beliefs: GapExploration) -> None:
         """Let beliefs have the number of first scores that bounds the value best."""
         if beliefs.number != self.number or not self.x:
             return
@@ -134,7 +134,7 @@ class Scores:
         self.open = {e: (policy, place) for e, policy, place in arrays["scores_open"].tolist()}
         found = {int(name.split()[1]) for name in arrays if name.startswith("watched ")}
         self.watched = {
-            k: Watched(
+            k: FrozenPolicy(
                 self.number,
                 *(arrays[f"watched {k} {name}"] for name in ("kept", "first", "leaving")),
             )

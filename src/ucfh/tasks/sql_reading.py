@@ -17,21 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._support.arrays import Ints
-from ucfh.tasks.faults import Evidence, StoreFault, damaged, decoding
+from ucfh._utils.arrays import Ints
+from ucfh.tasks.errors import ErrorRecord, StoreError, damaged, decoding
 from ucfh.tasks.records import (
     AHEAD,
     DECISION,
-    Beginning,
-    Decided,
-    Figures,
+    DecisionRecord,
+    OutcomeRecord,
     PlanRecord,
     Report,
     StateRecord,
     StepRecord,
+    StoreCounts,
     StoredPolicy,
-    TaskHead,
-    Told,
+    TaskProgress,
+    WarmStart,
 )
 from ucfh.tasks.store import TaskStore
 
@@ -218,12 +218,12 @@ class SqlReading(TaskStore):
         """Raise if it was closed, or opened before this process was forked."""
         if self._process != os.getpid():
             leave_open(self)
-            raise StoreFault(
+            raise StoreError(
                 f"{self.name} was opened before this process was forked: open the task again in "
                 "each process"
             )
         if self._closed:
-            raise StoreFault(f"{self.name} was closed: open the task again")
+            raise StoreError(f"{self.name} was closed: open the task again")
 
     @abstractmethod
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
@@ -243,16 +243,18 @@ class SqlReading(TaskStore):
         with decoding(self.name):
             return (int(rows[0][0]), unsealed(rows[0][1])) if rows else None
 
-    def events(self, task: int, after: int, limit: int) -> list[Decided | Told]:
+    def events(self, task: int, after: int, limit: int) -> list[DecisionRecord | OutcomeRecord]:
         """Events that follow number ``after``."""
         rows = self.query(EVENTS, (task, after, limit))
         for number, row in enumerate(rows, after + 1):
             if row[0] != number:
                 raise damaged(self.name, f"event {number} of task {task} is missing")
         return [
-            Decided(seq, episode, t, state, action, policy, policy if first is None else first)
+            DecisionRecord(
+                seq, episode, t, state, action, policy, policy if first is None else first
+            )
             if kind == DECISION
-            else Told(seq, episode, t, nan if reward is None else reward, state, action)
+            else OutcomeRecord(seq, episode, t, nan if reward is None else reward, state, action)
             for seq, kind, episode, t, state, action, policy, reward, first in rows
         ]
 
@@ -270,11 +272,11 @@ class SqlReading(TaskStore):
         """The number of the policy that was made last, 0 if there is none."""
         return int(self.query(NEWEST, (task,))[0][0])
 
-    def beginnings(self, task: int) -> list[Beginning]:
+    def beginnings(self, task: int) -> list[WarmStart]:
         """What the task was told to begin with."""
         rows = self.query(BEGINNINGS, (task,))
         with decoding(self.name):
-            return [Beginning(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
+            return [WarmStart(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
 
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
         """The learner as it was written last, and after which event."""
@@ -306,9 +308,9 @@ class SqlReading(TaskStore):
         with decoding(self.name):
             return Report(number, seq, made, json.loads(unsealed(content)))
 
-    def heads(self) -> list[TaskHead]:
+    def heads(self) -> list[TaskProgress]:
         """Where each task stands, in the order of creation."""
-        return [TaskHead(*row) for row in self.query(HEADS)]
+        return [TaskProgress(*row) for row in self.query(HEADS)]
 
     def steps(
         self,
@@ -331,12 +333,12 @@ class SqlReading(TaskStore):
         """The steps of episodes, each in order, at a moment."""
         return [StepRecord(*row) for row in self.query(EPISODES, (task, first, last, moment))]
 
-    def figures(self, task: int) -> Figures:
+    def figures(self, task: int) -> StoreCounts:
         """How much there is of everything; what is read does not grow with the number of steps."""
         (row,) = self.query(FIGURES, (task,))
         begun, last, open_, waiting, oldest, lost, states, faults, late, *twice, ahead = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
-        return Figures(
+        return StoreCounts(
             begun=begun or 0,
             open=open_,
             waiting=waiting,
@@ -352,13 +354,14 @@ class SqlReading(TaskStore):
             ahead=ahead or 0.0,
         )
 
-    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
+    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, ErrorRecord]]:
         """What was kept of faults, and when."""
         most = "" if limit is None else f" LIMIT {limit:d}"
         rows = self.query(FAULTS + most, (task,))[::-1]
         with decoding(self.name):
             return [
-                (at, Evidence(kind, name, t, json.loads(said))) for at, kind, name, t, said in rows
+                (at, ErrorRecord(kind, name, t, json.loads(said)))
+                for at, kind, name, t, said in rows
             ]
 
     def contradictions(self, task: int) -> list[tuple[int, int, str | None]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ucfh.tasks.faults import StoreFault
+from ucfh.tasks.errors import StoreError
 
 MIGRATIONS = (
     """
@@ -79,12 +79,12 @@ def check_version(store: str, version: int) -> None:
     """Raise if a store has another version of the schema than this one."""
     here = len(MIGRATIONS)
     if version > here:
-        raise StoreFault(
+        raise StoreError(
             f"{store} was made by a newer ucfh (schema {version}, here {here}): install that "
             "version"
         )
     if version < here:
-        raise StoreFault(
+        raise StoreError(
             f"{store} was made by an older ucfh (schema {version}, now {here}): run "
             f"`ucfh task upgrade {store}`"
         )

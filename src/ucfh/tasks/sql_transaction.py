@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
-from ucfh.tasks.faults import Evidence, TaskFault, decoding
+from ucfh.tasks.errors import ErrorRecord, TaskError, decoding
 from ucfh.tasks.records import (
     DECISION,
     LONGEST_LEASE,
-    Beginning,
-    Decided,
+    DecisionRecord,
     LastEvent,
+    OutcomeRecord,
     Report,
     StateRecord,
     StoredPolicy,
-    Told,
+    WarmStart,
 )
 from ucfh.tasks.sql_reading import (
     BEGINNINGS,
@@ -85,7 +85,7 @@ Sending = Callable[[str, Sequence[Any]], Any]
 """Sends a statement with its parameters, and returns what has ``fetchall``."""
 
 
-class Moment(NamedTuple):
+class TaskSnapshot(NamedTuple):
     """A task when a transaction on it begins: the time, and the last numbers of everything."""
 
     now: float
@@ -110,16 +110,16 @@ class SqlTransaction(Transaction):
         self, run: Sending, task: int, head: Callable[[], list[SqlRow]], store: str
     ) -> None:
         self._run, self._task, self._head, self._store = run, task, head, store
-        self._known: Moment | None = None
+        self._known: TaskSnapshot | None = None
         self._events = self._episodes = 0
         self._queue: list[tuple[str, Sequence[Any]]] = []
         self._trying = self._saved = False
 
     @property
-    def _moment(self) -> Moment:
+    def _moment(self) -> TaskSnapshot:
         if self._known is None:
             clock, *numbers = self._head()[0]
-            self._known = Moment(clock, *(number or 0 for number in numbers))
+            self._known = TaskSnapshot(clock, *(number or 0 for number in numbers))
         return self._known
 
     @property
@@ -155,14 +155,14 @@ class SqlTransaction(Transaction):
                 self._run(query, given)
             self._queue.clear()
 
-    def attempt(self, call: Callable[[], T]) -> T | TaskFault:
+    def attempt(self, call: Callable[[], T]) -> T | TaskError:
         """Make a call whose writes stand or fall together, whatever becomes of others."""
         self.flush()
         before = self._events, self._episodes
         self._trying, self._saved = True, False
         try:
-            answer: T | TaskFault = call()
-        except TaskFault as fault:
+            answer: T | TaskError = call()
+        except TaskError as fault:
             answer = fault
             self._queue.clear()
             self._events, self._episodes = before
@@ -188,16 +188,20 @@ class SqlTransaction(Transaction):
         rows = self._read(LAST, (self._task, name))
         return LastEvent(*rows[0]) if rows else None
 
-    def step(self, episode: int, t: int) -> tuple[Decided | None, Told | None, str | None]:
+    def step(
+        self, episode: int, t: int
+    ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
         """The decision and the outcome of a step, and the outcome's note."""
         decided, told, note = None, None, None
         for seq, kind, state, action, policy, reward, about in self._read(
             STEP, (self._task, episode, t)
         ):
             if kind == DECISION:
-                decided = Decided(seq, episode, t, state, action, policy, policy)
+                decided = DecisionRecord(seq, episode, t, state, action, policy, policy)
             else:
-                told = Told(seq, episode, t, nan if reward is None else reward, state, action)
+                told = OutcomeRecord(
+                    seq, episode, t, nan if reward is None else reward, state, action
+                )
                 note = about
         return decided, told, note
 
@@ -269,7 +273,7 @@ class SqlTransaction(Transaction):
         with decoding(self._store):
             return policy_of(rows)
 
-    def keep_fault(self, evidence: Evidence) -> None:
+    def keep_fault(self, evidence: ErrorRecord) -> None:
         """Write a fault, unless the same one is there."""
         kind, episode, t, said = evidence
         detail = json.dumps(said, sort_keys=True, default=str, ensure_ascii=False)
@@ -287,7 +291,7 @@ class SqlTransaction(Transaction):
         """Give the right to plan back."""
         self._write(RELEASE, (self._task, holder))
 
-    def add_beginning(self, beginning: Beginning) -> None:
+    def add_beginning(self, beginning: WarmStart) -> None:
         """Write what the task begins with, unless that is there."""
         given = beginning.sentence, sealed(json.dumps(beginning.prior, ensure_ascii=False))
         if given not in self._read(BEGINNINGS, (self._task,)):

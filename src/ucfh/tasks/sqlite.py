@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
-from ucfh._support.files import IN_USE, Identity, identity
-from ucfh.tasks.faults import StoreBusy, StoreFault
+from ucfh._utils.files import IN_USE, Identity, identity
+from ucfh.tasks.errors import StoreBusy, StoreError
 from ucfh.tasks.file_lock import FileLock
 from ucfh.tasks.sql_reading import SqlReading, SqlRow, leave_open
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
@@ -100,7 +100,7 @@ class SqliteStore(SqlReading):
         for name, opened in self._files.items():
             if identity(name) != opened:
                 ending = name.removeprefix(self._where)
-                raise StoreFault(
+                raise StoreError(
                     f"{self.name}{ending} was removed or replaced since the store was opened. "
                     "Fix: end what opens, copies or moves the store's files other than through "
                     "SQLite, and open the task again"
@@ -116,7 +116,7 @@ class SqliteStore(SqlReading):
         """What SQLite finds wrong with the file, a line each."""
         try:
             rows = self.query("PRAGMA integrity_check(20)")
-        except StoreFault as fault:
+        except StoreError as fault:
             return [str(fault)]
         lines = [line for (text,) in rows for line in str(text).splitlines()]
         return [line for line in lines if line != "ok" and not line.startswith("***")]
@@ -131,7 +131,7 @@ class SqliteStore(SqlReading):
             try:
                 self._lock.acquire(self.name)  # the last to close empties the write-ahead log
                 self._check_place()
-            except (StoreBusy, StoreFault):
+            except (StoreBusy, StoreError):
                 leave_open(self.connection)
                 leave_open(self.reader)
             else:

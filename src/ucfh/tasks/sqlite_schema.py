@@ -18,9 +18,9 @@ from functools import partial
 from operator import methodcaller
 from pathlib import Path
 
-from ucfh._support.files import sync_folder
+from ucfh._utils.files import sync_folder
 from ucfh.tasks import file_lock, sql_schema
-from ucfh.tasks.faults import StoreBusy, StoreFault, StoreFull, TaskFault, damaged
+from ucfh.tasks.errors import StoreBusy, StoreError, StoreFull, TaskError, damaged
 from ucfh.tasks.file_lock import FileLock
 from ucfh.tasks.sql_schema import check_version, migrate
 
@@ -31,7 +31,7 @@ CHECKPOINT = 4000
 """Pages of the write-ahead log, 16 MB, after which it is moved to the database."""
 
 
-class NotAStore(StoreFault):
+class NotAStoreError(StoreError):
     """The file belongs to another program."""
 
 
@@ -44,7 +44,7 @@ def explained(store: str) -> Iterator[None]:
         raise explain(store, error) from error
 
 
-def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskFault:
+def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskError:
     """What an error of SQLite means for a store."""
     if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
         return damaged(store, error)
@@ -56,15 +56,15 @@ def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskFault:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(f"{store} is locked by another process: try again, or end that process")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StoreFault(f"{store} cannot be written: make the file and its folder writable")
+        return StoreError(f"{store} cannot be written: make the file and its folder writable")
     if code == sqlite3.SQLITE_NOTADB:
-        return NotAStore(
+        return NotAStoreError(
             f"{store} is not a store of tasks ({error}). Fix: check the name; if it is right, "
             "restore a backup"
         )
     if code == sqlite3.SQLITE_CORRUPT:
         return damaged(store, error)
-    return StoreFault(f"{store} cannot be used ({error}): check its disk, and call again")
+    return StoreError(f"{store} cannot be used ({error}): check its disk, and call again")
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -87,24 +87,24 @@ def connect(path: str) -> sqlite3.Connection:
 def check_name(path: str, create: bool) -> None:
     """Raise unless the path is that of a file, or of one that can be created; opens nothing."""
     if path == "" or "\0" in path:
-        raise StoreFault(f"{path!r} is not the name of a file: pass one, such as calls.db")
+        raise StoreError(f"{path!r} is not the name of a file: pass one, such as calls.db")
     if path == ":memory:":
-        raise StoreFault(
+        raise StoreError(
             ":memory: is not the name of a file, and a store cannot be in memory. Fix: pass the "
             "name of a file, such as calls.db"
         )
     if not os.path.exists(path):
         folder = os.path.dirname(path) or "."
         if not create:
-            raise StoreFault(
+            raise StoreError(
                 f"{path} does not exist: check the name, or create a task with `ucfh task create` "
                 "or, in Python, with actions, horizon and epsilon"
             )
         if not os.path.isdir(folder):
-            raise StoreFault(f"cannot create {path}: the folder {folder} does not exist")
+            raise StoreError(f"cannot create {path}: the folder {folder} does not exist")
         return
     if not os.path.isfile(path):
-        raise StoreFault(f"{path} is not a file: pass the name of a file, such as calls.db")
+        raise StoreError(f"{path} is not a file: pass the name of a file, such as calls.db")
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def opening(path: str, lock: FileLock) -> Iterator[None]:
         with explained(path):
             yield
         lock.release()
-    except NotAStore:
+    except NotAStoreError:
         lock.discard()
         raise
     except BaseException:
@@ -134,7 +134,7 @@ def create_file(where: str, path: str) -> None:
     except FileExistsError:
         pass
     except OSError as error:
-        raise StoreFault(f"cannot write {path}: {error.strerror}") from None
+        raise StoreError(f"cannot write {path}: {error.strerror}") from None
 
 
 def prepare(connection: sqlite3.Connection, path: str, create: bool) -> None:
@@ -142,12 +142,12 @@ def prepare(connection: sqlite3.Connection, path: str, create: bool) -> None:
     version = read_version(connection, path)
     if version == 0:
         if not create:
-            raise StoreFault(f"{path} is empty: pass the store of a task")
+            raise StoreError(f"{path} is empty: pass the store of a task")
         _migrate(connection, 0)
     else:
         check_version(path, version)
     if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
-        raise StoreFault(f"{path} cannot have a write-ahead log: put it on a local disk")
+        raise StoreError(f"{path} cannot have a write-ahead log: put it on a local disk")
 
 
 def read_version(connection: sqlite3.Connection, path: str) -> int:
@@ -163,7 +163,7 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
     if application == 0 and version == 0 and tables == 0:
         return 0
     if application != APPLICATION:
-        raise NotAStore(f"{path} is a database of another program: pass another name")
+        raise NotAStoreError(f"{path} is a database of another program: pass another name")
     return int(version)
 
 
@@ -194,7 +194,7 @@ def upgrade(path: str) -> str | None:
             try:
                 version = read_version(connection, path)
                 if version == 0:
-                    raise StoreFault(f"{path} is empty: pass the store of a task")
+                    raise StoreError(f"{path} is empty: pass the store of a task")
                 if version >= len(sql_schema.MIGRATIONS):
                     check_version(path, version)
                     return None
@@ -210,7 +210,7 @@ def upgrade(path: str) -> str | None:
 
 def _back_up(connection: sqlite3.Connection, copy: str) -> None:
     if os.path.exists(copy):
-        raise StoreFault(f"{copy} exists: move it away, it is the copy of an earlier upgrade")
+        raise StoreError(f"{copy} exists: move it away, it is the copy of an earlier upgrade")
     half = f"{copy}.half"
     try:
         with suppress(FileNotFoundError):
@@ -226,4 +226,4 @@ def _back_up(connection: sqlite3.Connection, copy: str) -> None:
     except (sqlite3.Error, OSError) as error:
         with suppress(OSError):
             os.unlink(half)
-        raise StoreFault(f"cannot write {copy} ({error}): the store was left as it is") from None
+        raise StoreError(f"cannot write {copy} ({error}): the store was left as it is") from None

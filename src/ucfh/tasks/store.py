@@ -13,20 +13,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ucfh.tasks.faults import Evidence, TaskFault
+from ucfh.tasks.errors import ErrorRecord, TaskError
 from ucfh.tasks.records import (
     NO_TASK,
-    Beginning,
-    Decided,
-    Figures,
+    DecisionRecord,
     LastEvent,
+    OutcomeRecord,
     PlanRecord,
     Report,
     StateRecord,
     StepRecord,
+    StoreCounts,
     StoredPolicy,
-    TaskHead,
-    Told,
+    TaskProgress,
+    WarmStart,
 )
 
 T = TypeVar("T")
@@ -53,10 +53,10 @@ class Transaction(ABC):
         """How many outcomes it was made from."""
 
     @abstractmethod
-    def attempt(self, call: Callable[[], T]) -> T | TaskFault:
+    def attempt(self, call: Callable[[], T]) -> T | TaskError:
         """Make a call whose writes stand or fall together, whatever becomes of others.
 
-        A `TaskFault` that it raises takes back what it wrote, and is the answer.
+        A `TaskError` that it raises takes back what it wrote, and is the answer.
         """
 
     @abstractmethod
@@ -68,7 +68,9 @@ class Transaction(ABC):
         """An episode by its name; None if it has not begun."""
 
     @abstractmethod
-    def step(self, episode: int, t: int) -> tuple[Decided | None, Told | None, str | None]:
+    def step(
+        self, episode: int, t: int
+    ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
         """The decision and the outcome of a step, if they are there, and the outcome's note."""
 
     @abstractmethod
@@ -125,7 +127,7 @@ class Transaction(ABC):
         """A policy that is still needed."""
 
     @abstractmethod
-    def keep_fault(self, evidence: Evidence) -> None:
+    def keep_fault(self, evidence: ErrorRecord) -> None:
         """Write a fault, unless the same one is there."""
 
     @abstractmethod
@@ -137,7 +139,7 @@ class Transaction(ABC):
         """Give the right to plan back."""
 
     @abstractmethod
-    def add_beginning(self, beginning: Beginning) -> None:
+    def add_beginning(self, beginning: WarmStart) -> None:
         """Write what the task begins with, unless that is there."""
 
     @abstractmethod
@@ -178,7 +180,7 @@ class TaskStore(ABC):
         self.transact(NO_TASK, lambda tx: tx.release_lease(probe))
 
     @abstractmethod
-    def heads(self) -> list[TaskHead]:
+    def heads(self) -> list[TaskProgress]:
         """Where each task stands, in the order of creation."""
 
     @abstractmethod
@@ -205,7 +207,7 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def events(self, task: int, after: int, limit: int) -> list[Decided | Told]:
+    def events(self, task: int, after: int, limit: int) -> list[DecisionRecord | OutcomeRecord]:
         """Up to ``limit`` events that follow number ``after``, in their order."""
 
     @abstractmethod
@@ -221,7 +223,7 @@ class TaskStore(ABC):
         """The number of the policy that was made last, 0 if there is none."""
 
     @abstractmethod
-    def beginnings(self, task: int) -> list[Beginning]:
+    def beginnings(self, task: int) -> list[WarmStart]:
         """What the task was told to begin with."""
 
     @abstractmethod
@@ -262,11 +264,11 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def figures(self, task: int) -> Figures:
+    def figures(self, task: int) -> StoreCounts:
         """How much there is of everything."""
 
     @abstractmethod
-    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, Evidence]]:
+    def faults(self, task: int, limit: int | None = None) -> list[tuple[float, ErrorRecord]]:
         """What was kept of faults, and when, in this order; the last ones."""
 
     def conflicts(self, task: int) -> list[tuple[int, int]]:

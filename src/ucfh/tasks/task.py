@@ -19,23 +19,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, finalize
 
-from ucfh._support.files import AnyPath
-from ucfh.errors import check_count, unknown
-from ucfh.experience import END, LOST
+from ucfh._utils.files import AnyPath
+from ucfh.exceptions import check_count, unknown
+from ucfh.sparse_counts import END, LOST
 from ucfh.tasks.calls import TaskCalls
-from ucfh.tasks.declaration import Declaration
-from ucfh.tasks.faults import StoreFault, TaskFault, decoding
-from ucfh.tasks.labels import StateBook
-from ucfh.tasks.records import Beginning, StepRecord, StoredPolicy
-from ucfh.tasks.serving import check_episode
+from ucfh.tasks.config import Declaration
+from ucfh.tasks.errors import StoreError, TaskError, decoding
+from ucfh.tasks.labels import StateIndex
+from ucfh.tasks.protocol import check_episode
+from ucfh.tasks.records import StepRecord, StoredPolicy, WarmStart
 from ucfh.tasks.status import TaskStatus
 from ucfh.tasks.store import TaskStore
 
 if TYPE_CHECKING:
-    from ucfh.auditing.findings import AuditReport
+    from ucfh.auditing.report import AuditReport
     from ucfh.certificate import Certificate
-    from ucfh.live.policy import LearnedPolicy
-    from ucfh.tasks.exporting import Exported
+    from ucfh.envs.policy import LearnedPolicy
+    from ucfh.tasks.exporting import ExportResult
     from ucfh.tasks.planner import PlannerThread, TaskPlanner
 
 STATUSES = ("open", "told", "lost", "all")
@@ -121,7 +121,7 @@ class Task(TaskCalls):
         }
 
     @property
-    def states(self) -> StateBook:
+    def states(self) -> StateIndex:
         """All states that were found so far."""
         known = self._serving.known.states
         with self._calls:
@@ -143,24 +143,24 @@ class Task(TaskCalls):
 
     def status(self) -> TaskStatus:
         """How the task is doing."""
-        from ucfh.tasks.view import status_of
+        from ucfh.tasks.status_view import status_of
 
         return status_of(self)
 
     def view(self, after: int = 0) -> dict[str, Any]:
-        """How the task is doing, as a page shows it; see `ucfh.tasks.view`.
+        """How the task is doing, as a page shows it; see `ucfh.tasks.status_view`.
 
         Args:
             after: the number of a plan: of the plans, those that came later are listed.
 
         """
-        from ucfh.tasks.view import view_of
+        from ucfh.tasks.status_view import view_of
 
         return view_of(self, after)
 
     def policy_table(self) -> dict[str, Any]:
-        """The policy of the newest plan, as a page shows it; see `ucfh.tasks.view`."""
-        from ucfh.tasks.view import policy_table
+        """The policy of the newest plan, as a page shows it; see `ucfh.tasks.status_view`."""
+        from ucfh.tasks.status_view import policy_table
 
         return policy_table(self)
 
@@ -200,14 +200,14 @@ class Task(TaskCalls):
 
     def policy(self) -> LearnedPolicy:
         """The policy that the certificate is about."""
-        from ucfh.live.policy import LearnedPolicy
-        from ucfh.tasks.exporting import TaskNames
+        from ucfh.envs.policy import LearnedPolicy
+        from ucfh.tasks.exporting import TaskLabels
 
         with self.planner.lock:
             learner = self.planner.learner()
             learner.look()
             actions = learner.learner.policy
-        return LearnedPolicy(TaskNames(self.declaration, self.states), actions)
+        return LearnedPolicy(TaskLabels(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:
         """What was tested of all that is assumed, and found."""
@@ -217,12 +217,12 @@ class Task(TaskCalls):
 
     def _names(self, count: int) -> tuple[list[str], list[str]]:
         """What the first states, the end among them, and the actions are called in a log."""
-        from ucfh.tasks.exporting import TaskNames
+        from ucfh.tasks.exporting import TaskLabels
 
-        named = TaskNames(self.declaration, self.states)
+        named = TaskLabels(self.declaration, self.states)
         return [named.name_of(s) for s in range(count)], self.declaration.action_names
 
-    def export(self, path: AnyPath, force: bool = False) -> Exported:
+    def export(self, path: AnyPath, force: bool = False) -> ExportResult:
         """Write a log that `ucfh.read_log` reads to the same counts; see `ucfh.tasks.exporting`.
 
         Raises:
@@ -248,13 +248,13 @@ class Task(TaskCalls):
             Refused: a task with conflicting reports.
 
         """
-        from ucfh.tasks.beginning import begin_with_task, warm_start
+        from ucfh.tasks.warm_start import begin_with_task, warm_start
 
         if isinstance(source, Task):
             return begin_with_task(self, source)
         return warm_start(self, source)
 
-    def begin_with(self, beginning: Beginning) -> None:
+    def begin_with(self, beginning: WarmStart) -> None:
         """Write what the task begins with, unless that is written already."""
         if beginning not in self.store.beginnings(self.number):
             self.write(lambda tx, _: tx.add_beginning(beginning))
@@ -268,14 +268,14 @@ class Task(TaskCalls):
             with self.planner.lock:
                 learner = self.planner.learner()
                 return learner.differences(self.planner.rebuilt(learner))
-        except StoreFault as fault:
+        except StoreError as fault:
             return [str(fault)]
 
     # closing
 
     def close(self) -> None:
         """Let go of the store; all that was asked and told is in it."""
-        with suppress(TaskFault):
+        with suppress(TaskError):
             self.store.check_open()
             if self._thread is not None:
                 self._thread.stop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import e, inf, log
 
-from ucfh.errors import InputError, check_count, check_unit
+from ucfh.exceptions import InputError, check_count, check_unit
 from ucfh.theory.constants import Constants, constants
 
 ETA = 1 / 10

@@ -37,10 +37,10 @@ from functools import cached_property
 from math import ceil, floor, log, log2
 from typing import TYPE_CHECKING, Literal
 
-from ucfh.errors import InputError, check_count, check_unit, unknown
+from ucfh.exceptions import InputError, check_count, check_unit, unknown
 
 if TYPE_CHECKING:
-    from ucfh.problem import Problem
+    from ucfh.mdp import Problem
 
 Variant = Literal["paper", "corrected"]
 MOST = 10**50

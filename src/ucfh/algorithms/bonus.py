@@ -1,0 +1,378 @@
+"""Learners that may change their policy after every episode, and those that do so by a bonus:
+
+    loop
+        p^ = n(s,a,s') / n(s,a)
+        plan back in time: Q_t = r + p^ V_{t+1} + bonus, V_t = max Q_t      (`ucfh._kernels.online`)
+        follow the greedy policy for an episode, and count
+
+A learner of this kind is a short file: the coefficients of its bonus as functions of n, and what
+else its planning does (`Rule`). The loop is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ucfh._kernels import online as kernels
+from ucfh._kernels.episodes import promise
+from ucfh._kernels.groups import Nature, Record, Sheet
+from ucfh._kernels.online import (
+    BUDGET,
+    CROWD,
+    DEVIATE,
+    DEVIATION,
+    DISTANCE,
+    FLAT,
+    NO_CAP,
+    RADIUS,
+    SPREAD,
+    Rule,
+)
+from ucfh._utils.arrays import Floats, Ints
+from ucfh._utils.clock import work_seconds
+from ucfh._utils.plugins import PluginError
+from ucfh.algorithms.base import Agent, LoopResult
+from ucfh.counts import NEVER, Counts, Limits
+from ucfh.exceptions import InputError, check_count, check_seed, check_unit, unknown, with_article
+from ucfh.mdp import Problem
+from ucfh.transitions import Rewards
+
+LINES = {
+    "flat": FLAT,
+    "deviation": DEVIATION,
+    "spread": SPREAD,
+    "distance": DISTANCE,
+    "crowd": CROWD,
+    "radius": RADIUS,
+    "budget": BUDGET,
+    "deviate": DEVIATE,
+}
+"""The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
+
+ROOM = 4096
+"""Policies that are recorded at a time."""
+
+FIRST_TABLE = 1024
+"""The visits that tables of coefficients reach at first; they are doubled as needed."""
+
+
+def check_scale(scale: float) -> float:
+    """The factor of all bonuses, radii or widths: positive, and 1 changes nothing."""
+    if not 0 < scale < float("inf"):
+        raise InputError(f"scale = {scale!r} must be a positive number: 1 changes nothing")
+    return float(scale)
+
+
+def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
+    """What `BonusAgent.coefficients` returned for n (k,), if it has numbers (k,) for known
+    names."""
+    if not isinstance(bonus, Mapping):
+        array = isinstance(bonus, np.ndarray)
+        what = "an array" if array else with_article(type(bonus).__name__)
+        raise PluginError(f"coefficients returns {what}: return a dict, such as {{'flat': 1 / n}}")
+    for name, given in bonus.items():
+        if name not in LINES:
+            raise PluginError(f"coefficients: {unknown('term', name, LINES)}")
+        values = np.asarray(given)
+        if values.shape != n.shape:
+            has = f"{values.size} number{'s' * (values.size != 1)}"
+            raise PluginError(
+                f"coefficients returns {has} for {name!r}, and n has {n.size}: return as many"
+            )
+        for i in np.flatnonzero(np.isnan(values))[:1]:
+            raise PluginError(
+                f"coefficients returns nan for {name!r} at n = {n[i]:g}: return a number"
+            )
+    return dict(bonus)
+
+
+def told_rewards(problem: Problem, name: str) -> Rewards:
+    """The rewards, for learners that need to know them."""
+    if problem.rewards is None:
+        raise InputError(
+            f"{name} needs known rewards: give them to the problem, or use ucfh, which learns them"
+        )
+    return problem.rewards
+
+
+def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
+    """A problem's table, rewards and start, as the kernels take them."""
+    table = problem.table
+    return Sheet(
+        first=table.first,
+        indptr=table.indptr,
+        indices=table.indices,
+        stride=table.stride,
+        r=rewards.pair,
+        extra=np.zeros((1, 0)) if rewards.successor is None else rewards.successor,
+        start=np.zeros(0) if problem.initial is None else problem.initial,
+    )
+
+
+def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
+    """Those of the terms (8, rows) that need much code, (2, rows); None if no name is of those."""
+    return terms[BUDGET:] if any(LINES[name] >= BUDGET for name in names) else None
+
+
+class EpisodeAgent(Agent):
+    """A learner whose policy may change after every episode; its loop is compiled.
+
+    Args:
+        problem: what it is told: the rewards, and which states may follow.
+        epsilon, delta: accuracy and failure probability, both in (0, 1].
+        episodes: K, the number of episodes, which it is told in advance.
+        scale: a factor of the bonus; 1 changes nothing.
+
+    Attributes:
+        counts: n(s, a) and n(s, a, s').
+        V: (H+1, S) its optimistic values.
+        rows: (H, S) the rows that its policy takes. followed: those of the policy recorded last.
+        kept: the names of the arrays that it has learned, in addition to the counts.
+
+    """
+
+    V: Floats
+    kept: tuple[str, ...] = ("V", "rows", "followed")
+
+    def __init__(
+        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
+    ) -> None:
+        self.problem = problem
+        self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
+        self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
+        self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
+        self.start = np.zeros(0) if problem.initial is None else problem.initial
+        self.sheet = sheet_of(problem, self.planned_rewards())
+        self.counts = Counts.zero(problem)
+        self.rows = np.zeros((self.H, self.S), np.int64)
+        self.followed = np.full((self.H, self.S), -1)
+        self._prepare()
+        self._plan()
+
+    def planned_rewards(self) -> Rewards:
+        """What it plans for."""
+        return told_rewards(self.problem, self.name)
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make what it keeps in addition to the counts; called once, before the first planning."""
+
+    @abstractmethod
+    def _plan(self) -> None:
+        """Choose the next policy: fill ``rows``, and `_promise` its optimistic value."""
+
+    @abstractmethod
+    def _learn(
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+    ) -> tuple[int, int]:
+        """Call the compiled loop: episodes walked, and policies put into the record."""
+
+    def _count(self, steps: Ints) -> None:
+        """Learn from the entries (H,) of one episode."""
+        np.add.at(self.counts.successors, steps, 1)
+        np.add.at(self.counts.visits, self.problem.table.row_of_entry[steps], 1)
+
+    def _look_up(self) -> None:
+        """Bring what follows from the counts up to date."""
+
+    def _catch_up(self) -> None:
+        """Take the policy that the compiled loop has left, or a state that was restored."""
+        self._promise(self.V[0])
+
+    def _promise(self, V: Floats) -> None:
+        """Take the policy of ``rows``, whose optimistic value is V (S,) from each state."""
+        self.policy = self.problem.table.policy_of(self.rows)
+        self.optimistic = promise(self.start, V)
+
+    def limits(self) -> Limits:
+        """One episode, step by step."""
+        return Limits(np.full(self.problem.table.rows, NEVER), episodes=1, steps=True)
+
+    def observe(self, seen: Counts) -> bool:
+        """Count, and plan."""
+        before = self.rows.copy()
+        for steps in seen.steps:
+            self._count(steps)
+        self._look_up()
+        started = work_seconds()
+        self._plan()
+        self.planning_seconds += work_seconds() - started
+        return self.done or not np.array_equal(before, self.rows)
+
+    def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
+        """Run that many episodes at once, or fewer if its policy becomes final."""
+        started, walked = work_seconds(), 0
+        parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+        while walked < episodes and not self.done:
+            record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
+            more, recorded = self._learn(rng, nature, episodes - walked, record)
+            first, value, promised = record
+            at = slice(0, recorded)
+            parts.append(Record(first[at] + walked, value[at], promised[at]))
+            walked += more
+            self._look_up()
+            if more == 0 and recorded < ROOM:
+                break
+        self.planning_seconds += work_seconds() - started
+        self._catch_up()
+        record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+        policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)
+        return LoopResult(walked, record, policy)
+
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {**super().settings(), "episodes": self.K}
+
+    def visits_of(self, row: int) -> int:
+        """n of a row."""
+        return int(self.counts.visits[row])
+
+    def state(self) -> dict[str, Any]:
+        """Counts, and what else was learned."""
+        return {**self.counts.state("n"), **{x: getattr(self, x).copy() for x in self.kept}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.counts.restore("n", state)
+        for x in self.kept:
+            getattr(self, x)[:] = state[x]
+        self._look_up()
+        self._catch_up()
+
+
+class SeededAgent(EpisodeAgent):
+    """A learner that draws something itself; ``seed`` is that of its own generator."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        episodes: int,
+        seed: int = 0,
+        scale: float = 1.0,
+    ) -> None:
+        # not the stream of the world, which has the same seed in a comparison
+        self.seed = seed = check_seed(seed)
+        self.own = np.random.default_rng([seed, 1])
+        super().__init__(problem, epsilon, delta, episodes, scale)
+
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {**super().settings(), "own_seed": self.seed}
+
+    def state(self) -> dict[str, Any]:
+        """Counts, the policy that was drawn, and the generator that drew it."""
+        generator = np.array(json.dumps(self.own.bit_generator.state))
+        return {**super().state(), "generator": generator}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        super().restore(state)
+        self.own.bit_generator.state = json.loads(str(state["generator"]))
+
+
+class BonusAgent(EpisodeAgent):
+    """A learner that plans with a bonus.
+
+    Attributes:
+        V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
+        by_step: whether its formulas hold where transitions depend on the step.
+
+    """
+
+    rule = Rule()
+    by_step = False
+    kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
+
+    @abstractmethod
+    def coefficients(self, n: Floats) -> dict[str, Floats]:
+        """Those of the bonus after n (k,) visits, by their names in `LINES`; scaled.
+
+        n >= 1, or n >= 0 where there is no cap that rows without visits get instead.
+        """
+
+    def most(self) -> int:
+        """Visits to a row beyond this number are not counted."""
+        return self.rule.most
+
+    def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
+        """G after that many visits (k,) to a state at a step; empty: none."""
+        return np.zeros(0)
+
+    def _prepare(self) -> None:
+        table = self.problem.table
+        if table.stages > 1 and not self.by_step:
+            raise InputError(
+                f"{self.name} is for transitions that do not depend on the step: use ubev or ucfh"
+            )
+        self.rule = self.rule._replace(most=self.most())
+        self.terms = np.zeros((len(LINES), table.rows))
+        self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
+        self.G = np.zeros(self.N.shape)
+        self.Q = np.full((self.H, table.pairs), float(self.H))
+        self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
+        self.outlook = kernels.Outlook(self.Q, self.V, self.L, self.rows)
+        self._tabulate(FIRST_TABLE)
+        self._look_up()
+
+    def _tabulate(self, size: int) -> None:
+        """Tables of coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
+        n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
+        bonus = check_bonus(self.coefficients(n), n)
+        self.which = np.array([LINES[x] for x in bonus], np.int64)
+        self.sets = sets_of(self.terms, bonus)
+        self.tables = np.array([*bonus.values()], float).reshape(-1, size)
+        self.crowd_table = self.crowding(np.arange(size, dtype=float))
+
+    def _look_up(self) -> None:
+        if self.follow is None:  # no loop looks anything up; tables are as long as there are visits
+            n = np.maximum(self.counts.visits, 0.0 if self.rule.cap == NO_CAP else 1.0)
+            self.terms[self.which] = [*self.coefficients(n).values()]
+            return
+        most = max(self.counts.visits.max(), self.N.max(initial=0))
+        while most >= self.tables.shape[1]:
+            self._tabulate(2 * self.tables.shape[1])
+        self.terms[self.which] = self.tables[:, self.counts.visits]
+        if self.N.size:
+            self.G[:] = self.crowd_table[self.N]
+
+    def _plan(self) -> None:
+        kernels.plan(
+            self.sheet, self.rule, self.terms, self.sets, self.counts.arrays, self.G, self.outlook
+        )
+        self._promise(self.V[0])
+
+    def _catch_up(self) -> None:
+        self._plan()
+
+    def _count(self, steps: Ints) -> None:
+        table, counts = self.problem.table, self.counts
+        for t, e in enumerate(steps):
+            row = table.row_of_entry[e]
+            if self.N.size:
+                self.N[t + 1, table.indices[e]] += 1
+            if counts.visits[row] < self.rule.most:
+                counts.visits[row] += 1
+                counts.successors[e] += 1
+
+    def _learn(
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+    ) -> tuple[int, int]:
+        bonus = kernels.Bonus(
+            which=self.which,
+            tables=self.tables,
+            terms=self.terms,
+            crowding=self.crowd_table,
+            N=self.N,
+            G=self.G,
+        )
+        return kernels.learn(
+            rng, episodes, nature, self.sheet, self.rule, bonus, self.sets, self.counts.arrays,
+            self.outlook, self.followed, record,
+        )  # fmt: skip

@@ -1,0 +1,245 @@
+"""EPRL: the best path through a deterministic problem, by elimination.
+
+Tirinzoni, Al-Marjani, Kaufmann: Near Instance-Optimal PAC Reinforcement Learning for Deterministic
+MDPs. NeurIPS 2022 (arXiv 2203.09251). Setting: deterministic transitions, which are told, one first
+state, and unknown rewards that may depend on the step. A policy is a path of H rows (t, s, a); N
+can be reached. With n visits of a row, r^ their mean reward and
+
+    b = min( 1, sqrt(ln( N (n + 1)/delta )/(2 n)) ),      b = 1 and r^ = 0 without visits,
+
+U and L of a path are the sums of r^ + b and of r^ - b along it. All rows are active at first.
+
+    for k = 1, 2, ...
+        until each active row has k visits: follow a path through as many active rows that lack some
+        as possible (maximum coverage); rows that are no longer active may be on it
+        eliminate an active row if all paths through it, and through active rows only, have
+            U < max L, or if they have, from that row on, U < L of some path from its state on
+        stop if U - L <= eps for every active path, or one active path is left
+
+Then the path of max L, over all paths, or the one that is left, is eps-optimal with probability
+1 - delta.
+
+Proof. Let the rewards x in [0, 1] of a row have mean r. For each q, the product over visits of
+(q/r)^x ((1-q)/(1-r))^(1-x) is a supermartingale that begins with 1, as E e^(c x) <= 1 - r + r e^c
+for all c; so is its mean over q uniform on [0, 1]. After n visits the product is f(q)/f(r), with
+f(q) = q^(n r^) (1-q)^(n - n r^), and f(q) >= f(r^) ((1-q)/(1-r^))^(n - n r^) for q >= r^,
+f(q) >= f(r^) (q/r^)^(n r^) for q <= r^. So that mean is at least
+
+    ( (1-r^)/(n - n r^ + 1) + r^/(n r^ + 1) ) f(r^)/f(r)  >=  e^(n KL(r^, r))/(n + 1).
+
+By Ville's inequality n KL(r^, r) <= ln( N (n + 1)/delta ) for all n and all N rows at once, with
+probability 1 - delta; and 2 (r^ - r)^2 <= KL(r^, r), so |r^ - r| <= b. Then U and L bound the value
+of each path, and no row of an optimal path is eliminated. If all active paths have U - L <= eps, an
+optimal one has V* <= U <= L + eps <= max L + eps, and max L is at most what its own path earns. If
+one active path is left, it is the optimal one, and is returned.
+
+The abstract and the authors' code were seen, the paper was not. How it samples, eliminates and
+stops is as in the code. Its radius there, sqrt(ln((n + 1)/delta)/(2 n)), is marked as not supported
+by theory; a comment has e S A H (n + 1) in the logarithm: by the proof above, N (n + 1) suffices.
+By the abstract, no algorithm can do with less than 1/H^2 as many episodes, up to logarithms (for
+Gaussian rewards, quoted from memory: coins that fall on one side nearly always need fewer).
+Another sampling rule of the code, the path with the largest U - L, is left out.
+
+Here k grows by 2 % rather than by 1, once it is 100. A path that covers the most rows does so
+until one of them has k visits, since no other path covers more by then: so it can be followed until
+then, in bulk. Rewards that are told are not used. A scale multiplies b.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ucfh._utils.arrays import Floats, Ints
+from ucfh._utils.clock import work_seconds
+from ucfh.algorithms.base import Agent
+from ucfh.algorithms.bonus import check_scale
+from ucfh.algorithms.phased import FULL, best_rows
+from ucfh.counts import NEVER, Counts, Limits, due_after
+from ucfh.exceptions import InputError, check_unit
+from ucfh.mdp import Problem
+
+
+class Paths(NamedTuple):
+    """The best paths for given rewards of rows.
+
+    Attributes:
+        Q: (H, R) from each row on. V: (H+1, S) from each state on; -inf where no path is left.
+        rows: (H, S) the rows of these paths.
+
+    """
+
+    Q: Floats
+    V: Floats
+    rows: Ints
+
+
+class EPRL(Agent):
+    """EPRL with maximum coverage.
+
+    Args:
+        problem: what it is told: the one state that follows each action, and the first one.
+        epsilon, delta: accuracy and failure probability, both in (0, 1].
+        scale: a factor of the radius b; 1 changes nothing.
+
+    Attributes:
+        counts: visits and rewards of each row (t, s, a).
+        active: (H, R) the rows that may be on an optimal path.
+        unknown: (H, R) those that can be reached, and whose reward is unknown: N rows. Only states
+            that end an episode are known to pay nothing.
+        target: k, the visits that each active row is to have before rows are eliminated again.
+        lower: max L, when rows were eliminated last. gap_bound: the largest U - L then.
+
+    """
+
+    name = "eprl"
+    reference = "Tirinzoni, Al-Marjani, Kaufmann 2022"
+    setting = "deterministic transitions, told; unknown rewards, by step"
+    guarantee = "eps-optimal when it stops; O~(H^2) times the fewest episodes, for Gaussian rewards"
+    constants = "from code: the rules; derived: the radius"
+    stops = True
+
+    def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
+        self.problem = told = problem.by_stage().hiding("rewards")
+        self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
+        self.scale, self.H, table = check_scale(scale), problem.horizon, told.table
+        for row in np.flatnonzero(table.lengths > 1)[:1]:
+            raise InputError(
+                f"{self.name} needs a problem in which every action has one successor, and "
+                f"{table.name_of(row)} may lead to {table.lengths[row]} states: use certified-ucfh"
+            )
+        self.first_state = int(table.indices[-1])
+        self.after = table.indices[:-1].reshape(self.H, table.pairs).astype(np.int64)
+        self.counts = Counts.zero(told)
+        self.active = np.isfinite(self._before(np.zeros(self.after.shape)))
+        self.unknown = self.active & told.pays_unknown.reshape(self.after.shape)
+        self.N, self.target = int(self.unknown.sum()), 1
+        self._begin()
+
+    def _from(self, x: Floats) -> Paths:
+        """The best paths from each row and state on, if row (t, k) pays x (H, R)."""
+        table = self.problem.table
+        Q, V = np.empty_like(x), np.zeros((self.H + 1, table.states))
+        for t in range(self.H - 1, -1, -1):
+            Q[t] = x[t] + V[t + 1, self.after[t]]
+            V[t] = np.maximum.reduceat(Q[t], table.first[:-1])
+        return Paths(Q, V, best_rows(table, Q) + table.stride * np.arange(self.H)[:, None])
+
+    def _before(self, x: Floats) -> Floats:
+        """(H, R) what the best path to each row has been paid before; -inf: there is none."""
+        table = self.problem.table
+        F = np.full((self.H + 1, table.states), -inf)
+        F[0, self.first_state] = 0.0
+        for t in range(self.H):
+            np.maximum.at(F[t + 1], self.after[t], F[t, table.state] + x[t])
+        return F[:-1, table.state]
+
+    def path(self, rows: Ints) -> Ints:
+        """(H,) the rows that an episode passes if it takes rows (H, S)."""
+        s, passed = self.first_state, np.zeros(self.H, np.int64)
+        for t in range(self.H):
+            passed[t] = rows[t, s]
+            s = int(self.problem.table.indices[passed[t]])
+        return passed
+
+    def radius(self, n: Any) -> Any:
+        """b after n visits."""
+        n = np.asarray(n, float)
+        b = np.sqrt(np.log(max(1, self.N) * (n + 1) / self.delta) / (2 * np.maximum(n, 1)))
+        return np.where(n > 0, np.minimum(1.0, self.scale * b), 1.0)
+
+    @property
+    def visits(self) -> Ints:
+        """(H, R) n of each row."""
+        return self.counts.visits[:-1].reshape(self.after.shape)
+
+    def _begin(self) -> None:
+        """Begin a phase: see which rows may be on an optimal path, and whether to stop."""
+        n = self.visits
+        mean = self.counts.rewards[:-1].reshape(n.shape) / np.maximum(n, 1)
+        b = np.where(self.unknown, self.radius(n), 0.0)
+        least = self._from(mean - b)
+        self.lower = float(least.V[0, self.first_state])
+        self._eliminate(mean + b, least.V)
+        most = self._from(np.where(self.active, mean + b, -inf))
+        self.optimistic = float(most.V[0, self.first_state])
+        widest = self._from(np.where(self.active, 2 * b, -inf))
+        self.gap_bound = float(widest.V[0, self.first_state])
+        if one_left := self.active.sum() == self.H:
+            self.gap_bound = 0.0
+        if self.gap_bound <= self.epsilon:
+            self.done, self.rows = True, most.rows if one_left else least.rows
+            self.policy = self.problem.table.policy_of(self.rows)
+        else:
+            fewest = int(n[self.active & self.unknown].min())
+            self.target = due_after(fewest)
+            self._cover()
+
+    def _eliminate(self, above: Floats, least: Floats) -> None:
+        """Drop active rows, given r^ + b (H, R) and what is sure from each state on (H+1, S)."""
+        state = self.problem.table.state
+        x = np.where(self.active, above, -inf)
+        self.active &= least[:-1, state] <= self._from(x).Q
+        x = np.where(self.active, above, -inf)
+        self.active &= self.lower <= self._before(x) + self._from(x).Q
+
+    @property
+    def lacking(self) -> Ints:
+        """(H, R) how many visits active rows lack; not positive elsewhere."""
+        return np.where(self.active & self.unknown, self.target - self.visits, 0)
+
+    def _cover(self) -> None:
+        """Turn to a path through as many active rows that lack visits as possible."""
+        self.rows = self._from((self.lacking > 0).astype(float)).rows
+        self.policy = self.problem.table.policy_of(self.rows)
+
+    def limits(self) -> Limits:
+        """Until a row that is covered lacks none; all rows are counted."""
+        if self.done:
+            return Limits(np.full(self.problem.table.rows, NEVER))
+        visits = np.full(self.problem.table.rows, FULL)
+        on_path = self.path(self.rows)
+        lacking = self.lacking.ravel()[on_path]
+        visits[on_path] = np.where(lacking > 0, lacking, FULL)
+        return Limits(visits)
+
+    def observe(self, seen: Counts) -> bool:
+        """Count; turn to another path if a row lacks no more, or begin the next phase."""
+        on_path = self.path(self.rows)
+        lacked = self.lacking.ravel()[on_path] > 0
+        self.counts.add(seen)
+        if self.done or (self.lacking.ravel()[on_path] > 0)[lacked].all():
+            return False
+        started = work_seconds()
+        if (self.lacking > 0).any():
+            self._cover()
+        else:
+            self._begin()
+        self.planning_seconds += work_seconds() - started
+        return True
+
+    def visits_of(self, row: int) -> int:
+        """n of a row."""
+        return int(self.counts.visits[row])
+
+    def state(self) -> dict[str, Any]:
+        """Counts, and what was found when rows were eliminated last."""
+        found = np.array([self.lower, self.optimistic, self.gap_bound])
+        return {
+            **self.counts.state("n"),
+            "active": self.active.copy(),
+            "rows": self.rows.copy(),
+            "target": self.target,
+            "found": found,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self.counts.restore("n", state)
+        self.active[:], self.target = state["active"], int(state["target"])
+        self.rows = np.array(state["rows"], np.int64)
+        self.lower, self.optimistic, self.gap_bound = (float(x) for x in state["found"])
+        self.done = self.gap_bound <= self.epsilon
+        self.policy = self.problem.table.policy_of(self.rows)

@@ -1,0 +1,272 @@
+"""What the certified learner believes, and which policy it follows next.
+
+With plain sets (`SetExploration`) it follows the optimistic policy. With bounds on values
+(`GapExploration`) it directs its sampling, and freezes and scores a policy.
+
+Sampling never affects validity, so all here is judged by how few episodes are needed. Two routes
+lead to a certificate for epsilon:
+
+- the difference D of `ucfh.confidence.known_states`, which falls about like episodes^(-2/3) in what
+  was measured;
+- U - V^pi, where U falls like episodes^(-1/2), and V^pi is bounded by scoring a frozen policy:
+  2 Var ln(.../delta)/x^2 episodes for a margin x.
+
+At each planning the shorter route by these rules is taken. Where the first is more than twice as
+long, L, W and D are computed only after a tenth more outcomes: they take most of the time, and by
+the rule the first route is as long as it was. They are computed, too, before anything is certified,
+so that it is held against all bounds. What the route depends on most is sampled:
+the derivative of the gap by the visits of each row (`KnownStateBounds.blame`) is the reward of an
+episode, and the policy that collects most of it in the empirical model is followed. On the second
+route, once more episodes spent on U save fewer scored ones, the greedy policy is frozen and
+followed instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ucfh._utils.arrays import Floats, Ints
+from ucfh.confidence.sets import ModelSet
+from ucfh.confidence.value_bounds import BoundContradiction, Bounds, ValueBounds
+from ucfh.counts import Counts, ScoringRule
+from ucfh.mdp import Problem
+
+BINS = 1000
+"""Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
+
+TYPICAL_REGRET = 2.0
+"""How much less bets on some hundred scores win than the best bet, in nats, for estimates."""
+
+GOOD_ENOUGH = 0.25
+"""A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
+
+FAR_OFF = 2.0
+"""The difference is bounded less often if its route is this many times as long as the other."""
+
+SELDOM = 1.1
+"""Then it is bounded after this many times as many outcomes."""
+
+FEW_LEAVE = 0.1
+"""Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
+
+
+class SetExploration:
+    """What `CertifiedUCFH` believes and follows with sets of `ucfh.confidence.sets`: optimism.
+
+    Attributes: as those of `GapExploration`.
+    """
+
+    watch = crossing = None  # bounds of the present only: none are kept that could be contradicted
+
+    def __init__(self, problem: Problem, delta: float, kind: str) -> None:
+        self.problem = problem
+        self.sets = ModelSet(problem, delta, kind)
+        self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
+
+    def learn(self, n: Counts, updates: Ints) -> None:
+        """Compute all bounds again, and plan."""
+        self.sets.learn(n, updates)
+        policy, self.upper = self.sets.plan(n, optimistic=True)
+        certified, self.lower = self.sets.plan(n, optimistic=False)
+        table, H = self.problem.table, self.problem.horizon
+        self.following, self.certified = table.rows_of(policy, H), table.rows_of(certified, H)
+        self.gap = self.upper - self.lower
+
+    def score(self, scores: Any) -> None:
+        """Nothing is scored."""
+
+    def state(self) -> dict[str, Any]:
+        """All follows from the counts."""
+        return {}
+
+    def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
+        """All follows from the counts."""
+        self.learn(n, updates)
+
+
+class GapExploration:
+    """What `CertifiedUCFH` believes and follows with ``confidence="best"``.
+
+    Attributes:
+        following: (H, S) the rows to take next.
+        upper, lower, gap: of the certificate, for the policy that takes rows ``certified`` (H, S).
+        watch: how to score the next episodes, or None.
+        crossing: where bounds contradicted each other first; nothing is certified from then on.
+
+    """
+
+    def __init__(self, best: ValueBounds, epsilon: float, nothing: Any) -> None:
+        self.best, self.epsilon = best, epsilon
+        self.frozen: Ints | None = None
+        self.number = 0
+        self.scores: dict[float, int] = {}
+        self.watch: ScoringRule | None = None
+        self.upper, self.lower, self.gap = inf, -inf, inf
+        self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
+        self.by_difference = True
+        self.routes = inf, inf  # how long they are, in episodes
+        self.bounded = 0  # how many outcomes there were when the difference was
+        self.crossing: BoundContradiction | None = None
+        self.learn(nothing)
+
+    def score(self, scores: Floats) -> None:
+        """Take the scores (k,) of episodes that were watched."""
+        width = self.epsilon / BINS
+        bins = np.floor(scores / width)
+        bins -= bins * width > scores  # the division may have been rounded up
+        for k, times in zip(*np.unique(bins, return_counts=True), strict=True):
+            x = float(k) * width
+            self.scores[x] = self.scores.get(x, 0) + int(times)
+
+    def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
+        """Compute bounds again from data, and choose what to do next."""
+        first, second = self.routes
+        near = (
+            self.best.watched
+            or first <= FAR_OFF * second
+            or data.visits.sum() >= SELDOM * self.bounded
+        )
+        b = self.look(data, near)
+        if self.gap <= self.epsilon and not near:
+            b = self.look(data)
+        if self.crossing is not None or self.gap <= self.epsilon:
+            self.watch = None
+            self.following = self.certified
+            return
+        self.following = self._choose(b)
+        self._decide_on_scoring()
+
+    def look(self, data: Any, difference: bool = True) -> Bounds:
+        """Compute all bounds again from data, and keep what is best known by now.
+
+        Without ``difference`` only those from above.
+        """
+        best = self.best
+        self.bounds = b = best.bounds(data, difference)
+        if difference:
+            self.bounded = int(data.visits.sum())
+        self.certified = best.widen(self.certified)
+        self.upper = min(self.upper, b.upper)
+        self.gap = min(self.gap, self.upper - self.lower)
+        self._consider(b.greedy, b.lower, b.difference, by_difference=True)
+        if self.frozen is not None:
+            self.frozen = best.widen(self.frozen)
+            by_scores = best.by_scores(self.scores, self.number)
+            self._consider(self.frozen, by_scores, inf, by_difference=False)
+        self.crossing = self.crossing or b.crossing or self._find_crossing()
+        return b
+
+    def _find_crossing(self) -> BoundContradiction | None:
+        """Whether what is about to be certified was contradicted since the policy was found."""
+        if self.gap > self.epsilon:
+            return None
+        most = min(self.upper, self.best.most_of(self.certified))
+        if self.lower - most <= self.best.rounding:
+            return None
+        return BoundContradiction(0, -1, most, self.lower)
+
+    def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
+        """Keep a policy that takes rows (H, S) if it is known to be closer to optimal."""
+        gap = min(gap, self.upper - lower)
+        if gap < self.gap:
+            self.certified, self.lower, self.gap = rows.copy(), lower, gap
+            self.by_difference = by_difference
+
+    def _choose(self, b: Bounds) -> Ints:
+        """The rows (H, S) to take next."""
+        if b.upper >= self.best.pay.cap[0]:
+            return b.up  # nothing is known of U yet, so no row is to blame
+        episodes = max(1, int(self.best.evidence.known["n"][-1]))
+        ahead = max(b.upper - b.estimate, 1e-12)
+        by_difference = True
+        if self.best.on["scores"]:
+            # few episodes may happen to agree: the second term keeps them from being believed
+            variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
+            tail = 2 * variance * (self.best.price_of_scores(max(1, self.number)) + TYPICAL_REGRET)
+            margins = self.epsilon * np.arange(1, 100) / 100
+            spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
+            second_route = float((spent + tail / margins**2).min())
+            first_route = self.routes[0]  # as long as it was, if D is left out
+            if not b.from_above:
+                first_route = episodes * (b.difference / self.epsilon) ** 1.5
+            self.routes = first_route, second_route
+            # where D was left out and its route is the shorter one now, it is bounded next time
+            by_difference = first_route < second_route and not b.from_above
+            margin = self.epsilon - ahead
+            if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
+                return self._freeze(b, margin)
+        if not self.best.on["directed"]:
+            return b.up
+        return self.best.explore(self.best.blame(b, by_difference))
+
+    def _freeze(self, b: Bounds, margin: float) -> Ints:
+        """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
+        if self.frozen is not None:
+            old = self.best.mean_at_start(self.best.mean_values(self.frozen))
+            if b.estimate - old < GOOD_ENOUGH * margin:
+                return self.frozen
+        self.frozen = b.greedy.copy()
+        self.number += 1
+        self.scores = {}
+        return self.frozen
+
+    def _decide_on_scoring(self) -> None:
+        """Score the next episodes if they follow the frozen policy closely."""
+        self.watch = None
+        if self.frozen is None:
+            return
+        leaving = self.best.lower_values(self.frozen)
+        worth = self.best.mean_values(self.frozen)
+        loss = self.best.loss_by_leaving(self.following, self.frozen, worth, leaving)
+        if loss <= FEW_LEAVE * self.epsilon:
+            self.watch = ScoringRule(self.frozen, leaving)
+
+    def state(self) -> dict[str, Any]:
+        """The frozen policy and its scores."""
+        return {
+            "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
+            "number": self.number,
+            "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
+            "routes": np.array([*self.routes, self.bounded], float),
+            "certified": self.certified.copy(),
+            "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
+            "following": self.following.copy(),
+            "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
+            "U": self.best.U.copy(),
+            "L": self.best.L.copy(),
+            "found": np.hstack(self.best.found),
+            "scores": np.array([*self.scores], float),
+            "times": np.array([*self.scores.values()], np.int64),
+        }
+
+    def restore(self, state: dict[str, Any], data: Any, updates: Any = None) -> None:  # noqa: ARG002
+        """Restore what `state` returned, the policy included: it was chosen with less frozen."""
+        self.best.take(data)
+        frozen = np.asarray(state["frozen"], np.int64)
+        self.frozen = frozen if frozen.size else None
+        self.number = int(state["number"])
+        self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
+        self.by_difference = bool(state["known"][3])
+        if "routes" in state:  # a version before did not keep them
+            first, second, bounded = state["routes"].tolist()
+            self.routes, self.bounded = (first, second), int(bounded)
+        self.certified = np.asarray(state["certified"], np.int64)
+        self.crossing = None
+        if len(state["crossing"]):
+            step, where, above, below = state["crossing"].tolist()
+            self.crossing = BoundContradiction(int(step), int(where), above, below)
+        known = state["U"].shape[1]  # of states found since then, nothing is
+        self.best.U[:, :known], self.best.L[:, :known] = state["U"], state["L"]
+        pairs = state["found"].shape[1] // 2 - known
+        parts = np.hsplit(state["found"], np.cumsum([pairs, pairs, known]))
+        for array, part in zip(self.best.found, parts, strict=True):
+            array[:, : part.shape[1]] = part
+        self.following = np.asarray(state["following"], np.int64)
+        self.watch = None
+        if state["leaving"].size and self.frozen is not None:
+            self.watch = ScoringRule(self.frozen, state["leaving"].copy())
+        self.scores = dict(zip(state["scores"].tolist(), state["times"].tolist(), strict=True))

@@ -1,0 +1,280 @@
+"""Every learner by name, and how to make one.
+
+A learner's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
+where it comes from, what it was made for, what is proved and where its constants come from; its
+constructor takes
+
+    (problem, epsilon, delta, episodes, scale=1.0, ...)
+
+and refuses, by an `InputError` with the reason, a problem that does not fit its setting. Of
+``episodes``, ``seed``, ``scale`` and ``mdp`` it may leave out what it does not need. A learner of
+a user's own is named with its module, ``module:Class``.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from importlib import import_module
+from inspect import Parameter, getdoc, signature
+from typing import Any, NamedTuple, TypeGuard
+
+from ucfh._utils.plugins import calling, find_own, is_own, unknown_name
+from ucfh.algorithms.base import Agent
+from ucfh.exceptions import InputError, unknown_parameter, with_article, wrong_type
+from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
+
+AnyLearner = str | type[Agent]
+"""A learner by its name, or its class."""
+
+AGENTS = {
+    "ucfh": "ucfh:UCFH",
+    "certified-ucfh": "certified:CertifiedUCFH",
+    # named in the paper
+    "rmax": "rmax:RMax",
+    "kakade": "rmax:Kakade",
+    "mbie": "mbie:MBIE",
+    "mbie-eb": "mbie:MBIEBonus",
+    "delayed-q": "delayed_q:DelayedQ",
+    "ucrl2": "ucrl:UCRL2",
+    "ucrl-gamma": "ucrl:UCRLGamma",
+    "mormax": "mormax:MoRMax",
+    "beb": "mbie:BEB",
+    "auer-ortner": "ucrl:AuerOrtner",
+    "fiechter": "fiechter:Fiechter",
+    "reveliotis": "reveliotis:Reveliotis",
+    "phased-q": "generative:PhasedQLearning",
+    "indirect": "generative:Indirect",
+    "azar": "generative:Azar",
+    # after it
+    "psrl": "psrl:PSRL",
+    "ucbvi-ch": "ucbvi:UCBVI",
+    "ucbvi-bf": "ucbvi:UCBVIBernstein",
+    "ubev": "ubev:UBEV",
+    "orlc": "orlc:ORLC",
+    "euler": "euler:EULER",
+    "mvp": "mvp:MVP",
+    "ucb-h": "qlearning:UCBH",
+    "ucb-b": "qlearning:UCBB",
+    "bpi-ucrl": "bpi_ucrl:BPIUCRL",
+    "bpi-ucbvi": "bpi_ucbvi:BPIUCBVI",
+    "rf-ucrl": "reward_free:RFUCRL",
+    "rf-express": "reward_free:RFExpress",
+    "opsrl": "psrl:OPSRL",
+    "eqo": "eqo:EQO",
+    "rlsvi": "rlsvi:RLSVI",
+    "bayes-ucbvi": "bayes_ucbvi:BayesUCBVI",
+    "q-early-settled": "q_early_settled:QEarlySettled",
+    "eprl": "eprl:EPRL",
+    # baselines
+    "epsilon-greedy": "baselines:EpsilonGreedy",
+    "uniform": "baselines:Uniform",
+    "optimal": "baselines:Optimal",
+}
+"""Where each class is: module of this package, and its name there."""
+
+ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
+"""Where a constant may come from: read in the paper (or in a transcription of it), or in public
+code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
+was at hand."""
+
+MANY = 10**9
+"""Episodes that a learner is told of which wants to know how many there will be."""
+
+COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
+
+
+def agent_class(name: AnyLearner) -> type[Agent]:
+    """The class of a learner; an error that suggests the nearest name."""
+    return read_name(name)[0]
+
+
+def label_of(agent: AnyLearner) -> str:
+    """What a learner is called in results."""
+    return agent if isinstance(agent, str) else agent.name
+
+
+def origins(constants: str) -> list[str]:
+    """Which of `ORIGINS` a learner's ``constants`` name.
+
+    >>> origins("published: the radius; derived: m")
+    ['published', 'derived']
+    """
+    named = (part.partition(":")[0] for part in constants.split("; "))
+    return [origin for origin in named if origin in ORIGINS]
+
+
+def tell_origins(constants: str) -> str:
+    """The same in a few words; a text that names none of `ORIGINS` is told itself.
+
+    >>> tell_origins("published: the radius; derived: m"), tell_origins("not stated")
+    ('published, derived', 'not stated')
+    """
+    return ", ".join(origins(constants)) or constants
+
+
+def parameters_of(cls: type[Agent]) -> dict[str, Any]:
+    """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
+    return {name: x.default for name, x in _own_parameters(cls).items()}
+
+
+def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
+    """Those that a name can carry: None has one value, and tuples have commas."""
+    return {
+        name: x
+        for name, x in signature(cls.__init__).parameters.items()
+        if name not in COMMON
+        and x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)
+        and x.annotation != "None"
+        and "tuple" not in str(x.annotation)
+    }
+
+
+class ParameterFacts(NamedTuple):
+    """What is told of a learner's parameter.
+
+    Attributes:
+        name, default: as its constructor has them; the default is None where it is computed.
+        kind: "a whole number", "a number" or "text".
+        words: what it does and which values it takes, as the docstring says.
+
+    """
+
+    name: str
+    kind: str
+    default: Any
+    words: str
+
+
+def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
+    """A learner's own parameters, for people.
+
+    >>> describe_parameters(agent_class("epsilon-greedy"))
+    [ParameterFacts(name='explore', kind='a number', default=0.1,
+    words='the probability that a step is random, in (0, 1].')]
+    """
+    words: dict[str, str] = {}
+    for ancestor in reversed(cls.__mro__):
+        words |= _arguments_in(getdoc(ancestor) or "")
+    return [
+        ParameterFacts(name, KINDS[_kind(x)], x.default, words.get(name, "not described"))
+        for name, x in _own_parameters(cls).items()
+    ]
+
+
+def _arguments_in(docstring: str) -> dict[str, str]:
+    """What the section "Args" of a docstring says, by argument."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    inside = False
+    for line in docstring.replace("`", "").splitlines():
+        text = line.strip()
+        if line[:1].strip():
+            inside = text.startswith("Args")
+        elif inside and text and line[:5].strip():  # four blanks: a new entry
+            head, _, text = text.partition(": ")
+            names = head.split(", ")
+            found |= dict.fromkeys(names, text)
+        elif inside and text:
+            found |= {name: f"{found[name]} {text}" for name in names}
+    return found
+
+
+def make_agent(
+    name: AnyLearner,
+    mdp: AnyMDP,
+    epsilon: float,
+    delta: float,
+    episodes: int | None = None,
+    seed: int = 0,
+    scale: float = 1.0,
+    problem: AnyProblem | None = None,
+) -> Agent:
+    """A learner by its name, which may carry parameters: "psrl:prior=1".
+
+    Args:
+        name: a name (see ``ucfh agents``); ``module:Class``, with parameters after a second colon,
+            for a learner of your own; or its class.
+        mdp: what it will run on. It is shown the MDP only if its setting says so.
+        epsilon, delta: accuracy and failure probability.
+        episodes: how many there will be; None: that is not known, and very many.
+        seed: the random seed of the learner itself, if it has one.
+        scale: passed to those that have something to scale (see `Agent.scale` of the result).
+        problem: what it is told; by default ``mdp.problem``.
+
+    """
+    cls, choices = read_name(name)
+    mdp = as_mdp(mdp)
+    told = mdp.problem if problem is None else as_problem(problem)
+    accepted = signature(cls.__init__).parameters
+    announced = MANY if episodes is None else episodes
+    common = {"episodes": announced, "seed": seed, "scale": scale, "mdp": mdp}
+    choices |= {key: value for key, value in common.items() if key in accepted}
+    make: Any = cls
+    with calling(name) if isinstance(name, str) and is_own(name) else nullcontext():
+        agent: Agent = make(told, epsilon, delta, **choices)
+    return agent
+
+
+def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
+    """The class of a learner, and the parameters that its name carries."""
+    if _is_learner(name):
+        return _whole(name, name.__name__), {}
+    if not isinstance(name, str):
+        raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
+    label, _, given = name.partition(":")
+    if label in AGENTS:
+        module, _, attribute = AGENTS[label].partition(":")
+        cls: type[Agent] = getattr(import_module(f"ucfh.algorithms.{module}"), attribute)
+    elif is_own(name):
+        label, thing, given = find_own("learner", name, _is_learner)
+        if not _is_learner(thing):
+            is_class = isinstance(thing, type)
+            what = "a class" if is_class else with_article(type(thing).__name__)
+            remedy = "derive it from ucfh.Agent" if is_class else "name a class"
+            raise InputError(f"{label} is {what}, not a learner: {remedy}")
+        cls = _whole(thing, label)
+    else:
+        raise unknown_name("learner", label, AGENTS)
+    accepted = signature(cls.__init__).parameters
+    choices: dict[str, Any] = {}
+    for part in filter(None, given.split(",")):
+        key, _, value = (x.strip() for x in part.partition("="))
+        if key not in accepted or key in COMMON:
+            raise unknown_parameter(label, key, parameters_of(cls))
+        choices[key] = _read_value(label, key, value, accepted[key])
+    return cls, choices
+
+
+def _is_learner(thing: Any) -> TypeGuard[type[Agent]]:
+    return isinstance(thing, type) and issubclass(thing, Agent)
+
+
+def _whole(cls: type[Agent], label: str) -> type[Agent]:
+    """The class, if it has all methods of a learner; else raise."""
+    if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
+        methods = f"method{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
+        raise InputError(f"{label} is no learner yet: write its {methods}")
+    return cls
+
+
+KINDS = {int: "a whole number", float: "a number", str: "text"}
+
+
+def _kind(parameter: Parameter) -> type:
+    """What a parameter is: by its annotation or, without one, by its default."""
+    said = parameter.annotation
+    if said is Parameter.empty:
+        said = type(parameter.default)
+    text = said.__name__ if isinstance(said, type) else str(said)
+    return {"int": int, "float": float}.get(text.partition(" ")[0], str)
+
+
+def _read_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
+    """The value of a text; "none" is None where that is allowed."""
+    if value.lower() == "none" and "None" in str(parameter.annotation):
+        return None
+    kind = _kind(parameter)
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(f"{key} of {label} is {value!r}: it must be {KINDS[kind]}") from None

@@ -1,0 +1,107 @@
+"""RLSVI: randomised least-squares value iteration, tabular: plan with noise in place of a bonus.
+
+Osband, Van Roy, Wen: Generalization and Exploration via Randomized Value Functions. ICML 2016
+(arXiv 1402.0635). Russo: Worst-Case Regret Bounds for Exploration via Randomized Value Functions.
+NeurIPS 2019 (arXiv 1906.02870). Setting: episodic, stage-dependent. Before episode k, with noise
+that is independent for all (t, s, a) and drawn anew,
+
+    Q_t = r + sum_{s'} n(s,a,s') V_{t+1}(s')/(n + 1) + N(0, beta_k/(n + 1)),   V_t = max Q_t
+    beta_k = (1/2) S H^3 ln(2 H S A k)
+
+Theorem 1 (2019): E[regret] = O~(H^3 S^{3/2} sqrt(A K)) on every problem. Its beta_k and the theorem
+were read in a summary of the paper; the n + 1, which is least squares with a prior of one sample
+of 0, and that values are not clipped, are quoted from memory. Rewards are unknown in print; known
+ones, as here, leave less to be wrong. It is printed for counts by step; pooled ones, as here, are
+right where transitions do not depend on it, and the learner keeps counts by step where they do.
+The regret bound is the paper's, for counts by step and rewards of pairs; it is not proved here.
+
+What noise is for: V >= V* at the start often enough. Let U(s') be what is paid on s' and
+V*_{t+1}(s'): 0 <= U <= R, R = H - 1, or H where next states are paid for. Let d_t(s) be how often
+the best policy is in s at step t by the learner's own model p^ = n(s,a,.)/(n + 1), and
+g = |(p^ - p) U| at the best action. Following the best policy in the model earns V* + X, X normal
+with mean at least -sum d g and variance sum d^2 beta_k/(n + 1), and V is at least that. By Cauchy
+and Schwarz, sum d g <= sqrt(S H sum d^2 g^2). So wherever, with l = ln(2 H S A k),
+
+    (1)  g <= H sqrt( l/(2 (n + 1)) )  for all (t, s),
+
+the mean is at least minus one standard deviation, and P( V >= V* at the start ) >= Phi(-1) = .1587,
+by the noise alone. And (1) holds before episode k, whatever n is, with probability 1 - S H e^-x,
+
+    x = min over n = 1, 2, ..., H (k - 1) of 2 ( (H/R) sqrt(l/2) - 1/sqrt(n + 1) )^2 - ln(n + 1)/2,
+
+for l >= 2, where what is squared is positive. (For large k, x is about l - ln(H k)/2 at least, and
+S H e^-x at most about sqrt(H/k)/(2 A).) Proof: let Z be the sum of U(s') - p U over n visits.
+E e^{y (U - p U)} <= e^{(y R)^2/8} (Hoeffding), so the mean of e^{y Z - n (y R)^2/8} over y normal
+with variance 4/R^2, which is e^{2 Z^2/(R^2 (n + 1))}/sqrt(n + 1), is a supermartingale that begins
+with 1. By Ville's inequality |Z| <= R sqrt( (n + 1) (x/2 + ln(n + 1)/4) ) for all n at once, but
+with probability e^-x; and g <= (|Z| + R)/(n + 1), which is (1) by the choice of x. Without visits g
+is R at most, and (1) holds. For R = 0 nothing is to be learned.
+
+A scale multiplies the noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ucfh._kernels import draws as kernels
+from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._utils.arrays import Floats, Ints
+from ucfh.algorithms.bonus import SeededAgent
+from ucfh.mdp import Problem
+
+
+class RLSVI(SeededAgent):
+    """RLSVI.
+
+    Attributes:
+        clock: (1,) k, the episode that is planned for, counted from 1.
+
+    """
+
+    name = "rlsvi"
+    reference = "Osband, Van Roy, Wen 2016; beta of Russo 2019"
+    setting = "episodic, stage-dependent, but counts pooled here; known rewards"
+    guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
+    constants = "published: beta; unverified: the 1 in n + 1"
+    kept = (*SeededAgent.kept, "clock")
+
+    def __init__(
+        self,
+        problem: Problem,
+        epsilon: float,
+        delta: float,
+        episodes: int,
+        scale: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(problem, epsilon, delta, episodes, seed, scale)
+
+    def _prepare(self) -> None:
+        self.clock = np.ones(1, np.int64)
+        self.noise = kernels.Noise(
+            factor=0.5 * self.S * self.H**3 * self.scale**2,
+            cases=2.0 * self.H * self.S * self.A,
+        )
+        self.V = np.zeros((self.H + 1, self.S))
+
+    def deviation(self, k: int, n: Floats) -> Floats:
+        """That of the noise before episode k, after n (i,) visits."""
+        return np.asarray(kernels.deviation(self.noise, k) / np.sqrt(n + 1))
+
+    def _plan(self) -> None:
+        seen, out = self.counts.arrays, Chosen(self.V, self.rows)
+        kernels.plan_with_noise(self.own, self.sheet, self.noise, self.clock, seen, out)
+        self._promise(self.V[0])
+
+    def _count(self, steps: Ints) -> None:
+        super()._count(steps)
+        self.clock += 1
+
+    def _learn(
+        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+    ) -> tuple[int, int]:
+        return kernels.learn_by_noise(
+            rng, self.own, episodes, nature, self.sheet, self.noise, self.clock,
+            self.counts.arrays, Chosen(self.V, self.rows), self.followed, record,
+        )  # fmt: skip

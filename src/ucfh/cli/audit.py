@@ -1,0 +1,95 @@
+"""``ucfh audit``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ucfh._utils.defaults import ALPHA
+from ucfh.cli.log_options import LogProblem, LogReading, reads_a_log
+from ucfh.cli.log_summary import print_notes
+from ucfh.cli.options import AsJson, Force
+from ucfh.cli.printing import NOT_CERTIFIED, print_json, print_lines
+
+if TYPE_CHECKING:
+    from ucfh.auditing.report import AuditReport
+    from ucfh.logs.reading import Log
+
+
+@reads_a_log
+def audit(
+    log: LogReading,
+    problem: LogProblem = None,
+    alpha: Annotated[
+        float, typer.Option(help="probability of a finding although all assumptions are true")
+    ] = ALPHA,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Test what a certificate of a log would assume.
+
+    Prints each assumption that can be tested and how strong the evidence against it is; of what is
+    refuted, where, by how much, and what helps. Exit code 3 if something was found. It is valid
+    however often a growing log is tested.
+
+    \b
+    Examples:
+      ucfh audit shop.csv
+      ucfh audit exam.csv --rewards 0,100 --stages 9 --json
+    """
+    from ucfh.auditing.report import report_of
+    from ucfh.problems import make
+
+    found = log.read(None if problem is None else make(problem).problem, force)
+    report = report_of(found.audit, alpha)
+    if json:
+        print_json(summary(log.path, found, report))
+    else:
+        print_report(log.path, found, report)
+    if report.findings:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
+    """What was tested and found, for programs."""
+    from ucfh import __version__
+
+    tested = {**report.as_dict(), "episodes": found.episodes}
+    return {"log": path, **tested, "version": __version__}
+
+
+def print_report(path: str, found: Log, report: AuditReport) -> None:
+    """What was tested and found, for a person."""
+    verdict = f"{len(report.findings)} of {len(report.tested)} assumptions are refuted"
+    if not report.findings:
+        verdict = "nothing was found"
+    print_lines(
+        {
+            "log": f"{path}: {found.episodes} episodes, {report.steps} steps tested",
+            "verdict": f"{verdict} (false alarms have probability {report.alpha:g} at most)",
+        }
+    )
+    print_notes(found)
+    if report.stopped is not None:
+        print_lines(
+            {
+                "": f"only the first {report.stopped} steps are tested: after them, the log has "
+                "more different cases than the tests can keep apart"
+            }
+        )
+    refuted = {x.name for x in report.findings}
+    for test in report.tested:
+        strength = f"E = {test.e_value:.3g}; refuted from {test.threshold:,.0f} on"
+        if test.e_value <= 1:
+            strength = "no evidence against it"
+        what = "REFUTED" if test.name in refuted else "not refuted"
+        print_lines({test.name: f"{what}: {test.assumption} ({strength})"})
+    for finding in report.findings:
+        print_lines(
+            {
+                "found": f"{finding.where}:",
+                "": f"{finding.effect};\n{'':>14}{finding.meaning}",
+                "remedy": finding.remedy,
+            }
+        )

@@ -1,0 +1,95 @@
+"""How a log is understood, shown before anything is concluded from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ucfh.cli.printing import print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ucfh.logs.reading import Log
+
+MOST_NAMED = 8
+"""How many states or actions are named."""
+UNDER = f"\n{'':>14}"
+
+
+def show_log(path: str, found: Log, json: bool) -> None:
+    """Print how a log is understood."""
+    if json:
+        print_json(as_dict(path, found))
+        return
+    how = found.understood
+    beside = "" if how.settings is None else f", with what {how.settings} says"
+    reads = [f"{column} is {name}" for column, name in how.columns.items()]
+    lines = {
+        "log": f"{path}: {how.kind}{beside}",
+        "columns": UNDER.join(reads),
+        "t": how.t,
+        "episodes": f"{found.episodes}, of {found.horizon} steps at most",
+        "rows": f"{found.rows}, of which {found.counted} are counted",
+        "states": _most(how.states),
+        "actions": _most(how.actions),
+        "rewards": _rewards(found),
+    }
+    if how.dropouts:
+        lines["drop-outs"] = f"{how.dropouts} episodes stop short"
+    print_lines(lines)
+    if how.sample:
+        print_lines({"example": "the first steps that count:"})
+        headings = ("t", "state", "action", "reward", "next state")
+        print_table(
+            [{"header": name} for name in headings],
+            [[str(t), s, a, f"{r:g}", after] for t, s, a, r, after in how.sample],
+        )
+    print_notes(found)
+    print_lines({"assumed": UNDER.join(found.assumptions)})
+    for fault in found.faults:
+        print_lines({"fault": str(fault)})
+
+
+def print_notes(found: Log) -> None:
+    """Print what is worth knowing of a log, if anything is."""
+    if found.notes:
+        print_lines({"note": UNDER.join(found.notes)})
+
+
+def as_dict(path: str, found: Log) -> dict[str, Any]:
+    """How a log is understood, for programs."""
+    from dataclasses import asdict
+
+    return {
+        "log": path,
+        **asdict(found.understood),
+        "episodes": found.episodes,
+        "rows": found.rows,
+        "counted": found.counted,
+        "horizon": found.horizon,
+        "truncated": found.truncated,
+        "range": [found.units.low, found.units.high],
+        "max_return": found.max_return,
+        "notes": list(found.notes),
+        "assumed": list(found.assumptions),
+        "faults": [str(fault) for fault in found.faults],
+    }
+
+
+def _most(rows: Mapping[str, int]) -> str:
+    """The names with most rows, and how many rows each has."""
+    some = ", ".join(f"{name} ({n:,})" for name, n in [*rows.items()][:MOST_NAMED])
+    return f"{len(rows)}: {some}{', ...' if len(rows) > MOST_NAMED else ''}"
+
+
+def _rewards(found: Log) -> str:
+    """Rewards that are shown, beside those that are possible."""
+    how = found.understood
+    if how.rewards is None:
+        return "none are read"
+    least, most = how.rewards
+    text = f"from {least:g} to {most:g} in the log; possible are {found.units}"
+    if len(found.returns):
+        text += f"; an episode was paid {found.returns.mean():.4g} on average and "
+        text += f"{found.returns.max():g} at most"
+    return text if found.max_return is None else f"{text}; possible are {found.max_return:g}"

@@ -1,0 +1,120 @@
+"""The command line: a table of commands. Results go to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from ucfh._utils.interrupts import listening
+from ucfh.exceptions import InputError, unknown
+
+COMMANDS = (
+    "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
+    "plan", "evaluate", "bounds", "problems", "agents", "verify", "compile",
+)  # fmt: skip
+"""Modules of `ucfh.cli`, each with a function of the same name: its options and its body.
+
+One that has commands of its own lists them in PARTS.
+"""
+
+REMOVED = {
+    "study": "python -m evaluation, in the source repository",
+    "report": "make report, in the source repository",
+}
+"""Commands of earlier versions, and their replacements."""
+
+
+class LazyCommands(TyperGroup):
+    """Commands that are loaded when they are named."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """All of them, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command of that name."""
+        if cmd_name in REMOVED:
+            raise InputError(f"{cmd_name} was removed. Fix: run {REMOVED[cmd_name]}")
+        if cmd_name not in COMMANDS:
+            raise unknown("command", cmd_name, COMMANDS)
+        module = import_module(f"ucfh.cli.{cmd_name}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        command, parts = getattr(module, cmd_name), getattr(module, "PARTS", {})
+        if parts:
+            alone.callback(context_settings=SETTINGS)(command)
+        for name, part in (parts or {cmd_name: command}).items():
+            alone.command(name, context_settings=SETTINGS)(part)
+        return typer.main.get_command(alone)
+
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+app = typer.Typer(
+    name="ucfh",
+    cls=LazyCommands,
+    help="Learn a task that repeats and lasts a fixed number of steps, with a guarantee.",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=SETTINGS,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ucfh import __version__
+
+        print(f"ucfh {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="print the version", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    del version  # its callback did all
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # names in a script that the terminal lacks
+    with listening():
+        _run(given or ["--help"])
+
+
+def _run(arguments: list[str]) -> NoReturn:
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=arguments, prog_name="ucfh", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except InputError as error:
+        _fail(str(error), 2)
+    except MemoryError as error:
+        _fail(f"the problem does not fit into memory ({error}): make it smaller", 2)
+    except OSError as error:
+        _fail(f"cannot print the result: {error.strerror}", 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # how the parser says that an option or a value is wrong
+        where = getattr(getattr(error, "ctx", None), "command_path", "ucfh")
+        _fail(f"{error.format_message()} (see: {where} --help)", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    if sys.stderr is not None:
+        from ucfh.cli.printing import printable
+
+        print("ucfh: " + printable(" ".join(message.split())), file=sys.stderr)
+    sys.exit(code)

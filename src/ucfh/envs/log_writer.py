@@ -1,0 +1,98 @@
+"""A log of every step, as `ucfh.read_log` reads it, written while learning goes on."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import IO, Any
+
+from ucfh._utils.files import AnyPath, check_ending, refuse_existing
+from ucfh.envs.environment import SteppedEnvironment
+from ucfh.exceptions import InputError
+from ucfh.logs.batches import COLUMNS
+from ucfh.rewards import RewardRange
+from ucfh.sparse_counts import END, Steps
+
+ENDINGS = (".csv",)
+
+
+class LogWriter:
+    """Writes steps to a .csv file, each at once; nothing without a path, or before the first step.
+
+    Args:
+        path: the file, or None.
+        world: names states and actions.
+        units: those of the rewards in the file.
+        force: whether to overwrite an existing file.
+        resumed: whether to add to an existing file.
+
+    """
+
+    def __init__(
+        self,
+        path: AnyPath | None,
+        world: SteppedEnvironment,
+        units: RewardRange,
+        force: bool = False,
+        resumed: bool = False,
+    ) -> None:
+        self._path, self._world, self._units = path, world, units
+        self._file: IO[str] | None = None
+        self._begun = resumed and path is not None and Path(path).exists()
+        if path is not None:
+            check_ending(path, ENDINGS)
+            if not self._begun:
+                refuse_existing(path, force)
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def _open(self, path: AnyPath) -> None:
+        mode = "a" if self._begun else "w"
+        try:
+            self._file = Path(path).open(mode, newline="", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        if not self._begun:
+            self._write([COLUMNS])
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, steps: Steps, episodes: int) -> None:
+        """Write steps of the last episodes, after ``episodes`` that began before."""
+        if self._path is None or not len(steps.starts):
+            return
+        if self._file is None and not self._begun and not len(steps):
+            return  # no outcome yet
+        if self._file is None:
+            self._open(self._path)
+        name, actions = self._world.name_of, self._world.action_names
+        number = episodes - 1
+        lines: list[tuple[Any, ...]] = []
+        rewards = [self._own(r) for r in steps.reward.tolist()]
+        columns = (steps.t, steps.state, steps.action, steps.following)
+        for (t, s, a, after), r in zip(
+            zip(*(x.tolist() for x in columns), strict=True), rewards, strict=True
+        ):
+            number += t == 0
+            lines.append((number, t, name(s), actions[a], r, name(after), int(after == END)))
+        for s in steps.starts[int((steps.t == 0).sum()) :].tolist():  # broken off at once: a loss
+            lines.append((number + 1, 0, name(s), actions[0], "", "", 0))
+        self._write(lines)
+
+    def _own(self, reward: float) -> float:
+        """A reward in the user's units, as short as it can be written."""
+        units = self._units
+        exact = min(max(float(units.unscaled(reward)), units.low), units.high)
+        short = float(f"{exact:.12g}")
+        return short if units.scaled(short) == reward else exact
+
+    def _write(self, lines: Any) -> None:
+        assert self._file is not None
+        try:
+            csv.writer(self._file, lineterminator="\n").writerows(lines)
+            self._file.flush()
+        except OSError as error:
+            raise InputError(f"cannot write {self._path}: {error.strerror}") from None

@@ -1,0 +1,270 @@
+"""Which of a log's columns is what.
+
+In a long log a row is a step. In a wide one it is an episode, with columns for every step: names
+that hold ``{t}``, such as ``mood_{t}``, stand for ``mood_0``, ``mood_1``, ...
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from types import MappingProxyType
+
+from ucfh.exceptions import InputError, nearest, some_of, unknown
+from ucfh.logs.batches import COLUMNS
+
+STEP = "{t}"
+"""Stands for the number of a step in the names of a wide log."""
+OPTIONAL = ("t", "next_state", "done")
+"""Columns that a log need not have."""
+TIMES = (
+    *("step", "steps", "timestep", "stage", "period", "turn"),
+    *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour"),
+)
+"""First words of names that may be those of a t."""
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """The columns of a source that each of ours is made of, () where there is none.
+
+    Attributes:
+        columns: by our names, those of the source; with ``{t}`` in a wide log.
+        ignored: columns of the source with one of our names that are not read.
+        like_t: a column that is not read, though its name may be that of a t; "" if none.
+        steps: the numbers of the steps in a wide log; () in a long one.
+        by_step: of each name with ``{t}``, the columns of the source, step by step.
+        after: whether a wide log has states after its last step.
+
+    """
+
+    columns: Mapping[str, tuple[str, ...]]
+    ignored: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    by_step: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    after: bool = False
+    like_t: str = ""
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns of the source that are read."""
+        names = (name for parts in self.columns.values() for name in parts)
+        return list(dict.fromkeys(x for name in names for x in self.by_step.get(name, (name,))))
+
+    def claims(self, name: str) -> bool:
+        """Whether a column would have been read, had the source shown it from the beginning."""
+        if self.steps:
+            return any(_steps_of(pattern, [name]) for pattern in self.by_step)
+        return name in COLUMNS and not self.columns[name]
+
+
+def find_roles(
+    there: Sequence[str],
+    given: Mapping[str, tuple[str, ...]],
+    rewards: bool = True,
+    may_lack: bool = False,
+) -> ColumnMapping:
+    """Which of the columns that are there is what.
+
+    Args:
+        there: their names.
+        given: names by our columns, as declared; others have ours.
+        rewards: whether they are read.
+        may_lack: whether columns may be there that are not listed.
+
+    """
+    names = {column: given.get(column, (column,)) for column in COLUMNS}
+    if not rewards:
+        names["reward"] = ()
+    if any(STEP in name for parts in names.values() for name in parts):
+        return _wide(there, given, names)
+    if may_lack and not there:  # there are no rows either
+        if len(names["state"]) > 1 and "next_state" not in given:
+            names["next_state"] = ()
+        return ColumnMapping(names)
+    ignored: list[str] = []
+    spelt: dict[str, str] = {}
+    for column, parts in names.items():
+        if column in given or not parts:
+            if parts != (column,) and column in there:
+                ignored.append(column)
+        elif column == "next_state" and len(names["state"]) > 1 and column in there:
+            ignored.append(column)
+            names[column] = ()
+        elif column not in there and column in OPTIONAL:
+            if other := _spelt_otherwise(column, there):
+                spelt[column] = other
+            names[column] = ("done",) if column == "done" and may_lack else ()
+    lacking = ("done",) if may_lack else None
+    _check_there({x: () if parts == lacking else parts for x, parts in names.items()}, there, spelt)
+    _check_parts(names)
+    like_t = "" if names["t"] else _like_t(names, there)
+    ignored = [x for x in ignored if rewards or x != "reward"]
+    return ColumnMapping(names, tuple(ignored), like_t=like_t)
+
+
+def _check_there(
+    names: Mapping[str, tuple[str, ...]],
+    there: Sequence[str],
+    spelt: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Refuse names that are not there, all at once.
+
+    Args:
+        names: the names that are read, by our columns.
+        there: those of the source.
+        spelt: columns that need not be there, and names that are probably meant for them: without
+            them, something would be made up.
+
+    """
+    read = dict.fromkeys(name for parts in names.values() for name in parts)
+    lacking = [name for name in read if _check_once(name, there) not in there]
+    if lacking and not there:
+        raise InputError(f"it has no columns: it needs some, such as {', '.join(lacking)}")
+    free = [name for name in there if name not in read]
+    meant = {
+        column: tuple(x if x in there else nearest(x, free) or "NAME" for x in parts)
+        for column, parts in names.items()
+        if not set(lacking).isdisjoint(parts)
+    }
+    how = in_options(meant | {column: (name,) for column, name in spelt.items()})
+    if lacking:
+        raise InputError(
+            f"no column is called {_either(lacking)} (there are: {some_of(there)}); say which is "
+            f"meant, as in {how}"
+        )
+    if spelt:
+        which = " and ".join(f"{name!r} the {column}" for column, name in spelt.items())
+        raise InputError(f"is the column {which}? If so, pass {how}; if not, rename it")
+
+
+def in_options(names: Mapping[str, tuple[str, ...]]) -> str:
+    """How to say which columns are what.
+
+    >>> print(in_options({"t": ("week no",)}))
+    --columns 't=week no' (columns={"t": "week no"})
+    >>> print(in_options({"state": ("level", "mood")}))
+    --columns state=level+mood (columns={"state": ["level", "mood"]})
+    """
+    options = " ".join(f"--columns {quote(x + '=' + '+'.join(names[x]))}" for x in names)
+    values = {x: parts[0] if len(parts) == 1 else parts for x, parts in names.items()}
+    return f"{options} (columns={json.dumps(values, ensure_ascii=False)})"
+
+
+def _either(names: Sequence[str]) -> str:
+    """The names with "or" before the last one."""
+    *others, last = map(repr, names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _check_once(name: str, there: Sequence[str]) -> str:
+    if there.count(name) > 1:
+        raise InputError(f"the column {name!r} appears twice: rename one of the two")
+    return name
+
+
+def _check_parts(names: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a next_state of other parts than the state, and a column that is two things."""
+    state, following = names["state"], names["next_state"]
+    if following and len(following) != len(state):
+        raise InputError(
+            f"columns: state has {len(state)} parts and next_state {len(following)}: name as many, "
+            "or leave next_state out"
+        )
+    role: dict[str, str] = {}
+    for column, parts in names.items():
+        for name in parts:
+            if column != "reward" and role.setdefault(name, column) != column:
+                raise InputError(
+                    f"columns: {name!r} is both {role[name]} and {column}: name another one"
+                )
+
+
+def _spelt_otherwise(column: str, there: Sequence[str]) -> str:
+    """The name of a column that differs from ours only in case or marks; "" if there is none."""
+    alike = (x for x in there if re.sub(r"[\W_]", "", x).casefold() == column.replace("_", ""))
+    return next(alike, "")
+
+
+def _like_t(names: Mapping[str, tuple[str, ...]], there: Sequence[str]) -> str:
+    """A column that nothing is read from and that may say the step; "" if there is none."""
+    read = {name for parts in names.values() for name in parts}
+    words = {x: re.split(r"[\W_]", x.strip().casefold())[0] for x in there if x not in read}
+    return next((x for x, word in words.items() if word in TIMES), "")
+
+
+def _wide(
+    there: Sequence[str],
+    given: Mapping[str, tuple[str, ...]],
+    names: dict[str, tuple[str, ...]],
+) -> ColumnMapping:
+    """The columns of a log with a row for each episode."""
+    for column in ("episode", "t", "next_state", "done"):
+        if column not in given and (column in ("t", "next_state") or column not in there):
+            names[column] = ()
+    _check_wide(given, names)
+    (action,) = names["action"]
+    steps = sorted(_steps_of(action, there))
+    if not steps:
+        raise unknown("column", action.replace(STEP, "0"), there)
+    first, last = steps[0], steps[-1]
+    patterns = [x for x in names["state"] if STEP in x]
+    after = not names["next_state"] and all(last + 1 in _steps_of(x, there) for x in patterns)
+    by_step: dict[str, tuple[str, ...]] = {}
+    for column, parts in names.items():
+        for name in parts:
+            if STEP not in name:
+                _check_there({column: (name,)}, there)
+                continue
+            found = _steps_of(name, there)
+            wanted = range(first, last + 1 + (after and column == "state"))
+            for t in wanted:
+                if t not in found:
+                    raise InputError(
+                        f"there is {list(_steps_of(action, there).values())[-1]!r}, but no "
+                        f"{name.replace(STEP, str(t))!r}: every step needs {name!r}"
+                    )
+            for t in sorted(found):
+                if t not in wanted:
+                    raise InputError(
+                        f"there is {found[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
+                        "step needs its action"
+                    )
+            by_step[name] = tuple(_check_once(found[t], there) for t in wanted)
+    ignored = tuple(x for x in ("t", "next_state") if not names[x] and x in there)
+    return ColumnMapping(names, ignored, tuple(steps), by_step, after)
+
+
+def _check_wide(given: Mapping[str, tuple[str, ...]], names: dict[str, tuple[str, ...]]) -> None:
+    """Refuse {t} in some names only."""
+    if "t" in given:
+        raise InputError(f"columns: names with {STEP} say the step: leave t out")
+    if STEP in "".join(names["episode"]):
+        raise InputError(f"columns: {names['episode'][0]!r} is of all steps: leave {STEP} out")
+    several = [column for column, parts in names.items() if STEP in "".join(parts)]
+    for column in ("state", "action", *(["next_state"] if names["next_state"] else [])):
+        if column not in several:
+            raise InputError(
+                f"columns: {several[0]} has {STEP}, but {column} has not ({names[column][0]!r}): "
+                f"write {STEP} in both, if a row is an episode, or in none"
+            )
+    _check_parts(names)
+
+
+def _steps_of(name: str, there: Sequence[str]) -> dict[int, str]:
+    """The steps of a column, and what it is called at each."""
+    before, _, behind = name.partition(STEP)
+    found: dict[int, str] = {}
+    for column in there:
+        match = re.fullmatch(f"{re.escape(before)}([0-9]{{1,9}}){re.escape(behind)}", column)
+        if match is None:
+            continue
+        step = int(match[1])
+        if found.setdefault(step, column) != column:
+            raise InputError(
+                f"the columns {found[step]!r} and {column!r} are both step {step}: rename one"
+            )
+    return found

@@ -1,0 +1,96 @@
+"""Whether a log can come from a model.
+
+A learner that begins with a log and continues in a model mixes two tasks if not. Take a row of the
+table, its probabilities p as the model has them, and c_j of n outcomes in the log. If the log
+came from the model, the mixture of likelihoods of `ucfh._kernels.mixtures` over that of p would be
+a martingale of mean one, whoever chose the actions. So would the mean of these ratios over R rows;
+by Ville's inequality, no row's ratio ever exceeds R/alpha, except with probability alpha. Its
+logarithm is n KL(p^, p) - excess. For rewards that the learner is not told, with mean x of n in the
+log and mu in the model, it is at least n kl(x, mu) - reg(n).
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from ucfh._kernels.mixtures import excess, portfolio_regret
+from ucfh._utils.arrays import Floats
+from ucfh._utils.defaults import ALPHA
+from ucfh._utils.files import labels_of
+from ucfh.counts import Counts
+from ucfh.mdp import MDP, Problem
+from ucfh.transitions import Table
+
+ROUNDED = 1e-9
+"""Sums of rewards, and means in a model, are right up to this."""
+
+
+def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPHA) -> str | None:
+    """How counts of a log contradict a model, in words; None if they do not.
+
+    Args:
+        counts: over the table of ``problem``, what the learner is told.
+        problem: of the same states, actions and horizon as the model.
+        mdp: the model.
+        alpha: the probability of a false alarm.
+
+    """
+    table = problem.table
+    model = mdp.by_stage() if table.stages > 1 else mdp
+    p = np.zeros(table.entries)
+    p[table.positions_of(model.table)] = model.p
+    followed = _by_successors(counts, table, p)
+    paid, mu = np.zeros(table.start), np.zeros(table.start)
+    if problem.rewards is None:
+        mu = np.broadcast_to(model.mean_rewards, (table.stages, table.pairs)).ravel()
+        paid = _by_rewards(counts, table, mu)
+    if max(followed.max(), paid.max()) < log((table.rows + table.start) / alpha):
+        return None
+    states, actions = labels_of(problem)
+
+    def pair(row: int) -> str:
+        t, s, a = table.pair_of(row)
+        at = f" at step {t + 1}" if table.stages > 1 else ""
+        return f"action {str(actions.label(a))!r} in state {str(states.label(s))!r}{at}"
+
+    if paid.max() > followed.max():
+        row = int(paid.argmax())
+        n = counts.visits[row]
+        mean = counts.paid_by_row(table)[row] / n
+        return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) but {mu[row]:.3g} in the model"
+    row = int(followed.argmax())
+    at, n = table.entries_of(row), counts.visits[row]
+    share = counts.successors[at] / n
+    j = int(np.abs(share - p[at]).argmax())
+    state = str(states.label(int(table.indices[at][j])))
+    what = f"an episode begins in state {state!r}"
+    if row != table.start:
+        what = f"after {pair(row)}, state {state!r} follows"
+    return f"{what} in {share[j]:.1%} of {n} cases in the log, but in {p[at][j]:.1%} in the model"
+
+
+def _by_successors(counts: Counts, table: Table, p: Floats) -> Floats:
+    """(rows,) the logarithm of each row's ratio, with p (entries,) in the model."""
+    beyond = np.zeros(table.rows)
+    excess(table.indptr, counts.successors, counts.visits, True, beyond)
+    n = np.maximum(counts.visits, 1)[table.row_of_entry]
+    entropy = n * _entropy(counts.successors / n, p)
+    return np.asarray(np.add.reduceat(entropy, table.indptr[:-1]) - beyond)
+
+
+def _by_rewards(counts: Counts, table: Table, mu: Floats) -> Floats:
+    """(rows - 1,) the same of rewards, whose means are mu (rows - 1,) in the model."""
+    n = np.maximum(counts.visits[:-1], 1)
+    x = np.clip(counts.paid_by_row(table)[:-1] / n, 0.0, 1.0)
+    # the mean nearest to x among those that rounding may have turned into mu
+    mu = np.clip(np.clip(x, mu - ROUNDED, mu + ROUNDED), 0.0, 1.0)
+    ratio = n * (_entropy(x, mu) + _entropy(1 - x, 1 - mu)) - portfolio_regret(n)
+    return np.where(counts.visits[:-1] > 0, ratio, 0.0)
+
+
+def _entropy(q: Floats, p: Floats) -> Floats:
+    """The terms q ln(q/p), 0 where q is, infinite where p alone is 0; elementwise."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(q > 0, q * np.log(q / p), 0.0)

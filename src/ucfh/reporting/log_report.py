@@ -1,0 +1,323 @@
+"""What a log proves, in words and numbers for somebody who has never seen the package.
+
+Bounds are rounded outward, so that every sentence stays true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cached_property
+from itertools import groupby, pairwise
+from math import floor, isfinite, log10
+from pathlib import PurePath
+from typing import NamedTuple
+
+import numpy as np
+
+from ucfh._utils.arrays import Ints
+from ucfh.auditing.report import AssumptionCheck, report_of
+from ucfh.certificate import Certificate, UncertaintySource
+from ucfh.logs.reading import Log
+from ucfh.reporting.formatting import plural
+from ucfh.reporting.html import MINUS
+
+ROUNDING = 1e-9
+"""The part of the largest return below which a difference is none."""
+LEAST_SHARE = 0.005
+"""Pairs that hold a smaller share of what is unknown are not named."""
+FEW_EPISODES = 100
+"""From fewer episodes, estimates are often wrong by more than a factor of two."""
+MOST_PAIRS = 5
+"""How many pairs are named."""
+
+
+class ConfidenceLevel(NamedTuple):
+    """How sure a choice is: a key, a mark that can be told from the others without colour."""
+
+    key: str
+    mark: str
+    name: str
+
+
+SETTLED = ConfidenceLevel("settled", "\N{BLACK CIRCLE}", "settled")
+CLOSE = ConfidenceLevel("close", "\N{CIRCLE WITH LEFT HALF BLACK}", "close")
+OPEN = ConfidenceLevel("open", "\N{WHITE CIRCLE}", "open")
+UNSEEN = ConfidenceLevel("unseen", "\N{EN DASH}", "never seen")
+LEVELS = (SETTLED, CLOSE, OPEN, UNSEEN)
+
+
+class Choice(NamedTuple):
+    """What the plan does in a state from step ``first`` to ``last``, in the log's own t.
+
+    doubt: how much more another choice may earn, at most; nan where that was never seen.
+    least, most: how often the log shows the action there.
+    """
+
+    first: int
+    last: int
+    action: str
+    level: ConfidenceLevel
+    doubt: float
+    least: int
+    most: int
+
+
+class PolicyRow(NamedTuple):
+    """What the plan does in a state that the log shows ``visits`` times."""
+
+    state: str
+    visits: int
+    choices: list[Choice]
+
+
+@dataclass(frozen=True, eq=False)
+class LogReport:
+    """A log, and what it proves.
+
+    Attributes:
+        source: the name of the log.
+        log: as it was read. known: what it proves.
+        tested: the assumptions that were tested.
+
+    """
+
+    source: str
+    log: Log
+    known: Certificate
+    tested: Sequence[AssumptionCheck] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the log's file."""
+        return PurePath(self.source).name
+
+    @property
+    def noun(self) -> str:
+        """What an episode is called: "student", if that or "student_id" names its column."""
+        given = self.log.understood.columns.get("episode", "")
+        word = re.sub(r"[\W_]*(id|nr|no|number)?[\W_]*$", "", given, flags=re.I)
+        plain = re.fullmatch(r"[^\W\d_]{3,20}", word)
+        return word.lower() if plain else "episode"
+
+    @property
+    def nouns(self) -> str:
+        """The same of several."""
+        return plural(2, self.noun).removeprefix("2 ")
+
+    @property
+    def per(self) -> str:
+        """Such as "per student"."""
+        return f"per {self.noun}"
+
+    def called(self, column: str) -> str:
+        """What the log calls a column: " (mood)"; nothing if it calls it as we do."""
+        name = self.log.understood.columns.get(column, column)
+        return "" if name == column else f" ({name})"
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest return that are possible."""
+        return self.log.units.return_range(self.log.horizon, self.log.max_return)
+
+    @cached_property
+    def _digits(self) -> Decimal:
+        """The last digit that is shown: about a thousandth of the largest return."""
+        least, most = self.ends
+        return Decimal(1).scaleb(min(0, floor(log10(most - least)) - 3))
+
+    def at_least(self, x: float) -> str:
+        """A bound from below."""
+        return self._rounded(x, ROUND_FLOOR)
+
+    def at_most(self, x: float) -> str:
+        """A bound from above."""
+        return self._rounded(x, ROUND_CEILING)
+
+    def about(self, x: float) -> str:
+        """A number that bounds nothing."""
+        return self._rounded(x, None)
+
+    def _rounded(self, x: float, how: str | None) -> str:
+        number = Decimal(repr(float(x))).quantize(self._digits, how)
+        return f"{number:,f}".replace("-", MINUS) if number else "0"
+
+    @property
+    def sure(self) -> str:
+        """How sure the bounds are: "90 %"."""
+        return percent(1 - self.known.delta)
+
+    @property
+    def both_sure(self) -> str:
+        """How sure two statements at once are."""
+        return percent(max(0.0, 1 - 2 * self.known.delta))
+
+    # -- the plan ---------------------------------------------------------------------------------
+
+    def level(self, doubt: float) -> ConfidenceLevel:
+        """How sure a choice is, by how much more another one may earn."""
+        if not isfinite(doubt):
+            return UNSEEN
+        if doubt <= ROUNDING * (self.ends[1] - self.ends[0]):
+            return SETTLED
+        close = self.known.epsilon is not None and doubt <= self.known.epsilon
+        return CLOSE if close else OPEN
+
+    @cached_property
+    def over(self) -> tuple[int, ...]:
+        """The states in which the task is over."""
+        if self.log.shown is not None:
+            return self.log.shown.terminal
+        assert self.log.told is not None
+        return self.log.told[0].terminal
+
+    @cached_property
+    def visits(self) -> Ints:
+        """(S,) how often the log shows each state, with an action."""
+        S = self.log.states.count
+        if self.log.shown is not None:
+            data = self.log.shown.experience
+            state = np.repeat(np.arange(S + 1), np.diff(data.pairs.first) * data.P)
+            return np.bincount(state, data.visits, S + 1)[1:].astype(np.int64)
+        assert self.log.told is not None
+        table, counts = self.log.told[0].table, self.log.told[1]
+        state = np.tile(table.state, table.stages)
+        return np.bincount(state, counts.visits[:-1], S).astype(np.int64)
+
+    @cached_property
+    def rows(self) -> list[PolicyRow]:
+        """The plan for every state in which something is to be done, in the log's order."""
+        states, over = self.log.states, set(self.over)
+        return [
+            PolicyRow(str(states.label(s)), int(self.visits[s]), self._choices(s))
+            for s in range(states.count)
+            if s not in over
+        ]
+
+    def _choices(self, s: int) -> list[Choice]:
+        """The plan for a state, steps with the same action and level together."""
+        known, times = self.known, self.log.times
+        assert known.doubt is not None
+        assert known.visits is not None
+        doubts, visits = known.doubt[:, s].tolist(), known.visits[:, s].tolist()
+        cells = [
+            (a, self.level(doubt)) for a, doubt in zip(known.policy[:, s], doubts, strict=True)
+        ]
+        out = []
+        for (a, level), group in groupby(range(len(cells)), cells.__getitem__):
+            steps = list(group)
+            here = slice(steps[0], steps[-1] + 1)
+            action = str(self.log.actions.label(a))
+            out.append(
+                Choice(
+                    times[steps[0]],
+                    times[steps[-1]],
+                    action,
+                    level,
+                    max(doubts[here]),
+                    min(visits[here]),
+                    max(visits[here]),
+                )
+            )
+        return out
+
+    @property
+    def named(self) -> list[list[tuple[str | int, str | int]]]:
+        """For each step, the name of each state in which something is to be done, and of what."""
+        states, actions, over = self.log.states, self.log.actions, set(self.over)
+        names = [(s, states.label(s)) for s in range(states.count) if s not in over]
+        return [
+            [(name, actions.label(line[s])) for s, name in names]
+            for line in self.known.policy.tolist()
+        ]
+
+    @cached_property
+    def stages(self) -> list[tuple[int, int]]:
+        """The first and the last step of each stage: what is counted together."""
+        H = self.log.horizon
+        if self.log.shown is not None:
+            stage = self.log.shown.experience.stage
+        else:
+            assert self.log.told is not None
+            stage = np.arange(H) * (self.log.told[0].table.stages > 1)
+        begins = [0, *(1 + np.flatnonzero(np.diff(stage))).tolist(), H]
+        return [(self.log.times[a], self.log.times[b - 1]) for a, b in pairwise(begins)]
+
+    @property
+    def stage_word(self) -> str:
+        """What is counted apart: "step", "stage", or "" where all steps are one."""
+        return {self.log.horizon: "step", 1: ""}.get(len(self.stages), "stage")
+
+    def pair(self, x: UncertaintySource) -> str:
+        """An action in a state, in words."""
+        at = f" at {steps_words(*self.stages[x.stage])}" if len(self.stages) > 1 else ""
+        return f"{self.log.actions.label(x.action)} in state {self.log.states.label(x.state)}{at}"
+
+    @property
+    def missing(self) -> list[UncertaintySource]:
+        """What the doubt comes from, worst first; what hardly matters is left out."""
+        return [x for x in self.known.missing[:MOST_PAIRS] if x.share >= LEAST_SHARE]
+
+    @property
+    def untried(self) -> list[UncertaintySource]:
+        """The pairs without data that have to be tried; what hardly matters is left out."""
+        untried = () if self.known.more is None else self.known.more.untried
+        return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE * untried[0].share]
+
+
+def columns_of(rows: Sequence[PolicyRow], unit: int) -> list[tuple[int, int]]:
+    """The first and the last step of each column: steps at which no entry changes share one.
+
+    ``unit``: how much t grows from one step to the next.
+    """
+    begins = sorted({choice.first for row in rows for choice in row.choices})
+    last = max((row.choices[-1].last for row in rows), default=-1)
+    return [(a, b - unit) for a, b in pairwise([*begins, last + unit])]
+
+
+def most_visited(rows: list[PolicyRow], most: int) -> tuple[list[PolicyRow], list[PolicyRow]]:
+    """Those to show, and the others: if they are too many, the most visited come first."""
+    if len(rows) <= most:
+        return rows, []
+    order = sorted(rows, key=lambda row: -row.visits)
+    return order[:most], order[most:]
+
+
+def steps_words(first: int, last: int) -> str:
+    """Steps in words.
+
+    >>> steps_words(2, 2), steps_words(0, 3)
+    ('step 2', 'steps 0 to 3')
+    """
+    return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+def percent(share: float) -> str:
+    """A share, such as "90 %", which no line break divides."""
+    near = "more than 99.99" if 0.9999 < share < 1 else "less than 0.01" if 0 < share < 1e-4 else ""
+    return f"{near or f'{100 * share:.4g}'}\N{NO-BREAK SPACE}%"
+
+
+def rounded_up(more: float) -> str:
+    """A rough number of episodes.
+
+    >>> rounded_up(1234.5), rounded_up(0.3)
+    ('1,200', '1')
+    """
+    return f"{max(1.0, float(f'{more:.2g}')):,.0f}"
+
+
+def accuracy_words(episodes: int) -> str:
+    """How accurate an estimate of more data is that rests on so many episodes."""
+    if episodes < FEW_EPISODES:
+        return "a rough estimate, as there are few episodes"
+    return "an estimate, usually right within a factor of two"
+
+
+def answer_of(source: str, log: Log, known: Certificate) -> LogReport:
+    """What a log proves, with the tests of what is assumed."""
+    return LogReport(source, log, known, report_of(log.audit).tested)

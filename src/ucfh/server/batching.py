@@ -1,0 +1,216 @@
+"""Calls on tasks, served in groups: those that come while one group is written are the next.
+
+Each task has a line. A thread takes all that wait in it and serves them in one transaction, with
+one commit, while new ones queue up; then it is the turn of the next task. So a busy task needs few
+commits, an idle one does not wait, and nobody is kept waiting by others for long. Each call stands
+or falls by itself.
+
+The event loop never waits for a database: tasks are opened and served by threads.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, Future, get_running_loop, shield
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock, RLock
+from typing import Any, TypeVar
+
+from ucfh.exceptions import InputError
+from ucfh.server.schemas import Making
+from ucfh.tasks.errors import Conflict, UnknownTask
+from ucfh.tasks.opening import open_task
+from ucfh.tasks.store import TaskStore
+from ucfh.tasks.task import Task
+
+T = TypeVar("T")
+WRITERS = 4
+"""Threads that serve lines."""
+READERS = 4
+"""Threads that answer whatever else is asked."""
+LEARNERS, MOST_LEARNED = 2, 64
+"""Threads that answer what a learner has to be made for, and answers of theirs that are kept."""
+MOST_TOGETHER = 500
+"""Calls of a group, unless one request has more: a transaction must not take long."""
+MOST_OPEN = 1000
+"""Tasks that are kept open; of more, those that were opened first are closed."""
+
+Waiting = tuple[Sequence[Making], "Future[list[Any]]"]
+
+
+class TaskBatcher:
+    """The line of one task.
+
+    Attributes:
+        task: whose calls they are.
+
+    """
+
+    def __init__(self, task: Task, writers: ThreadPoolExecutor, served: Callable[..., None]):
+        self.task = task
+        self._writers, self._served = writers, served
+        self._lock, self._waiting, self._busy = Lock(), list[Waiting](), False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits."""
+        return not self._busy
+
+    async def serve(self, calls: Sequence[Making]) -> list[Any]:
+        """Make calls; their answers, or the faults with which they are refused, in order."""
+        loop = get_running_loop()
+        mine: Future[list[Any]] = loop.create_future()
+        with self._lock:
+            self._waiting.append((calls, mine))
+            begins, self._busy = not self._busy, True
+        if begins:
+            self._writers.submit(self._work, loop)
+        return await mine
+
+    def _work(self, loop: AbstractEventLoop) -> None:
+        """Serve a group; the next one when it is this line's turn again."""
+        group, done = self._take(), list[Any]()
+        try:
+            answers = iter(self._made([call for calls, _ in group for call in calls]))
+            done = [[next(answers) for _ in calls] for calls, _ in group]
+        except BaseException as error:  # theirs, and not of this thread
+            done = [error] * len(group)
+        loop.call_soon_threadsafe(_deliver, group, done)
+        self._served(self.task, sum(len(calls) for calls, _ in group))
+        with self._lock:
+            self._busy = bool(self._waiting)
+        if self._busy:
+            self._writers.submit(self._work, loop)
+
+    def _take(self) -> list[Waiting]:
+        with self._lock:
+            size = count = 0
+            for calls, _ in self._waiting:
+                if count and size + len(calls) > MOST_TOGETHER:
+                    break
+                size, count = size + len(calls), count + 1
+            group, self._waiting = self._waiting[:count], self._waiting[count:]
+            return group
+
+    def _made(self, calls: list[Making]) -> list[Any]:
+        """Answers in order; if a group fails as a whole, each by itself, so that one is to blame.
+
+        What was made before has the same answer.
+        """
+        try:
+            return self.task.serve(calls)
+        except InputError:
+            raise
+        except Exception:
+            if len(calls) == 1:
+                raise
+            return [self._alone(call) for call in calls]
+
+    def _alone(self, call: Making) -> Any:
+        try:
+            return self.task.serve([call])[0]
+        except Exception as error:
+            return error
+
+
+def _deliver(group: list[Waiting], done: list[Any]) -> None:
+    """Give answers to those who wait for them; in the event loop."""
+    for (_, mine), answers in zip(group, done, strict=True):
+        if mine.done():  # it was cancelled
+            continue
+        if isinstance(answers, BaseException):
+            mine.set_exception(answers)
+        else:
+            mine.set_result(answers)
+
+
+def signs_of(task: Task) -> tuple[int, int]:
+    """What changes whenever something is told or planned."""
+    return task.store.last_seq(task.number), task.store.newest_number(task.number)
+
+
+class TaskManager:
+    """The tasks of a store that are open, and the threads that serve them.
+
+    Args:
+        store: the database; it stays open.
+        served: called with a task and the number of calls after each group, by any thread.
+
+    """
+
+    def __init__(self, store: TaskStore, served: Callable[[Task, int], None]) -> None:
+        self.store, self._served = store, served
+        self._writers = ThreadPoolExecutor(WRITERS, "ucfh-writer")
+        self._readers = ThreadPoolExecutor(READERS, "ucfh-reader")
+        self._learners = ThreadPoolExecutor(LEARNERS, "ucfh-learner")
+        self._learned = OrderedDict[tuple[str, str], tuple[object, Future[Any]]]()
+        self._opening, self._lines = RLock(), OrderedDict[str, TaskBatcher]()
+
+    async def run(self, call: Callable[..., T], *given: Any) -> T:
+        """Let a thread do something that takes time."""
+        return await get_running_loop().run_in_executor(self._readers, call, *given)
+
+    async def learned(self, task: Task, method: Callable[[Task], T]) -> T:
+        """What a task's learner says, by a method; it is asked when something is new.
+
+        It may take long, so that two threads of their own do it: other answers do not wait.
+        """
+        key, signs = (task.name, method.__name__), await self.run(signs_of, task)
+        found = self._learned.get(key)
+        if found is None or found[0] != signs:
+            making = get_running_loop().run_in_executor(self._learners, method, task)
+            found = self._learned[key] = signs, making
+            while len(self._learned) > MOST_LEARNED:
+                self._learned.popitem(last=False)
+        try:
+            return await shield(found[1])
+        except BaseException:
+            if self._learned.get(key) is found:
+                del self._learned[key]
+            raise
+
+    async def line(self, name: str) -> TaskBatcher:
+        """The line of a task, which is opened if it is not."""
+        found = self._lines.get(name)
+        return await self.run(self.open, name) if found is None else found
+
+    async def task(self, name: str) -> Task:
+        """A task, which is opened if it is not."""
+        return (await self.line(name)).task
+
+    def create(self, name: str, **declared: Any) -> tuple[bool, TaskBatcher]:
+        """Create a task unless it exists: whether it is new, and its line. In a thread."""
+        with self._opening:
+            new = self.store.find(name) is None
+            return new, self.open(name, **declared)
+
+    def open(self, name: str, **declared: Any) -> TaskBatcher:
+        """The line of a task; it is created if it is declared and does not exist. In a thread."""
+        with self._opening:
+            line = self._lines.get(name)
+            if line is None or declared:
+                try:
+                    task = open_task(self.store, name, **declared, planning="off")
+                except UnknownTask:
+                    raise UnknownTask(
+                        f"there is no task {name!r}: create it with POST /v1/tasks"
+                    ) from None
+                except Conflict as error:  # the location of the store is not for clients
+                    named = f" in {self.store.name} has "
+                    raise Conflict(str(error).replace(named, " has ", 1)) from None
+                line = self._lines.setdefault(name, TaskBatcher(task, self._writers, self._served))
+            self._lines.move_to_end(name)
+            if len(self._lines) > MOST_OPEN:
+                for other in list(self._lines)[: len(self._lines) - MOST_OPEN]:
+                    if self._lines[other].idle:
+                        self._lines.pop(other).task.close()
+            return line
+
+    def close(self) -> None:
+        """Finish what is under way, and close all tasks."""
+        self._writers.shutdown()
+        self._readers.shutdown()
+        self._learners.shutdown(cancel_futures=True)
+        for line in self._lines.values():
+            line.task.close()

@@ -1,0 +1,203 @@
+"""Pages that watch a task, by server-sent events.
+
+Each watched task has one poller for all who watch it. It looks twice a second whether something is
+new, makes the view in a thread, and wakes those who watch. A viewer sends the newest view when it
+is ready to, with the plans that it has not sent yet: one that reads slowly gets fewer views, none
+twice, and no queue grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from ucfh.server.batching import TaskManager, signs_of
+from ucfh.server.schemas import RequestError, plain_number
+from ucfh.tasks.errors import TaskError
+from ucfh.tasks.task import Task
+
+EVERY = 0.5
+"""Seconds between two looks."""
+AFRESH = 5.0
+"""Seconds after which a view is made in any case: some of what it shows leaves no event."""
+SILENCE = 15.0
+"""Seconds after which something is sent, so that a lost connection is noticed."""
+MOST_VIEWERS = 1000
+BEGIN, PULSE = b"retry: 2000\n\n", b"event: pulse\ndata: {}\n\n"
+PASSING = ("now", "age", "oldest", "planner")
+"""What in a view changes by itself."""
+
+
+class TaskSubscription:
+    """A task that somebody watches: its newest view, and who waits for the next.
+
+    Attributes:
+        viewers: how many watch. number: of the view, 1, 2, ...; 0: there is none yet.
+
+    """
+
+    def __init__(self, desk: TaskManager, task: Task) -> None:
+        self.viewers = self.number = 0
+        self._desk, self._task = desk, task
+        self._news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._view: dict[str, Any] = {}
+        self._plans: list[dict[str, Any]] = []
+        self._events: dict[int, bytes] = {}
+        self._seen: object = None
+        self.poller = asyncio.create_task(self._poll())
+
+    @property
+    def last_plan(self) -> int:
+        """The number of the last plan that is known."""
+        return self._plans[-1]["number"] if self._plans else 0
+
+    def event(self, after: int) -> bytes:
+        """The newest view as an event, with the plans whose numbers are above ``after``."""
+        if (made := self._events.get(after)) is None:
+            view = {**self._view, "plans": [x for x in self._plans if x["number"] > after]}
+            text = msgspec.json.encode(view, enc_hook=plain_number)
+            made = self._events[after] = b"event: view\ndata: " + text + b"\n\n"
+        return made
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for the next view, or until some time has passed."""
+        await asyncio.wait([self._news], timeout=seconds)
+
+    async def _poll(self) -> None:
+        fresh = 0.0
+        while True:
+            try:
+                signs = await self._desk.run(signs_of, self._task)
+                if signs != self._seen or time.monotonic() > fresh:
+                    fresh = time.monotonic() + AFRESH
+                    self._take(await self._desk.run(self._task.view, self.last_plan))
+                    self._seen = signs
+            except TaskError:  # it is tried again, and those who watch see how old the view is
+                pass
+            await asyncio.sleep(EVERY)
+
+    def _take(self, view: dict[str, Any]) -> None:
+        """Make a view the newest, unless only time has passed."""
+        new = view.pop("plans")
+        if not new and lasting(view) == lasting(self._view):
+            return
+        self._plans += new
+        self._view, self._events, self.number = view, {}, self.number + 1
+        self._news.set_result(None)
+        self._news = asyncio.get_running_loop().create_future()
+
+    def end(self) -> None:
+        """Look no longer, and wake those who wait."""
+        self.poller.cancel()
+        if not self._news.done():
+            self._news.set_result(None)
+
+
+def lasting(view: dict[str, Any]) -> dict[str, Any]:
+    """A view without what changes by itself."""
+    status = {key: x for key, x in view.get("status", {}).items() if key not in PASSING}
+    return {**{key: x for key, x in view.items() if key not in PASSING}, "status": status}
+
+
+class SubscriptionRegistry:
+    """The tasks that are watched.
+
+    Attributes:
+        viewers: how many watch, of all tasks.
+
+    """
+
+    def __init__(self, desk: TaskManager) -> None:
+        self._desk, self._watched, self._stopping = desk, dict[str, TaskSubscription](), False
+        self.viewers = 0
+
+    def stop(self) -> None:
+        """Let all go."""
+        self._stopping = True
+        for watched in self._watched.values():
+            watched.end()
+
+    async def watch(self, task: Task, counts: Callable[[], bool]) -> Response:
+        """An answer that goes on as long as somebody reads it, and who that is counts."""
+        if self.viewers >= MOST_VIEWERS:
+            raise RequestError(503, "too many pages watch: try again", **{"Retry-After": "10"})
+        self.viewers += 1  # the response, which is sent next, takes it back
+        return _Events(self, task, counts)
+
+    async def follow(
+        self, task: Task, counts: Callable[[], bool], write: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        """Write views of a task, until the service stops or a token counts no longer."""
+        watched = self._watched.get(task.name)
+        if watched is None:
+            watched = self._watched[task.name] = TaskSubscription(self._desk, task)
+        watched.viewers += 1
+        number = after = 0
+        try:
+            await write(BEGIN)
+            sent = time.monotonic()
+            while not self._stopping and counts():
+                if watched.number > number:
+                    number, text, after = watched.number, watched.event(after), watched.last_plan
+                    await write(text)
+                    sent = time.monotonic()
+                elif time.monotonic() - sent >= SILENCE:
+                    await write(PULSE)
+                    sent = time.monotonic()
+                else:
+                    await watched.wait(SILENCE)
+        finally:
+            watched.viewers -= 1
+            if watched.viewers == 0:
+                watched.end()
+                self._watched.pop(task.name, None)
+
+
+class _Events(Response):
+    """The views of a task as server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, watches: SubscriptionRegistry, task: Task, counts: Callable[[], bool]
+    ) -> None:
+        self._watches, self._task, self._counts = watches, task, counts
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],  # noqa: ARG002
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        try:
+            await self._stream(receive, send)
+        finally:
+            self._watches.viewers -= 1
+
+    async def _stream(
+        self,
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+
+        async def write(text: bytes) -> None:
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+
+        async def left() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        following = asyncio.create_task(self._watches.follow(self._task, self._counts, write))
+        leaving = asyncio.create_task(left())
+        await asyncio.wait((following, leaving), return_when=asyncio.FIRST_COMPLETED)
+        for part in (following, leaving):
+            part.cancel()
+        await asyncio.gather(following, leaving, return_exceptions=True)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

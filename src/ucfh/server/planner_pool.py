@@ -1,0 +1,195 @@
+"""Plans for all tasks of a store, in the background of a service.
+
+    every second    look at all tasks: whose deadlines have passed, and who has something new
+    a thread        takes the next task that has something new, and plans if it is due and allowed
+
+One thread plans for all: its compiled code lets others run. A task rests after its plan, longer if
+that took long, so that no task keeps others waiting and serving keeps most of the machine. The
+learners of the tasks that were planned last stay in memory; one that was let go is read again from
+the store.
+
+Before the first task, a small one is planned that nobody sees: what has to be compiled is compiled.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from threading import Condition, Thread
+
+from ucfh._utils import first_use
+from ucfh.server.access_log import AccessLog, place_of
+from ucfh.server.batching import TaskManager
+from ucfh.server.metrics import Metrics
+from ucfh.tasks.errors import TaskError
+from ucfh.tasks.planner import LONGEST_PAUSE, LONGEST_REST, PAUSE, POLL, RESTS
+from ucfh.tasks.task import Task
+
+MOST_LEARNERS = 32
+"""Learners that are kept in memory."""
+LOOKS = 20.0
+"""Looking at all tasks pauses that many times as long as it takes, if that is longer."""
+
+
+class PlannerPool:
+    """The threads that look and plan.
+
+    Attributes:
+        warm: whether all that plans need is compiled.
+
+    """
+
+    def __init__(self, desk: TaskManager, metrics: Metrics, logbook: AccessLog) -> None:
+        self._desk, self._metrics, self._logbook, self.warm = desk, metrics, logbook, False
+        self._news, self._stopping = Condition(), False
+        self._due: dict[str, None] = {}
+        """Tasks with something new, in the order of waiting."""
+        self._rests: dict[str, float] = {}
+        """Until when tasks rest."""
+        self._failing: dict[str, float] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._learners: OrderedDict[str, Task] = OrderedDict()
+        self._threads = [
+            Thread(target=self._look, name="ucfh-look", daemon=True),
+            Thread(target=self._plan, name="ucfh-plan", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, patience: float) -> bool:
+        """End, after the plan that is under way; whether it ended within some seconds."""
+        with self._news:
+            self._stopping = True
+            self._news.notify_all()
+        until = time.monotonic() + patience
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def nudge(self, name: str) -> None:
+        """Say that a task has something new."""
+        if name not in self._due:
+            with self._news:
+                self._due[name] = None
+                self._news.notify_all()
+
+    def _failed(self, error: Exception, name: str | None) -> None:
+        self._metrics.failed(error)
+        self._logbook.event("planning failed", task=name, fault=place_of(error))
+
+    # looking
+
+    def _look(self) -> None:
+        while not self._stopping:
+            begun = time.monotonic()
+            try:
+                self._look_once()
+            except Exception as error:  # the store cannot be read now, for one
+                self._failed(error, None)
+            pause = max(POLL, LOOKS * (time.monotonic() - begun))
+            with self._news:
+                self._news.wait_for(lambda: self._stopping, pause)
+
+    def _look_once(self) -> None:
+        now = time.time()
+        for head in self._desk.store.heads():
+            if self._seen.get(head.name, (0, 0)) != (head.seq, head.policy):
+                self._seen[head.name] = head.seq, head.policy
+                self.nudge(head.name)
+            if head.deadline is not None and head.deadline <= now:
+                try:
+                    self._desk.open(head.name).task.expire()
+                except TaskError as error:  # others go on
+                    self._failed(error, head.name)
+
+    # planning
+
+    def _plan(self) -> None:
+        try:
+            warm_up()
+        except Exception as error:  # the first task will say so, too
+            self._failed(error, None)
+        self.warm = True
+        while (name := self._next()) is not None:
+            begun = time.monotonic()
+            try:
+                planned = self._plan_for(name)
+                took = time.monotonic() - begun
+                pause = max(PAUSE, min(RESTS * took, LONGEST_REST))
+                self._failing.pop(name, None)
+                if planned:
+                    self._metrics.planned.observe(took)
+            except Exception as error:  # others go on; it is tried again
+                self._failed(error, name)
+                pause = self._failing[name] = min(2 * self._failing.get(name, PAUSE), LONGEST_PAUSE)
+                self._seen.pop(name, None)
+            self._rests[name] = time.monotonic() + pause
+
+    def _next(self) -> str | None:
+        """The task that has waited longest, of those that do not rest; None: it is over."""
+        with self._news:
+            while not self._stopping:
+                now, wait = time.monotonic(), POLL
+                for name in self._due:
+                    if (rests := self._rests.get(name, 0.0) - now) <= 0:
+                        del self._due[name]
+                        return name
+                    wait = min(wait, rests)
+                self._news.wait(wait)
+            return None
+
+    def _plan_for(self, name: str) -> bool:
+        task = self._desk.open(name).task
+        if (held := self._learners.get(name)) is not task and held is not None:
+            held.planner.release()  # it was closed, and opened again
+        self._learners[name] = task
+        self._learners.move_to_end(name)
+        if len(self._learners) > MOST_LEARNERS:
+            self._learners.popitem(last=False)[1].planner.release()
+        try:
+            planned = task.planner.step()
+            task.planner.report()
+            task.planner.error = None
+        except Exception as error:
+            task.planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise
+        return planned
+
+
+def _compile() -> None:
+    """Compile what plans need in processes of their own, so that this one goes on serving."""
+    command = [sys.executable, "-m", "ucfh", "compile", "serve"]
+    with suppress(OSError):
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def warm_up() -> None:
+    """Plan a small task, so that what is compiled is there when the first real one comes."""
+    from ucfh.tasks.config import Declaration
+    from ucfh.tasks.learner import TaskLearner
+    from ucfh.tasks.records import DecisionRecord, OutcomeRecord
+
+    first_use.before = _compile
+    learner = TaskLearner(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
+    learner.find()
+    learner.find()
+    for k in range(4):
+        learner.take(
+            [
+                DecisionRecord(4 * k + 1, k + 1, 0, 1, 0, 0, 0),
+                OutcomeRecord(4 * k + 2, k + 1, 0, 0.5, 2),
+                DecisionRecord(4 * k + 3, k + 1, 1, 2, k % 2, 0, 0),
+                OutcomeRecord(4 * k + 4, k + 1, 1, 1.0, 0),
+            ]
+        )
+    learner.plan()
+    names = ["(end)", "x", "y"], ["a", "b"]
+    learner.certificate(*names)
+    learner.audited(*names)

@@ -1,0 +1,195 @@
+"""The table of requests: what can be asked, who may, what is sent and what is answered.
+
+All else is made from this table: which function answers a request, how its body is checked, and
+the OpenAPI document. Names in a path are texts, percent-encoded, so that they may hold a slash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ucfh.server.schemas import RequestError, plain_number
+from ucfh.server.tokens import READ, Token
+from ucfh.tasks.config import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from ucfh.server.application import Service
+
+T = TypeVar("T")
+ALL = "all"
+"""Who may, if no token is needed; the others are the roles of tokens."""
+encode = msgspec.json.Encoder(enc_hook=plain_number).encode
+NO_STORE = {"Cache-Control": "no-store"}
+JSON, LOG = "application/json", "application/jsonl"
+HTML, TEXT, STREAM = "text/html", "text/plain", "text/event-stream"
+MOST_PARTS = 12
+"""Parts of a path; no request has more."""
+MOST_DIGITS = 15
+"""Of the number of a step."""
+
+
+class Query:
+    """What follows "?" in an address; what is not known there is refused."""
+
+    def __init__(self, given: Iterable[tuple[str, str]], known: Iterable[str]) -> None:
+        self._given: dict[str, str] = {}
+        for key, value in given:
+            if key not in known:
+                listed = ", ".join(known) or "nothing"
+                raise RequestError(
+                    422, f"?{key[:50]}= is not known here: use {listed}", "InputError"
+                )
+            if key in self._given:
+                raise RequestError(422, f"?{key}= is given twice. Fix: give it once.", "InputError")
+            self._given[key] = value
+
+    def text(self, key: str, default: T) -> str | T:
+        """A text."""
+        return self._given.get(key, default)
+
+    def count(self, key: str, default: int, least: int, most: int = 10**MOST_DIGITS - 1) -> int:
+        """A whole number."""
+        text = self._given.get(key, str(default))
+        if not is_count(text) or not least <= int(text) <= most:
+            raise RequestError(
+                422, f"?{key}= must be a whole number from {least} to {most}", "InputError"
+            )
+        return int(text)
+
+
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number, 0 or more, and not too long."""
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+
+
+@dataclass
+class RequestContext:
+    """A request that was let in.
+
+    Attributes:
+        service: who answers. request: what was sent.
+        names: what the path says, by name. body: as its type, if the request has one.
+        token: whose it is, None if there is none.
+        session: its cookie, and until: its end, if it came with a session instead of a token.
+        query: what follows "?".
+
+    """
+
+    service: Service
+    request: Request
+    names: dict[str, Any] = field(default_factory=dict)
+    body: Any = None
+    token: Token | None = None
+    session: str = ""
+    until: float | None = None
+    query: Query = field(default_factory=lambda: Query((), ()))
+
+    def counts(self) -> bool:
+        """Whether its token, and its session if it is one, still counts."""
+        tokens = self.service.tokens
+        if tokens is None:
+            return True
+        if self.until is not None:
+            return tokens.session(self.session) is not None
+        tokens.refresh()
+        return self.token in tokens.tokens
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One kind of request.
+
+    Attributes:
+        method, path: "{...}" in a path is a name; "{t}" is a step.
+        answer: the function that answers.
+        says: what it does, for the OpenAPI document.
+        role: who may: "all", "read" (any token) or "write".
+        body: the type of what is sent. gives: the type of the answer, by status.
+        media: what kind of answer it is.
+        query: what may follow "?", as schemas by name.
+        refuses: statuses of problems, besides those that come with names, bodies and roles.
+
+    """
+
+    method: str
+    path: str
+    answer: Callable[[RequestContext], Awaitable[Response]]
+    says: str
+    role: str = READ
+    body: Any = None
+    gives: dict[int, Any] = field(default_factory=lambda: {200: dict[str, Any]})
+    media: str = JSON
+    query: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refuses: tuple[int, ...] = ()
+
+    @cached_property
+    def decoder(self) -> msgspec.json.Decoder[Any]:
+        """What reads and checks the body."""
+        return msgspec.json.Decoder(self.body)
+
+    @cached_property
+    def parts(self) -> list[str]:
+        """The parts of the path."""
+        return self.path.split("/")[1:]
+
+
+class Router:
+    """Finds the endpoint of a request by the parts of its path, one after the other."""
+
+    def __init__(self, endpoints: list[Endpoint]) -> None:
+        self._root: dict[str, Any] = {}
+        for endpoint in endpoints:
+            here = self._root
+            for part in endpoint.parts:
+                here = here.setdefault("{}" if part.startswith("{") else f"/{part}", {})
+            here.setdefault("", {})[endpoint.method] = endpoint
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, dict[str, Any]]:
+        """The endpoint, and the names in its path."""
+        parts, names, here = raw_path.split(b"/", MOST_PARTS)[1:], list[bytes](), self._root
+        for part in parts:
+            there = here.get("/" + part.decode("latin-1"))
+            if there is None and (there := here.get("{}")) is not None:
+                names.append(part)
+            if there is None:
+                raise RequestError(404, "there is nothing at this address: see /openapi.json")
+            here = there
+        methods: dict[str, Endpoint] = here.get("", {})
+        found = methods.get("GET" if method == "HEAD" else method)
+        if found is None or (method == "HEAD" and found.media == STREAM):
+            if not methods:
+                raise RequestError(404, "there is nothing at this address: see /openapi.json")
+            allowed = ", ".join(methods)
+            raise RequestError(405, f"{method} is not possible here: use {allowed}", Allow=allowed)
+        keys = (part[1:-1] for part in found.parts if part.startswith("{"))
+        return found, {key: read_name(key, part) for key, part in zip(keys, names, strict=True)}
+
+
+def read_name(key: str, part: bytes) -> Any:
+    """A name in a path, or the number of a step."""
+    try:
+        text = (unquote_to_bytes(part) if b"%" in part else part).decode()
+    except UnicodeDecodeError:
+        raise RequestError(404, f"{key} in the path is not UTF-8: encode it so") from None
+    if key == "t":
+        if not is_count(text):
+            raise RequestError(
+                404, f"step {text[:20]!r} in the path must be a whole number from 0 on"
+            )
+        return int(text)
+    if not 0 < len(text) <= LONGEST_NAME:
+        raise RequestError(404, f"{key} in the path must have 1 to {LONGEST_NAME} letters")
+    return text
+
+
+def given(content: Any, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(encode(content), status, NO_STORE, JSON)

@@ -1,0 +1,271 @@
+"""What goes over the wire, as types: bodies of requests, and answers.
+
+Requests are decoded and checked by these types, and the OpenAPI document is made from them. A state
+or an action is a text, a whole number, true or false, or a list of such. A request with a field
+that its type does not have is refused.
+
+A call on an episode comes alone, with its episode and step in the path, or in a batch with others,
+where it carries them itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from ucfh.exceptions import InputError
+from ucfh.tasks.calls import MOST_CALLS
+from ucfh.tasks.config import LONGEST_NAME
+from ucfh.tasks.errors import LateOutcomeWarning, TaskError
+from ucfh.tasks.protocol import Decision, LateAnswer
+from ucfh.tasks.task import Task
+
+MOST_SHOWN = 1000
+"""Decisions of one answer, at most."""
+
+LABEL: dict[str, Any] = {
+    "description": "a state or an action",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "integer"},
+        {"type": "boolean"},
+        {"type": "array", "items": {"$ref": "#/components/schemas/Label"}},
+    ],
+}
+"""What a label is, in words of JSON Schema: types of Python cannot hold themselves."""
+LabelList = Annotated[
+    list[Any], Meta(extra_json_schema={"items": {"$ref": "#/components/schemas/Label"}})
+]
+Label = str | int | bool | LabelList
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Step = Annotated[int, Meta(ge=0, le=10**9)]
+Making = Callable[[Any], Any]
+"""A call as `Task.serve` takes it."""
+
+
+LABELS = ("state", "next_state", "action", "actions", "states", "on_timeout")
+"""Fields that hold labels."""
+
+
+def check_label(value: Any) -> None:
+    """Raise unless a list holds labels only."""
+    for part in value:
+        if isinstance(part, list):
+            check_label(part)
+        elif not isinstance(part, str | int):
+            raise ValueError("a state or an action holds what is no text, whole number or list")
+
+
+class Body(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What every body is: an object with no other fields than those listed."""
+
+    def __post_init__(self) -> None:
+        for field in LABELS:
+            if type(value := getattr(self, field, None)) is list:
+                check_label(value)
+
+
+class NewTask(Body, kw_only=True):
+    """What a task is; as `ucfh.open_task` takes it."""
+
+    task: Name
+    actions: LabelList
+    horizon: Annotated[int, Meta(ge=1)]
+    epsilon: Annotated[float, Meta(gt=0)]
+    delta: float | None = None
+    rewards: tuple[float, float] | None = None
+    max_return: float | None = None
+    states: LabelList | dict[str, LabelList | None] | None = None
+    stages: list[int] | bool | None = None
+    timeout: float | None = None
+    on_timeout: Literal["lost"] | tuple[Label, float] | None = None
+
+
+class Ask(Body, kw_only=True):
+    """The state that an episode is in, and its actions if it is new and does not have all."""
+
+    state: Label
+    actions: LabelList | None = None
+
+    def made(self, task: Task, episode: str, t: int | None) -> Making:
+        """The call on a task."""
+        return task.asking(self.state, episode, t=t, actions=self.actions)
+
+
+class Tell(Body, kw_only=True):
+    """The outcome of a decision: the reward, and the next state or done.
+
+    ``action`` is the action that was taken, if it is not the one given.
+    """
+
+    reward: float
+    state: Label | None = None
+    done: bool = False
+    actions: LabelList | None = None
+    action: Label | None = None
+
+    def made(self, task: Task, episode: str, t: int) -> Making:
+        """The call on a task."""
+        return task.telling(
+            (episode, t),
+            reward=self.reward,
+            state=self.state,
+            done=self.done,
+            actions=self.actions,
+            action=self.action,
+        )
+
+
+class Record(Body, kw_only=True):
+    """A step in which somebody else chose the action, with its outcome if that is known."""
+
+    state: Label
+    action: Label
+    reward: float | None = None
+    next_state: Label | None = None
+    done: bool = False
+
+    def made(self, task: Task, episode: str, t: int) -> Making:
+        """The call on a task."""
+        return task.recording(
+            episode, t, self.state, self.action, self.reward, self.next_state, self.done
+        )
+
+
+class Abandon(Body, kw_only=True):
+    """Why an episode is given up."""
+
+    reason: str = ""
+
+    def made(self, task: Task, episode: str, t: None = None) -> Making:  # noqa: ARG002
+        """The call on a task."""
+        return task.abandoning(episode, self.reason)
+
+
+class EmptyBody(Body, kw_only=True):
+    """No fields."""
+
+
+class AskInBatch(Ask, tag_field="call", tag="ask", kw_only=True):
+    """Ask what to do."""
+
+    episode: Name
+    t: Step | None = None
+
+
+class TellInBatch(Tell, tag_field="call", tag="tell", kw_only=True):
+    """Tell what came of a decision."""
+
+    episode: Name
+    t: Step
+
+
+class RecordInBatch(Record, tag_field="call", tag="record", kw_only=True):
+    """Record what somebody else did."""
+
+    episode: Name
+    t: Step
+
+
+class AbandonInBatch(Abandon, tag_field="call", tag="abandon", kw_only=True):
+    """Give up an episode."""
+
+    episode: Name
+    t: None = None
+
+
+class CallList(Body, kw_only=True):
+    """Calls, which are made in this order; each stands or falls by itself."""
+
+    calls: Annotated[
+        list[AskInBatch | TellInBatch | RecordInBatch | AbandonInBatch], Meta(max_length=MOST_CALLS)
+    ]
+
+
+class SignIn(Body, kw_only=True):
+    """A token, for a page that keeps a cookie instead."""
+
+    token: str
+
+
+class ProblemDetails(Struct, omit_defaults=True):
+    """Why a request was refused (RFC 9457).
+
+    ``fault`` is the name of the exception that the same call on a task raises in Python.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    fault: str | None = None
+
+
+class NextStep(Struct):
+    """The next decision of an episode; null: the episode is over."""
+
+    next: Decision | None
+
+
+class Expired(Struct):
+    """How many open decisions expired."""
+
+    expired: int
+
+
+EITHER = {
+    "description": "what the same call gives alone",
+    "anyOf": [
+        {"$ref": f"#/components/schemas/{name}"} for name in ("Decision", "NextStep", "EmptyBody")
+    ],
+}
+
+
+class CallAnswer(Struct, omit_defaults=True):
+    """What became of one call of a batch: its answer, or the problem with it."""
+
+    status: int
+    answer: Annotated[Any, Meta(extra_json_schema=EITHER)] = None
+    problem: ProblemDetails | None = None
+
+
+class RequestError(Exception):
+    """A request that is refused.
+
+    Attributes:
+        problem: what is said about it. headers: what else is sent with it.
+
+    """
+
+    def __init__(self, status: int, detail: str, fault: str | None = None, **headers: str) -> None:
+        super().__init__(detail)
+        title = HTTPStatus(status).phrase
+        self.problem = ProblemDetails("about:blank", title, status, detail, fault)
+        self.headers = headers
+
+
+def refusal_of(error: InputError) -> RequestError:
+    """What is said about an error of a task or of input."""
+    if isinstance(error, TaskError):
+        again = {"Retry-After": "1"} if error.status == 503 else {}
+        return RequestError(error.status, str(error), type(error).__name__, **again)
+    return RequestError(422, str(error), "InputError")
+
+
+def answer_of(made: Any) -> Any:
+    """What is answered to a call on a task, or raise why it is refused."""
+    if isinstance(made, InputError):
+        raise refusal_of(made)
+    if isinstance(made, Exception):
+        raise made
+    if isinstance(made, LateAnswer):
+        raise RequestError(LateOutcomeWarning.status, made.message, LateOutcomeWarning.__name__)
+    return made
+
+
+def plain_number(value: Any) -> Any:
+    """A number or an array of NumPy as JSON has it."""
+    return value.tolist()

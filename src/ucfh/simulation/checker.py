@@ -1,0 +1,215 @@
+"""A checker for people who write a learner: it says what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ucfh._utils.plugins import PluginError, told
+from ucfh.algorithms.base import Agent
+from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh.counts import Limits
+from ucfh.exceptions import InputError, check_type, with_article
+from ucfh.mdp import MDP, Problem
+from ucfh.problems import AnyMDP, as_mdp
+from ucfh.simulation.result import Run
+from ucfh.simulation.runner import simulate
+
+EPISODES = 60
+"""The number of episodes of a check."""
+
+
+class AgentError(AssertionError):
+    """A learner breaks the rules of `ucfh.algorithms.base.Agent`; the message lists how."""
+
+
+def small_world() -> MDP:
+    """Three states, of which one has a single action, and four steps."""
+    p = np.array([[[0.1, 0.9, 0], [0.5, 0, 0.5]], [[0, 0.3, 0.7], [1, 0, 0]], [[0, 0, 1]] * 2])
+    available = np.array([[True, True], [True, True], [True, False]])
+    return MDP(p, [[0.1, 0.0], [0.2, 0.0], [1.0, 1.0]], 4, available=available)
+
+
+Makes = Callable[[Problem], Agent]
+"""Makes a new learner for a problem."""
+
+
+def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
+    """Run a learner on a small MDP and raise an `AgentError` that lists what is wrong with it.
+
+    Args:
+        make: the learner's class, or its name; or a function that makes a new one for a problem
+            and is called several times.
+        mdp: the MDP to run on; None: a small one with states of one and two actions.
+
+    >>> from ucfh import UCFH, check_agent
+    >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
+
+    """
+    mdp = small_world() if mdp is None else as_mdp(mdp)
+    name, faults = _examine(make, mdp)
+    if faults:
+        raise AgentError(f"{name} has {len(faults)} fault(s):\n- " + "\n- ".join(faults))
+
+
+def faults_of(agent: AnyLearner) -> list[str]:
+    """What `check_agent` finds wrong with a learner on a small MDP, unless it refuses that."""
+    try:
+        return _examine(agent, small_world())[1]
+    except InputError:
+        return []  # as one made for other problems may
+
+
+def check_parameters(name: str) -> None:
+    """Raise what a learner says of the parameters in its name, if it takes the small MDP at all."""
+    mdp = small_world()
+    try:
+        _new(name, mdp, mdp.problem)
+    except InputError:
+        try:
+            _new(agent_class(name), mdp, mdp.problem)
+        except Exception:  # so it does without parameters
+            return
+        raise
+
+
+def check_runnable(agent: AnyLearner) -> None:
+    """Raise an `InputError`, in one line, if a learner has faults."""
+    if faults := faults_of(agent):
+        name = label_of(agent)
+        more = f" ({len(faults) - 1} more: ucfh agents {name})" if len(faults) > 1 else ""
+        raise InputError(f"{name} is not a learner that can be run: {faults[0]}{more}")
+
+
+def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
+    """The name of a learner's class, and its faults on an MDP."""
+    check_type("make", make, str | Callable, "a learner's name or class, or a function")
+    named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
+    new: Any = partial(_new, make, mdp) if named else make
+    name = getattr(make, "__name__", "the learner")
+    try:
+        agent = new(mdp.problem)
+    except Exception as error:  # whatever a user's code may raise
+        return name, [_fault_in(error, "it cannot be made")]
+    faults = [*_of_attributes(agent, mdp)]
+    try:
+        if not faults:
+            faults += [*_of_limits(agent), *_of_settings(agent)]
+        if not faults:
+            faults += _of_runs(new, mdp)
+    except Exception as error:
+        faults.append(_fault_in(error, "a run of it fails"))
+    return type(agent).__name__, faults
+
+
+def _fault_in(error: Exception, what: str) -> str:
+    """The fault that an error shows; raise one by which a learner refuses the MDP."""
+    if isinstance(error, PluginError):
+        return str(error)
+    if isinstance(error, InputError):
+        raise error
+    return f"{what} ({told(error)})"
+
+
+def _new(learner: Any, mdp: MDP, problem: Problem) -> Agent:
+    return make_agent(learner, mdp, 0.1, 0.1, EPISODES, problem=problem)
+
+
+def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
+    """Its attributes before the first episode."""
+    if not isinstance(agent, Agent):
+        yield f"it is {with_article(type(agent).__name__)}: derive it from ucfh.Agent"
+        return
+    for name in ("problem", "policy", "optimistic", "epsilon", "delta"):
+        if not hasattr(agent, name):
+            yield f"it has no {name}: set it in __init__"
+    if hasattr(agent, "policy"):
+        yield from _of_policy(agent, mdp)
+    if hasattr(agent, "optimistic") and np.isinf(agent.optimistic):
+        yield f"optimistic = {agent.optimistic}: set V~ from the start, or NaN if it has none"
+
+
+def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
+    policy = np.asarray(agent.policy)
+    shape = (mdp.horizon, mdp.states)
+    if policy.shape != shape or policy.dtype.kind not in "iu":
+        yield f"policy has shape {policy.shape} and type {policy.dtype}: use integers {shape}"
+        return
+    outside = (policy < 0) | (policy >= mdp.actions)
+    outside |= ~mdp.table.available[np.arange(mdp.states), np.where(outside, 0, policy)]
+    for t, s in np.argwhere(outside)[:1]:
+        yield f"policy[{t}, {s}] = {policy[t, s]}: the state has no such action"
+
+
+def _of_limits(agent: Agent) -> Iterator[str]:
+    limits = agent.limits()
+    if limits is None:
+        return
+    rows = agent.problem.table.rows
+    if not isinstance(limits, Limits):
+        yield f"limits() returns {with_article(type(limits).__name__)}: return a Limits, or None"
+    elif limits.visits.shape != (rows,) or limits.visits.dtype != np.int64:
+        yield (
+            f"limits().visits has shape {limits.visits.shape} and type {limits.visits.dtype}: "
+            f"use int64, one for each of the {rows} rows of its problem's table"
+        )
+    elif (limits.visits < 0).any():
+        yield f"limits().visits has {limits.visits.min()}: use 0 to stop after one episode"
+
+
+def _of_settings(agent: Agent) -> Iterator[str]:
+    try:
+        settings = agent.settings()
+        if json.loads(json.dumps(settings)) != settings:
+            yield "settings() changes when written as JSON: use numbers, strings, lists and None"
+        elif "agent" not in settings:
+            yield 'settings() has no "agent": add its name, so that runs can be identified'
+    except TypeError as error:
+        yield f"settings() cannot be written as JSON ({error})"
+    for name, array in agent.state().items():
+        if np.asarray(array).dtype == object:
+            yield f"state() has {name!r}, which is not an array of numbers or strings"
+
+
+def _record(run: Run) -> list[tuple[Any, ...]]:
+    kept = ("first_episode", "episodes", "value", "optimistic")
+    return [tuple(repr(getattr(row, name)) for name in kept) for row in run.rows]
+
+
+def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
+    """Its runs: valid policies, the same again with the same seed, and after a restart."""
+    policies: list[str] = []
+
+    def look(agent: Agent) -> Callable[[Run], None]:
+        return lambda _: policies.extend(_of_policy(agent, mdp))
+
+    first = make(mdp.problem)
+    whole = simulate(mdp, first, EPISODES, method="step", progress=look(first))
+    if policies:
+        yield f"during a run, {policies[0]}"
+        return
+    again = simulate(mdp, make(mdp.problem), EPISODES, method="step")
+    if _record(again) != _record(whole):
+        yield "two runs with the same seed differ: all its randomness must come from its own seed"
+        return
+    part = simulate(mdp, make(mdp.problem), EPISODES // 2, method="step")
+    if part.checkpoint is not None:
+        part.checkpoint.agent.update({k: np.array(v) for k, v in part.checkpoint.agent.items()})
+        try:
+            rest = simulate(mdp, make(mdp.problem), EPISODES, method="step", resume=part)
+        except (KeyError, TypeError, ValueError) as error:
+            yield f"restore() does not accept what state() returned: {error}"
+            return
+        if _record(rest) != _record(whole):
+            yield "restored from state() it continues differently: state() must hold all it learned"
+    if first.limits() is not None:
+        bulk = simulate(mdp, make(mdp.problem), EPISODES)
+        if bulk.episodes != whole.episodes and not bulk.final:
+            yield f"in bulk it runs only {bulk.episodes} of {EPISODES} episodes"
+        compiled = first.follow is not None and not first.randomised
+        if compiled and _record(bulk) != _record(whole):
+            yield "follow() gives a different run than observe() called after each episode"

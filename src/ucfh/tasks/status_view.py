@@ -1,0 +1,242 @@
+"""How a task is doing, from its store alone: whoever can open that can show it.
+
+The bounds are those of the newest plan. They go on holding until the next one: what was told since
+can only narrow them. What a plan's report says (which pairs hold the gap open, what was tested) may
+be a few plans older; it carries its own number.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ucfh import __version__
+from ucfh.tasks.labels import label_of
+from ucfh.tasks.progress_estimate import episodes_left
+from ucfh.tasks.records import AHEAD, LAYOUT
+from ucfh.tasks.status import TaskStatus
+
+if TYPE_CHECKING:
+    from ucfh.tasks.config import Declaration
+    from ucfh.tasks.records import PlanRecord, Report, StoreCounts
+    from ucfh.tasks.task import Task
+
+
+LOSSES = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
+"""What a report says about missing outcomes."""
+
+
+def status_of(task: Task) -> TaskStatus:
+    """How a task is doing, in numbers."""
+    store, number = task.store, task.number
+    n = store.figures(number)
+    newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
+    return _status(task, n, newest, state_of(newest, store.report(number), n.contradictions))
+
+
+def _status(task: Task, n: StoreCounts, newest: PlanRecord | None, where: str) -> TaskStatus:
+    store, number = task.store, task.number
+    lease, now = store.lease(number), time.time()
+    known = (
+        newest.summary if newest is not None and _holds(newest.summary, n.contradictions) else {}
+    )
+    return TaskStatus(
+        task=task.name,
+        store=store.name,
+        begun=n.begun,
+        open=n.open,
+        over=n.begun - n.open,
+        decisions=n.decisions,
+        waiting=n.waiting,
+        oldest=None if n.oldest is None else max(0.0, now - n.oldest),
+        outcomes=n.outcomes,
+        lost=n.lost,
+        late=n.late,
+        faults=n.faults,
+        conflicts=n.conflicts,
+        states=n.states,
+        policy=0 if newest is None else newest.number,
+        age=None if newest is None else max(0.0, now - newest.made),
+        made_from=0 if newest is None else newest.episodes,
+        upper=known.get("upper"),
+        lower=known.get("lower"),
+        gap=known.get("gap"),
+        certified=where == "certified",
+        refuted=where == "refuted",
+        planner=None if lease is None or lease[1] < 0 else lease[0],
+        error=task.planning_error,
+        ahead=n.ahead if n.ahead > AHEAD else None,
+    )
+
+
+def declared(declaration: Declaration) -> dict[str, Any]:
+    """What was declared of a task, for programs."""
+    silence = declaration.on_timeout
+    states = declaration.states
+    return {
+        "actions": declaration.action_labels,
+        "horizon": declaration.horizon,
+        "epsilon": declaration.epsilon,
+        "delta": declaration.delta,
+        "rewards": declaration.rewards,
+        "max_return": declaration.max_return,
+        "states": None if states is None else [label_of(text) for text, _ in states],
+        "stages": declaration.stages,
+        "timeout": declaration.timeout,
+        "on_timeout": silence if isinstance(silence, str) else [label_of(silence[0]), silence[1]],
+    }
+
+
+def view_of(task: Task, after: int) -> dict[str, Any]:
+    """What a page shows of a task; of its plans, those with numbers above ``after``."""
+    store, number, declaration = task.store, task.number, task.declaration
+    n, stored, report = store.figures(number), store.plans(number, 0), store.report(number)
+    newest = stored[-1] if stored else None
+    where, left = state_of(newest, report, n.contradictions), None
+    status = asdict(_status(task, n, newest, where))
+    del status["store"]
+    plans = [
+        x for x in stored if _holds(x.summary, n.contradictions) and x.summary["gap"] is not None
+    ]
+    if where not in ("refuted", "stale"):
+        gaps = [(x.episodes, x.summary["gap"]) for x in plans]
+        left = episodes_left(gaps, declaration.epsilon)
+    reported = (
+        _reported(task, report) if report and _holds(report.content, n.contradictions) else None
+    )
+    return {
+        "task": task.name,
+        "version": __version__,
+        "now": time.time(),
+        "headline": headline(where, newest, reported, left, declaration, status["outcomes"]),
+        "state": "learning" if where == "stale" else where,
+        "declaration": declared(declaration),
+        "status": status,
+        "remaining": left,
+        "plans": [_plan(x) for x in plans if x.number > after],
+        "report": reported,
+    }
+
+
+def _holds(content: dict[str, Any], contradictions: int) -> bool:
+    """Whether a plan or a report was made with all contradictory reports that are known."""
+    return content.get("layout") == LAYOUT and content["contradictions"] == contradictions
+
+
+def state_of(newest: PlanRecord | None, report: Report | None, contradictions: int) -> str:
+    """Where a task stands: new, learning, certified or refuted; stale: bounds are computed again.
+
+    A report may have seen more than the plan it belongs to.
+    """
+    if newest is None:
+        return "new"
+    if not _holds(newest.summary, contradictions):
+        return "stale"
+    known = (
+        report.content["certificate"] if report and _holds(report.content, contradictions) else {}
+    )
+    if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
+        return "refuted"
+    return "certified" if newest.summary["certified"] else "learning"
+
+
+def headline(
+    where: str,
+    newest: PlanRecord | None,
+    report: dict[str, Any] | None,
+    left: int | None,
+    declaration: Declaration,
+    outcomes: int,
+) -> str:
+    """Whether a policy is certified, how close to optimal it is, and how many episodes are left."""
+    if newest is None:
+        why = "the first plan is yet to be made" if outcomes else "no outcome was told"
+        return f"Nothing is known yet: {why}."
+    if where == "stale":
+        return "Not certified: the bounds are being computed again."
+    if where == "refuted":
+        found = [] if report is None else report["findings"]
+        if found:
+            assumption = found[0]["assumption"]
+            return f"Not certified: the outcomes contradict the assumption that {assumption}."
+        return (
+            "Not certified: the bounds contradict each other, so an assumption is violated or "
+            "ucfh has an error."
+        )
+    gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
+    if where == "certified":
+        return (
+            f"Certified: this policy loses at most {gap:.3g} per episode against the best one "
+            f"({sure}); {declaration.epsilon:g} was asked for."
+        )
+    rest = "how many more episodes it takes cannot be said yet"
+    if left is not None:
+        rest = f"about {_rounded(left):,} more episodes"
+    return (
+        f"Not certified yet: this policy may lose up to {gap:.3g} per episode against the best one "
+        f"({sure}), and {declaration.epsilon:g} is asked for; {rest}."
+    )
+
+
+def _rounded(count: int) -> int:
+    """A count with two digits, rounded up."""
+    scale = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // scale) * scale
+
+
+def _plan(plan: PlanRecord) -> dict[str, Any]:
+    bounds = {key: plan.summary[key] for key in ("upper", "lower", "gap")}
+    return {
+        "number": plan.number,
+        "made": plan.made,
+        "episodes": plan.episodes,
+        "outcomes": plan.known,
+        **bounds,
+    }
+
+
+def _reported(task: Task, report: Report) -> dict[str, Any]:
+    """What a report says, with names in place of numbers."""
+    known, audit = report.content["certificate"], report.content["audit"]
+    names, actions = task.states.names, task.declaration.action_names
+    refuted = {x["name"] for x in audit["findings"]}
+    return {
+        "number": report.number,
+        "made": report.made,
+        "episodes": known["episodes"],
+        "missing": [
+            {
+                "stage": x["stage"],
+                # the certificate leaves out the end, which is the first of all names
+                "state": names[x["state"] + 1] if x["state"] >= 0 else None,
+                "action": actions[x["action"]] if x["state"] >= 0 else None,
+                "visits": x["visits"],
+                "share": x["share"],
+            }
+            for x in known["missing"]
+        ],
+        "losses": {key: known[key] for key in LOSSES},
+        "assumed": known["assumed"],
+        "tested": [{**x, "refuted": x["name"] in refuted} for x in audit["tested"]],
+        "findings": audit["findings"],
+        "contradiction": known["contradiction"],
+    }
+
+
+def policy_table(task: Task) -> dict[str, Any]:
+    """The policy that the newest bounds are about: an action for each step and state, by number.
+
+    States without actions, in which an episode is over, are left out.
+    """
+    newest, book = task.store.newest_policy(task.number), task.states
+    count = 0 if newest is None else newest.best.shape[1]
+    listed = [s for s in range(1, count) if book.actions[s] != ()]
+    return {
+        "policy": 0 if newest is None else newest.number,
+        "horizon": task.declaration.horizon,
+        "actions": task.declaration.action_labels,
+        "states": [book.labels[s] for s in listed],
+        "table": [] if newest is None else newest.best[:, listed].tolist(),
+        "changed": [] if newest is None else newest.changed[:, listed].tolist(),
+    }
