@@ -51,13 +51,13 @@ class Setup(NamedTuple):
 
     name: str
     env: str = ""
-    stages: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
     max_return: float = 1.0
 
 
 PROBLEMS = {
     "FrozenLake": Setup("gym:FrozenLake-v1,horizon=20", "FrozenLake-v1"),
-    "tutoring": Setup("tutoring", stages=(9,)),
+    "tutoring": Setup("tutoring", segments=(9,)),
     "calls": Setup("calls"),
     "chain": Setup("chain:n=5", max_return=1.05),
 }
@@ -101,7 +101,7 @@ class Job(NamedTuple):
     """One run."""
 
     problem: str
-    learner: str
+    agent: str
     seed: int
 
 
@@ -116,13 +116,13 @@ def run(job: Job) -> Result:
     """
     started, setup = spent(), PROBLEMS[job.problem]
     task = task_of(setup)
-    if job.learner in DEEP:
+    if job.agent in DEEP:
         measured = run_deep(task, job)
-    elif job.learner in OURS:
-        ours = run_learn if job.learner == "ucfh.learn" else run_certified
+    elif job.agent in OURS:
+        ours = run_learn if job.agent == "ucfh.learn" else run_certified
         measured = ours(task, setup, job.seed)
     else:
-        setting = q_learning.SETTINGS[job.learner]
+        setting = q_learning.SETTINGS[job.agent]
         measured = q_learning.run(task, setting, EPISODES, EPSILON, job.seed)
     return {**job._asdict(), "knows": None, **measured, "total": spent() - started}
 
@@ -133,11 +133,11 @@ def spent() -> float:
 
 
 def run_deep(task: Task, job: Job) -> Result:
-    """A learner of Stable-Baselines3, in its own environment."""
+    """An agent of Stable-Baselines3, in its own environment."""
     with TemporaryDirectory() as folder:
         model = Path(folder) / "task.npz"
         task.save(model)
-        command = [SB3 / "bin" / "python", "-m", "peers.deep", model, job.learner, EPISODES,
+        command = [SB3 / "bin" / "python", "-m", "peers.deep", model, job.agent, EPISODES,
                    EPSILON, job.seed]  # fmt: skip
         done = subprocess.run(
             [str(x) for x in command], cwd=HERE, check=True, stdout=subprocess.PIPE, text=True
@@ -163,8 +163,8 @@ def run_learn(task: Task, setup: Setup, seed: int) -> Result:
         started = process_time()
         record.add(handed, followed, found.episodes - planned)
         planned = found.episodes
-        handed = policy_of(found, found.learner.policy)
-        followed = policy_of(found, found.learner.actions)
+        handed = policy_of(found, found.agent.policy)
+        followed = policy_of(found, found.agent.actions)
         looking += process_time() - started
 
     started = process_time()
@@ -174,7 +174,7 @@ def run_learn(task: Task, setup: Setup, seed: int) -> Result:
         DELTA,
         horizon=H,
         max_return=setup.max_return,
-        stages=setup.stages,
+        segments=setup.segments,
         episodes=MOST,
         seed=seed,
         progress=look,
@@ -219,11 +219,11 @@ def closed(record: Record, certified: Floats) -> Result:
 def all_jobs() -> list[Job]:
     """All runs, a seed after the other: so what is interrupted has whole seeds."""
     return [
-        Job(problem, learner, seed)
+        Job(problem, agent, seed)
         for seed in range(SEEDS)
         for problem in PROBLEMS
-        for learner in LEARNERS
-        if seed < (DEEP_SEEDS if learner in DEEP else SEEDS)
+        for agent in LEARNERS
+        if seed < (DEEP_SEEDS if agent in DEEP else SEEDS)
     ]
 
 
@@ -233,7 +233,7 @@ def run_all(jobs: Sequence[Job]) -> list[Result]:
     if KEPT.exists():
         for line in KEPT.read_text().splitlines():
             result = json.loads(line)
-            kept[Job(result["problem"], result["learner"], result["seed"])] = result
+            kept[Job(result["problem"], result["agent"], result["seed"])] = result
     open_jobs = [job for job in jobs if job not in kept]
     KEPT.parent.mkdir(exist_ok=True)
     started = perf_counter()
@@ -265,14 +265,14 @@ def count(x: float) -> str:
 
 
 def rows_of(results: Sequence[Result]) -> list[list[str]]:
-    """The table of one problem: a row for each learner."""
+    """The table of one problem: a row for each agent."""
     rows = []
-    for learner in LEARNERS:
-        own = [x for x in results if x["learner"] == learner]
+    for agent in LEARNERS:
+        own = [x for x in results if x["agent"] == agent]
         good = sum(x["for_good"] is not None for x in own)
-        knows = spread(values_of(own, "knows"), count) if learner in OURS else "-"
+        knows = spread(values_of(own, "knows"), count) if agent in OURS else "-"
         rows.append([
-            learner,
+            agent,
             spread(values_of(own, "first"), count),
             spread(values_of(own, "for_good"), count),
             f"{good} of {len(own)}",
@@ -286,8 +286,8 @@ def rows_of(results: Sequence[Result]) -> list[list[str]]:
 def finding(problem: str, results: Sequence[Result]) -> str:
     """Who is within epsilon for good first, when ours knows, who loses least; from the medians."""
 
-    def of(learner: str, measure: str) -> float:
-        return median(values_of([x for x in results if x["learner"] == learner], measure))
+    def of(agent: str, measure: str) -> float:
+        return median(values_of([x for x in results if x["agent"] == agent], measure))
 
     ours, others = OURS[0], [x for x in LEARNERS if x not in OURS]
     first = min(others, key=lambda x: of(x, "for_good"))
@@ -304,10 +304,10 @@ def finding(problem: str, results: Sequence[Result]) -> str:
     )
 
 
-def doubt(results: Sequence[Result]) -> str:
+def suboptimality(results: Sequence[Result]) -> str:
     """How often a good policy was lost again, and how often a certificate was right."""
-    ours = [x for x in results if x["learner"] in OURS]
-    others = [x for x in results if x["learner"] not in OURS]
+    ours = [x for x in results if x["agent"] in OURS]
+    others = [x for x in results if x["agent"] not in OURS]
     there = [x for x in others if x["first"] is not None]
     lost = sum(x["for_good"] != x["first"] for x in there)
     certified = [x["certified_loss"] for x in ours if x["knows"] is not None]
@@ -345,7 +345,7 @@ def tell(report: Report, results: Sequence[Result]) -> None:
         "",
         *(finding(name, [x for x in results if x["problem"] == name]) for name in PROBLEMS),
         "",
-        doubt(results),
+        suboptimality(results),
         "",
     )
     for name, setup in PROBLEMS.items():

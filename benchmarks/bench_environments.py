@@ -1,6 +1,6 @@
 """Learning from real environments by stepping them: episodes, states, gap, time.
 
-The true gap is that of the policy in the environment's own table, where it has one. The learner's
+The true gap is that of the policy in the environment's own table, where it has one. The agent's
 time per step is compared with that of stepping in the same run. Needs minigrid for MiniGrid.
 """
 
@@ -25,7 +25,7 @@ class Trial(NamedTuple):
     rewards: tuple[float, float] = (0.0, 1.0)
     max_return: float | None = 1.0
     settings: dict[str, Any] | None = None
-    stages: bool = False
+    segments: bool = False
     table: bool = True
 
 
@@ -35,7 +35,7 @@ TRIALS = {
     "CliffWalking": Trial("CliffWalking-v1", 20, 5.0, 100_000, (-100, -1), -13.0),
     "Blackjack": Trial("Blackjack-v1", 4, 0.5, 500_000, (-1, 1), 1.0, table=False),
     "Taxi": Trial("Taxi-v4", 20, 20.0, 200_000, (-10, 20), 20.0),
-    "MiniGrid Empty 5x5": Trial("minigrid", 8, 0.3, 100_000, stages=True, table=False),
+    "MiniGrid Empty 5x5": Trial("minigrid", 8, 0.3, 100_000, segments=True, table=False),
 }
 
 
@@ -69,7 +69,7 @@ def true_gap(trial: Trial, found: LearningResult) -> float:
 
 def main(names: list[str] | None = None) -> None:
     print("environment          episodes  states  certified  gap <=  true gap  seconds  "
-          "env us/step  learner us/step")  # fmt: skip
+          "env us/step  agent us/step")  # fmt: skip
     for name in names or TRIALS:
         trial = TRIALS[name]
         began = perf_counter()
@@ -82,7 +82,7 @@ def main(names: list[str] | None = None) -> None:
             max_return=trial.max_return,
             episodes=trial.episodes,
             encode=picture if trial.env == "minigrid" else None,
-            stages=trial.stages,
+            segments=trial.segments,
             seed=0,
         )
         took = perf_counter() - began

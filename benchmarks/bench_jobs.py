@@ -263,7 +263,7 @@ def printed(report: Report) -> None:
 
 
 def walking(report: Report) -> None:
-    """Learners that may change their policy every episode, against drawing numbers."""
+    """Agents that may change their policy every episode, against drawing numbers."""
     draw = best(partial(np.random.default_rng(0).random, 1_000_000), 5) / 1e6
     lines = []
     for name, episodes in (
@@ -276,7 +276,7 @@ def walking(report: Report) -> None:
                 run = simulate(mdp, make_agent(agent, mdp, 0.1, 0.1, episodes), most)
             cells.append(short(run.seconds / episodes))
         lines.append([name, *cells, short(draw * mdp.horizon)])
-    report.say("## Learners that are compared", "", "An episode, its exact value included.")
+    report.say("## Agents that are compared", "", "An episode, its exact value included.")
     report.table(["", "ucb-h", "psrl", "ubev", "floor: a random number for each step"], lines)
 
 

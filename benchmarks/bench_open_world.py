@@ -1,4 +1,4 @@
-"""How many episodes a certificate takes, by what the learner is told; epsilon .1, delta .1.
+"""How many episodes a certificate takes, by what the agent is told; epsilon .1, delta .1.
 
 Median over seeds. told: states, successors, rewards, start. rewards: all but the rewards. G:
 nothing but the largest return of an episode. nothing: not even that. Beside them: how many 0.6.0
@@ -18,9 +18,9 @@ SEEDS, EPSILON, DELTA, MOST = 20, 0.1, 0.1, 2_000_000
 
 
 class Task(NamedTuple):
-    """A problem, its stages, and earlier figures: 0.6.0 with unknown rewards, prototypes."""
+    """A problem, its segments, and earlier figures: 0.6.0 with unknown rewards, prototypes."""
 
-    stages: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
     max_return: float | None = 1.0
     before: int | None = None
     prototype: tuple[int | None, ...] = (None, None, None)
@@ -31,7 +31,7 @@ TASKS = {
     "calls": Task(before=9894, prototype=(1752, 1558, 5365)),
     "riverswim": Task(max_return=None, before=7356, prototype=(2914, None, 5260)),
     "gym:FrozenLake-v1,horizon=20": Task(before=30535, prototype=(17548, 19371, 53144)),
-    "tutoring": Task(stages=(9,), prototype=(None, 4581, None)),
+    "tutoring": Task(segments=(9,), prototype=(None, 4581, None)),
 }
 WAYS = ("told", "rewards", "G", "nothing")
 
@@ -46,7 +46,7 @@ def episodes(name: str, way: str, seed: int) -> float:
     else:
         most = task.max_return if way == "G" else None
         found = learn(
-            mdp, EPSILON, DELTA, max_return=most, stages=task.stages, episodes=MOST, seed=seed
+            mdp, EPSILON, DELTA, max_return=most, segments=task.segments, episodes=MOST, seed=seed
         )
         known, count = found.certificate, found.episodes
     return count if known is not None and known.certified else float("inf")
@@ -60,7 +60,7 @@ def main(names: list[str] | None = None, seeds: int = SEEDS) -> None:
         for name in names or TASKS:
             task, cells = TASKS[name], []
             for way in WAYS:
-                if (way == "rewards" and task.stages) or (way == "G" and task.max_return is None):
+                if (way == "rewards" and task.segments) or (way == "G" and task.max_return is None):
                     cells.append(f"{'-':>10}")
                     continue
                 runs = [pool.submit(episodes, name, way, seed) for seed in range(seeds)]

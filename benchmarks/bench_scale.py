@@ -123,7 +123,7 @@ def open_episodes(store: str, count: int) -> dict[str, Any]:
         began = perf_counter()
         task.planner.step()
         found["first plan"] = perf_counter() - began
-        found["memory with its learner"] = memory()
+        found["memory with its agent"] = memory()
         return found
 
 
@@ -183,10 +183,10 @@ def planning(store: str, sizes: list[int], steps: int) -> dict[str, Any]:
                 begun += 1
             following = [x for x in task.serve(calls) if x is not None]
         began = process_time()
-        learner = task.planner.learner()
+        agent = task.planner.agent()
         read = process_time() - began
-        planned = min(_seconds(learner.plan) for _ in range(3))
-        known = _seconds(lambda: learner.certificate(*task._names(learner.experience.states)))
+        planned = min(_seconds(agent.plan) for _ in range(3))
+        known = _seconds(lambda: agent.certificate(*task._names(agent.experience.states)))
         return {"read": read, "plan": planned, "report": known, "memory": memory()}
 
 

@@ -1,4 +1,4 @@
-"""Memory and time of a learner that has found many states: what was seen takes room, no more."""
+"""Memory and time of an agent that has found many states: what was seen takes room, no more."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def walk(rng: np.random.Generator, states: int, episodes: int) -> Steps:
 
 def main(wanted: int = 100_000) -> None:
     rng, states = np.random.default_rng(0), int(1.05 * wanted)
-    learner = UnknownStatesUCFH(HORIZON, ACTIONS, 0.1, 0.1, max_return=1.0)
-    learner.plan()
+    agent = UnknownStatesUCFH(HORIZON, ACTIONS, 0.1, 0.1, max_return=1.0)
+    agent.plan()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     for _ in range(states):
-        learner.experience.find()
+        agent.experience.find()
     began = perf_counter()
-    while np.count_nonzero(learner.experience.reached.any(axis=1)) < wanted:
-        learner.experience.add(walk(rng, states, 20_000))
+    while np.count_nonzero(agent.experience.reached.any(axis=1)) < wanted:
+        agent.experience.add(walk(rng, states, 20_000))
     counted = perf_counter() - began
     began = perf_counter()
-    learner.plan()
+    agent.plan()
     planned = perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    data = learner.experience
+    data = agent.experience
     print(
         f"{np.count_nonzero(data.reached.any(axis=1))} states, {len(data.key)} transitions, "
         f"{data.episodes} episodes: {counted:.1f} s to count, {planned:.1f} s to plan once, "

@@ -49,7 +49,7 @@ import json, sys
 from time import perf_counter
 import ucfh
 with ucfh.open_task(sys.argv[1], planning="off") as task:
-    task.planner.learner()
+    task.planner.agent()
     began = perf_counter()
     task.planner.rebuilt()
     rebuilt = perf_counter()
@@ -61,9 +61,9 @@ import json, sys, time
 from time import perf_counter
 import numpy as np
 import ucfh
-from ucfh.tasks import learner
+from ucfh.tasks import agent
 path, planning, calls = sys.argv[1], sys.argv[2], int(sys.argv[3])
-learner.GROWTH = 0.0  # planning goes on all the time
+agent.GROWTH = 0.0  # planning goes on all the time
 draw, seconds, decision = np.random.default_rng(0), {"ask": [], "tell": []}, None
 with ucfh.open_task(path, planning=planning) as task:
     first = task.status()

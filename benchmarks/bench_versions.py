@@ -30,7 +30,12 @@ Job = Callable[[], object]
 
 
 def planning() -> Iterator[tuple[str, Job]]:
-    for states, horizon, more in ((5, 5, ""), (20, 20, ""), (1000, 20, ""), (50, 10, ",stages=1")):
+    for states, horizon, more in (
+        (5, 5, ""),
+        (20, 20, ""),
+        (1000, 20, ""),
+        (50, 10, ",segments=1"),
+    ):
         name = f"random:states={states},actions=4,successors=5,horizon={horizon}{more}"
         mdp = make(name)
         lo, hi = np.maximum(0.0, mdp.p - 0.1), np.minimum(1.0, mdp.p + 0.1)
@@ -54,13 +59,13 @@ def _run(name: str, problem: str, episodes: int) -> None:
     simulate(mdp, agent, episodes, seed=0)
 
 
-def learners() -> Iterator[tuple[str, Job]]:
+def agents() -> Iterator[tuple[str, Job]]:
     for name in AGENTS:
         if name in ("certified-ucfh", "optimal", "uniform", "reveliotis", "eprl"):
             continue
         yield f"learn {name}", partial(_run, name, "chain:n=10,horizon=10", 3_000)
     yield "learn ucfh 1e13", partial(_run, "ucfh", "chain:n=3,horizon=3", 10**13)
-    for sets in ("best", "kl", "kt-ball", "kl-ball"):
+    for sets in ("tight", "kl", "kt-ball", "kl-ball"):
         for problem in ("chain:n=5", "random:states=50,actions=3,successors=5,horizon=8"):
             of = f"{sets} {problem.partition(':')[0]}"
             yield (
@@ -98,9 +103,7 @@ def draws() -> Iterator[tuple[str, Job]]:
 
 def all_jobs() -> dict[str, Job]:
     return {
-        name: job
-        for part in (planning(), learners(), certificates(), draws())
-        for name, job in part
+        name: job for part in (planning(), agents(), certificates(), draws()) for name, job in part
     }
 
 

@@ -16,7 +16,7 @@ from ucfh._utils.statistics import ranking
 from ucfh.simulation.result import TOLERANCE
 from ucfh.theory.constants import constants
 
-SETS = ["paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "best"]
+SETS = ["paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "tight"]
 METHODS, ACCURACY = "methods", "accuracy"
 
 
@@ -26,7 +26,7 @@ def jobs(quick: bool = False) -> list[Job]:
     random = "random:states=12,actions=3,successors=4,horizon=8,seed={replicate}"
     return grid(
         certificate, replicates, group=METHODS, delta=0.1,
-        confidence=["kl", "kt", "best"] if quick else SETS,
+        confidence=["kl", "kt", "tight"] if quick else SETS,
         cases=[
             {"problem": "chain:n=5", "epsilon": 0.2},
             {"problem": "riverswim", "epsilon": 0.2},
@@ -37,7 +37,7 @@ def jobs(quick: bool = False) -> list[Job]:
             {"problem": random, "epsilon": 0.5},
         ],
     ) + grid(
-        certificate, replicates, group=ACCURACY, delta=0.1, confidence=["kt", "best"],
+        certificate, replicates, group=ACCURACY, delta=0.1, confidence=["kt", "tight"],
         problem=["tutoring", "riverswim"],
         epsilon=[0.4, 0.2, 0.1] if quick else [0.4, 0.2, 0.1, 0.05, 0.025],
     )  # fmt: skip
@@ -83,15 +83,15 @@ def _numbers(
     wrong = (results["upper"] < results["optimal"] - TOLERANCE) | (
         results["lower"] > results["value"] + TOLERANCE
     )
-    first = medians.idxmin(axis=1) == "best"
-    second = medians.drop(columns="best").min(axis=1) / medians["best"]
+    first = medians.idxmin(axis=1) == "tight"
+    second = medians.drop(columns="tight").min(axis=1) / medians["tight"]
     clear = 0
     for _, runs in methods.groupby("name"):
         episodes = {
             confidence: dict(zip(x["replicate"], x["episodes"], strict=True))
             for confidence, x in runs.groupby("confidence")
         }
-        clear += next(place.last for place in ranking(episodes) if place.agent == "best") == 1
+        clear += next(place.last for place in ranking(episodes) if place.agent == "tight") == 1
     bounds = [
         constants(
             int(x.states), int(x.actions), int(x.horizon), x.epsilon, x.delta, int(x.successors)
@@ -102,7 +102,7 @@ def _numbers(
         "runs": len(results),
         "problems": len(medians),
         "first": int(first.sum()),
-        "medians": span(medians["best"][first]),
+        "medians": span(medians["tight"][first]),
         "ahead": span(second[first], 2),
         "significant": clear,
         "replicates": methods["replicate"].max() + 1,

@@ -32,11 +32,11 @@ import ucfh
 
 SEED_NAMES = {
     "full_run": "lifetime",
-    "run_baseline": "learner",
+    "run_baseline": "agent",
     "run_stopping_rule": "stopping",
     "check_claims": "claims",
     "record_knownness": "knownness",
-    "per_step": "stages",
+    "per_step": "segments",
     "max_episodes": "most",
     "known": "told",
     "unknown": "hidden",

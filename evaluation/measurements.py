@@ -45,7 +45,7 @@ def full_run(
     ``m_factor`` other than 1, m is that many times its true value, and no theorem holds.
     """
     mdp = make(problem)
-    known = mdp.problem.by_stage() if per_step else mdp.problem
+    known = mdp.problem.by_segment() if per_step else mdp.problem
     m = None if m_factor == 1 else m_factor * constants_of(known, epsilon, delta, variant).m
     agent = UCFH(known, epsilon, delta, variant=variant, confidence=confidence, m=m)
     run = simulate(mdp, agent, None, seed)
@@ -78,7 +78,7 @@ def certificate(
     problem: str,
     epsilon: float,
     delta: float,
-    confidence: str = "best",
+    confidence: str = "tight",
     per_step: bool = False,
     successors: bool = False,
     max_episodes: int = 20_000_000,
@@ -89,7 +89,7 @@ def certificate(
     mdp = make(problem)
     known = mdp.problem if successors else mdp.problem.hiding("successors")
     if per_step:
-        known = known.by_stage()
+        known = known.by_segment()
     agent = CertifiedUCFH(known, epsilon, delta, confidence=confidence)
     run = simulate(mdp, agent, max_episodes, seed)
     certified = agent.certificate

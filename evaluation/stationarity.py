@@ -45,7 +45,7 @@ def jobs(quick: bool = False) -> list[Job]:
         ),
         *grid(
             certificate, 1 if quick else 10, group=CERTIFICATES, delta=0.1,
-            confidence=["kt", "best"], per_step=[False, True],
+            confidence=["kt", "tight"], per_step=[False, True],
             cases=[
                 {"problem": "chain:n=5", "epsilon": 0.2},
                 {"problem": large, "epsilon": 0.5},

@@ -26,7 +26,7 @@ from ucfh.theory.lower_bounds import episode_lower_bound, hard_class_lower_bound
 
 CERTIFIED = [
     f"certified-ucfh:confidence={name}"
-    for name in ("best", "kt", "kt-ball", "kl", "kl-ball", "paper", "l1")
+    for name in ("tight", "kt", "kt-ball", "kl", "kl-ball", "paper", "l1")
 ]
 GROWTH = [
     f"{name}:schedule=growth"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
 from ucfh.certificate import SHOWN, UncertaintySource
-from ucfh.confidence.behavior_policy import behaviour_of
+from ucfh.confidence.behavior_policy import behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.logs.synthetic import write_log
 
@@ -22,13 +22,13 @@ def expected_counts(mdp: MDP, times: int) -> Any:
     return np.round(times * mdp.table.dense(mdp.p)).astype(np.int64)
 
 
-def staged() -> MDP:
+def segmented() -> MDP:
     rng = np.random.default_rng(0)
     return MDP(rng.dirichlet(np.ones(3), (4, 3, 2)), rng.random((4, 3, 2)), 4)
 
 
 CHAIN = make("chain:n=4,horizon=4")
-STAGED = staged()
+STAGED = segmented()
 
 
 @pytest.mark.parametrize("mdp", [CHAIN, STAGED], ids=["(S, A, S)", "(H, S, A, S)"])
@@ -94,7 +94,7 @@ def test_any_counts_give_a_consistent_certificate(case: Case) -> None:
 @settings(max_examples=40, deadline=None)
 @given(cases(hide=(), visits=(0, 3, 40)))
 def test_arrays_are_the_same_counts(case: Case) -> None:
-    """Also with stages, states with fewer actions, states that end the episode."""
+    """Also with segments, states with fewer actions, states that end the episode."""
     dense = case.problem.table.dense(case.counts.successors.astype(float))
     case.counts.successors[case.problem.table.entries_of(case.problem.table.start)] = 0
     case.counts.visits[-1] = 0
@@ -121,12 +121,12 @@ def test_what_is_missing_is_named() -> None:
     counts[0, 1, :2] = 1, 4
     found = certify(counts, CHAIN.problem, delta=0.05)
     worst = found.missing[0]
-    assert (worst.stage, worst.state, worst.action, worst.visits) == (0, 0, 1, 5)
+    assert (worst.segment, worst.state, worst.action, worst.visits) == (0, 0, 1, 5)
     assert worst.share > 0.8
-    staged = expected_counts(STAGED, 10**5)
-    staged[0, 0] //= 2**15
-    found = certify(staged, STAGED.problem, delta=0.05)
-    assert {(x.stage, x.state) for x in found.missing[:1]} == {(0, 0)}
+    segmented = expected_counts(STAGED, 10**5)
+    segmented[0, 0] //= 2**15
+    found = certify(segmented, STAGED.problem, delta=0.05)
+    assert {(x.segment, x.state) for x in found.missing[:1]} == {(0, 0)}
 
 
 def test_what_was_assumed_is_said() -> None:
@@ -144,7 +144,7 @@ def test_what_was_assumed_is_said() -> None:
 
 
 def test_what_may_depend_on_the_step_is_said() -> None:
-    stationary, staged = (
+    stationary, segmented = (
         certify(expected_counts(mdp, 5), mdp.problem).assumed for mdp in (CHAIN, STAGED)
     )
     alone, with_step = (
@@ -152,7 +152,7 @@ def test_what_may_depend_on_the_step_is_said() -> None:
         for what in ("state and action", "step, state and action")
     )
     assert (alone in stationary, with_step in stationary) == (True, False)
-    assert (alone in staged, with_step in staged) == (False, True)
+    assert (alone in segmented, with_step in segmented) == (False, True)
 
 
 def test_it_prints_itself() -> None:
@@ -160,7 +160,7 @@ def test_it_prints_itself() -> None:
     assert repr(found).startswith("Certificate(certified: ")
     assert "delta 0.05" in repr(found)
     assert UncertaintySource(0, 1, 0, 7, 0.5) == UncertaintySource(
-        stage=0, state=1, action=0, visits=7, share=0.5
+        segment=0, state=1, action=0, visits=7, share=0.5
     )
 
 
@@ -295,7 +295,7 @@ def test_a_log_that_was_read_is_data_too(tmp_path: Path) -> None:
         certify(log, COIN)
 
 
-# -- what the logged behaviour earned -------------------------------------------------------------
+# -- what the logged behavior earned -------------------------------------------------------------
 
 GAMBLE = "episode,t,state,action,reward,next_state,done\n"
 
@@ -311,11 +311,11 @@ def gamble(folder: Path, episodes: int, ending: str = "", win: float = 5.0) -> P
     return path
 
 
-def test_the_behaviour_and_the_improvement_on_it(tmp_path: Path) -> None:
+def test_the_behavior_and_the_improvement_on_it(tmp_path: Path) -> None:
     log = read_log(gamble(tmp_path, 3000), rewards=(-1, 5))
     found = certify(log, delta=0.1)
-    assert found.behaviour is not None
-    was = found.behaviour
+    assert found.behavior is not None
+    was = found.behavior
     assert (was.mean, was.episodes, was.incomplete) == (1.0, 3000, 0)
     assert 0.7 < was.lower < 1 < was.upper < 1.3
     assert found.improvement == found.lower - was.upper
@@ -323,7 +323,7 @@ def test_the_behaviour_and_the_improvement_on_it(tmp_path: Path) -> None:
     few = certify(read_log(gamble(tmp_path, 6), rewards=(-1, 5)), delta=0.1)
     assert few.improvement is not None
     assert few.improvement < 0
-    assert certify(GOOD, CHAIN.problem).behaviour is None
+    assert certify(GOOD, CHAIN.problem).behavior is None
     assert certify(GOOD, CHAIN.problem).improvement is None
 
 
@@ -331,13 +331,13 @@ def test_episodes_without_an_end_may_have_lost_more(tmp_path: Path) -> None:
     """From below, what was not logged costs as much as is possible."""
     cut = "".join(f"x{k},0,a,risky,5,b,0\n" for k in range(300))
     log = read_log(gamble(tmp_path, 3000, cut), rewards=(-1, 5), horizon=2, accept_losses=True)
-    found = certify(log).behaviour
+    found = certify(log).behavior
     assert found is not None
     assert (found.episodes, found.incomplete) == (3300, 300)
     # by what they cost at worst: 2 from 5, of a span of 12
     known = np.where(np.arange(3000) % 3 == 0, 5.0, -1.0)
     low, high = (
-        behaviour_of(np.append(known, np.full(300, x)), np.ones(3300, bool), -2.0, 10.0, 0.1)
+        behavior_of(np.append(known, np.full(300, x)), np.ones(3300, bool), -2.0, 10.0, 0.1)
         for x in (3.0, 10.0)
     )
     assert found.lower == pytest.approx(low.lower, abs=1e-6)
@@ -346,7 +346,7 @@ def test_episodes_without_an_end_may_have_lost_more(tmp_path: Path) -> None:
 
 def test_a_return_above_the_largest_is_refused(tmp_path: Path) -> None:
     path = gamble(tmp_path, 30)
-    assert certify(read_log(path, rewards=(-1, 5), max_return=5)).behaviour is not None
+    assert certify(read_log(path, rewards=(-1, 5), max_return=5)).behavior is not None
     with pytest.raises(InputError, match=r"max_return = 4 .* declare at least 5"):
         read_log(path, rewards=(-1, 5), max_return=4)
 
@@ -354,8 +354,8 @@ def test_a_return_above_the_largest_is_refused(tmp_path: Path) -> None:
 def test_known_rewards_give_the_same_returns_as_logged_ones(tmp_path: Path) -> None:
     mdp, path = make("chain:n=3"), tmp_path / "chain.csv"  # rewards without noise
     write_log(mdp, path, episodes=50)
-    known = certify(read_log(path, mdp.problem)).behaviour
-    logged = certify(read_log(path, mdp.problem.hiding("rewards"))).behaviour
+    known = certify(read_log(path, mdp.problem)).behavior
+    logged = certify(read_log(path, mdp.problem.hiding("rewards"))).behavior
     assert known is not None
     assert logged is not None
     assert known.mean == pytest.approx(logged.mean)

@@ -42,7 +42,7 @@ def test_an_arm_that_stays_is_certified(seed: int) -> None:
     assert 0 <= known.gap <= EPSILON
 
 
-def test_a_learner_that_is_contradicted_stops() -> None:
+def test_a_agent_that_is_contradicted_stops() -> None:
     agent = CertifiedUCFH(arm(0.9).problem, EPSILON, 0.1)
     assert not agent.done
     agent.beliefs.crossing = BoundContradiction(0, 1, 0.5, 0.7)
@@ -52,7 +52,7 @@ def test_a_learner_that_is_contradicted_stops() -> None:
 
 
 def test_it_is_kept_and_restored(tmp_path: Path) -> None:
-    """Once refuted, always: in a learner's state, in a saved run, and in its summary."""
+    """Once refuted, always: in an agent's state, in a saved run, and in its summary."""
     mdp = arm(0.9)
     agent = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     run = simulate(mdp, agent, episodes=50)

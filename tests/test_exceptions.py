@@ -84,7 +84,7 @@ def run_and_save(
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_episodes_and_seeds_of_learners(name: str, tmp_path: Path) -> None:
+def test_episodes_and_seeds_of_agents(name: str, tmp_path: Path) -> None:
     """The same run, which can be saved."""
     mdp, path = fitting(name), tmp_path / "run.npz"
     numpys, pythons = (
@@ -93,7 +93,7 @@ def test_episodes_and_seeds_of_learners(name: str, tmp_path: Path) -> None:
     assert numpys == pythons
 
 
-def test_settings_of_learners(tmp_path: Path) -> None:
+def test_settings_of_agents(tmp_path: Path) -> None:
     problem, n = CHAIN.problem, KINDS[0]
     one = n(1)
     half: Any = np.float32(0.5)

@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 S, A, H = 4, 3, 3
 
 
-def kernel(seed: int, stages: int = 0, sparse: bool = True) -> Floats:
+def kernel(seed: int, segments: int = 0, sparse: bool = True) -> Floats:
     rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(S), (stages, S, A) if stages else (S, A))
+    p = rng.dirichlet(np.ones(S), (segments, S, A) if segments else (S, A))
     if sparse:
         p[p < 0.2] = 0
         p /= p.sum(-1, keepdims=True)
@@ -44,7 +44,7 @@ def compress(p: Floats, seed: int) -> tuple[Any, Any, Floats]:
 
 
 def assert_same_table(a: Table, b: Table) -> None:
-    assert (a.states, a.actions, a.stages) == (b.states, b.actions, b.stages)
+    assert (a.states, a.actions, a.segments) == (b.states, b.actions, b.segments)
     for name in ("first", "action", "indptr", "indices"):
         assert np.array_equal(getattr(a, name), getattr(b, name)), name
 
@@ -57,27 +57,27 @@ def assert_same(a: MDP, b: MDP) -> None:
     assert np.abs(a.optimal().values - b.optimal().values).max() <= 1e-14
 
 
-@pytest.mark.parametrize("stages", [0, H])
-def test_dense_and_compressed(stages: int) -> None:
-    p, r = kernel(1, stages), np.random.default_rng(2).random((S, A))
+@pytest.mark.parametrize("segments", [0, H])
+def test_dense_and_compressed(segments: int) -> None:
+    p, r = kernel(1, segments), np.random.default_rng(2).random((S, A))
     dense = MDP(p, r, H)
     assert_same(dense, MDP(p.tolist(), r.tolist(), H))
     assert_same(dense, MDP(compress(p, 3), r, H))
     indptr, indices, flat = compress(p, 4)
     assert_same(dense, MDP((indptr.tolist(), indices.astype(np.uint8), flat.tolist()), r, H))
-    assert dense.table.stages == (stages or 1)
+    assert dense.table.segments == (segments or 1)
     assert np.abs(dense.table.dense(dense.p) - p).max() <= 2.0**-52
     assert dense.table.lengths[:-1].tolist() == (p > 0).sum(-1).ravel().tolist()
 
 
-def test_stages_that_are_alike() -> None:
-    """The same rows at every stage: another table, the same values."""
+def test_segments_that_are_alike() -> None:
+    """The same rows at every segment: another table, the same values."""
     p, r = kernel(5), np.random.default_rng(6).random((H, S, A))
-    plain, staged = MDP(p, r, H), MDP(np.tile(p, (H, 1, 1, 1)), r, H)
-    assert np.abs(plain.optimal().values - staged.optimal().values).max() <= 1e-14
-    assert (plain.optimal().policy == staged.optimal().policy).all()
+    plain, segmented = MDP(p, r, H), MDP(np.tile(p, (H, 1, 1, 1)), r, H)
+    assert np.abs(plain.optimal().values - segmented.optimal().values).max() <= 1e-14
+    assert (plain.optimal().policy == segmented.optimal().policy).all()
     policy = plain.optimal().policy
-    assert plain.variance(policy) == pytest.approx(staged.variance(policy), abs=1e-14)
+    assert plain.variance(policy) == pytest.approx(segmented.variance(policy), abs=1e-14)
 
 
 def test_reward_shapes() -> None:
@@ -97,9 +97,11 @@ def test_reward_shapes() -> None:
         values = MDP(p, one, H).optimal().values
         assert np.abs(values - MDP(p, other, H).optimal().values).max() <= 1e-14
         assert np.abs(values - ref.plan(p, full(one), H)[1]).max() <= 1e-14
-    staged = kernel(9, H)
+    segmented = kernel(9, H)
     r = rng.random((H, S, A, S))
-    assert np.abs(MDP(staged, r, H).optimal().values - ref.plan(staged, r, H)[1]).max() <= 1e-14
+    assert (
+        np.abs(MDP(segmented, r, H).optimal().values - ref.plan(segmented, r, H)[1]).max() <= 1e-14
+    )
     assert np.abs(MDP(p, r, H).optimal().values - ref.plan(p, r, H)[1]).max() <= 1e-14
 
 
@@ -145,10 +147,10 @@ def test_fewer_actions() -> None:
     )
 
 
-@pytest.mark.parametrize("stages", [0, H])
-def test_terminal(stages: int) -> None:
+@pytest.mark.parametrize("segments", [0, H])
+def test_terminal(segments: int) -> None:
     """A terminal state stays, pays nothing and has one action, whatever else was given."""
-    p, r = kernel(15, stages), np.random.default_rng(16).random((S, A))
+    p, r = kernel(15, segments), np.random.default_rng(16).random((S, A))
     still_p, still_r = p.copy(), r.copy()
     still_p[..., [1, 3], :, :] = 0
     still_p[..., 1, :, 1] = still_p[..., 3, :, 3] = 1
@@ -159,7 +161,7 @@ def test_terminal(stages: int) -> None:
     assert ended.table.pairs == 2 * A + 2
     assert np.abs(ended.optimal().values - still.optimal().values).max() <= 1e-14
     told = ended.problem.hiding("successors", "rewards", "initial")
-    assert told.table.lengths.tolist() == ([S] * A + [1] + [S] * A + [1]) * (stages or 1) + [S]
+    assert told.table.lengths.tolist() == ([S] * A + [1] + [S] * A + [1]) * (segments or 1) + [S]
     r4 = np.random.default_rng(17).random((1, S, A, S))
     r4[0, 1] = 5
     zeroed = np.where(np.isin(np.arange(S), [1, 3])[:, None, None], 0, r4)
@@ -184,8 +186,10 @@ def test_problem_forms() -> None:
     assert_same_table(anything.table, mdp.problem.hiding("successors", "initial").table)
     assert anything.rewards is None
     assert anything.initial is None
-    staged = Problem(S, A, H, stage_dependent=True)
-    assert_same_table(staged.table, Problem(S, A, H, successors=np.ones((H, S, A, S), bool)).table)
+    segmented = Problem(S, A, H, time_dependent=True)
+    assert_same_table(
+        segmented.table, Problem(S, A, H, successors=np.ones((H, S, A, S), bool)).table
+    )
 
 
 def test_hiding() -> None:
@@ -219,7 +223,7 @@ def test_hiding_rewards_that_depend_on_t() -> None:
     """Learned per row: impossible for rows that serve every t, possible for rows of one t each."""
     rng = np.random.default_rng(23)
     for r in (rng.random((H, S, A)), rng.random((H, S, A, S))):
-        with pytest.raises(InputError, match="give the transitions per stage"):
+        with pytest.raises(InputError, match="give the transitions per segment"):
             MDP(kernel(24), r, H).problem.hiding("rewards")
         assert MDP(kernel(24, H), r, H).problem.hiding("rewards").rewards is None
 
@@ -232,8 +236,8 @@ def test_names_and_repr() -> None:
     assert repr(MDP(kernel(25, sparse=False), 0.5, H)) == (
         "MDP(states=4, actions=3, horizon=3, successors<=4)"
     )
-    assert "stage-dependent, unknown: rewards, initial" in repr(
-        Problem(2, 2, 2, stage_dependent=True)
+    assert "time-dependent, unknown: rewards, initial" in repr(
+        Problem(2, 2, 2, time_dependent=True)
     )
 
 
@@ -296,7 +300,7 @@ def rows(which: int, value: Any) -> dict[str, Any]:
         ({"transitions": FULL * (1 - 1e-6)}, r"after \(s=0, a=0\) sum to 0.999999.*divide"),
         ({"transitions": np.zeros((S, A))}, r"shape \(4, 3\): they must be \(S, A, S\)"),
         ({"transitions": np.zeros((S, A, S + 1))}, r"shape \(4, 3, 5\)"),
-        ({"transitions": kernel(28, H + 1)}, "4 stages and the horizon is 3"),
+        ({"transitions": kernel(28, H + 1)}, "4 segments and the horizon is 3"),
         ({"transitions": np.zeros((0, A, 0))}, r"shape \(0, 3, 0\)"),
         ({"transitions": [[[1.0], [0.5, 0.5]]]}, "transitions must be an array of numbers"),
         ({"transitions": "p"}, "transitions must be an array of numbers"),

@@ -1,4 +1,4 @@
-"""A name stands for a problem or a learner: what it gives is what the object gives."""
+"""A name stands for a problem or an agent: what it gives is what the object gives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def logged(world: Any) -> Any:
 
 
 def learned(world: Any) -> Any:
-    return ucfh.learn(world, 0.5, stages=True, episodes=20, seed=0).certificate.upper
+    return ucfh.learn(world, 0.5, segments=True, episodes=20, seed=0).certificate.upper
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_of_a_problem(
     assert result("model.json") == expected
 
 
-def test_of_a_learner() -> None:
+def test_of_a_agent() -> None:
     mdp = MDP3
     made = ucfh.make_agent("psrl", mdp, 0.1, 0.1, 50, seed=4)
     runs = [ucfh.simulate(mdp, x, 50, seed=4) for x in (made, "psrl", ucfh.agent_class("psrl"))]
@@ -67,7 +67,7 @@ def test_of_a_learner() -> None:
     ucfh.check_agent("psrl", NAME)
 
 
-def test_a_learner_that_needs_to_know_how_many_episodes() -> None:
+def test_a_agent_that_needs_to_know_how_many_episodes() -> None:
     """Where nobody says, there are very many."""
     few, many = (ucfh.make_agent("ucbvi-ch", MDP3, 0.5, 0.1, n).settings() for n in (5, None))
     assert (few["episodes"], many["episodes"]) == (5, 10**9)

@@ -1,4 +1,4 @@
-"""Ranges of rewards, and stages: what they do, and what they refuse."""
+"""Ranges of rewards, and segments: what they do, and what they refuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from helpers.small_logs import refusal
-from ucfh.rewards import DEFAULT, RewardRange, check_stages
+from ucfh.rewards import DEFAULT, RewardRange, check_segments
 
 NUMBERS = st.floats(-1e6, 1e6)
 
@@ -129,14 +129,14 @@ def test_more_largest_returns_that_are_refused() -> None:
     assert refusal(DEFAULT.scaled_return, 10**400, 4).endswith(f"... must be more than 0, {LEAST}")
 
 
-def test_stages() -> None:
-    assert check_stages((), 5) == check_stages(False, 5) == ()
-    assert check_stages(True, 5) == (1, 2, 3, 4)
-    assert check_stages([4], 5) == (4,)
+def test_segments() -> None:
+    assert check_segments((), 5) == check_segments(False, 5) == ()
+    assert check_segments(True, 5) == (1, 2, 3, 4)
+    assert check_segments([4], 5) == (4,)
     whole: Any = np.array([1, 3])
-    assert check_stages(whole, 5) == (1, 3)
-    assert check_stages(range(1, 3), 5) == (1, 2)
-    assert check_stages(True, 1) == check_stages((), 1) == ()
+    assert check_segments(whole, 5) == (1, 3)
+    assert check_segments(range(1, 3), 5) == (1, 2)
+    assert check_segments(True, 1) == check_segments((), 1) == ()
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_stages() -> None:
         (True,),
     ],
 )
-def test_stages_that_are_refused(given: Any) -> None:
-    message = refusal(check_stages, given, 5)
-    assert message.startswith(f"stages = {given!r} must be steps from 1 to 4, ascending")
+def test_segments_that_are_refused(given: Any) -> None:
+    message = refusal(check_segments, given, 5)
+    assert message.startswith(f"segments = {given!r} must be steps from 1 to 4, ascending")
 
 
-def test_one_step_has_one_stage() -> None:
-    message = refusal(check_stages, (1,), 1)
-    assert message == "stages = (1,) must be left out: an episode of one step has one stage"
+def test_one_step_has_one_segment() -> None:
+    message = refusal(check_segments, (1,), 1)
+    assert message == "segments = (1,) must be left out: an episode of one step has one segment"

@@ -23,15 +23,15 @@ class Walks(NamedTuple):
 
     horizon: int
     actions: int
-    stages: list[int]
+    segments: list[int]
     masks: list[Bools]
     episodes: list[tuple[int, list[Step]]]
 
     def experience(self) -> SparseCounts:
-        return SparseCounts(self.horizon, self.actions, self.stages)
+        return SparseCounts(self.horizon, self.actions, self.segments)
 
     def slow(self) -> SlowExperience:
-        out = SlowExperience(self.stages)
+        out = SlowExperience(self.segments)
         for start, steps in self.episodes:
             out.begin(start)
             for step in steps:
@@ -43,7 +43,7 @@ class Walks(NamedTuple):
 def walks(draw: st.DrawFn) -> Walks:
     """Random walks over few states, so that all comes up again."""
     H, A = draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    stages = sorted(draw(st.sets(st.integers(1, H - 1)))) if H > 1 else []
+    segments = sorted(draw(st.sets(st.integers(1, H - 1)))) if H > 1 else []
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     S = draw(st.integers(1, 5))
     masks = rng.random((S, A)) < draw(st.sampled_from([0.5, 1.0]))
@@ -66,7 +66,7 @@ def walks(draw: st.DrawFn) -> Walks:
             s = after
         new = max(new, s + 1)
         episodes.append((start, steps))
-    return Walks(H, A, stages, list(masks), episodes)
+    return Walks(H, A, segments, list(masks), episodes)
 
 
 def feed(data: SparseCounts, walk: Walks, cuts: list[int]) -> None:
@@ -169,7 +169,7 @@ def test_what_was_saved_before_anything_could_be_lost_is_restored() -> None:
 
 def test_rows_keep_their_numbers_when_states_are_found() -> None:
     data = SparseCounts(3, 2, [2])
-    assert (data.P, data.stage.tolist(), data.states) == (2, [0, 0, 1], 1)
+    assert (data.P, data.segment.tolist(), data.states) == (2, [0, 0, 1], 1)
     a, b = data.find(), data.find(np.array([False, True]))
     t, s, act = np.array([0, 2, 1]), np.array([a, a, b]), np.array([1, 1, 1])
     before = data.rows_of(t, s, act).tolist()

@@ -1,7 +1,7 @@
 """Parts of pages that are made from the package itself, so that they cannot go stale.
 
 ``{names}`` lists the public names, ``{commands}`` the help of every command, ``{sources}`` where
-learners come from, ``{learners}`` and ``{problems}`` what they say of themselves, ``{requests}``
+agents come from, ``{agents}`` and ``{problems}`` what they say of themselves, ``{requests}``
 what a service answers.
 """
 
@@ -72,15 +72,15 @@ def commands(*within: str) -> Iterator[str]:
 
 
 def sources() -> Iterator[str]:
-    """Every learner and where it comes from."""
+    """Every agent and where it comes from."""
     from ucfh.algorithms.registry import AGENTS, agent_class
 
     rows = [[f"[{name}](#{name})", _cell(agent_class(name).reference)] for name in AGENTS]
-    yield _table(["learner", "source"], rows)
+    yield _table(["agent", "source"], rows)
 
 
-def learners() -> Iterator[str]:
-    """What every learner says of itself."""
+def agents() -> Iterator[str]:
+    """What every agent says of itself."""
     from ucfh.algorithms.registry import AGENTS, agent_class, describe_parameters
 
     for name in AGENTS:
@@ -131,7 +131,7 @@ def requests() -> Iterator[str]:
     yield _table(["method", "address", "what it does", "who may"], rows)
 
 
-MADE = (names, commands, sources, learners, problems, requests)
+MADE = (names, commands, sources, agents, problems, requests)
 
 
 class Generated(SphinxDirective):

@@ -1,4 +1,4 @@
-"""A problem and a learner of one's own: see research.md."""
+"""A problem and an agent of one's own: see research.md."""
 
 import numpy as np
 

@@ -122,7 +122,7 @@ def run(folder: Path, port: int, day: float, seed: int) -> None:
         epsilon=EPSILON,
         rewards=(0, 100),
         max_return=100,
-        stages=[SESSIONS - 1],
+        segments=[SESSIONS - 1],
         timeout=day * DEADLINE / DAY,
         on_timeout=SILENCE["left"],
         planning="off",

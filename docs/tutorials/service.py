@@ -71,7 +71,7 @@ class Service:
             epsilon=EPSILON,
             rewards=(0, 100),
             max_return=100,
-            stages=[SESSIONS - 1],
+            segments=[SESSIONS - 1],
             timeout=DEADLINE,
             on_timeout=SILENCE[silence],
             planning="inline",

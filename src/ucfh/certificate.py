@@ -37,14 +37,14 @@ class UncertaintySource:
     """A pair that is known too little, and so keeps the gap wide.
 
     Attributes:
-        stage, state, action: the pair; the stage is 0 where transitions do not depend on it, and
-            state and action are -1 for the start.
+        segment, state, action: the pair; the segment is 0 where transitions do not depend on it,
+            and state and action are -1 for the start.
         visits: how often it was visited.
         share: its share of all that is unknown; all shares sum to 1.
 
     """
 
-    stage: int
+    segment: int
     state: int
     action: int
     visits: int
@@ -94,13 +94,14 @@ class Certificate:
         missing: the pairs that keep the gap wide, worst first.
         contradiction: how bounds contradict each other, in a sentence: what was assumed is
             refuted, and nothing is certified. None if they do not.
-        doubt: (H, S) how much more than this policy any other earns from a state at a step on, at
-            most: V*_t(s) - V^policy_t(s) <= doubt, for all of them at once with the same
+        suboptimality: (H, S) how much more than this policy any other earns from a state at a step
+            on, at
+            most: V*_t(s) - V^policy_t(s) <= suboptimality, for all of them at once with the same
             probability 1 - delta. 0 where the task is over; nan where the data never show the
-            state at that step. None if it was not computed, as by a learner.
+            state at that step. None if it was not computed, as by an agent.
         visits: (H, S) how often the data show the policy's action there: at that step, or in all
-            steps of its stage. None likewise.
-        behaviour: what was earned while a log was collected; None where that is not known.
+            steps of its segment. None likewise.
+        behavior: what was earned while a log was collected; None where that is not known.
         findings: assumptions that the data refute: nothing is certified if there are any.
         waiting: decisions that do not count yet: their outcomes are yet to come, or that of an
             earlier decision in the same state, with the same action.
@@ -124,9 +125,9 @@ class Certificate:
     assumed: tuple[str, ...] = ()
     missing: tuple[UncertaintySource, ...] = field(default=())
     contradiction: str | None = None
-    doubt: Floats | None = None
+    suboptimality: Floats | None = None
     visits: Ints | None = None
-    behaviour: BehaviorValue | None = None
+    behavior: BehaviorValue | None = None
     findings: tuple[Finding, ...] = ()
     gap_if_random: float | None = None
     waiting: int = 0
@@ -147,15 +148,15 @@ class Certificate:
 
     @property
     def improvement(self) -> float | None:
-        """What the policy earns more per episode than the logged behaviour did, at least.
+        """What the policy earns more per episode than the logged behavior did, at least.
 
         With probability 1 - 2 delta, as both bounds have to hold. None is promised if it is
-        negative; None if it is not known what the behaviour earned.
+        negative; None if it is not known what the behavior earned.
         """
-        return None if self.behaviour is None else self.lower - self.behaviour.upper
+        return None if self.behavior is None else self.lower - self.behavior.upper
 
     def as_dict(self) -> dict[str, Any]:
-        """All but what there is for each step and state, and the behaviour; numbers and texts."""
+        """All but what there is for each step and state, and the behavior; numbers and texts."""
         out = {name: getattr(self, name) for name in TEXTS}
         if self.contradiction is not None:  # there are no bounds to show
             out |= dict.fromkeys(("upper", "lower", "gap"))
@@ -191,7 +192,7 @@ class Certificate:
         force: bool = False,
         ax: Any = None,
     ) -> Any:
-        """Draw what the policy and logged behaviour earn, and the most that any policy can.
+        """Draw what the policy and logged behavior earn, and the most that any policy can.
 
         Returns the figure of matplotlib.
 
@@ -205,8 +206,8 @@ class Certificate:
         if self.refuted:
             raise InputError("the data refute what is assumed: there are no bounds to draw")
         bars = {"this policy": (self.lower, self.upper)}
-        if self.behaviour is not None:
-            bars["logged behaviour"] = (self.behaviour.lower, self.behaviour.upper)
+        if self.behavior is not None:
+            bars["logged behavior"] = (self.behavior.lower, self.behavior.upper)
         near = f"within {self.gap:.3g} of optimal" if self.gap > ROUNDING else "optimal"
         sure = f"{100 * (1 - self.delta):.4g} % confidence"
         words = (
@@ -235,8 +236,8 @@ class Certificate:
 
 
 def assumptions(problem: Problem) -> tuple[str, ...]:
-    """What a learner assumes, given what it was told."""
-    steps = "step, state and action" if problem.table.stages > 1 else "state and action"
+    """What an agent assumes, given what it was told."""
+    steps = "step, state and action" if problem.table.segments > 1 else "state and action"
     out = [
         f"what happens next depends on {steps} only",
         f"an episode lasts {problem.horizon} steps",
@@ -279,7 +280,7 @@ def contradiction(
 def what_is_missing(
     pair_of: Callable[[int], tuple[int, int, int]], visits: Any, blame: Any
 ) -> tuple[UncertaintySource, ...]:
-    """The rows with the largest blame (rows,), by stage, state and action; visits (rows,)."""
+    """The rows with the largest blame (rows,), by segment, state and action; visits (rows,)."""
     total = float(blame.sum())
     worst = np.argsort(-blame, kind="stable")[:SHOWN]
     return tuple(
@@ -315,9 +316,9 @@ def in_units(
     # three roundings of numbers of this size, outward
     rounded = 0.0 if units == DEFAULT else 2.0**-51 * horizon * (units.span + units.shift)
     least, most = units.return_range(horizon, max_return)
-    doubt = known.doubt
-    if doubt is not None:
-        doubt = np.minimum(doubt[:, 1:] * (units.span * ROUND_UP), most - least)
+    suboptimality = known.suboptimality
+    if suboptimality is not None:
+        suboptimality = np.minimum(suboptimality[:, 1:] * (units.span * ROUND_UP), most - least)
     return replace(
         known,
         upper=min(units.value(known.upper, horizon) + rounded, most),
@@ -325,21 +326,21 @@ def in_units(
         gap=min(known.gap * units.span + rounded, most - least),
         policy=known.policy[:, 1:],
         contradiction=contradiction(names, crossing, known.delta, times),
-        doubt=doubt,
+        suboptimality=suboptimality,
         visits=None if known.visits is None else known.visits[:, 1:],
     )
 
 
 def open_assumptions(
     horizon: int,
-    stages: int,
+    segments: int,
     units: RewardRange,
     max_return: float | None,
 ) -> tuple[str, ...]:
     """What is assumed of a world of which nothing was listed."""
     steps = {horizon: "step, state and action", 1: "state and action"}
     out = [
-        f"what happens next depends on {steps.get(stages, 'stage, state and action')} only",
+        f"what happens next depends on {steps.get(segments, 'segment, state and action')} only",
         f"the return of an episode is the sum of its first {horizon} rewards",
         f"rewards lie in {units}",
     ]

@@ -21,7 +21,7 @@ from ucfh.certificate import (
     in_units,
     what_is_missing,
 )
-from ucfh.confidence.behavior_policy import BehaviorValue, behaviour_of
+from ucfh.confidence.behavior_policy import BehaviorValue, behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.confidence.value_bounds import Bounds, ValueBounds
@@ -50,7 +50,7 @@ def certify(
         epsilon: the accuracy to compare the gap with, if any.
 
     The data may come from any policies, changed at will while they were collected, as long as
-    nobody looked into the future: a log selected by outcome makes the certificate void. A learner
+    nobody looked into the future: a log selected by outcome makes the certificate void. An agent
     that begins with the same data has bounds of its own: both are right with probability
     1 - 2 delta.
 
@@ -196,10 +196,10 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
             known = _with_more(known, lambda k: of(data.times(k)), lambda k: of(kept.times(k)))
         else:
             known = _with_more(known, lambda k: of(data.times(k)))
-    return replace(known, behaviour=_behaviour(log, delta))
+    return replace(known, behavior=_behavior(log, delta))
 
 
-def _behaviour(log: Log, delta: float) -> BehaviorValue:
+def _behavior(log: Log, delta: float) -> BehaviorValue:
     """Bound the value of the policies that collected a log.
 
     With known rewards, the return of an episode is the sum of the known means at the states and
@@ -207,7 +207,7 @@ def _behaviour(log: Log, delta: float) -> BehaviorValue:
     for the same value, and no column of rewards is needed.
     """
     least, most = log.units.return_range(log.horizon, log.max_return)
-    return behaviour_of(log.returns, log.complete, least, most, delta)
+    return behavior_of(log.returns, log.complete, least, most, delta)
 
 
 def certificate_of(
@@ -241,7 +241,7 @@ def certificate_of(
         assumed or assumptions(problem),
         what_is_missing(problem.table.pair_of, counts.visits, blame),
         contradiction(problem.state_names, b.crossing, delta, times),
-        doubt=_doubt(best, worst, over),
+        suboptimality=_suboptimality(best, worst, over),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
 
@@ -268,19 +268,19 @@ def _worst(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool) -> Fl
     return b.D if by_difference else b.U - best.lower_values(taken)
 
 
-def _doubt(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
+def _suboptimality(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
     """(H, S) the suboptimality bound of each state, from ``worst`` (H+1, S).
 
     0 where the task is over (S,); nan where data never show the state at that step, by what was
     seen there or, of pooled steps, by what was told.
     """
-    doubt = np.clip(worst[:-1] + best.rounding, 0.0, best.pay.cap[:-1, None])
+    suboptimality = np.clip(worst[:-1] + best.rounding, 0.0, best.pay.cap[:-1, None])
     rows, n = best.rows, best.evidence.known["n"]
     pairs = np.arange(len(rows.action)) * rows.step
     so_far = np.pad(np.cumsum(n[pairs + rows.offset[:, None]], axis=1), ((0, 0), (1, 0)))
     visits = so_far[:, rows.first[1:]] - so_far[:, rows.first[:-1]]  # of each state
     shown = best.possible() & (visits > 0)
-    return np.where(over, 0.0, np.where(shown, doubt, np.nan))
+    return np.where(over, 0.0, np.where(shown, suboptimality, np.nan))
 
 
 def certificate_of_experience(
@@ -321,7 +321,7 @@ def certificate_of_experience(
         "counts",
         assumed,
         what_is_missing(experience.pair_of, best.evidence.known["tries"], blame),
-        doubt=_doubt(best, worst, over),
+        suboptimality=_suboptimality(best, worst, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
     return in_units(known, units, H, max_return, b.crossing, names, times)

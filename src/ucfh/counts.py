@@ -1,7 +1,7 @@
-"""What the world and a learner exchange: counts, and how long the world is to continue.
+"""What the world and an agent exchange: counts, and how long the world is to continue.
 
-A simulator, a live environment and a log all produce counts over the learner's table, and a
-learner never knows which of them did. The learner says in turn at which `Limits` it wants the
+A simulator, a live environment and a log all produce counts over the agent's table, and a
+agent never knows which of them did. The agent says in turn at which `Limits` it wants the
 counts, and how episodes are to be scored until then (`ScoringRule`).
 """
 
@@ -27,7 +27,7 @@ UNLIMITED = 2**62
 """A limit on visits that is never reached, though visits are counted."""
 
 GROWTH = 0.02
-"""The share of more episodes after which a learner plans again, or tests whether to stop."""
+"""The share of more episodes after which an agent plans again, or tests whether to stop."""
 
 MOST_COUNTED = 2**61
 """Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
@@ -53,15 +53,15 @@ class Counts:
     """How often each row was visited, and what followed.
 
     Attributes:
-        visits: (rows,) n(s, a), or n(t, s, a) where rows have stages; the last is the start.
+        visits: (rows,) n(s, a), or n(t, s, a) where rows have segments; the last is the start.
         successors: (entries,) n(s, a, s').
         rewards: (entries,) the sum of what was paid on the way to each successor; empty where
             rewards are told.
         least, most: (entries,) the least and the most that was paid then, 1 and 0 before the first
             visit; empty where rewards are told. If they are not given: 0 and 1, unless the sum
             leaves no choice.
-        scores: (k,) the scores of single episodes, for a learner that asked (see `ScoringRule`).
-        steps: (k, H) the entries of k episodes, step by step, for a learner that asked.
+        scores: (k,) the scores of single episodes, for an agent that asked (see `ScoringRule`).
+        steps: (k, H) the entries of k episodes, step by step, for an agent that asked.
 
     """
 
@@ -184,7 +184,7 @@ class Counts:
 
     def add(self, other: Counts) -> None:
         """Add other counts of the same problem to these."""
-        check_type("seen", other, Counts, "ucfh.Counts of the learner's problem")
+        check_type("seen", other, Counts, "ucfh.Counts of the agent's problem")
         other._check_sizes(self)
         self.visits += other.visits
         self._merge(slice(None), other)
@@ -236,7 +236,7 @@ class ScoringRule:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """How much may happen before a learner wants the counts.
+    """How much may happen before an agent wants the counts.
 
     Attributes:
         visits: (rows,) the world stops at the end of the first episode in which some row has
@@ -295,7 +295,7 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     """Counts from how often each state followed each pair: (S, A, S) or (H, S, A, S)."""
     table = problem.table
     shape: tuple[int, ...] = (table.states, table.actions, table.states)
-    shape = shape if table.stages == 1 else (table.stages, *shape)
+    shape = shape if table.segments == 1 else (table.segments, *shape)
     given = as_array("counts", array)
     if given.shape != shape:
         raise InputError(f"counts have shape {given.shape}: this problem needs {shape}")

@@ -59,7 +59,7 @@ def some_of(names: Iterable[str]) -> str:
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> InputError:
-    """An error for a parameter that a problem or a learner does not have.
+    """An error for a parameter that a problem or an agent does not have.
 
     >>> print(unknown_parameter("eqo", "lambda", []))
     eqo has no parameters: leave out 'lambda'

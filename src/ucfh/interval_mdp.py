@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntervalMDP:
-    """A model to plan with; learners cannot be run on it.
+    """A model to plan with; agents cannot be run on it.
 
     Attributes:
         problem: the table of successors, the horizon and the names; the rewards are not in it.

@@ -1,8 +1,8 @@
-"""What a learner is told (`Problem`), and the model with its true probabilities (`MDP`).
+"""What an agent is told (`Problem`), and the model with its true probabilities (`MDP`).
 
 A fixed-horizon MDP is M = (S, A, r, p, p0, H): an episode starts in s_1 ~ p0 and lasts H steps;
-at step t the learner in s_t takes a_t, receives a reward with mean r_t(s_t, a_t) in [0, 1], and
-moves to s_{t+1} ~ p(.|s_t, a_t). A learner is told S, A, H and, unless hidden, the rewards, the
+at step t the agent in s_t takes a_t, receives a reward with mean r_t(s_t, a_t) in [0, 1], and
+moves to s_{t+1} ~ p(.|s_t, a_t). An agent is told S, A, H and, unless hidden, the rewards, the
 successor sets S(s, a) and the start; never p.
 
 Conventions: states and actions are numbered from 0, and so are time steps (the paper's t = 1 is
@@ -32,7 +32,7 @@ ENTRY_BYTES = 100
 
 
 class Problem:
-    """What a learner is told.
+    """What an agent is told.
 
     Args:
         states: S.
@@ -45,7 +45,7 @@ class Problem:
         initial: the start, a state or a distribution (S,); None if unknown.
         available: (S, A) boolean, which actions a state has; None: all.
         terminal: states that end the episode: it stays there, without reward.
-        stage_dependent: whether transitions may depend on t, if ``successors`` is not given.
+        time_dependent: whether transitions may depend on t, if ``successors`` is not given.
         state_names, action_names: labels for tables and files.
 
     Attributes:
@@ -77,22 +77,22 @@ class Problem:
         *,
         available: Any = None,
         terminal: Sequence[int] = (),
-        stage_dependent: bool = False,
+        time_dependent: bool = False,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
     ) -> None:
         S, A = check_count("states", states), check_count("actions", actions)
         H = check_count("horizon", horizon)
-        validation.check_truth("stage_dependent", stage_dependent)
+        validation.check_truth("time_dependent", time_dependent)
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = None if initial is None else validation.check_initial(initial, S)
         if successors is None:
-            stages = H if stage_dependent else 1
-            rows, indices = _every_entry(stages, S, A)
+            segments = H if time_dependent else 1
+            rows, indices = _every_entry(segments, S, A)
         else:
-            stages, rows, indices = validation.check_successors(successors, S, A, H)
-        self.table, _ = build(S, have, stages, rows, indices, _start_states(p0, S), ends)
+            segments, rows, indices = validation.check_successors(successors, S, A, H)
+        self.table, _ = build(S, have, segments, rows, indices, _start_states(p0, S), ends)
         self.horizon = H
         self.rewards = None
         if rewards is not None:
@@ -124,14 +124,14 @@ class Problem:
         """(rows - 1,) which mean rewards have to be learned; those of terminal states are zero."""
         table = self.table
         ends = np.isin(table.state, self.terminal)
-        return np.tile(~ends & (self.rewards is None), table.stages)
+        return np.tile(~ends & (self.rewards is None), table.segments)
 
     def hiding(self, *what: Hidden) -> Problem:
         """The same problem with some parts hidden: "rewards", "successors", "initial".
 
         Without successors any state may follow any pair (C = S), but terminal states stay
         terminal: an environment says when an episode ends. Unknown rewards are learned per row,
-        so rewards that depend on t need transitions given per stage too.
+        so rewards that depend on t need transitions given per segment too.
         """
         for name in what:
             if name not in ("rewards", "successors", "initial"):
@@ -140,19 +140,21 @@ class Problem:
                 )
         old, rewards = self.table, self.rewards
         if "rewards" in what:
-            if rewards is not None and rewards.by_stage and old.stages == 1:
+            if rewards is not None and rewards.by_segment and old.segments == 1:
                 raise InputError(
                     "rewards that depend on t cannot be learned per pair (s, a): give the "
-                    "transitions per stage, with shape (H, S, A, S), to learn them per (t, s, a)"
+                    "transitions per segment, with shape (H, S, A, S), to learn them per (t, s, a)"
                 )
             rewards = None
         p0 = None if "initial" in what else self.initial
         if "successors" in what:
-            rows, indices = _every_entry(old.stages, old.states, old.actions)
+            rows, indices = _every_entry(old.segments, old.states, old.actions)
         else:
             rows, indices = old.rectangular()
         start = _start_states(p0, old.states)
-        table, _ = build(old.states, old.available, old.stages, rows, indices, start, self.terminal)
+        table, _ = build(
+            old.states, old.available, old.segments, rows, indices, start, self.terminal
+        )
         if rewards is not None and rewards.successor is not None:
             # a successor that cannot occur has probability zero: its reward does not matter
             spread = np.zeros((len(rewards.successor), table.entries))
@@ -164,20 +166,20 @@ class Problem:
         """The mean of V (S,) over the start, if that is known; else the largest of V."""
         return float(V.max() if self.initial is None else self.initial @ V)
 
-    def by_stage(self) -> Problem:
-        """The same problem for a learner that counts each step of an episode separately."""
-        table, rewards = self.table.by_stage(self.horizon), self.rewards
-        if rewards is not None and rewards.successor is not None and self.table.stages == 1:
+    def by_segment(self) -> Problem:
+        """The same problem for an agent that counts each step of an episode separately."""
+        table, rewards = self.table.by_segment(self.horizon), self.rewards
+        if rewards is not None and rewards.successor is not None and self.table.segments == 1:
             rewards = Rewards(rewards.pair, _spread(rewards.successor, self.table, self.horizon))
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards})
 
     def __repr__(self) -> str:
         told = {"rewards": self.rewards, "initial": self.initial}
         missing = [name for name, value in told.items() if value is None]
-        stages = ", stage-dependent" if self.table.stages > 1 else ""
+        segments = ", time-dependent" if self.table.segments > 1 else ""
         return (
             f"Problem(states={self.states}, actions={self.actions}, horizon={self.horizon}, "
-            f"successors<={int(self.table.lengths[:-1].max())}{stages}"
+            f"successors<={int(self.table.lengths[:-1].max())}{segments}"
             f"{', unknown: ' + ', '.join(missing) if missing else ''})"
         )
 
@@ -230,14 +232,14 @@ class MDP:
             raise InputError(f"unknown noise {noise!r}: pass None or 'bernoulli'")
         if not isinstance(note, str):
             raise InputError(f"note = {note!r} must be text")
-        S, A, stages, rows, indices, given = validation.check_transitions(
+        S, A, segments, rows, indices, given = validation.check_transitions(
             transitions, rewards, H, available
         )
         have = validation.check_available(available, S, A)
         ends = validation.check_states("terminal", terminal, S)
         p0 = validation.check_initial(initial, S)
         start = _start_states(p0, S)
-        table, source = build(S, have, stages, rows, indices, start, ends)
+        table, source = build(S, have, segments, rows, indices, start, ends)
         p = np.where(source >= 0, given[source], 1.0)
         p[table.entries_of(table.start)] = p0[start]
         self.p = validation.check_probabilities(table, p)
@@ -263,12 +265,12 @@ class MDP:
         vars(mdp).update(rewards=problem.rewards, initial=problem.initial)
         return mdp
 
-    def by_stage(self) -> MDP:
+    def by_segment(self) -> MDP:
         """The same MDP with rows for each step of an episode."""
         p = self.p
-        if self.table.stages == 1:
+        if self.table.segments == 1:
             p = _spread(p[None], self.table, self.horizon)[0]
-        return MDP._of(self.problem.by_stage(), p, self.noise, self.note)
+        return MDP._of(self.problem.by_segment(), p, self.noise, self.note)
 
     def noisy(self) -> MDP:
         """The same MDP, which pays 1 with its rewards as the probability, and 0 otherwise."""
@@ -358,15 +360,16 @@ def _start_states(p0: Floats | None, states: int) -> Ints:
 
 
 def _spread(lines: Floats, table: Table, horizon: int) -> Floats:
-    """What is given for the entries of a table, in lines (1 or H, entries), by stage: (1, ...)."""
+    """What is given for the entries of a table, in lines (1 or H, entries), by segment: (1,
+    ...)."""
     body = int(table.indptr[table.start])
-    by_stage = np.broadcast_to(lines[:, :body], (horizon, body))
-    return np.concatenate([by_stage.ravel(), lines[0, body:]])[None]
+    by_segment = np.broadcast_to(lines[:, :body], (horizon, body))
+    return np.concatenate([by_segment.ravel(), lines[0, body:]])[None]
 
 
-def _every_entry(stages: int, states: int, actions: int) -> tuple[Ints, Ints]:
+def _every_entry(segments: int, states: int, actions: int) -> tuple[Ints, Ints]:
     """Rectangular row and successor of each entry of a table in which any state may follow."""
-    entries = stages * states * actions * states
+    entries = segments * states * actions * states
     check_memory(
         f"a table in which any of {states} states may follow any pair",
         ENTRY_BYTES * entries,

@@ -1,4 +1,4 @@
-"""Rewards in the user's own units, and in [0, 1], as learners take them.
+"""Rewards in the user's own units, and in [0, 1], as agents take them.
 
 A reward r between ``low`` and ``high`` becomes r' = (r + shift)/span in [0, 1]. An episode that is
 over pays 0 a step, so 0 is always in the range: shift = -min(0, low), span = max(0, high) + shift.
@@ -128,13 +128,13 @@ DEFAULT = RewardRange()
 """Rewards in [0, 1]."""
 
 
-def check_stages(
+def check_segments(
     given: Sequence[int] | bool, horizon: int, times: range | None = None
 ) -> tuple[int, ...]:
-    """Return the index of the first step of each stage after the first.
+    """Return the index of the first step of each segment after the first.
 
     Args:
-        given: the values of t with which stages begin; True: every step is a stage.
+        given: the values of t with which segments begin; True: every step is a segment.
         horizon: H.
         times: (H,) the value of t at each step; 0 to H - 1 by default.
 
@@ -143,15 +143,15 @@ def check_stages(
     if isinstance(given, bool):
         return tuple(range(1, horizon)) if given else ()
     try:
-        values = [] if isinstance(given, str) else [check_count("stages", x) for x in given]
+        values = [] if isinstance(given, str) else [check_count("segments", x) for x in given]
         steps = [0] if isinstance(given, str) else [times.index(x) for x in values]
     except (TypeError, ValueError, InputError):
         steps = [0]
     if 0 in steps or steps != sorted(set(steps)):
-        what = "left out: an episode of one step has one stage"
+        what = "left out: an episode of one step has one segment"
         if horizon > 1:
             apart = f" at intervals of {times.step}" if times.step > 1 else ""
             what = f"steps from {times[1]} to {times[-1]}{apart}, ascending, where the first is "
-            what += f"{times[0]}: those with which a new stage begins"
-        raise wrong_type("stages", given, what)
+            what += f"{times[0]}: those with which a new segment begins"
+        raise wrong_type("segments", given, what)
     return tuple(steps)

@@ -2,15 +2,16 @@
 
 States are numbered in the order in which they are found; 0 is the end, where an episode that is
 over stays and nothing is done any more. A state has its actions from the moment it is found. Steps
-are grouped into stages (all in one, each alone, or practice and exam): a row (s, a) is counted once
-in each stage. Only what was seen takes room:
+are grouped into segments (all in one, each alone, or practice and exam): a row (s, a) is counted
+once in each segment. Only what was seen takes room:
 
     pair of (s, a)    k = first[s] + i                    where i numbers the actions of s
-    row of (t, s, a)  k * P + stage[t]                    P stages: a row keeps its number for good
-    entries of a row  the states that followed, ascending; each with how often it did and what was
+    row of (t, s, a)  k * P + segment[t]                    P segments: a row keeps its number for
+    good entries of a row  the states that followed, ascending; each with how often it did and what
+    was
                       paid then: the sum, the least and the most
 
-A pair (stage, s) is found when an action is first taken there; its place in that order,
+A pair (segment, s) is found when an action is first taken there; its place in that order,
 1, 2, ..., is known before anything is drawn in it. The start is place 0.
 
 An outcome may be lost: the action was taken, and what followed never came to be known. It is
@@ -80,10 +81,10 @@ class SparseCounts:
     Args:
         horizon: H.
         actions: A, the largest number of actions of a state.
-        stages: the first step of each stage after the first, ascending; () for one stage.
+        segments: the first step of each segment after the first, ascending; () for one segment.
 
     Attributes:
-        stage: (H,) the stage of each step. P: the number of stages.
+        segment: (H,) the segment of each step. P: the number of segments.
         key, c: (entries,) row << 32 | next state, ascending, and how often that was seen.
         paid, least, most: (entries,) the sum of what was paid then, the least and the most.
         visits: (rows,) outcomes of each row that were seen; the start is left out.
@@ -94,10 +95,10 @@ class SparseCounts:
         lost_paid, lost_least, lost_most: (rows,) of the others, the sum of what was paid, the least
             and the most; 1 and 0 if there are none.
         reached: (S, H) whether an action was taken in a state at a step.
-        place: (S * P,) of each s * P + stage, in the order of finding; 0: not found yet.
+        place: (S * P,) of each s * P + segment, in the order of finding; 0: not found yet.
         started: (S,) how often an episode began in each state.
         started_new: the number of episodes when one last began in a new state.
-        found: how many pairs (stage, s) were found.
+        found: how many pairs (segment, s) were found.
         closed: whether all states are found: bounds may then value unseen next states by the
             values of these states. No other state can be added from then on.
         ahead: the same counts, and in each row also what was decided after an outcome that is yet
@@ -105,10 +106,10 @@ class SparseCounts:
 
     """
 
-    def __init__(self, horizon: int, actions: int, stages: Sequence[int] = ()) -> None:
+    def __init__(self, horizon: int, actions: int, segments: Sequence[int] = ()) -> None:
         self.horizon, self.actions = horizon, actions
-        self.stage = np.searchsorted(np.asarray(stages, np.int64), np.arange(horizon), "right")
-        self.P = len(stages) + 1
+        self.segment = np.searchsorted(np.asarray(segments, np.int64), np.arange(horizon), "right")
+        self.P = len(segments) + 1
         self._available: list[Bools | None] = [np.zeros(actions, bool)]  # None: all
         self._pairs: PairIndex | None = None
         self.key, self.c = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -158,15 +159,16 @@ class SparseCounts:
 
     def rows_of(self, t: Ints, state: Ints, action: Ints) -> Ints:
         """(n,) the row of each of n steps."""
-        return np.asarray(self.pairs.number[state, action] * self.P + self.stage[t], np.int64)
+        return np.asarray(self.pairs.number[state, action] * self.P + self.segment[t], np.int64)
 
     def pair_of(self, row: int) -> tuple[int, int, int]:
-        """(stage, s, a) of a row, with states numbered without the end; (0, -1, -1): the start."""
+        """(segment, s, a) of a row, with states numbered without the end; (0, -1, -1): the
+        start."""
         if row == len(self.pairs.action) * self.P:
             return 0, -1, -1
-        k, stage = divmod(row, self.P)
+        k, segment = divmod(row, self.P)
         s = int(np.searchsorted(self.pairs.first, k, "right")) - 1
-        return stage, s - 1, int(self.pairs.action[k])
+        return segment, s - 1, int(self.pairs.action[k])
 
     def add(self, steps: Steps) -> None:
         """Count steps, in the order in which they were taken."""
@@ -270,11 +272,11 @@ class SparseCounts:
     def decide(self, t: Ints, state: Ints) -> None:
         """Note that actions are taken at steps (n,) in states (n,), in this order.
 
-        A pair (stage, s) has its place from then on, whatever comes of the action.
+        A pair (segment, s) has its place from then on, whatever comes of the action.
         """
         self.make_room()
         self.reached[state, t] = True
-        codes, first = np.unique(state * self.P + self.stage[t], return_index=True)
+        codes, first = np.unique(state * self.P + self.segment[t], return_index=True)
         new = self.place[codes] == 0
         codes = codes[new][np.argsort(first[new])]
         self.place[codes] = self.found + 1 + np.arange(len(codes))

@@ -6,7 +6,7 @@ the next state) is a flat array over the entries of one table, in compressed spa
     row of (t, s, a)  =  t * R + first[s] + i        where i numbers the actions of s
     entries of a row  =  indptr[row] : indptr[row + 1], successors in ascending order
 
-R is the number of pairs, ``stages`` is 1 (transitions do not depend on t, and t * R is left out)
+R is the number of pairs, ``segments`` is 1 (transitions do not depend on t, and t * R is left out)
 or H. Dense problems are the case of full rows; a state with fewer actions has fewer rows. The
 last row is the start: its successors are the states in which an episode may begin. So the start
 is counted, bounded and planned like any other row.
@@ -35,17 +35,17 @@ class Table:
     Attributes:
         states: S.
         actions: A, the largest number of actions.
-        stages: 1, or H where the rows depend on the time step.
-        first: (S+1,) first row of each state within a stage.
-        action: (R,) the action of each row within a stage.
-        indptr: (stages*R + 2,) where each row's entries begin.
+        segments: 1, or H where the rows depend on the time step.
+        first: (S+1,) first row of each state within a segment.
+        action: (R,) the action of each row within a segment.
+        indptr: (segments*R + 2,) where each row's entries begin.
         indices: (entries,) the successor of each entry.
 
     """
 
     states: int
     actions: int
-    stages: int
+    segments: int
     first: Ints
     action: Ints
     indptr: Ints
@@ -53,13 +53,13 @@ class Table:
 
     @property
     def pairs(self) -> int:
-        """R, the number of pairs (s, a) within a stage."""
+        """R, the number of pairs (s, a) within a segment."""
         return len(self.action)
 
     @property
     def start(self) -> int:
         """The index of the start row, the last one."""
-        return self.stages * self.pairs
+        return self.segments * self.pairs
 
     @property
     def rows(self) -> int:
@@ -73,8 +73,8 @@ class Table:
 
     @property
     def stride(self) -> int:
-        """How far a row moves from one time step to the next: R, or 0 without stages."""
-        return self.pairs if self.stages > 1 else 0
+        """How far a row moves from one time step to the next: R, or 0 without segments."""
+        return self.pairs if self.segments > 1 else 0
 
     @cached_property
     def arrays(self) -> Layout:
@@ -104,7 +104,7 @@ class Table:
 
     @cached_property
     def state(self) -> Ints:
-        """(R,) the state of each row within a stage."""
+        """(R,) the state of each row within a segment."""
         return np.repeat(np.arange(self.states), np.diff(self.first))
 
     @cached_property
@@ -121,7 +121,7 @@ class Table:
 
     @cached_property
     def _row_of_pair(self) -> Ints:
-        """(S, A) row of each pair within a stage, -1 where the state lacks the action."""
+        """(S, A) row of each pair within a segment, -1 where the state lacks the action."""
         rows = np.full((self.states, self.actions), -1)
         rows[self.state, self.action] = np.arange(self.pairs)
         return rows
@@ -131,7 +131,7 @@ class Table:
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
 
     def pair_of(self, row: int) -> tuple[int, int, int]:
-        """(t, s, a) of a row; t is 0 without stages, and (0, -1, -1) is the start."""
+        """(t, s, a) of a row; t is 0 without segments, and (0, -1, -1) is the start."""
         if row == self.start:
             return 0, -1, -1
         t, k = divmod(row, self.pairs)
@@ -142,7 +142,7 @@ class Table:
         if row == self.start:
             return "the start"
         t, s, a = self.pair_of(row)
-        return f"(t={t}, s={s}, a={a})" if self.stages > 1 else f"(s={s}, a={a})"
+        return f"(t={t}, s={s}, a={a})" if self.segments > 1 else f"(s={s}, a={a})"
 
     def rows_of(self, policy: Any, horizon: int) -> Ints:
         """(H, S) the row that a policy takes in each state at each step.
@@ -193,25 +193,25 @@ class Table:
 
     def dense(self, flat: Floats) -> Floats:
         """A flat array over entries as (S, A, S) or (H, S, A, S); zero where there is no entry."""
-        out = np.zeros((self.stages, self.states, self.actions, self.states), flat.dtype)
+        out = np.zeros((self.segments, self.states, self.actions, self.states), flat.dtype)
         rows, indices = self.rectangular()
         out.reshape(-1, self.states)[rows, indices] = flat[: len(rows)]
-        return out if self.stages > 1 else out[0]
+        return out if self.segments > 1 else out[0]
 
     def positions_of(self, other: Table) -> Ints:
         """(other.entries,) where each entry of ``other`` stands in this table.
 
-        Raises if ``other`` has an entry that this table lacks: a learner would meet a successor
+        Raises if ``other`` has an entry that this table lacks: an agent would meet a successor
         that it was told cannot occur.
         """
         same = (
             self.states == other.states
-            and self.stages == other.stages
+            and self.segments == other.segments
             and np.array_equal(self.available, other.available)
         )
         if not same:
             raise InputError(
-                "the learner was made for another problem: their states, actions or stages differ "
+                "the agent was made for another problem: their states, actions or segments differ "
                 f"({self!r} against {other!r}); make it from mdp.problem"
             )
         mine = self.row_of_entry * self.states + self.indices
@@ -222,25 +222,25 @@ class Table:
             e = missing[0]
             row = self.name_of(int(other.row_of_entry[e]))
             raise InputError(
-                f"state {other.indices[e]} can follow {row}, but the learner was told that it "
+                f"state {other.indices[e]} can follow {row}, but the agent was told that it "
                 "cannot: add it to the successors, or leave the successors out"
             )
         return np.asarray(at, np.int64)
 
-    def by_stage(self, horizon: int) -> Table:
+    def by_segment(self, horizon: int) -> Table:
         """The same rows, with a copy for each time step."""
-        if self.stages > 1:
+        if self.segments > 1:
             return self
         body = self.indptr[self.start]
         begin = self.indptr[: self.start] + body * np.arange(horizon)[:, None]
         indptr = np.concatenate([begin.ravel(), self.indptr[-2:] + body * (horizon - 1)])
         indices = np.concatenate([np.tile(self.indices[:body], horizon), self.indices[body:]])
-        return replace(self, stages=horizon, indptr=indptr, indices=indices)
+        return replace(self, segments=horizon, indptr=indptr, indices=indices)
 
     def __repr__(self) -> str:
-        stages = f", stages={self.stages}" if self.stages > 1 else ""
+        segments = f", segments={self.segments}" if self.segments > 1 else ""
         return (
-            f"Table(states={self.states}, pairs={self.pairs}{stages}, "
+            f"Table(states={self.states}, pairs={self.pairs}{segments}, "
             f"successors<={int(self.lengths.max())})"
         )
 
@@ -252,7 +252,7 @@ class Rewards:
     Attributes:
         pair: (1 or H, R) the part that does not depend on the next state.
         successor: (1 or H, entries) the part that does, or None. One line is enough where the
-            table itself has a row for every stage.
+            table itself has a row for every segment.
 
     """
 
@@ -266,13 +266,13 @@ class Rewards:
             object.__setattr__(self, "successor", np.ascontiguousarray(self.successor))
 
     def by_entry(self, table: Table) -> Floats:
-        """(entries,) the reward of each entry of a table, whose rows have stages if r_t does."""
-        pair = np.broadcast_to(self.pair, (table.stages, table.pairs)).ravel()
+        """(entries,) the reward of each entry of a table, whose rows have segments if r_t does."""
+        pair = np.broadcast_to(self.pair, (table.segments, table.pairs)).ravel()
         paid = np.append(pair, 0.0)[table.row_of_entry]
         return paid if self.successor is None else paid + self.successor[0]
 
     @property
-    def by_stage(self) -> bool:
+    def by_segment(self) -> bool:
         """Whether the same row has different rewards at different time steps."""
         return len(self.pair) > 1 or (self.successor is not None and len(self.successor) > 1)
 
@@ -280,7 +280,7 @@ class Rewards:
 def build(
     states: int,
     available: Bools,
-    stages: int,
+    segments: int,
     rows: Ints,
     indices: Ints,
     start: Ints,
@@ -291,7 +291,7 @@ def build(
     Args:
         states: S.
         available: (S, A) which actions a state has.
-        stages: 1 or H.
+        segments: 1 or H.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry; entries of pairs that are
             not available or belong to a terminal state are ignored.
         indices: (E,) the successor of each entry.
@@ -312,27 +312,27 @@ def build(
     pairs = len(action)
     number = np.cumsum(keep_pair.ravel()) - 1
 
-    stage, pair = np.divmod(rows, states * actions)
+    segment, pair = np.divmod(rows, states * actions)
     keep = keep_pair.ravel()[pair] & ~ends[pair // actions]
     source = np.flatnonzero(keep)
     at_end = first[:-1][ends]
     row = np.concatenate(
         [
-            stage[keep] * pairs + number[pair[keep]],
-            (np.arange(stages)[:, None] * pairs + at_end).ravel(),
-            np.full(len(start), stages * pairs),
+            segment[keep] * pairs + number[pair[keep]],
+            (np.arange(segments)[:, None] * pairs + at_end).ravel(),
+            np.full(len(start), segments * pairs),
         ]
     )
-    index = np.concatenate([indices[keep], np.tile(np.flatnonzero(ends), stages), start])
-    source = np.concatenate([source, np.full(stages * len(at_end) + len(start), -1)])
+    index = np.concatenate([indices[keep], np.tile(np.flatnonzero(ends), segments), start])
+    source = np.concatenate([source, np.full(segments * len(at_end) + len(start), -1)])
 
     order = np.lexsort((index, row))
     row, index, source = row[order], index[order], source[order]
-    indptr = np.searchsorted(row, np.arange(stages * pairs + 2))
+    indptr = np.searchsorted(row, np.arange(segments * pairs + 2))
     table = Table(
         states=states,
         actions=actions,
-        stages=stages,
+        segments=segments,
         first=first.astype(np.int64),
         action=action.astype(np.int64),
         indptr=indptr.astype(np.int64),

@@ -32,7 +32,7 @@ def actions_of(mdp: MDP, s: int) -> list[int]:
 
 def slow_value(mdp: MDP, policy: Any, share: float) -> float:
     """What a policy (H, S) earns if a share of steps is random, in plain loops."""
-    p, H, S = mdp.by_stage().table.dense(mdp.by_stage().p), mdp.horizon, mdp.states
+    p, H, S = mdp.by_segment().table.dense(mdp.by_segment().p), mdp.horizon, mdp.states
     r = np.zeros((H, S, mdp.actions))
     lines = np.broadcast_to(mdp.mean_rewards, (H, mdp.table.pairs))
     r[:, mdp.table.state, mdp.table.action] = lines

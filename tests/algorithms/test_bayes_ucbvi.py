@@ -16,10 +16,10 @@ from ucfh.algorithms.bayes_ucbvi import BayesUCBVI
 A, B, C = (5, 2, 5), (20, 3, 5), (6, 2, 12)  # (S, A, H), delta = 0.1, K = 1000
 
 
-def learner(shape: tuple[int, int, int], staged: bool = False, **choices: Any) -> BayesUCBVI:
+def learner(shape: tuple[int, int, int], segmented: bool = False, **choices: Any) -> BayesUCBVI:
     S, actions, H = shape
     problem = Problem(S, actions, H, np.zeros((S, actions)), initial=0)
-    return BayesUCBVI(problem.by_stage() if staged else problem, 0.5, 0.1, 1000, **choices)
+    return BayesUCBVI(problem.by_segment() if segmented else problem, 0.5, 0.1, 1000, **choices)
 
 
 def test_prior_by_hand() -> None:
@@ -27,7 +27,7 @@ def test_prior_by_hand() -> None:
     agents = [learner(x) for x in (A, B, C)]
     assert [x.rule.apart for x in agents] == [839, 839, 854]
     assert [x.rule.pays for x in agents] == [2, 2, 2]
-    assert learner(A, staged=True).rule.apart == 813
+    assert learner(A, segmented=True).rule.apart == 813
     assert learner(A, scale=1.1).rule.apart == pytest.approx(1.1 * 839)
     tail = agents[0].tail(np.array([1.0, 100]))
     assert tail == pytest.approx([9.77111746567e-13, 2.748782434374e-18], rel=1e-10)

@@ -1,4 +1,4 @@
-"""Each learner that plans with a bonus: its numbers, what its theorem promises, and that it learns.
+"""Each agent that plans with a bonus: its numbers, what its theorem promises, and that it learns.
 
 Golden numbers were computed by hand from the formulas as quoted, at these (S, A, H, eps, delta):
 """
@@ -39,7 +39,7 @@ Point = tuple[int, int, int, float, float]
 
 
 def agent_at(cls: Any, point: Point, K: int = 1000, scale: float = 1.0, **options: Any) -> Any:
-    """A learner that is told nothing but sizes and rewards."""
+    """An agent that is told nothing but sizes and rewards."""
     S, actions, H, epsilon, delta = point
     problem = Problem(S, actions, H, np.zeros((S, actions)), initial=0)
     return cls(problem, epsilon, delta, K, scale, **options)
@@ -218,7 +218,7 @@ def fails(cls: Any, holds: Test, learned: Test, scale: float = 1.0) -> bool:
     epsilon = 0.5 if scale == 1 else 1e-6
     for seed in range(runs):
         agent = cls(CHAIN.problem, epsilon, DELTA, episodes, scale, **options)
-        nature = Simulator(CHAIN.by_stage() if cls is UBEV else CHAIN, agent.problem).as_nature()
+        nature = Simulator(CHAIN.by_segment() if cls is UBEV else CHAIN, agent.problem).as_nature()
         good, seen, rng = holds(agent), 0, np.random.default_rng(seed)
         while good and seen < episodes and not agent.done:
             more = 1 + seen // 20
@@ -464,7 +464,7 @@ def test_ubev_counts_by_step() -> None:
     mdp = MDP([right, wrong, right], [[0, 0], [1, 1]], 3)
     run = simulate(mdp, UBEV(mdp.problem, 0.5, 0.1, 20_000), episodes=20_000)
     assert run.gap == pytest.approx(0, abs=1e-9)
-    assert UBEV(short_chain().problem, 0.5, 0.1, 1).problem.table.stages == 2
+    assert UBEV(short_chain().problem, 0.5, 0.1, 1).problem.table.segments == 2
 
 
 def test_eqo_with_nothing_to_fail() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helpers.certified_learners import CHAIN, WORLDS
+from helpers.certified_agents import CHAIN, WORLDS
 from helpers.lengths import LONG, many
 from oracles import reference as ref
 from ucfh import MDP, UCFH, Run, make, simulate
@@ -25,7 +25,7 @@ from ucfh.simulation.environment import EpisodeBatch, Simulator
 Floats = NDArray[np.float64]
 
 
-KINDS = [("best", "growth"), ("best", "doubling")]
+KINDS = [("tight", "growth"), ("tight", "doubling")]
 
 
 KINDS += [(kind, schedule) for kind in ALWAYS for schedule in ("growth", "doubling")]
@@ -81,15 +81,15 @@ def test_without_any_one_idea(idea: str) -> None:
         check_certificate(mdp, simulate(mdp, agent, episodes=200_000, seed=3), 0.5, 1e-3)
 
 
-@pytest.mark.parametrize("confidence", ["best", "kt", "kl"])
+@pytest.mark.parametrize("confidence", ["tight", "kt", "kl"])
 def test_walking_comes_to_a_certificate_too(confidence: str) -> None:
     agent = CertifiedUCFH(CHAIN.problem, 0.5, 1e-3, confidence=confidence)
     run = simulate(CHAIN, agent, episodes=200_000, seed=2, method="step")
     check_certificate(CHAIN, run, 0.5, 1e-3)
 
 
-def test_ucfh_with_a_stop_names_this_learner() -> None:
-    for choices in ({"stop": "certificate"}, {"confidence": "kt"}, {"confidence": "best"}):
+def test_ucfh_with_a_stop_names_this_agent() -> None:
+    for choices in ({"stop": "certificate"}, {"confidence": "kt"}, {"confidence": "tight"}):
         with pytest.raises(
             InputError, match=r"use ucfh\.CertifiedUCFH\(problem, epsilon, delta"
         ) as e:
@@ -143,7 +143,7 @@ def test_growth_plans_after_two_percent_more() -> None:
         assert row.episodes == max(1, int(0.02 * row.first_episode))
 
 
-@pytest.mark.parametrize("confidence", ["best", "kt", "paper"])
+@pytest.mark.parametrize("confidence", ["tight", "kt", "paper"])
 def test_doubling_updates_at_powers_of_two(confidence: str) -> None:
     """Only then is n what it would have been whatever was seen; visits beyond are dropped."""
     mdp, problem = WORLDS["start unknown"]
@@ -209,7 +209,7 @@ def test_odd_shapes(shape: tuple[int, int, int], hide: tuple[Any, ...], schedule
     S, A, H = shape
     rng = np.random.default_rng(0)
     mdp = MDP(rng.dirichlet(np.ones(S), (S, A)), rng.random((S, A)), H, noise="bernoulli")
-    for confidence in ("best", "kt", "kt-ball"):
+    for confidence in ("tight", "kt", "kt-ball"):
         agent = CertifiedUCFH(
             mdp.problem.hiding(*hide), 0.5, 1e-3, confidence=confidence, schedule=schedule
         )
@@ -219,7 +219,7 @@ def test_odd_shapes(shape: tuple[int, int, int], hide: tuple[Any, ...], schedule
 
 def test_a_certificate_before_anything_was_seen() -> None:
     for problem in (CHAIN.problem, CHAIN.problem.hiding("rewards", "initial")):
-        for confidence in ("best", "kt", "l1"):
+        for confidence in ("tight", "kt", "l1"):
             known = CertifiedUCFH(problem, 0.5, 0.1, confidence=confidence).certificate
             assert known.policy.shape == (3, 3)
             assert not known.certified
@@ -252,7 +252,7 @@ REPEATED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REPEATED)
-@pytest.mark.parametrize("confidence", ["best", "kt", "kt-ball", "kl"])
+@pytest.mark.parametrize("confidence", ["tight", "kt", "kt-ball", "kl"])
 def test_same_seed_same_result(name: str, confidence: str) -> None:
     mdp, problem, epsilon = REPEATED[name]
     runs = [
@@ -266,7 +266,7 @@ def test_same_seed_same_result(name: str, confidence: str) -> None:
 
 
 SCORED = {"without": ("difference",)}
-"""What makes "best" freeze policies and score episodes: nothing else comes to a certificate."""
+"""What makes "tight" freeze policies and score episodes: nothing else comes to a certificate."""
 
 
 CUT: list[dict[str, Any]] = [{"confidence": kind, "schedule": by} for kind, by in KINDS]
@@ -282,15 +282,15 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 ) -> None:
     mdp, problem, epsilon = REPEATED[name]
 
-    def learner() -> CertifiedUCFH:
+    def agent() -> CertifiedUCFH:
         return CertifiedUCFH(problem, epsilon, 0.1, **settings)
 
-    whole = simulate(mdp, learner(), seed=11)
+    whole = simulate(mdp, agent(), seed=11)
     turn = CUT.index(settings) + list(REPEATED).index(name)
     for part in PARTS if LONG else PARTS[turn % 4 :][:1]:
-        cut = simulate(mdp, learner(), episodes=max(1, int(part * whole.episodes)), seed=11)
+        cut = simulate(mdp, agent(), episodes=max(1, int(part * whole.episodes)), seed=11)
         cut.save(tmp_path / "run.npz", force=True)
-        same_runs(whole, simulate(mdp, learner(), seed=11, resume=Run.load(tmp_path / "run.npz")))
+        same_runs(whole, simulate(mdp, agent(), seed=11, resume=Run.load(tmp_path / "run.npz")))
     whole.save(tmp_path / "run.npz", force=True)
     same_runs(whole, Run.load(tmp_path / "run.npz"))
 

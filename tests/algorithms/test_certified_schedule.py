@@ -1,4 +1,4 @@
-"""When the certified learner learns: as its schedule says, and not before."""
+"""When the certified agent learns: as its schedule says, and not before."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_sets_for_doublings_refuse_counts_of_another_schedule(
         agent.observe(flips(room + 1))
 
 
-@pytest.mark.parametrize("confidence", ["best", "kt", "kl-ball", "kt-ball"])
+@pytest.mark.parametrize("confidence", ["tight", "kt", "kl-ball", "kt-ball"])
 def test_sets_that_hold_always_take_any_counts(confidence: str) -> None:
     for schedule in ("growth", "doubling"):
         agent = CertifiedUCFH(COIN.problem, 0.05, 0.1, confidence=confidence, schedule=schedule)

@@ -87,7 +87,7 @@ def play(agent: EPRL, tape: Floats) -> int:
 def test_all_paths_listed(mdp: MDP, seed: int, epsilon: float, scale: float) -> None:
     """The same episodes, active rows, bounds and answer, one episode at a time."""
     rng = np.random.default_rng(seed)
-    mean = np.broadcast_to(mdp.mean_rewards, (mdp.table.stages, mdp.table.pairs)).ravel()
+    mean = np.broadcast_to(mdp.mean_rewards, (mdp.table.segments, mdp.table.pairs)).ravel()
     tape = (rng.random((len(mean), 1000)) < mean[:, None]).astype(float)
     slow = SlowEPRL(mdp.problem, epsilon, 0.1, scale)
     fast = EPRL(mdp.problem, epsilon, 0.1, scale)

@@ -1,4 +1,4 @@
-"""Learners that ask a generative model: how much they ask for, what they are given, what of it."""
+"""Agents that ask a generative model: how much they ask for, what they are given, what of it."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def asked(agent: Generative) -> Ints:
 
 
 def numbers(point: str, scale: float = 1.0) -> dict[str, int]:
-    """What the learners ask for at a point, one row each."""
+    """What the agents ask for at a point, one row each."""
     S, A, H, epsilon, delta = POINTS[point]
     told = Problem(S, A, H, rewards=np.zeros((S, A)), initial=0)
     phased, indirect, azar = (cls(told, epsilon, delta, scale) for cls in LEARNERS)
-    by_stage = asked(phased)[:-1].reshape(H, S * A)
-    assert (by_stage == by_stage[:, :1]).all()
-    assert (by_stage[-1] == 0).all()
+    by_segment = asked(phased)[:-1].reshape(H, S * A)
+    assert (by_segment == by_segment[:, :1]).all()
+    assert (by_segment[-1] == 0).all()
     for pooled in (indirect, azar):
         assert asked(pooled).shape == (S * A + 1,)
         assert len(set(asked(pooled)[:-1].tolist())) == 1
     for agent in (phased, indirect, azar):
         assert asked(agent)[-1] == 0
     return {
-        "phased-q first": int(by_stage[0, 0]),
-        "phased-q last": int(by_stage[H - 2, 0]),
+        "phased-q first": int(by_segment[0, 0]),
+        "phased-q last": int(by_segment[H - 2, 0]),
         "indirect": int(asked(indirect)[0]),
         "azar": int(asked(azar)[0]),
     }
@@ -79,7 +79,7 @@ def test_a_constant_off_by_a_tenth_is_seen(
     assert all(name.startswith(cls.name) for name in off)
 
 
-def test_last_stage() -> None:
+def test_last_segment() -> None:
     """Nothing follows the last step, unless its reward depends on the next state."""
     p, r = np.full((2, 2, 2), 0.5), np.linspace(0, 1, 8).reshape(1, 2, 2, 2)
     for cls in LEARNERS:
@@ -89,12 +89,12 @@ def test_last_stage() -> None:
         run = simulate(once, agent)
         assert (run.final, run.gap, agent.samples, agent.wants) == (True, 0, 0, None)
         assert (asked(cls(MDP(p, r, 1).problem, 0.5, 0.1))[:-1] > 0).all()
-        staged = asked(cls(MDP(np.stack([p] * 3), r, 3).problem, 0.5, 0.1))
-        assert (staged[:-1] > 0).all()
+        segmented = asked(cls(MDP(np.stack([p] * 3), r, 3).problem, 0.5, 0.1))
+        assert (segmented[:-1] > 0).all()
 
 
 def test_samples_are_exact() -> None:
-    """Any number of them, with nature's law, over the learner's table."""
+    """Any number of them, with nature's law, over the agent's table."""
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(5), (4, 2))[..., :4] + np.array([0.1, 0, 0, 0])
     p[np.arange(4), :, np.arange(4)] = 0
@@ -126,9 +126,9 @@ def test_samples_are_exact() -> None:
 
 def slow_phased(mdp: MDP, agent: Generative) -> float:
     """Phased Q-learning as it reads: V_1 at the start."""
-    table, H = mdp.by_stage().table, mdp.horizon
+    table, H = mdp.by_segment().table, mdp.horizon
     V = np.zeros((H + 1, mdp.states))
-    rewards = mdp.by_stage().rewards
+    rewards = mdp.by_segment().rewards
     for t in reversed(range(H)):
         for s in range(mdp.states):
             Q = []
@@ -191,7 +191,7 @@ def test_within_epsilon_as_often_as_promised(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", LEARNERS)
 def test_resume(cls: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Interrupted while it asks, it goes on to the same; so does a learner that was stored."""
+    """Interrupted while it asks, it goes on to the same; so does an agent that was stored."""
     mdp = make("chain:n=4,horizon=4")
     whole = simulate(mdp, cls(mdp.problem, 0.5, 0.1, 0.1), seed=3)
     sample = Simulator.sample

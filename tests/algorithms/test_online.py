@@ -67,7 +67,7 @@ KINDS: dict[str, Any] = {
     "horizon": st.integers(1, 4),
     "rewards": st.sampled_from(("s", "s, a", "t, s, a", "s, a, s'", "t, s, a, s'")),
     "hide": HIDDEN,
-    **dict.fromkeys(("staged", "sparse", "ties", "ends", "fewer", "spread"), st.booleans()),
+    **dict.fromkeys(("segmented", "sparse", "ties", "ends", "fewer", "spread"), st.booleans()),
 }
 ODD_CASES = st.builds(draw_case, **KINDS)
 
@@ -182,14 +182,14 @@ def any_counts(problem: Problem, seed: int) -> Counts:
 
 
 def fits(cls: type[BonusAgent], case: Case) -> bool:
-    return cls.by_step or case.problem.table.stages == 1
+    return cls.by_step or case.problem.table.segments == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", ALL)
 @settings(max_examples=many(8, 20), deadline=None)
 @given(case=ODD_CASES, seed=st.integers(0, 2**32 - 1))
-def test_learners_against_their_papers(cls: type[BonusAgent], case: Case, seed: int) -> None:
+def test_agents_against_their_papers(cls: type[BonusAgent], case: Case, seed: int) -> None:
     """V and L after any counts, from the formulas as printed."""
     assume(fits(cls, case))
     agent = cls(case.problem, 0.5, 0.1, 1000)
@@ -198,8 +198,8 @@ def test_learners_against_their_papers(cls: type[BonusAgent], case: Case, seed: 
     visits = np.random.default_rng(seed).choice([0, 1, 9, 700, 5000], agent.N.shape)
     again = {"clock": [0, 0]} if isinstance(agent, Stopping) else {}  # it may have stopped
     agent.restore({**agent.state(), **counts.state("n"), "N": visits, **again})
-    m, stages = getattr(agent, "m", 1.0), problem.table.stages
-    told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, m, stages)
+    m, segments = getattr(agent, "m", 1.0), problem.table.segments
+    told = slow.Told(agent.S, agent.A, agent.H, 1000, 0.5, 0.1, m, segments)
     backup, lower = slow.PAPERS[cls.name]
     planned = Problem._of(**{**vars(problem), "rewards": agent.planned_rewards()})
     expected = slow.sweep(
@@ -226,7 +226,7 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
 
 
 def same(one: BonusAgent, other: BonusAgent) -> None:
-    """Two learners know the same, to the last bit."""
+    """Two agents know the same, to the last bit."""
     a, b = one.state(), other.state()
     assert a.keys() == b.keys()
     for name, x in a.items():
@@ -339,7 +339,7 @@ def test_interruption(monkeypatch: pytest.MonkeyPatch, cls: type[BonusAgent], la
 
 
 def test_scored_by_the_truth() -> None:
-    """Values in the record are those of the policies; the last one is the learner's."""
+    """Values in the record are those of the policies; the last one is the agent's."""
     mdp = random_mdp(5)
     agent = UCBVIBernstein(mdp.problem, 0.5, 0.1, 1000, 0.01)
     run = simulate(mdp, agent, episodes=300)
@@ -372,13 +372,13 @@ def test_refusals() -> None:
             continue
         with pytest.raises(InputError, match=f"{cls.name} needs known rewards.*ucfh"):
             cls(mdp.problem.hiding("rewards"), 0.5, 0.1, 10)
-    staged = mdp.by_stage().problem
+    segmented = mdp.by_segment().problem
     for cls in ALL:
         if cls.by_step:
-            assert cls(staged, 0.5, 0.1, 10).policy.shape == (3, 3)
+            assert cls(segmented, 0.5, 0.1, 10).policy.shape == (3, 3)
         else:
             with pytest.raises(InputError, match=f"{cls.name} .* depend on the step: .*ubev"):
-                cls(staged, 0.5, 0.1, 10)
+                cls(segmented, 0.5, 0.1, 10)
 
 
 def test_going_on_leaves_the_old_run_alone() -> None:

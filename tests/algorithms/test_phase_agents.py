@@ -1,4 +1,4 @@
-"""Learners that plan rarely: their formulas, their optimism, their lives, and slow counterparts."""
+"""Agents that plan rarely: their formulas, their optimism, their lives, and slow counterparts."""
 
 from __future__ import annotations
 
@@ -242,11 +242,11 @@ def rounded(run: Run) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stages", [False, True])
+@pytest.mark.parametrize("segments", [False, True])
 @over(*ALL)
-def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], stages: bool) -> None:
+def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], segments: bool) -> None:
     for seed in range(many(1, 2)):
-        mdp = random_mdp(seed, stages=stages)
+        mdp = random_mdp(seed, segments=segments)
         runs = [
             simulate(mdp, small(cls, mdp, kind), 1500, seed, "step")
             for kind in (cls, every_episode(cls))
@@ -275,7 +275,7 @@ def test_resume(cls: type[Phased], method: Literal["bulk", "step"]) -> None:
 
 @over(*ALL)
 def test_state_in_the_middle_of_a_phase(cls: type[Phased]) -> None:
-    """What is saved at any time and put into a new learner goes on as the old one does."""
+    """What is saved at any time and put into a new agent goes on as the old one does."""
     mdp = random_mdp(8)
     agent, rng = small(cls, mdp, every_episode(cls)), np.random.default_rng(0)
     for _ in range(25):
@@ -291,8 +291,8 @@ def test_state_in_the_middle_of_a_phase(cls: type[Phased]) -> None:
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.booleans(), st.integers(0, 99))
-def test_odd_shapes(S: int, A: int, H: int, stages: bool, seed: int) -> None:
-    p = np.random.default_rng(seed).dirichlet(np.ones(min(S, 2)), (H, S, A) if stages else (S, A))
+def test_odd_shapes(S: int, A: int, H: int, segments: bool, seed: int) -> None:
+    p = np.random.default_rng(seed).dirichlet(np.ones(min(S, 2)), (H, S, A) if segments else (S, A))
     p = np.concatenate([p, np.zeros((*p.shape[:-1], S - min(S, 2)))], -1)
     mdp = MDP(p, np.full((H, S, A), 0.5), H, terminal=[S - 1] if S > 1 else [])
     for cls in ALL:

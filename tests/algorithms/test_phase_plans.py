@@ -1,4 +1,4 @@
-"""Learners that plan in phases: their plans against slow ones, and when rows are due."""
+"""Agents that plan in phases: their plans against slow ones, and when rows are due."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ucfh.counts import Counts
 
 
 def plan_slowly(agent: Phased, most: Callable[[int], float], bonus: Any) -> Any:
-    """(H+1, S) from the counts n of a stationary learner with all actions in all states."""
+    """(H+1, S) from the counts n of a stationary agent with all actions in all states."""
     table, H, S = agent.problem.table, agent.H, agent.problem.states
     c = table.dense(agent.n.successors.astype(float))
     n = agent.n.visits[:-1].reshape(S, -1)

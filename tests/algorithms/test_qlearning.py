@@ -18,7 +18,7 @@ from ucfh.algorithms.qlearning import UCBB, UCBH
 SMALL, LONG = (5, 2, 5), (6, 2, 12)
 
 
-def learner(shape: tuple[int, int, int], cls: type[UCBH] = UCBH, **choices: Any) -> UCBH:
+def agent(shape: tuple[int, int, int], cls: type[UCBH] = UCBH, **choices: Any) -> UCBH:
     S, A, H = shape
     mdp = MDP(np.full((S, A, S), 1 / S), np.zeros((S, A)), H)
     return cls(mdp.problem, 0.5, 0.1, 1000, **choices)
@@ -35,9 +35,9 @@ GOLDEN = [
 @pytest.mark.parametrize(("shape", "n", "wanted"), GOLDEN)
 def test_bonus_by_hand(shape: tuple[int, int, int], n: int, wanted: float) -> None:
     """sqrt(H^3 ln(S A K H/delta)/n), computed apart."""
-    assert learner(shape).bonus(np.array([float(n)]))[0] == pytest.approx(wanted, rel=1e-10)
+    assert agent(shape).bonus(np.array([float(n)]))[0] == pytest.approx(wanted, rel=1e-10)
     # and so ten per cent more would be noticed
-    assert learner(shape, scale=1.1).bonus(np.array([float(n)]))[0] != pytest.approx(wanted, 1e-2)
+    assert agent(shape, scale=1.1).bonus(np.array([float(n)]))[0] != pytest.approx(wanted, 1e-2)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_bonus_by_hand(shape: tuple[int, int, int], n: int, wanted: float) -> No
 )
 def test_bernstein_by_hand(n: float, wanted: float) -> None:
     """beta_n at an empirical variance of 2.25; the second branch is the smaller one for long."""
-    factor, rest, cap = (x[0] for x in learner(SMALL, UCBB).beta_parts(np.array([n])))
+    factor, rest, cap = (x[0] for x in agent(SMALL, UCBB).beta_parts(np.array([n])))
     assert min(factor * sqrt(2.25 + 5) + rest, cap) == pytest.approx(wanted, rel=1e-10)
 
 
@@ -54,14 +54,14 @@ def test_bernstein_branch_by_hand() -> None:
     iota = log(S * A * 1000 * H / 0.1)
     assert iota == pytest.approx(13.1223633774, rel=1e-10)
     n, W = 1e10, 0.1
-    factor, rest, cap = (x[0] for x in learner(SMALL, UCBB).beta_parts(np.array([n])))
+    factor, rest, cap = (x[0] for x in agent(SMALL, UCBB).beta_parts(np.array([n])))
     wanted = 4 * (sqrt(H / n * (W + H) * iota) + sqrt(H**7 * S * A) * iota / n)
     assert factor * sqrt(W + H) + rest == pytest.approx(wanted, rel=1e-12)
     assert wanted < cap
 
 
 def test_rates_by_hand() -> None:
-    alpha = learner(SMALL).tables[0]
+    alpha = agent(SMALL).tables[0]
     assert alpha[[1, 2, 10]] == pytest.approx([1, 0.857142857143, 0.4], rel=1e-10)
 
 

@@ -1,4 +1,4 @@
-"""Learners by name: all can be made, say where they come from, and refuse what does not fit."""
+"""Agents by name: all can be made, say where they come from, and refuse what does not fit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_none_is_said_where_it_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ucbv-ch", "unknown learner 'ucbv-ch': did you mean 'ucbvi-ch'"),
+        ("ucbv-ch", "unknown agent 'ucbv-ch': did you mean 'ucbvi-ch'"),
         ("psrl:priors=1", "unknown parameter of psrl 'priors': did you mean 'prior'"),
         ("eqo:lambda=2", "eqo has no parameters: leave out 'lambda'"),
         ("opsrl:J=many", "J of opsrl is 'many': it must be a whole number"),

@@ -17,7 +17,7 @@ from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.reveliotis import Reveliotis, reaching
 from ucfh.exceptions import InputError
 
-# S, A, H, epsilon, delta; n at the first and the last stage, with N = S H nodes
+# S, A, H, epsilon, delta; n at the first and the last segment, with N = S H nodes
 GOLDEN = [
     ((5, 2, 5, 0.5, 0.1), 13804, 553),
     ((20, 3, 5, 0.25, 0.05), 82941, 3318),
@@ -57,7 +57,7 @@ def test_numbers(
 @given(mdp=mdps())
 def test_reaching(mdp: MDP) -> None:
     """No policy is more likely there: those of all kinds, one by one, in plain loops."""
-    staged = mdp.by_stage()
+    segmented = mdp.by_segment()
     H, S, p = mdp.horizon, mdp.states, mdp.table.dense(mdp.p)
     best = np.zeros((H, S))
     for t, s in product(range(H), range(S)):
@@ -70,11 +70,11 @@ def test_reaching(mdp: MDP) -> None:
                 ]
             )
         best[t, s] = mdp.initial @ U
-        rows, q = reaching(staged, t, s)
+        rows, q = reaching(segmented, t, s)
         assert q == pytest.approx(best[t, s], abs=1e-12)
-        fixed = mdp.table.first[:-1] + np.arange(H)[:, None] * staged.table.stride
+        fixed = mdp.table.first[:-1] + np.arange(H)[:, None] * segmented.table.stride
         fixed[:t] = rows
-        policy = staged.table.policy_of(fixed)
+        policy = segmented.table.policy_of(fixed)
         assert mdp.occupancy(policy)[t, s] == pytest.approx(q, abs=1e-12)
     agent = learner(mdp)
     assert agent.reach == pytest.approx(best, abs=1e-12)
@@ -103,15 +103,17 @@ def test_returns(make_mdp: Any) -> None:
     agent = learner(mdp, 0.3)
     run = simulate(mdp, agent, seed=2)
     assert run.final
-    staged = agent.mdp
-    V, p = staged.values(agent.policy), staged.p
+    segmented = agent.mdp
+    V, p = segmented.values(agent.policy), segmented.p
     assert len(run.rows) == 1 + sum(len(agent._rows_of(*node)) for node in agent.order)
     for t, s in agent.order.tolist():
         n, left = agent._tries(t), mdp.horizon - t
         for row in agent._rows_of(t, s):
-            at = staged.table.entries_of(row)
-            r = staged.mean_rewards[min(t, len(staged.mean_rewards) - 1), row % staged.table.pairs]
-            q = r + p[at] @ V[t + 1, staged.table.indices[at]]
+            at = segmented.table.entries_of(row)
+            r = segmented.mean_rewards[
+                min(t, len(segmented.mean_rewards) - 1), row % segmented.table.pairs
+            ]
+            q = r + p[at] @ V[t + 1, segmented.table.indices[at]]
             assert agent.tried[row] == n == agent.visits_of(row)
             # Hoeffding, with 1e-9 for each
             assert abs(agent.total[row] / n - q) <= left * np.sqrt(np.log(2e9) / (2 * n))

@@ -21,7 +21,7 @@ Shape = tuple[int, int, int]
 SMALL, WIDE, LONG = (5, 2, 5), (20, 3, 5), (6, 2, 12)
 
 
-def learner(shape: Shape, scale: float = 1.0) -> RLSVI:
+def agent(shape: Shape, scale: float = 1.0) -> RLSVI:
     S, A, H = shape
     return RLSVI(Problem(S, A, H, np.zeros((S, A)), initial=0), 0.5, 0.1, 1000, scale)
 
@@ -38,8 +38,8 @@ def learner(shape: Shape, scale: float = 1.0) -> RLSVI:
 def test_noise_by_hand(shape: Shape, k: int, n: int, wanted: float) -> None:
     """sqrt( S H^3 ln(2 H S A k)/(2 (n + 1)) ), computed apart; a tenth more would be noticed."""
     visits = np.array([float(n)])
-    assert learner(shape).deviation(k, visits)[0] == pytest.approx(wanted, rel=1e-10)
-    assert learner(shape, 1.1).deviation(k, visits)[0] == pytest.approx(1.1 * wanted, rel=1e-10)
+    assert agent(shape).deviation(k, visits)[0] == pytest.approx(wanted, rel=1e-10)
+    assert agent(shape, 1.1).deviation(k, visits)[0] == pytest.approx(1.1 * wanted, rel=1e-10)
 
 
 def draws_of(agent: RLSVI) -> Any:
@@ -79,12 +79,14 @@ def slow_plan(agent: RLSVI, k: int, z: Any) -> Any:
     st.integers(1, 4), st.integers(1, 3), st.integers(1, 4), st.integers(0, 99), st.booleans(),
     st.booleans(),
 )  # fmt: skip
-def test_against_the_page(S: int, A: int, H: int, seed: int, on_next: bool, staged: bool) -> None:
+def test_against_the_page(
+    S: int, A: int, H: int, seed: int, on_next: bool, segmented: bool
+) -> None:
     """Plans after a few episodes, with counts pooled or by step, one episode after the other."""
     rng = np.random.default_rng(seed)
     rewards = rng.random((1, S, A, S)) if on_next else rng.random((S, A))
     mdp = MDP(rng.dirichlet(np.ones(S), (S, A)), rewards, H)
-    mdp = mdp.by_stage() if staged else mdp
+    mdp = mdp.by_segment() if segmented else mdp
     agent = RLSVI(mdp.problem, 0.5, 0.1, 100, seed=seed)
     nature = Simulator(mdp, mdp.problem).as_nature()
     for k in range(2, 8):
@@ -94,10 +96,10 @@ def test_against_the_page(S: int, A: int, H: int, seed: int, on_next: bool, stag
         np.testing.assert_allclose(agent.V, slow_plan(agent, k, z), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_the_loop_is_the_steps(staged: bool) -> None:
+@pytest.mark.parametrize("segmented", [False, True])
+def test_the_loop_is_the_steps(segmented: bool) -> None:
     mdp = make("riverswim:n=4,horizon=6")
-    mdp = mdp.by_stage() if staged else mdp
+    mdp = mdp.by_segment() if segmented else mdp
     runs, agents = [], []
     for method in ("bulk", "step"):
         agents.append(RLSVI(mdp.problem, 0.1, 0.1, 300, scale=0.05, seed=5))

@@ -1,4 +1,4 @@
-"""Learners that stop: BPI-UCRL, RF-UCRL and RF-Express by the numbers, and all of them in bulk."""
+"""Agents that stop: BPI-UCRL, RF-UCRL and RF-Express by the numbers, and all of them in bulk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ GOLDEN: list[tuple[type[BonusAgent], Any, float, str, float]] = [
 
 
 def term(cls: Any, point: Any, n: float, name: str, scale: float = 1.0) -> float:
-    """A coefficient after n visits, of a learner that is told nothing but sizes and rewards."""
+    """A coefficient after n visits, of an agent that is told nothing but sizes and rewards."""
     S, actions, H, epsilon, delta = point
     problem = Problem(S, actions, H, np.zeros((S, actions)), initial=0)
     agent: BonusAgent = cls(problem, epsilon, delta, 1000, scale)
@@ -126,7 +126,7 @@ def made(name: str, schedule: str, scale: float | None = None) -> Stopping:
 
 @pytest.mark.parametrize("name", STOPPING)
 def test_plans_are_those_of_every_episode(name: str) -> None:
-    """A learner that plans after every episode would plan the same, with the same counts."""
+    """An agent that plans after every episode would plan the same, with the same counts."""
     for seed, episodes in enumerate((1, 30, 1000)):
         bulk, other = made(name, "growth"), made(name, "episode")
         run = simulate(CHAIN, bulk, episodes, seed)
@@ -234,7 +234,7 @@ def model_of(agent: Any) -> Any:
 
 
 def explored(name: str, problem: Problem | None = None) -> RewardFree:
-    """A learner that has stopped."""
+    """An agent that has stopped."""
     given = f"{name}:schedule=growth"
     agent = make_agent(given, CHAIN, 0.5, 0.1, 1, scale=STOPPING[name], problem=problem)
     assert isinstance(agent, RewardFree)

@@ -34,10 +34,10 @@ def slip_chain() -> MDP:
     return MDP(p, [[0.05], [0], [0], [0], [1]], 5)
 
 
-def random_mdp(seed: int, S: int, A: int, H: int, staged: bool = False, **options: Any) -> MDP:
+def random_mdp(seed: int, S: int, A: int, H: int, segmented: bool = False, **options: Any) -> MDP:
     """``sparse``, ``spread`` (the start) and ``rewards`` (their shape) are options too."""
     rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(S), (H, S, A) if staged else (S, A))
+    p = rng.dirichlet(np.ones(S), (H, S, A) if segmented else (S, A))
     if options.pop("sparse", False):
         p[p < p.max(-1, keepdims=True) / 3] = 0
         p /= p.sum(-1, keepdims=True)
@@ -53,12 +53,12 @@ WORLDS: dict[str, tuple[MDP, float]] = {
     "hard class": (MDP(HARD[0], HARD[1], 5, HARD[2]), 777.77),
     "dense": (random_mdp(1, 3, 2, 3), 301.3),
     "sparse": (random_mdp(2, 6, 2, 4, sparse=True), 911.9),
-    "stages": (random_mdp(3, 2, 2, 3, staged=True), 433.3),
-    "sparse stages": (random_mdp(4, 3, 2, 2, staged=True, sparse=True), 377.7),
+    "segments": (random_mdp(3, 2, 2, 3, segmented=True), 433.3),
+    "sparse segments": (random_mdp(4, 3, 2, 2, segmented=True, sparse=True), 377.7),
     "start distribution": (random_mdp(5, 3, 2, 3, spread=True), 523.3),
     "rewards on t": (random_mdp(6, 2, 2, 4, rewards=(4, 2, 2)), 411.1),
     "rewards on s'": (random_mdp(7, 3, 2, 3, rewards=(1, 3, 2, 3)), 333.3),
-    "rewards on t and s'": (random_mdp(8, 2, 2, 3, rewards=(3, 2, 2, 2), staged=True), 377.1),
+    "rewards on t and s'": (random_mdp(8, 2, 2, 3, rewards=(3, 2, 2, 2), segmented=True), 377.1),
     "one step": (random_mdp(9, 3, 3, 1, spread=True), 57.7),
     "one action": (random_mdp(10, 3, 1, 3), 259.9),
     "one state": (random_mdp(11, 1, 3, 3), 123.3),
@@ -163,7 +163,10 @@ def test_algorithm_1(name: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_algorithm_1_to_its_end(kind: Kind) -> None:
     """Past the cut-off, through pairs that wait for their turn, to the phase that never ends."""
-    for mdp, m in ((random_mdp(12, 2, 2, 3), 3.31), (random_mdp(13, 2, 2, 2, staged=True), 1.37)):
+    for mdp, m in (
+        (random_mdp(12, 2, 2, 3), 3.31),
+        (random_mdp(13, 2, 2, 2, segmented=True), 1.37),
+    ):
         fast = compare(mdp, m, kind, phases=500)
         assert fast[-1].episodes == 0
         assert fast[-1].pair == -1
@@ -319,15 +322,15 @@ HIDDEN: list[tuple[Any, ...]] = [(), *((name,) for name in EVERYTHING), EVERYTHI
 @pytest.mark.slow
 @pytest.mark.parametrize("hidden", HIDDEN, ids=str)
 @pytest.mark.parametrize("noise", [None, "bernoulli"])
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("segmented", [False, True])
 def test_optimism(
-    hidden: tuple[Any, ...], noise: Literal["bernoulli"] | None, staged: bool
+    hidden: tuple[Any, ...], noise: Literal["bernoulli"] | None, segmented: bool
 ) -> None:
     """Whenever the truth is in the sets, V~ >= V*; and it is, in at least 1 - delta of all runs."""
     captured = 0
     runs = many(3, 5)
     for seed in range(runs):
-        mdp = random_mdp(20 + seed, 3, 2, 3, staged, spread=True, noise=noise, sparse=True)
+        mdp = random_mdp(20 + seed, 3, 2, 3, segmented, spread=True, noise=noise, sparse=True)
         kind = KINDS[seed % 4]
         agent = UCFH(
             mdp.problem.hiding(*hidden), 0.5, 0.1, variant=kind[0], confidence=kind[1], m=300

@@ -36,7 +36,7 @@ from helpers.lengths import many
 from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
 from ucfh.auditing.steps import AuditSteps
 
-STAGES: tuple[Any, ...] = ((), (2,), (1, 3), True)
+SEGMENTS: tuple[Any, ...] = ((), (2,), (1, 3), True)
 COINS = ((0.5, 0.5), (0.05, 0.95), (0.7, 0.3), (0.99, 0.01))
 BLOCKS = (2, 4, 8)
 
@@ -75,7 +75,7 @@ def logs(draw: st.DrawFn) -> AuditSteps:
 @given(
     log=logs(),
     data=st.data(),
-    stages=st.sampled_from(STAGES),
+    segments=st.sampled_from(SEGMENTS),
     rewards=st.booleans(),
     details=st.booleans(),
     losses=st.booleans(),

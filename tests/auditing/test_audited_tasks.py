@@ -19,7 +19,7 @@ def names(report: AuditReport) -> list[str]:
 
 def test_an_exam_at_the_end(tmp_path: Path) -> None:
     """Rewards are paid in the last step alone. With steps pooled, that is found after 150 students;
-    with the exam as a stage of its own, or all steps apart, nothing is.
+    with the exam as a segment of its own, or all steps apart, nothing is.
     """
     log = simulated([ucfh.make("tutoring")], 150, tmp_path)
     report = report_of(audited(log))
@@ -28,9 +28,9 @@ def test_an_exam_at_the_end(tmp_path: Path) -> None:
     assert report.e_values["next state by step"] < 10
     finding = report.findings[0]
     assert "at t = 9, a reward of " in finding.effect
-    assert "--stages 9" in finding.remedy
-    assert names(report_of(audited(log, stages=(9,)))) == []
-    assert names(report_of(audited(log, stages=True))) == []
+    assert "--segments 9" in finding.remedy
+    assert names(report_of(audited(log, segments=(9,)))) == []
+    assert names(report_of(audited(log, segments=True))) == []
 
 
 def test_a_drifting_call_centre(tmp_path: Path) -> None:

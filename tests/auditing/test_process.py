@@ -16,17 +16,17 @@ from ucfh.auditing.e_process import Audit
 from ucfh.auditing.rewards import RewardCodes
 from ucfh.auditing.steps import AuditSteps
 
-STAGES: tuple[Any, ...] = ((), (2,), (1, 3), True)
+SEGMENTS: tuple[Any, ...] = ((), (2,), (1, 3), True)
 
 
-@pytest.mark.parametrize("stages", STAGES)
+@pytest.mark.parametrize("segments", SEGMENTS)
 @pytest.mark.parametrize("kind", CLEAN)
-def test_logs_of_worlds(kind: str, stages: Any) -> None:
+def test_logs_of_worlds(kind: str, segments: Any) -> None:
     """Of 60 states in one case, so that all tables grow."""
     rng = np.random.default_rng(CLEAN.index(kind))
     episodes = 1500 if kind == "large" else many(400, 1500)
     log = clean_worlds(kind, 1, rng).logs(episodes, rng)[0]
-    assert_same(log, [7, 7, 400], stages=stages, details=True)
+    assert_same(log, [7, 7, 400], segments=segments, details=True)
 
 
 def test_a_row_with_many_labels() -> None:

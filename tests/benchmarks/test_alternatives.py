@@ -158,7 +158,7 @@ def test_a_record_by_hand() -> None:
     }  # fmt: skip
 
 
-def test_a_record_of_a_learner_that_ends_badly_or_begins_well() -> None:
+def test_a_record_of_a_agent_that_ends_badly_or_begins_well() -> None:
     record = Record(BANDIT, 2, 0.1)
     record.add(GOOD, GOOD, 2)
     assert record.close(BAD)["for_good"] is None
@@ -273,9 +273,9 @@ def test_every_episode_of_learn_is_counted_once(monkeypatch: pytest.MonkeyPatch)
     assert (after, last) == (bench.EPISODES, 1)
 
 
-def made_up(learner: str, seed: int, **changed: Any) -> bench.Result:
-    knows = 900 if learner in bench.OURS else None
-    plain = {"problem": "chain", "learner": learner, "seed": seed, "first": 50, "for_good": 100,
+def made_up(agent: str, seed: int, **changed: Any) -> bench.Result:
+    knows = 900 if agent in bench.OURS else None
+    plain = {"problem": "chain", "agent": agent, "seed": seed, "first": 50, "for_good": 100,
              "regret": 10.0, "loss": 0.0, "seconds": 1.0, "total": 2.0, "knows": knows,
              "certified_loss": 0.05}  # fmt: skip
     return {**plain, **changed}
@@ -290,7 +290,7 @@ def test_the_finding_names_who_is_first() -> None:
         cheap: {"regret": 3.0},
         "ucfh.learn": {"regret": 5.0},
     }
-    mixed = [x | changed.get(x["learner"], {}) for x in runs]
+    mixed = [x | changed.get(x["agent"], {}) for x in runs]
     assert bench.finding("chain", mixed) == (
         "- chain: ucfh.learn is within 0.1 for good after 100 episodes, and knows it after 900; "
         'the first of the others, "Q-learning, undiscounted", after 40. The regret of ucfh.learn '
@@ -299,13 +299,13 @@ def test_the_finding_names_who_is_first() -> None:
     assert "; none of the others is in most of its runs. The" in bench.finding("chain", slow)
 
 
-def test_the_doubt_counts_what_was_lost_and_what_was_right() -> None:
+def test_the_suboptimality_counts_what_was_lost_and_what_was_right() -> None:
     others = [made_up("PPO, zoo", 0), made_up("PPO, zoo", 1, for_good=50),
               made_up("PPO, zoo", 2, first=None, for_good=None),
               made_up("PPO, zoo", 3, for_good=None)]  # fmt: skip
     ours = [made_up("ucfh.learn", 0), made_up("ucfh.learn", 1, certified_loss=0.2),
             made_up("ucfh.learn", 2, knows=None)]  # fmt: skip
-    said = bench.doubt(others + ours)
+    said = bench.suboptimality(others + ours)
     assert "in 3 of 4 runs, and in 2 of these" in said
     assert "in 2 of 3 runs; its policy was within 0.1 in 1 of these" in said
 
@@ -328,7 +328,7 @@ def test_kept_runs_are_not_done_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = [bench.Job("chain", "DQN, zoo", seed) for seed in (1, 0)]
-    kept = [made_up(job.learner, job.seed) for job in reversed(jobs)]
+    kept = [made_up(job.agent, job.seed) for job in reversed(jobs)]
     monkeypatch.setattr(bench, "KEPT", tmp_path / "results" / "kept.jsonl")
     bench.KEPT.parent.mkdir()
     bench.KEPT.write_text("".join(json.dumps(x) + "\n" for x in kept))

@@ -141,18 +141,18 @@ def test_json_has_names_and_the_policy(capsys: pytest.CaptureFixture[str], renew
     assert known["state_names"] == ["cold", "left", "renewed", "warm"]
     assert known["action_names"] == ["call", "mail", "wait"]
     assert known["findings"] == []
-    assert known["behaviour"]["mean"] == pytest.approx(23.8, abs=0.01)
-    assert known["behaviour"]["episodes"] == 4000
-    assert known["improvement"] == known["lower"] - known["behaviour"]["upper"] > 15
+    assert known["behavior"]["mean"] == pytest.approx(23.8, abs=0.01)
+    assert known["behavior"]["episodes"] == 4000
+    assert known["improvement"] == known["lower"] - known["behavior"]["upper"] > 15
     assert known["first_step"] == 0
     rows = known["policy"]
     assert [(x["t"], x["state"]) for x in rows] == [
         (t, s) for t in range(4) for s in ("cold", "warm")
     ]
     assert (rows[0]["action"], rows[0]["visits"]) == ("mail", 2988)
-    assert rows[0]["doubt"] == pytest.approx(8.577, abs=0.01)
-    assert rows[1]["doubt"] is None  # nobody is warm in the first week
-    assert rows[-1]["doubt"] < 1e-9
+    assert rows[0]["suboptimality"] == pytest.approx(8.577, abs=0.01)
+    assert rows[1]["suboptimality"] is None  # nobody is warm in the first week
+    assert rows[-1]["suboptimality"] < 1e-9
 
 
 def test_states_without_names_are_numbers(capsys: pytest.CaptureFixture[str], log: str) -> None:

@@ -37,7 +37,7 @@ def test_learn_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> Non
     assert known["episodes"] < 1000
     assert known["lower"] <= known["value"] <= known["optimal"] <= known["upper"]
     assert known["gap"] <= known["gap_bound"] <= 0.5
-    assert known["missing"][0].keys() == {"stage", "state", "action", "visits", "share"}
+    assert known["missing"][0].keys() == {"segment", "state", "action", "visits", "share"}
 
 
 @pytest.mark.parametrize("kind", [["--paper"], []])
@@ -60,7 +60,7 @@ def test_learn_tells_a_person_what_came_out(
     printed = ["learn", "calls", "--paper"]
     code, out, _ = run(capsys, *printed, "--episodes", "1000000", *files)
     assert code == 0
-    assert "(the limit that was given; the learner is not done)" in out
+    assert "(the limit that was given; the agent is not done)" in out
     assert "Example episode under this policy:" in out
     assert plot.read_text().startswith("<?xml")
     code, out, _ = run(capsys, "evaluate", str(policy), "calls", "--json")
@@ -84,7 +84,7 @@ def test_certified_learning_tells_a_person_what_is_known(
     asked = ["learn", "chain:n=4", "--epsilon", "0.2"]
     code, out, _ = run(capsys, *asked, "--episodes", "20", "--save", save, "--plot", plot)
     assert code == 0
-    assert "20 (the limit that was given; the learner is not done)" in out
+    assert "20 (the limit that was given; the agent is not done)" in out
     assert "This policy earns at least " in out
     assert "of optimal (90 % confidence).\n" in out
     assert "the gap depends most on\n" in out
@@ -269,7 +269,7 @@ def test_help_and_version_of_the_installed_command() -> None:
         assert done.stderr == ""
 
 
-def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
+def test_learn_with_another_agent(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["chain:n=3", "--agent", "psrl:prior=2", "--episodes", "200"]
     code, out, _ = run(capsys, "learn", *asked)
     assert code == 0
@@ -286,7 +286,7 @@ def test_learn_with_another_learner(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["--agent", "psr"], "unknown learner 'psr': did you mean 'psrl'"),
+        (["--agent", "psr"], "unknown agent 'psr': did you mean 'psrl'"),
         (["--agent", "psrl", "--paper"], "leave them out, or --agent psrl"),
         (["--agent", "psrl"], "psrl never stops by itself: pass episodes=N (--episodes N)"),
         (["--agent", "psrl", "--unknown", "rewards"], "psrl needs known rewards"),

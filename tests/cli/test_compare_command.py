@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import comparison_agents as learners
+from helpers import comparison_agents as agents
 from helpers.command_line import fails, run
 from helpers.lengths import LONG
 from helpers.paths import DOCS
@@ -79,7 +79,7 @@ def test_a_table_and_a_figure_for_people(capsys: Capture, tmp_path: Path) -> Non
     assert (code, err) == (0, "")
     head, first, second = out.split("\n\n")[1].splitlines()
     assert re.split("  +", head) == [
-        "rank", "learner", "regret", "mistakes", "last mistake", "planning", "p"
+        "rank", "agent", "regret", "mistakes", "last mistake", "planning", "p"
     ]  # fmt: skip
     assert first.split()[:2] == ["1", "psrl"]
     assert first.endswith("best")
@@ -108,7 +108,7 @@ def test_what_failed_is_told_and_the_rest_kept(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed = ("killed",) if LONG else ()  # processes that die cost seconds: see test_comparison.py
-    made = {name: getattr(learners, name) for name in ("good", *killed, "faulty")}
+    made = {name: getattr(agents, name) for name in ("good", *killed, "faulty")}
     told = {
         "killed": "ucfh: killed, seed 1: its process died twice: out of memory?",
         "faulty": "ucfh: faulty, seed 2: RuntimeError: no way",
@@ -118,7 +118,7 @@ def test_what_failed_is_told_and_the_rest_kept(
     assert code == 1
     assert err.splitlines() == [told[name] for name in made if name in told]
     rows = {line.split()[1]: line.split()[-1] for line in out.split("\n\n")[1].splitlines()}
-    assert rows == {"learner": "seeds", **{name: "2" if name in told else "3" for name in made}}
+    assert rows == {"agent": "seeds", **{name: "2" if name in told else "3" for name in made}}
     monkeypatch.setattr(runner, "makers", lambda *_: {"faulty": _always})
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO, "--seeds", "2")
     assert code == 1
@@ -141,7 +141,7 @@ def test_interrupted(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = run(capsys, "compare", "chain:n=4", *TWO)
     assert code == 130
     assert err == (
-        "ucfh: interrupted; this is what was run until then: 1 of 20 seeds with all learners\n"
+        "ucfh: interrupted; this is what was run until then: 1 of 20 seeds with all agents\n"
     )
     assert out.split("\n\n")[1].count("\n") == 2
 
@@ -155,7 +155,7 @@ def test_agents_without_names_are_those_that_fit(
     )
     assert code == 0
     assert {x["agent"] for x in json.loads(out)["agents"]} == {"psrl", "ucbvi-ch"}
-    assert err.startswith("ucfh: left out: unknown learner 'nobody'")
+    assert err.startswith("ucfh: left out: unknown agent 'nobody'")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_agents_are_listed(capsys: Capture) -> None:
     assert "unknown parameter of psrl 'prio'" in fails(capsys, "agents", "psrl:prio=1")
     assert "did you mean 'psrl'?" in fails(capsys, "agents", "pslr")
     assert "did you mean 'ucfh'?" in fails(capsys, "agents", "UCFH")
-    assert "unknown learner 'nosuch' (known: " in fails(capsys, "agents", "nosuch")
+    assert "unknown agent 'nosuch' (known: " in fails(capsys, "agents", "nosuch")
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 30])

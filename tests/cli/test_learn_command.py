@@ -1,4 +1,4 @@
-"""``ucfh learn``: runs that are resumed, what the learner is called, and what a run took."""
+"""``ucfh learn``: runs that are resumed, what the agent is called, and what a run took."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def test_a_finished_run_is_printed_again(capsys: Printed, asked: list[str], tmp_
         code, out, err = run(capsys, "learn", *asked, "--resume", saved, "--save", other)
         assert code == 0
         assert without_times(out.replace(other, save)) == without_times(first)
-        finished = "the learner is not done" not in out
+        finished = "the agent is not done" not in out
         said = f"ucfh: the run in {saved} is finished: this is its result again\n"
         assert err == (said if finished else "")
 
 
-def test_a_learner_that_stops_says_what_it_has_reached(capsys: Printed) -> None:
+def test_a_agent_that_stops_says_what_it_has_reached(capsys: Printed) -> None:
     asked = ("chain:n=3", "--agent", "bpi-ucrl:schedule=growth", "--epsilon", "0.5")
     _, out, _ = run(capsys, "learn", *asked, "--delta", "0.05")
     assert "(stopped: within 0.5 of optimal, 95 % confidence)" in out
 
 
-def test_learners_that_are_told_how_many_episodes_there_will_be(
+def test_agents_that_are_told_how_many_episodes_there_will_be(
     capsys: Printed, tmp_path: Path
 ) -> None:
     asked, save = ["learn", "chain:n=3", "--agent", "psrl"], str(tmp_path / "s.npz")
@@ -74,12 +74,12 @@ def test_learners_that_are_told_how_many_episodes_there_will_be(
         ("ucfh:variant=corrected", "ucfh, corrected constants, paper sets; epsilon"),
         (
             "certified-ucfh:schedule=paper,m=50",
-            "best sets, paper schedule with paper constants but for m = 50; epsilon",
+            "tight sets, paper schedule with paper constants but for m = 50; epsilon",
         ),
         ("certified-ucfh:confidence=kt", "certified-ucfh, kt sets, growth schedule; epsilon"),
     ],
 )
-def test_the_learner_is_called_what_it_is(capsys: Printed, agent: str, words: str) -> None:
+def test_the_agent_is_called_what_it_is(capsys: Printed, agent: str, words: str) -> None:
     asked = ["chain:n=3", "--agent", agent, "--episodes", "50"]
     code, out, _ = run(capsys, "learn", *asked)
     assert code == 0

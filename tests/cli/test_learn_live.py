@@ -57,17 +57,17 @@ def test_json(capsys: Printed) -> None:
 def test_the_same_from_python(capsys: Printed) -> None:
     found = asked_json(
         capsys, "env:Blackjack-v1,horizon=3", "--rewards=-1,1.5", "--epsilon", "2", "--delta",
-        "0.2", "--stages", "1", "--episodes", "80", "--seed", "4",
+        "0.2", "--segments", "1", "--episodes", "80", "--seed", "4",
     )  # fmt: skip
     same = ucfh.learn(
-        "Blackjack-v1", 2, 0.2, horizon=3, rewards=(-1, 1.5), stages=[1], episodes=80, seed=4
+        "Blackjack-v1", 2, 0.2, horizon=3, rewards=(-1, 1.5), segments=[1], episodes=80, seed=4
     )
     known = same.certificate
     for name in ("upper", "lower", "epsilon", "delta", "episodes"):
         assert found[name] == getattr(known, name)
     assert (found["gap_bound"], found["assumed"]) == (known.gap, list(known.assumed))
     assert (found["states"], found["steps"]) == (len(same.states), same.steps)
-    assert "what happens next depends on stage, state and action only" in found["assumed"]
+    assert "what happens next depends on segment, state and action only" in found["assumed"]
     assert "rewards lie in [-1, 1.5]" in found["assumed"]
 
 
@@ -78,7 +78,7 @@ def test_a_person_is_told(capsys: Printed) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].endswith("4 actions, 5 steps; rewards in [0, 1], at most 1 an episode")
-    assert lines[1] == "     learner  open-ucfh, told nothing else; epsilon 0.5, delta 0.1"
+    assert lines[1] == "     agent  open-ucfh, told nothing else; epsilon 0.5, delta 0.1"
     assert lines[2].endswith(" (certified)")
     assert lines[3].startswith("         cut  ")
     assert "This policy earns at least 0.000 per episode; no policy earns more than " in lines[4]
@@ -86,7 +86,7 @@ def test_a_person_is_told(capsys: Printed) -> None:
     assert "     assumed  what happens next depends on state and action only" in lines
     assert "              no episode pays more than 1 in all" in lines
     assert lines[-1].startswith("        took  ")
-    code, out, _ = run(capsys, "learn", LAKE, "--episodes", "20", "--stages", "every")
+    code, out, _ = run(capsys, "learn", LAKE, "--episodes", "20", "--segments", "every")
     assert "20 (the limit that was given; not certified)" in out
     assert "missing  the gap depends most on" in out
     assert "in state '0' at step 1 (" in out
@@ -121,7 +121,7 @@ def test_a_table_that_is_told_needs_no_episodes(capsys: Printed) -> None:
     code, out, err = run(capsys, "learn", "gym:CliffWalking-v1,horizon=20")
     assert (code, err) == (0, "")
     assert "    episodes  0 (certified)" in out
-    assert "what was told leaves no doubt" in out
+    assert "prior knowledge leaves no uncertainty" in out
 
 
 def test_why_a_slippery_lake_needs_no_episodes(capsys: Printed) -> None:
@@ -251,39 +251,42 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         (f"{LAKE} --max-return 0", "max_return = 0.0 must be more than 0, the least that 4 steps"),
         (f"{LAKE} --max-return -1", "max_return = -1.0 must be more than 0, the least that 4"),
         (f"{LAKE} --max-return nan", "max_return = nan must be more than "),
-        (f"{LAKE} --stages x", "--stages x must be steps, such as 9 or 5,9, or the word every"),
-        (f"{LAKE} --stages 4", "stages = [4] must be steps from 1 to 3, ascending"),
-        ("env:FrozenLake-v1,horizon=1 --stages 1", "must be left out: an episode of one step has"),
-        (f"{LAKE} --stages 2,1", "stages = [2, 1] must be steps from 1 to 3, ascending"),
+        (f"{LAKE} --segments x", "--segments x must be steps, such as 9 or 5,9, or the word every"),
+        (f"{LAKE} --segments 4", "segments = [4] must be steps from 1 to 3, ascending"),
+        (
+            "env:FrozenLake-v1,horizon=1 --segments 1",
+            "must be left out: an episode of one step has",
+        ),
+        (f"{LAKE} --segments 2,1", "segments = [2, 1] must be steps from 1 to 3, ascending"),
         (f"{LAKE} --epsilon 5", "epsilon = 5 is not below 4, the range of possible returns"),
         (f"{LAKE} --epsilon 0", "epsilon = 0.0 must be a number of at least 1e-12, such"),
         (f"{LAKE} --epsilon 1e-300", "epsilon = 1e-300 must be a number of at least 1e-12, such"),
         (f"{LAKE} --delta 0", "delta = 0.0 is outside (0, 1]: pass a number such as 0.1"),
         (f"{LAKE} --episodes 0", "episodes = 0 must be a whole number of at least 1"),
         (f"{LAKE} --seed -1", "seed = -1 must be a whole number of at least 0"),
-        (f"{LAKE} --agent psrl", "--agent is not for a learner that is told nothing: leave it"),
-        (f"{LAKE} --paper", "--paper is not for a learner that is told nothing: leave it out"),
-        (f"{LAKE} --variant corrected", "--variant is not for a learner that is told nothing"),
-        (f"{LAKE} --confidence kl", "--confidence is not for a learner that is told nothing"),
-        (f"{LAKE} --schedule growth", "--schedule is not for a learner that is told nothing"),
-        (f"{LAKE} --step", "--step is not for a learner that is told nothing: leave it out"),
-        (f"{LAKE} --encoding utf-8", "--encoding is not for a learner that is told nothing"),
-        (f"{LAKE} --accept-losses", "--accept-losses is not for a learner that is told nothing"),
-        (f"{LAKE} --unknown rewards", "--unknown is not for a learner that is told nothing"),
+        (f"{LAKE} --agent psrl", "--agent is not for an agent that is told nothing: leave it"),
+        (f"{LAKE} --paper", "--paper is not for an agent that is told nothing: leave it out"),
+        (f"{LAKE} --variant corrected", "--variant is not for an agent that is told nothing"),
+        (f"{LAKE} --confidence kl", "--confidence is not for an agent that is told nothing"),
+        (f"{LAKE} --schedule growth", "--schedule is not for an agent that is told nothing"),
+        (f"{LAKE} --step", "--step is not for an agent that is told nothing: leave it out"),
+        (f"{LAKE} --encoding utf-8", "--encoding is not for an agent that is told nothing"),
+        (f"{LAKE} --accept-losses", "--accept-losses is not for an agent that is told nothing"),
+        (f"{LAKE} --unknown rewards", "--unknown is not for an agent that is told nothing"),
         (f"{LAKE} --save a.txt", "a.txt: unknown ending '.txt' (known: .npz)"),
         (f"{LAKE} --log a.parquet", "a.parquet: unknown ending '.parquet' (known: .csv)"),
         (f"{LAKE} --policy a.txt", "a.txt: unknown ending '.txt' (known: .csv, .json)"),
         (f"{LAKE} --save nowhere/a.npz", "cannot write nowhere/a.npz: the directory nowhere does"),
         (f"{LAKE} --policy a.csv --log a.csv", "a.csv is named twice: give every output its own"),
         (f"{LAKE} --resume a.npz", "a.npz does not exist: check the name"),
-        ("chain:n=3 --unknown all --paper", "--paper is not for a learner that is told nothing"),
-        ("chain:n=3 --unknown all --unknown rewards", "--unknown is not for a learner that is"),
+        ("chain:n=3 --unknown all --paper", "--paper is not for an agent that is told nothing"),
+        ("chain:n=3 --unknown all --unknown rewards", "--unknown is not for an agent that is"),
         ("chain:n=3 --unknown all --rewards 0,2", "an MDP has states, actions and rewards in [0,"),
         ("chain:n=3 --unknown all --masks", "leave encode, masks, settings and rewards out"),
         ("chain:n=3 --rewards 0,1", "--rewards is about env:NAME and --unknown all: leave it out"),
         ("chain:n=3 --max-return 1", "--max-return is about env:NAME and --unknown all: leave"),
-        ("chain:n=3 --stages 1", "--stages and --masks are about env:NAME"),
-        ("chain:n=3 --masks", "--stages and --masks are about env:NAME"),
+        ("chain:n=3 --segments 1", "--segments and --masks are about env:NAME"),
+        ("chain:n=3 --masks", "--segments and --masks are about env:NAME"),
     ],
 )
 def test_wrong_turns(capsys: Printed, given: str, message: str) -> None:
@@ -328,7 +331,7 @@ def test_other_files_are_not_resumed(capsys: Printed, tmp_path: Path) -> None:
         ("--delta 0.2", "its delta is 0.1, and now it is 0.2; pass the same, or another file"),
         ("--rewards=-1,1", "its rewards is [0.0, 1.0], and now it is [-1.0, 1.0]"),
         ("--max-return 1", "its max_return is None, and now it is 1.0"),
-        ("--stages 2", "its stages is [], and now it is [2]"),
+        ("--segments 2", "its segments is [], and now it is [2]"),
     ):
         assert message in fails(capsys, "learn", LAKE, "--resume", a, *given.split())
     longer = "env:FrozenLake-v1,horizon=5"

@@ -84,7 +84,7 @@ def test_json(arguments: list[str], capsys: Capture) -> None:
         "actions": 5,
         "horizon": 5,
         "successors": 3,
-        "stage_dependent": False,
+        "time_dependent": False,
         "note": None,
     }
 
@@ -203,9 +203,9 @@ def test_models_that_do_not_fit(capsys: Capture, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("folder")
-def test_learners_refuse_intervals(capsys: Capture) -> None:
+def test_agents_refuse_intervals(capsys: Capture) -> None:
     error = fails(capsys, "learn", "delivery.json")
-    assert "its probabilities are intervals, but a learner needs known ones: plan" in error
+    assert "its probabilities are intervals, but an agent needs known ones: plan" in error
 
 
 @pytest.mark.usefixtures("folder")

@@ -20,8 +20,8 @@ KNOWN = certify(Counts.zero(PROBLEM), PROBLEM, epsilon=0.1)
 numbers = st.floats(1e-8, 1e6)
 
 
-def lines_of(known: Certificate, staged: str = "") -> dict[str, str]:
-    return certificate_lines(known, *labels_of(PROBLEM), staged)
+def lines_of(known: Certificate, segmented: str = "") -> dict[str, str]:
+    return certificate_lines(known, *labels_of(PROBLEM), segmented)
 
 
 @given(numbers, numbers, numbers)
@@ -61,11 +61,11 @@ def test_pairs_that_hardly_matter_are_not_named() -> None:
     assert lines[1].endswith("visits, 90% of it)")
 
 
-def test_pairs_are_named_with_their_stage() -> None:
+def test_pairs_are_named_with_their_segment() -> None:
     """If there is more than one, and as it is called."""
     pairs = (UncertaintySource(2, 1, 0, 7, 0.6), UncertaintySource(0, -1, -1, 9, 0.4))
     known = replace(KNOWN, missing=pairs)
-    for staged, where in (("", ""), ("step", " at step 3"), ("stage", " at stage 3")):
-        lines = lines_of(known, staged)["missing"].splitlines()
+    for segmented, where in (("", ""), ("step", " at step 3"), ("segment", " at segment 3")):
+        lines = lines_of(known, segmented)["missing"].splitlines()
         assert lines[1].strip() == f"left in state 1{where} (7 visits, 60% of it)"
         assert lines[2].strip() == "where episodes start (9 seen, 40% of it)"

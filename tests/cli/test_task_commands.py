@@ -217,7 +217,7 @@ def test_creating_again_changes_nothing(capsys: Capture, store: str) -> None:
 
 
 def test_all_that_can_be_declared(capsys: Capture, tmp_path: Path) -> None:
-    given = "--states=new,warm --rewards=-1,3 --max-return=4 --stages=2 --delta=0.2 --timeout=30m"
+    given = "--states=new,warm --rewards=-1,3 --max-return=4 --segments=2 --delta=0.2 --timeout=30m"
     store = str(tmp_path / "calls.db")
     made = told(capsys, "task", "create", store, *CREATE, *given.split(), "--on-timeout", "lost")
     assert made == {
@@ -230,7 +230,7 @@ def test_all_that_can_be_declared(capsys: Capture, tmp_path: Path) -> None:
         "rewards": [-1.0, 3.0],
         "max_return": 4.0,
         "states": ["new", "warm"],
-        "stages": [2],
+        "segments": [2],
         "timeout": 1800.0,
         "on_timeout": "lost",
     }

@@ -54,8 +54,8 @@ def test_problems() -> None:
     message = "successors must be an array: its lines differ in length"
     assert fault(lambda: Problem(2, 1, 3, successors=ragged)) == message
     for odd in ("no", None, 2):
-        message = fault(lambda odd=odd: Problem(2, 1, 3, stage_dependent=odd))
-        assert message == f"stage_dependent = {odd!r} must be True or False"
+        message = fault(lambda odd=odd: Problem(2, 1, 3, time_dependent=odd))
+        assert message == f"time_dependent = {odd!r} must be True or False"
 
 
 def test_policies(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_names_that_are_no_text() -> None:
         assert message.startswith(f"unknown variant {odd!r} (known: corrected, paper)")
 
 
-def test_a_scale_is_checked_even_if_no_learner_has_one() -> None:
+def test_a_scale_is_checked_even_if_no_agent_has_one() -> None:
     for odd in (0, -1.0, float("nan"), float("inf")):
         message = fault(lambda odd=odd: compare(make("chain"), ["psrl"], 10, 1, scale=odd))
         assert message == f"scale = {odd!r} must be a positive number: 1 changes nothing"

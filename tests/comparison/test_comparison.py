@@ -1,4 +1,4 @@
-"""Comparing learners: the statistics, what is kept of a run, and processes that fail."""
+"""Comparing agents: the statistics, what is kept of a run, and processes that fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_holm_is_bonferroni_over_all_families(p: list[float]) -> None:
 
 
 @pytest.mark.slow
-def test_equal_learners_are_rarely_told_apart() -> None:
+def test_equal_agents_are_rarely_told_apart() -> None:
     """Though the best was chosen by the same data: tests with the best alone claim 41 times."""
     rng, trials, false = np.random.default_rng(2), many(100, 300), 0
     for _ in range(trials):
@@ -179,11 +179,11 @@ def test_any_number_of_workers_gives_the_same_result(mdp: MDP) -> None:
         assert (result.failures, result.interrupted, result.complete) == ([], False, 4)
         assert all(map(same, results[0].outcomes, result.outcomes))
     regrets = {x.regret for x in results[0].outcomes}
-    assert len(regrets) > 4  # seeds differ, and learners
+    assert len(regrets) > 4  # seeds differ, and agents
 
 
 @pytest.mark.slow
-def test_named_learners_are_those_of_the_registry(mdp: MDP) -> None:
+def test_named_agents_are_those_of_the_registry(mdp: MDP) -> None:
     from ucfh import simulate
     from ucfh.algorithms.registry import make_agent
 

@@ -131,7 +131,7 @@ def looks_of_lines(axes: Any) -> dict[str, tuple[Any, Any]]:
     return {x.get_label(): (x.get_color(), x.get_linestyle()) for x in axes.lines}
 
 
-def test_a_learner_looks_the_same_whatever_its_rank(result: Comparison) -> None:
+def test_a_agent_looks_the_same_whatever_its_rank(result: Comparison) -> None:
     """Also beside a comparison in which one failed."""
     from matplotlib.figure import Figure
 
@@ -152,13 +152,13 @@ def test_a_learner_looks_the_same_whatever_its_rank(result: Comparison) -> None:
     assert labels == {name: colour for name, (colour, _) in looks.items()}
 
 
-@pytest.mark.parametrize("learners", [2, 14])
+@pytest.mark.parametrize("agents", [2, 14])
 @pytest.mark.parametrize("layout", [None, "constrained"])
-def test_the_legend_covers_no_line(learners: int, layout: Any) -> None:
+def test_the_legend_covers_no_line(agents: int, layout: Any) -> None:
     """In a small figure with two panels, of lines that reach all corners."""
     from matplotlib.figure import Figure
 
-    names = [f"learner-{k}" for k in range(learners)]
+    names = [f"agent-{k}" for k in range(agents)]
     outcomes = [
         replace(outcome(name, 0, 9.0), regret_curve=np.array([9.0, 9.0, 1.0 + 8 * (k % 2)]))
         for k, name in enumerate(names)
@@ -207,13 +207,13 @@ def test_what_cannot_be_drawn_on(result: Comparison) -> None:
 
 
 def test_in_a_line(result: Comparison) -> None:
-    assert repr(result) == "Comparison(2 learners, 6 seeds, 3 episodes; best: <a>)"
+    assert repr(result) == "Comparison(2 agents, 6 seeds, 3 episodes; best: <a>)"
     best, other = result.standings()
     assert repr(best) == "Standing(<a>, rank 1, 6 seeds)"
     assert repr(other.outcomes[0]) == "Outcome(b, seed 0: regret 9)"
     failed = Comparison(["a"], 3, 1, 0.1, 1.0, failures=[Failure("a", 0, "no")], interrupted=True)
     assert repr(failed) == (
-        "Comparison(1 learner, 1 seed, 3 episodes; every run failed; interrupted)"
+        "Comparison(1 agent, 1 seed, 3 episodes; every run failed; interrupted)"
     )
     result.failures.append(Failure("a", 7, "no"))
     assert repr(result).endswith("; best: <a>; 1 run failed)")
@@ -236,7 +236,7 @@ def test_in_a_notebook(result: Comparison) -> None:
 def test_who_never_left_its_first_policy_is_marked(result: Comparison) -> None:
     standings = result.standings()
     columns, rows = cells_of(result, standings)
-    at = columns.index("learner")
+    at = columns.index("agent")
     assert [row[at] for row in rows] == ["<a>", "b ="]
     notes = notes_on(result, standings)
     mark = "=     never left its first policy, or only for others of the same value"
@@ -248,7 +248,7 @@ def test_who_never_left_its_first_policy_is_marked(result: Comparison) -> None:
     assert mark not in notes_on(result, result.standings())
 
 
-def test_the_paper_s_learner_keeps_its_first_policy_on_riverswim() -> None:
+def test_the_paper_s_agent_keeps_its_first_policy_on_riverswim() -> None:
     """Which happens to be the best one: it ranks first without having learned."""
     found = compare("riverswim", ["ucfh", "psrl"], 300, seeds=2, workers=1)
     changed = {x.place.agent: x.changed for x in found.standings()}

@@ -157,7 +157,7 @@ class Lossy:
     def __init__(self, seed: int, noise: float | None = None) -> None:
         rng = self.rng = np.random.default_rng(seed)
         self.H, self.A, self.S = (int(x) for x in rng.integers([1, 1, 1], [4, 4, 4]))
-        self.stages = [int(rng.integers(1, self.H))] if self.H > 1 and rng.random() < 0.5 else []
+        self.segments = [int(rng.integers(1, self.H))] if self.H > 1 and rng.random() < 0.5 else []
         self.masks = rng.random((self.S, self.A)) < 0.7
         self.masks[:, 0] = True
         self.have = [[], *(np.flatnonzero(mask).tolist() for mask in self.masks)]
@@ -166,13 +166,13 @@ class Lossy:
         self.pays = rng.choice([0, 0.5, 1, 0.3], (self.S + 1, self.A, self.S + 1))
         self.noise = rng.choice([0, 0, 0.5]) if noise is None else noise
         self.unpaid, lossy = rng.choice([0.0, 0.3, 1.0]), float(rng.choice([0.02, 0.2, 0.9]))
-        self.slow = SlowExperience(self.stages)
+        self.slow = SlowExperience(self.segments)
         for _ in range(int(rng.choice([1, 8, 60]))):
             self.episode(lossy)
         self.data = self.experience(self.steps, self.starts)
 
     def experience(self, steps: list[Step], starts: list[int]) -> SparseCounts:
-        data = SparseCounts(self.H, self.A, self.stages)
+        data = SparseCounts(self.H, self.A, self.segments)
         for mask in self.masks:
             data.find(mask)
         data.add(steps_of(steps, starts))
@@ -222,8 +222,8 @@ def test_bounds_are_the_recursion(
         found = getattr(b, name)
         np.testing.assert_allclose(found, getattr(expected, name), atol=near, rtol=0, err_msg=name)
     for row in range(len(world.data.visits)):
-        stage, s, a = world.data.pair_of(row)
-        assert best.missing[row] == pytest.approx(slow.missing((stage, s + 1, a)), rel=1e-9)
+        segment, s, a = world.data.pair_of(row)
+        assert best.missing[row] == pytest.approx(slow.missing((segment, s + 1, a)), rel=1e-9)
 
 
 @settings(max_examples=150, deadline=None)
@@ -232,8 +232,8 @@ def test_one_more_loss_never_narrows(seed: int, closed: bool) -> None:
     """Another visit of which nothing is known, in each row that was visited."""
     world = Lossy(seed)
     _, before = world.bounds(closed=closed)
-    for stage, s, a in world.slow.visits:
-        t = int(np.flatnonzero(world.data.stage == stage)[0])
+    for segment, s, a in world.slow.visits:
+        t = int(np.flatnonzero(world.data.segment == segment)[0])
         world.data.add(steps_of([(t, s, a, math.nan, LOST)], []))
     _, after = world.bounds(closed=closed)
     near = 2 * SEARCHED * world.H**2 + 1e-9
@@ -250,7 +250,7 @@ def test_to_lose_what_was_seen_never_narrows(seed: int, closed: bool, paid: bool
     """An outcome that had come before; what was paid may be known all the same."""
     world = Lossy(seed, noise=0.0)
     steps, starts = world.steps, world.starts
-    seen = [(world.slow.stage(t), s, a, after) for t, s, a, _, after in steps]
+    seen = [(world.slow.segment(t), s, a, after) for t, s, a, _, after in steps]
     again = [i for i, x in enumerate(seen) if x[-1] != LOST and x in seen[:i]]
     assume(again)
     at = again[int(world.rng.integers(len(again)))]
@@ -433,13 +433,13 @@ def test_the_ladder_counts_what_is_lost(seed: int) -> None:
 
 
 def test_a_lost_episode_scores_what_it_is_known_to_have_earned() -> None:
-    learner = UnknownStatesUCFH(3, 1, 0.1, 0.1, after_end=1.0)
-    s = learner.experience.find()
-    learner.observe(steps_of([(0, s, 0, 1.0, s)], [s]))
-    watch = ScoringRule(learner.best.first_rows(), np.full((4, 2), 9.0))
+    agent = UnknownStatesUCFH(3, 1, 0.1, 0.1, after_end=1.0)
+    s = agent.experience.find()
+    agent.observe(steps_of([(0, s, 0, 1.0, s)], [s]))
+    watch = ScoringRule(agent.best.first_rows(), np.full((4, 2), 9.0))
     rows = [(0, s, 0, 0.5, s), (1, s, 0, 0.25, LOST), (0, s, 0, 0.5, s), (1, s, 0, math.nan, LOST),
             (0, s, 0, 0.5, END)]  # fmt: skip
     steps = steps_of(rows, [s] * 3)
-    assert learner.scores(steps, watch).tolist() == [0.75, 0.5, 2.5]
-    learner.experience.add(steps)
-    assert (learner.experience.lost.tolist(), learner.experience.visits.tolist()) == ([2], [4])
+    assert agent.scores(steps, watch).tolist() == [0.75, 0.5, 2.5]
+    agent.experience.add(steps)
+    assert (agent.experience.lost.tolist(), agent.experience.visits.tolist()) == ([2], [4])

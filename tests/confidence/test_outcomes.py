@@ -82,7 +82,7 @@ def with_a_state_nobody_reaches(case: Case) -> tuple[Problem, Counts]:
     return more, counts
 
 
-PLAIN: dict[str, Any] = {"staged": False, "fewer": False, "ends": False, "visits": (0, 1, 3, 20)}
+PLAIN: dict[str, Any] = {"segmented": False, "fewer": False, "ends": False, "visits": (0, 1, 3, 20)}
 
 
 @settings(max_examples=100, deadline=None)

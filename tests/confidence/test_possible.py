@@ -21,10 +21,10 @@ from ucfh.mdp import Problem
 def problems(draw: st.DrawFn) -> Problem:
     """Sparse ones, in which few states follow each other: cycles of several lengths."""
     S, A = draw(st.integers(1, 6)), draw(st.integers(1, 2))
-    staged = draw(st.booleans())
-    H = draw(st.integers(1, 5 if staged else 40))
+    segmented = draw(st.booleans())
+    H = draw(st.integers(1, 5 if segmented else 40))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
-    shape = (H, S, A, S) if staged else (S, A, S)
+    shape = (H, S, A, S) if segmented else (S, A, S)
     mask = rng.random(shape) < draw(st.sampled_from([0.0, 0.2, 0.5]))
     np.put_along_axis(mask, rng.integers(0, S, (*shape[:-1], 1)), True, axis=-1)
     return Problem(
@@ -74,7 +74,7 @@ def test_events_are_counted_one_by_one(problem: Problem) -> None:
             )
             above, below = above + (uncertain > 0), below + uncertain
     start = int(problem.initial is None)
-    several, pay = int((table.lengths[:-1] > 1).sum()), int(learned.sum()) * table.stages
+    several, pay = int((table.lengths[:-1] > 1).sum()), int(learned.sum()) * table.segments
     expected = {"above": above + start, "below": below + start, "all": several + start}
     expected |= {"outcomes": pay, "rewards": pay}
     assert count_events(problem) == {part: max(1, n) for part, n in expected.items()}

@@ -46,7 +46,7 @@ def count_events(problem: Problem) -> tuple[int, int]:
     if problem.rewards is None:
         rewards = problem.table.start
         for s in problem.terminal:  # pays nothing
-            rewards -= len(oracle.rows_at(problem, 0, s)) * problem.table.stages
+            rewards -= len(oracle.rows_at(problem, 0, s)) * problem.table.segments
     singles = sum({1: 0, 2: 1}.get(int(c), int(c)) for c in C)
     return max(1, singles + rewards), max(1, sum(c > 1 for c in C) + rewards)
 
@@ -211,7 +211,7 @@ def contains_the_truth(case: Case, sets: ModelSet) -> bool:
     problem, p = case.problem, case.p
     if problem.rewards is None:
         table = problem.table
-        r = np.broadcast_to(case.mean_rewards, (table.stages, table.pairs)).ravel()
+        r = np.broadcast_to(case.mean_rewards, (table.segments, table.pairs)).ravel()
         low, high = reward_bounds(sets)
         if not ((low <= r) & (r <= high)).all():
             return False

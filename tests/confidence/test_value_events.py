@@ -34,8 +34,8 @@ class World:
 
     Attributes:
         states, horizon: S and H.
-        stages: 1, or H where what follows depends on the step.
-        follow: (stage, s, a) -> the states that may follow, for the actions that a state has.
+        segments: 1, or H where what follows depends on the step.
+        follow: (segment, s, a) -> the states that may follow, for the actions that a state has.
         start: where an episode may begin; None if nobody says.
         terminal: states that end the episode.
         rewards: what they depend on: "" (unknown), "s, a" or "s, a, s'".
@@ -44,7 +44,7 @@ class World:
 
     states: int
     horizon: int
-    stages: int
+    segments: int
     follow: dict[tuple[int, int, int], frozenset[int]]
     start: frozenset[int] | None
     terminal: frozenset[int] = frozenset()
@@ -56,7 +56,7 @@ class World:
 
     def after(self, t: int, s: int, a: int) -> frozenset[int]:
         """Who may follow."""
-        return self.follow[t if self.stages > 1 else 0, s, a]
+        return self.follow[t if self.segments > 1 else 0, s, a]
 
     def walk(self) -> set[tuple[int, int]]:
         """The steps and states of all episodes, by going every way."""
@@ -98,9 +98,9 @@ class World:
         )
 
     def problem(self) -> Problem:
-        """The same as a learner is told it."""
+        """The same as an agent is told it."""
         S, A = self.states, 1 + max(a for _, _, a in self.follow)
-        mask, available = np.zeros((self.stages, S, A, S), bool), np.zeros((S, A), bool)
+        mask, available = np.zeros((self.segments, S, A, S), bool), np.zeros((S, A), bool)
         for (t, s, a), states in self.follow.items():
             mask[t, s, a, list(states)] = available[s, a] = True
         rewards = {"": None, "s, a": np.full((S, A), 0.5)}.get(self.rewards)
@@ -114,7 +114,7 @@ class World:
             A,
             self.horizon,
             rewards,
-            mask if self.stages > 1 else mask[0],
+            mask if self.segments > 1 else mask[0],
             initial,
             available=available,
             terminal=sorted(self.terminal),
@@ -122,10 +122,10 @@ class World:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, longest: int = 5, staged: bool = True) -> World:
+def worlds(draw: st.DrawFn, longest: int = 5, segmented: bool = True) -> World:
     """Worlds of odd shapes: certain or not, with fewer actions in some states, dead ends."""
     S, A, H = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, longest))
-    stages = draw(st.sampled_from([1, H])) if staged else 1
+    segments = draw(st.sampled_from([1, H])) if segmented else 1
     most, rng = draw(st.integers(1, S)), Random(draw(st.integers(0, 2**32)))
 
     def some(size: int) -> frozenset[int]:
@@ -135,10 +135,10 @@ def worlds(draw: st.DrawFn, longest: int = 5, staged: bool = True) -> World:
     return World(
         S,
         H,
-        stages,
+        segments,
         {
             (t, s, a): some(rng.randint(1, most))
-            for t in range(stages)
+            for t in range(segments)
             for s in range(S)
             for a in has[s]
         },
@@ -164,7 +164,7 @@ def test_events_are_those_that_have_to_hold(world: World) -> None:
 
 
 @settings(max_examples=60)
-@given(worlds(longest=40, staged=False))
+@given(worlds(longest=40, segmented=False))
 def test_events_of_long_episodes(world: World) -> None:
     """Which may come round to where they were, for ever."""
     problem = world.problem()
@@ -188,14 +188,14 @@ def test_events_of_a_problem_that_is_told_less(world: World, hidden: set[Any]) -
 
 
 @settings(max_examples=60)
-@given(worlds(staged=False))
-def test_events_of_a_problem_by_stage(world: World) -> None:
+@given(worlds(segmented=False))
+def test_events_of_a_problem_by_segment(world: World) -> None:
     """The same ways lead through it, but every step has rows of its own."""
     H = world.horizon
     each = {(t, s, a): x for t in range(H) for (_, s, a), x in world.follow.items()}
-    problem, staged = world.problem().by_stage(), replace(world, stages=H, follow=each)
+    problem, segmented = world.problem().by_segment(), replace(world, segments=H, follow=each)
     assert reached(problem) == world.walk()
-    assert count_events(problem) == staged.events()
+    assert count_events(problem) == segmented.events()
     for part in ("above", "below"):
         assert count_events(problem)[part] == world.events()[part]
 

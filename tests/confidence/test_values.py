@@ -189,7 +189,7 @@ def count_by_walking(problem: Problem) -> dict[str, int]:
             below += sum(uncertain.values())
         here = {j for s in here for row in oracle.rows_at(problem, t, s) for j in row.states}
     rows = int((table.lengths[:-1] > 1).sum()) + start
-    pay = sum(learned(int(s)) for s in table.state) * table.stages
+    pay = sum(learned(int(s)) for s in table.state) * table.segments
     events = {"above": above, "below": below, "all": rows, "outcomes": pay, "rewards": pay}
     return {part: max(1, n) for part, n in events.items()}
 
@@ -335,8 +335,8 @@ def test_bets_are_fair() -> None:
 def test_all_shapes_are_drawn() -> None:
     """The cases above are as odd as they claim to be."""
     kinds = product((False, True), repeat=3)
-    for staged, ends, fewer in kinds:
-        case = draw_case(1, staged=staged, ends=ends, fewer=fewer, visits=(0, 4))
-        assert (case.problem.table.stages > 1) == staged
+    for segmented, ends, fewer in kinds:
+        case = draw_case(1, segmented=segmented, ends=ends, fewer=fewer, visits=(0, 4))
+        assert (case.problem.table.segments > 1) == segmented
         assert bool(case.problem.terminal) == ends
         assert (case.counts.visits == 0).any()

@@ -134,6 +134,6 @@ def test_too_many_policies(n: int) -> None:
         best_stationary(make(f"riverswim:n={n},horizon=3"))
 
 
-def test_transitions_by_stage_are_refused() -> None:
+def test_transitions_by_segment_are_refused() -> None:
     with pytest.raises(InputError, match="depend on t"):
-        best_stationary(make("chain:n=3,horizon=4").by_stage())
+        best_stationary(make("chain:n=3,horizon=4").by_segment())

@@ -113,7 +113,7 @@ def test_an_mdp_is_stepped_like_an_environment() -> None:
     assert known.lower <= mdp.value(np.array(pi)) <= best <= known.upper
     assert best - mdp.value(np.array(pi)) <= known.gap
     tutoring = ucfh.make("tutoring")
-    named = ucfh.learn(tutoring, 0.5, episodes=50, seed=0, stages=[9])
+    named = ucfh.learn(tutoring, 0.5, episodes=50, seed=0, segments=[9])
     name = "A mastered, B unknown"
     assert named.policy.act(0, name) == named.policy.act(0, 6)
     assert {name for name, _ in named.policy.named()[0]} <= set(tutoring.problem.state_names or ())
@@ -146,10 +146,10 @@ def test_an_mdp_of_which_all_is_odd() -> None:
         ({0: {0: [(1.0, -1.0, 0)], 1: [(1.0, -3.0, None)]}}, {"horizon": 4, "rewards": (-3, -1)}),
         ({0: {0: [(1.0, 2.0, 0)], 1: [(1.0, 3.0, None)]}}, {"horizon": 3, "rewards": (1, 3)}),
         ({0: {0: [(1.0, (0.2, 0.9), 0)], 1: [(1.0, (0.0, 0.5), 0)]}}, {"horizon": 2}),
-        (COIN, {"horizon": 2, "stages": True}),
-        (COIN, {"horizon": 3, "stages": [2], "max_return": 3}),
+        (COIN, {"horizon": 2, "segments": True}),
+        (COIN, {"horizon": 3, "segments": [2], "max_return": 3}),
         (FORK, {"horizon": 3, "masks": True}),
-        (FORK, {"horizon": 4, "masks": True, "stages": (1, 3), "max_return": 3}),
+        (FORK, {"horizon": 4, "masks": True, "segments": (1, 3), "max_return": 3}),
     ],
 )
 def test_small_worlds(table: dict[Any, Any], given: dict[str, Any]) -> None:
@@ -158,9 +158,9 @@ def test_small_worlds(table: dict[Any, Any], given: dict[str, Any]) -> None:
     check(found, world)
     assert found.episodes <= 120
     assert found.upper < found.units.value(given["horizon"], given["horizon"])  # it has learned
-    stages = given.get("stages", ())
-    more = 1 if stages is True else len(stages)
-    assert 1 + more == found.learner.experience.P
+    segments = given.get("segments", ())
+    more = 1 if segments is True else len(segments)
+    assert 1 + more == found.agent.experience.P
 
 
 def test_a_start_that_varies() -> None:
@@ -169,7 +169,7 @@ def test_a_start_that_varies() -> None:
     found = ucfh.learn(Listed(table, world.starts), 0.2, horizon=2, seed=0)
     check(found, world)
     assert set(found.states) == {0, 3, 4}
-    assert found.learner.experience.started.sum() == found.episodes
+    assert found.agent.experience.started.sum() == found.episodes
 
 
 def test_texts_tuples_and_actions_that_begin_elsewhere() -> None:
@@ -269,11 +269,11 @@ def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
 
 
 def test_an_mdp_that_depends_on_the_step() -> None:
-    """The task is known to depend on the step: one stage for all would certify nonsense."""
+    """The task is known to depend on the step: one segment for all would certify nonsense."""
     mdp = ucfh.MDP(np.ones((1, 2, 1)), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), 2)
-    changes = "rewards or transitions change at step {}, counted from 0: pass stages={}"
+    changes = "rewards or transitions change at step {}, counted from 0: pass segments={}"
     assert refusal(ucfh.learn, mdp, 0.2, seed=0) == changes.format(1, True)
-    found = ucfh.learn(mdp, 0.2, seed=0, stages=True)
+    found = ucfh.learn(mdp, 0.2, seed=0, segments=True)
     assert found.certificate.certified
     assert 2 - mdp.value(found.certificate.policy) <= 0.2
     P = np.stack([np.eye(2)[:, None], np.eye(2)[::-1, None], np.eye(2)[:, None]])
@@ -281,15 +281,15 @@ def test_an_mdp_that_depends_on_the_step() -> None:
     by_successor = np.zeros((3, 1, 1, 1))
     by_successor[2] = 1.0
     paying = ucfh.MDP(np.ones((1, 1, 1)), by_successor, 3)
-    for other, stages, message in (
+    for other, segments, message in (
         (ucfh.make("tutoring"), (), changes.format(9, [9])),
         (ucfh.make("tutoring"), [4], changes.format(9, [9])),
         (moving, (), changes.format(1, True)),
         (moving, [1], changes.format(2, [2])),
         (paying, [1], changes.format(2, [2])),
     ):
-        assert refusal(ucfh.learn, other, 0.2, stages=stages) == message
-    assert ucfh.learn(paying, 0.2, stages=[2], episodes=5).learner.experience.P == 2
+        assert refusal(ucfh.learn, other, 0.2, segments=segments) == message
+    assert ucfh.learn(paying, 0.2, segments=[2], episodes=5).agent.experience.P == 2
 
 
 def test_an_mdp_without_a_seed_is_random() -> None:
@@ -302,7 +302,7 @@ def test_an_environment_of_the_user_stays_open() -> None:
     mine = Listed(COIN)
     ucfh.learn(mine, 0.5, horizon=1, episodes=5)
     assert not mine.closed
-    refusal(ucfh.learn, mine, 0.5, horizon=1, stages=[9])
+    refusal(ucfh.learn, mine, 0.5, horizon=1, segments=[9])
     assert not mine.closed
 
 
@@ -324,7 +324,7 @@ def test_epsilon_is_in_the_users_units() -> None:
         ({"episodes": 0}, "episodes = 0 must be a whole number of at least 1"),
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward of"),
         ({"max_return": -1}, "max_return = -1 must be more than 0, the least that 4 steps can"),
-        ({"stages": [4]}, "stages = [4] must be steps from 1 to 3, ascending"),
+        ({"segments": [4]}, "segments = [4] must be steps from 1 to 3, ascending"),
         ({"seed": -1}, "seed = -1 must be a whole number of at least 0"),
         ({"encode": 3}, "encode = 3 must be a function of the observation, or None"),
         ({"masks": 1.5}, "masks = 1.5 must be True or False"),

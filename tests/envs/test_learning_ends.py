@@ -64,7 +64,7 @@ def stop() -> None:
 
 def assert_counted(found: ucfh.LearningResult, toy: Counting) -> None:
     """All that was shown is counted, and nothing else; the bounds are of all of it."""
-    data, number = found.learner.experience, found.world.number_of
+    data, number = found.agent.experience, found.world.number_of
     expected: dict[tuple[int, int, int], list[float]] = {}
     for s, a, r, after in toy.shown:
         entry = number(s), a, END if after is None else number(after)
@@ -77,7 +77,7 @@ def assert_counted(found: ucfh.LearningResult, toy: Counting) -> None:
     assert data.visits.sum() == found.steps == len(toy.shown)
     assert found.episodes == data.started.sum() == toy.resets
     assert found.certificate.episodes == found.episodes
-    assert found.learner._planned == found.episodes
+    assert found.agent._planned == found.episodes
 
 
 # Ctrl-C
@@ -186,7 +186,7 @@ def test_an_interruption_of_an_mdp_keeps_all(monkeypatch: pytest.MonkeyPatch) ->
     found = learned(ucfh.make("chain:n=3,horizon=3"), 0.01, episodes=200)
     assert found.interrupted
     assert found.episodes >= 19
-    assert found.learner.experience.visits.sum() == 3 * found.episodes
+    assert found.agent.experience.visits.sum() == 3 * found.episodes
 
 
 # faults
@@ -265,7 +265,7 @@ def test_the_log_of_a_fault_at_the_first_step_has_the_same_start(tmp_path: Path)
     toy = Scripted([step(0), step(1, end=True)], [step(5), RuntimeError("no")])
     with pytest.raises(ucfh.LearningError) as caught:
         ucfh.learn(toy, 0.1, horizon=2, log=path)
-    assert caught.value.result.learner.experience.started.tolist() == [0, 1, 1]
+    assert caught.value.result.agent.experience.started.tolist() == [0, 1, 1]
     log = ucfh.read_log(path, horizon=2, accept_losses=True)
     assert log.shown is not None
     assert log.shown.experience.started.tolist() == [0, 1, 1, 0]  # of 0, 5 and the end

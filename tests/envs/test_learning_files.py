@@ -57,7 +57,7 @@ def csv_of(path: Path) -> list[list[str]]:
 # the store
 
 
-@pytest.mark.parametrize("given", [{}, {"stages": [1]}, {"rewards": (-1, 2), "max_return": 4}])
+@pytest.mark.parametrize("given", [{}, {"segments": [1]}, {"rewards": (-1, 2), "max_return": 4}])
 def test_learning_goes_on_from_a_store(tmp_path: Path, given: dict[str, Any]) -> None:
     path = tmp_path / "kept.npz"
     whole = scripted(80, **given)
@@ -72,7 +72,7 @@ def test_learning_goes_on_from_a_store(tmp_path: Path, given: dict[str, Any]) ->
         assert found.episodes == 80
         assert found.certificate.as_dict() == whole.certificate.as_dict()
         assert found.policy.actions.tolist() == whole.policy.actions.tolist()
-        kept, expected = found.learner.state(), whole.learner.state()
+        kept, expected = found.agent.state(), whole.agent.state()
         assert kept.keys() == expected.keys()
         for name, x in expected.items():
             np.testing.assert_array_equal(kept[name], x, err_msg=name)
@@ -105,8 +105,8 @@ def test_another_accuracy_goes_on(tmp_path: Path) -> None:
         ({"delta": 0.2}, "its delta is 0.1, and now it is 0.2"),
         ({"rewards": (0, 2)}, "its rewards is [0.0, 1.0], and now it is [0.0, 2.0]"),
         ({"max_return": 3}, "its max_return is None, and now it is 3"),
-        ({"stages": [2]}, "its stages is [], and now it is [2]"),
-        ({"stages": True}, "its stages is [], and now it is [1, 2]"),
+        ({"segments": [2]}, "its segments is [], and now it is [2]"),
+        ({"segments": True}, "its segments is [], and now it is [1, 2]"),
     ],
 )
 def test_a_store_of_something_else_is_refused(
@@ -168,7 +168,7 @@ def test_damaged_stores_are_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:n])
         assert str(path) in refusal(scripted, 16, resume=path)
     for name in ("U", "c", "reached"):  # a bit of an array
-        array = found.learner.state()[name]
+        array = found.agent.state()[name]
         at = whole.index(array.tobytes()) + array.nbytes // 2
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         assert str(path) in refusal(scripted, 16, resume=path)
@@ -226,14 +226,14 @@ def test_states_that_cannot_be_saved_cost_only_the_file(tmp_path: Path) -> None:
     ("make", "given"),
     [
         (lambda: Listed(GAMBLE), {"horizon": 4, "rewards": (-1, 2)}),
-        (lambda: Listed(GAMBLE), {"horizon": 3, "rewards": (-1, 2), "stages": True}),
-        (lambda: Listed(GAMBLE), {"horizon": 5, "rewards": (-3, 7), "stages": [2, 4]}),
+        (lambda: Listed(GAMBLE), {"horizon": 3, "rewards": (-1, 2), "segments": True}),
+        (lambda: Listed(GAMBLE), {"horizon": 5, "rewards": (-3, 7), "segments": [2, 4]}),
         (lambda: Listed(GAMBLE, {0: 0.5, 2: 0.5}), {"horizon": 1, "rewards": (-1, 2)}),
         (lambda: Listed(COIN), {"horizon": 3, "max_return": 3}),
         (lambda: Scripted(*SHOWN), {"horizon": 3}),
         (lambda: "FrozenLake-v1", {"horizon": 8, "max_return": 1}),
         (lambda: "Blackjack-v1", {"horizon": 4, "rewards": (-1, 1.5)}),
-        (lambda: ucfh.make("tutoring"), {"stages": [9]}),
+        (lambda: ucfh.make("tutoring"), {"segments": [9]}),
     ],
 )
 def test_the_log_is_read_to_the_same_counts(
@@ -248,9 +248,9 @@ def assert_same_counts(
     found: ucfh.LearningResult, path: Path, given: dict[str, Any], **more: Any
 ) -> None:
     """The log has no faults, and gives the counts that learning had."""
-    told = {key: given[key] for key in ("rewards", "max_return", "stages") if key in given}
-    stages = told.pop("stages", ())
-    more |= {"stage_dependent": True} if stages is True else {"stages": stages}
+    told = {key: given[key] for key in ("rewards", "max_return", "segments") if key in given}
+    segments = told.pop("segments", ())
+    more |= {"time_dependent": True} if segments is True else {"segments": segments}
     log = ucfh.read_log(
         path, horizon=found.horizon, actions=found.world.action_names, **told, **more
     )
@@ -261,7 +261,7 @@ def assert_same_counts(
     def name_of(s: int) -> str:
         return "end" if s == 0 else str(log.states.label(s - 1))
 
-    mine = named_counts(found.learner.experience, found.world.name_of)
+    mine = named_counts(found.agent.experience, found.world.name_of)
     its = named_counts(log.shown.experience, name_of)
     assert its.keys() == mine.keys()
     for what, expected in mine.items():
@@ -377,7 +377,7 @@ def test_a_policy_is_written_with_the_names_of_the_environment(tmp_path: Path) -
 
 def test_a_policy_of_an_mdp_is_read_back(tmp_path: Path) -> None:
     mdp = ucfh.make("tutoring")
-    found = ucfh.learn(mdp, 0.5, episodes=300, seed=0, stages=[9])
+    found = ucfh.learn(mdp, 0.5, episodes=300, seed=0, segments=[9])
     assert len(found.states) == mdp.states
     for name in ("p.csv", "p.json"):
         found.policy.write(tmp_path / name)

@@ -127,7 +127,7 @@ def agent_entries() -> Iterator[tuple[str, Entry]]:
             yield f"{name} unknown {hide}", partial(run_agent, OTHER, name, 10**8, hidden=(hide,))
     for name in ("certified-ucfh", "ucfh", "ubev"):
         yield f"{name} by steps", partial(run_agent, GENERIC, name, 300, method="step")
-        yield f"{name} by stage", partial(run_agent, f"{GENERIC},stages=1", name, 300)
+        yield f"{name} by segment", partial(run_agent, f"{GENERIC},segments=1", name, 300)
     yield "eprl deterministic", partial(run_agent, DEEP, "eprl", 200)
 
 

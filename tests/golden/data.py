@@ -135,8 +135,8 @@ def logs() -> dict[str, Entry]:
         "all states declared": partial(
             log_entry, noisy, states=list("012"), actions=["left", "right"], horizon=4
         ),
-        "stages": partial(log_entry, noisy, stages=[2], max_return=2),
-        "stage-dependent": partial(log_entry, noisy, stage_dependent=True),
+        "segments": partial(log_entry, noisy, segments=[2], max_return=2),
+        "time-dependent": partial(log_entry, noisy, time_dependent=True),
         "rewards and largest return": partial(
             log_entry, plus, rewards=(-1, 2), max_return=5, epsilon=2
         ),
@@ -197,7 +197,7 @@ ENVIRONMENTS: dict[str, Entry] = {
         environment_entry, "Blackjack-v1", 1.2, horizon=5, rewards=(-1, 1), episodes=1000
     ),
     "generic MDP": partial(environment_entry, GENERIC, 0.7, episodes=3000),
-    "stages": partial(environment_entry, SWIM, 0.9, stages=[2], episodes=2000),
+    "segments": partial(environment_entry, SWIM, 0.9, segments=[2], episodes=2000),
     "masks and tuples": partial(
         environment_entry, Corridor, 0.5, horizon=4, rewards=(-0.05, 1.65), max_return=1.65,
         masks=True, episodes=3000,

@@ -100,7 +100,7 @@ def task_entry(
 TASKS = {
     "unknown states": task_entry,
     "declared states": partial(task_entry, states=["door", "aisle"], max_return=2.0),
-    "segments": partial(task_entry, stages=[2], delta=0.2),
+    "segments": partial(task_entry, segments=[2], delta=0.2),
     "lost outcomes": partial(task_entry, lost=0.03),
     "late outcomes": partial(task_entry, late=0.03, timeout=50000.0),
     "silence is an outcome": partial(
@@ -188,7 +188,7 @@ SCRIPTS = {
                           " --policy p.csv --json"],
     "certify": ["certify tutoring.csv --epsilon 2 --policy p.csv --json",
                 "certify tutoring.csv --problem tutoring:horizon=4 --epsilon 0.5 --json",
-                "certify swim.csv --states 3 --horizon 4 --stages 2 --max-return 2 --json",
+                "certify swim.csv --states 3 --horizon 4 --segments 2 --max-return 2 --json",
                 "certify short.csv --dropouts lost --epsilon 1 --html page.html --json",
                 "certify swim.csv --check", "certify swim.csv --policy swim-p.csv",
                 "act swim-p.csv --state 0 --t 1 --json"],

@@ -1,4 +1,4 @@
-"""Learners for tests of comparisons, good and bad, which worker processes can import."""
+"""Agents for tests of comparisons, good and bad, which worker processes can import."""
 
 from __future__ import annotations
 

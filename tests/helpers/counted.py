@@ -18,9 +18,9 @@ def by_name(data: SparseCounts, states: list[str], actions: list[str]) -> Counts
     """How often each next state followed, and what was paid, under names."""
     out: Counts = {}
     for key, c, paid in zip(data.key.tolist(), data.c.tolist(), data.paid.tolist(), strict=True):
-        stage, s, a = data.pair_of(key >> SHIFT)
+        segment, s, a = data.pair_of(key >> SHIFT)
         name = states[key & (2**SHIFT - 1)]
-        out[states[s + 1], actions[a], stage, name] = c, round(paid, 9)
+        out[states[s + 1], actions[a], segment, name] = c, round(paid, 9)
     return out
 
 
@@ -28,14 +28,14 @@ def lost_by_name(data: SparseCounts, states: list[str], actions: list[str]) -> d
     data.make_room()
     out = {}
     for row in np.flatnonzero(data.lost).tolist():
-        stage, s, a = data.pair_of(row)
-        out[states[s + 1], actions[a], stage] = int(data.lost[row])
+        segment, s, a = data.pair_of(row)
+        out[states[s + 1], actions[a], segment] = int(data.lost[row])
     return out
 
 
 def of_task(task: Task) -> tuple[Counts, dict[Any, int], list[int]]:
-    learner = task.planner.rebuilt(task.planner.learner())
-    data, names = learner.experience, ["(end)", *map(str, task.states.labels[1:])]
+    agent = task.planner.rebuilt(task.planner.agent())
+    data, names = agent.experience, ["(end)", *map(str, task.states.labels[1:])]
     actions = task.declaration.action_names
     starts = [int(data.started[s]) for s in np.argsort(names)]
     return by_name(data, names, actions), lost_by_name(data, names, actions), starts

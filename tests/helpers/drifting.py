@@ -1,4 +1,4 @@
-"""A world that changes while a learner learns, which no certificate allows for."""
+"""A world that changes while an agent learns, which no certificate allows for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arm(chance: float) -> MDP:
 
 
 def drift(seed: int, before: float = 0.9, after: float = 0.6) -> Certificate:
-    """What a learner says after as many episodes before its first arm changes as after that."""
+    """What an agent says after as many episodes before its first arm changes as after that."""
     first = CertifiedUCFH(arm(before).problem, EPSILON, 0.1, stop=None)
     simulate(arm(before), first, episodes=EPISODES, seed=seed)
     agent = CertifiedUCFH(arm(after).problem, EPSILON, 0.1, stop=None)

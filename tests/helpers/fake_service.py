@@ -29,7 +29,7 @@ DECLARATION: dict[str, Any] = {
     "rewards": [0.0, 1.0],
     "max_return": 1.0,
     "states": None,
-    "stages": [],
+    "segments": [],
     "timeout": 259200.0,
     "on_timeout": ["left", 0.0],
 }
@@ -107,11 +107,11 @@ def learning_view(task: str = "students", count: int = 12, episodes: int = 2000)
         "report": {
             "number": count, "made": NOW - 42, "episodes": last["episodes"],
             "missing": [
-                {"stage": 0, "state": "knows a", "action": "exam", "visits": 812, "share": 0.41},
-                {"stage": 0, "state": "knows a", "action": "practise", "visits": 655,
+                {"segment": 0, "state": "knows a", "action": "exam", "visits": 812, "share": 0.41},
+                {"segment": 0, "state": "knows a", "action": "practise", "visits": 655,
                  "share": 0.225},
-                {"stage": 0, "state": "new", "action": "exam", "visits": 140, "share": 0.0912},
-                {"stage": 0, "state": None, "action": None, "visits": 2410, "share": 0.0033},
+                {"segment": 0, "state": "new", "action": "exam", "visits": 140, "share": 0.0912},
+                {"segment": 0, "state": None, "action": None, "visits": 2410, "share": 0.0033},
             ],
             "losses": {"lost": 29, "waiting": 8, "gap": last["gap"],
                        "gap_if_random": 0.8 * last["gap"]},

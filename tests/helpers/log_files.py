@@ -115,7 +115,7 @@ def slow_read(
     states: Sequence[str] | None = None,
     actions: Sequence[str] | None = None,
     horizon: int | None = None,
-    stage_dependent: bool = False,
+    time_dependent: bool = False,
 ) -> Slow:
     """Read a log one row at a time, with one row of foresight.
 
@@ -123,7 +123,7 @@ def slow_read(
     """
     out, rows = Slow(), rows_of(path)
     if problem is not None:
-        horizon, stage_dependent = problem.horizon, problem.table.stages > 1
+        horizon, time_dependent = problem.horizon, problem.table.segments > 1
         labels = labels_of(problem)
         states, actions = ([str(x.label(i)) for i in range(x.count)] for x in labels)
     allowed = _Allowed(problem, states, actions)
@@ -227,9 +227,9 @@ def slow_read(
             going_on.add((s, a))
         if not left:
             ended = ended or following == "(end)"
-            stage = t if stage_dependent else 0
-            out.moves[stage, s, a, following] += 1
-            out.paid[stage, s, a, following].append(reward)
+            segment = t if time_dependent else 0
+            out.moves[segment, s, a, following] += 1
+            out.paid[segment, s, a, following].append(reward)
             out.counted += 1
             if done in ("1", "true") or (i + 1 < len(rows) and ids[i + 1] != ids[i]):
                 ends.append((done in ("1", "true"), t + 1, following, line))
@@ -303,8 +303,8 @@ class _Allowed:
     def may_follow(self, t: int, s: str, a: str, following: str) -> bool:
         if self.problem is None:
             return following not in ("", UNKNOWN)
-        stage = t if self.problem.table.stages > 1 else 0
-        return (stage, s, a, following) in self.entries
+        segment = t if self.problem.table.segments > 1 else 0
+        return (segment, s, a, following) in self.entries
 
 
 UNKNOWN = "nobody's name"
@@ -455,8 +455,8 @@ def problems(draw: st.DrawFn) -> Problem:
     actions = draw(st.permutations(ACTIONS))
     S, A, H = len(states), len(actions), draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    stages = draw(st.sampled_from([1, H]))
-    mask = rng.random((stages, S, A, S)) < draw(st.sampled_from([0.8, 1.0]))
+    segments = draw(st.sampled_from([1, H]))
+    mask = rng.random((segments, S, A, S)) < draw(st.sampled_from([0.8, 1.0]))
     mask[..., 0] = True
     available = rng.random((S, A)) < draw(st.sampled_from([0.8, 1.0]))
     available[:, 0] = True
@@ -467,7 +467,7 @@ def problems(draw: st.DrawFn) -> Problem:
         A,
         H,
         rewards=draw(st.sampled_from([None, np.zeros((S, A))])),
-        successors=mask if stages > 1 else mask[0],
+        successors=mask if segments > 1 else mask[0],
         initial=draw(st.sampled_from([None, initial / initial.sum()])),
         available=available,
         terminal=draw(st.sampled_from([[], [states.index("end")]])),

@@ -39,7 +39,7 @@ def example() -> Any:
     return json.loads(blocks("json")[0])
 
 
-def staged_example() -> Any:
+def segmented_example() -> Any:
     """Two steps, transitions that depend on t, rewards of every kind."""
     rows = [
         {"t": 0, "state": 0, "action": 0, "next": {"0": 0.25, "1": 0.75}, "reward": 0.5},
@@ -103,7 +103,7 @@ def assert_same(a: MDP | IntervalMDP, b: MDP | IntervalMDP, lines: bool = True) 
         assert x.shape == y.shape
         assert x.tobytes() == y.tobytes()
 
-    for name in ("states", "actions", "stages"):
+    for name in ("states", "actions", "segments"):
         assert getattr(a.table, name) == getattr(b.table, name)
     for name in ("first", "action", "indptr", "indices", "available"):
         assert_equal(getattr(a.table, name), getattr(b.table, name))
@@ -141,8 +141,8 @@ def mdps(draw: st.DrawFn) -> MDP:
     S, A, H = (draw(st.integers(1, n)) for n in (4, 3, 3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     # compressed rows of one action would be taken for H actions
-    stages = draw(st.sampled_from([1, H])) if A > 1 else 1
-    rows = stages * S * A
+    segments = draw(st.sampled_from([1, H])) if A > 1 else 1
+    rows = segments * S * A
     mask = rng.random((rows, S)) < draw(st.floats(0.2, 1))
     mask[np.arange(rows), rng.integers(0, S, rows)] = True
     p = rng.dirichlet(np.full(S, 0.3), rows) * mask * (rng.random((rows, S)) < 0.9)
@@ -181,7 +181,7 @@ def interval_models(draw: st.DrawFn) -> IntervalMDP:
     lo, hi = mdp.p * (1 - below), mdp.p + above * (1 - mdp.p)
     table = mdp.table
     ends = np.isin(table.state, mdp.problem.terminal)
-    fixed = np.append(np.tile(ends, table.stages), True)[table.row_of_entry]
+    fixed = np.append(np.tile(ends, table.segments), True)[table.row_of_entry]
     lo, hi = np.where(fixed, mdp.p, lo), np.where(fixed, mdp.p, np.minimum(hi, 1))
     if known or np.array_equal(lo, hi):
         lo = hi = mdp.p

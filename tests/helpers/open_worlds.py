@@ -1,4 +1,4 @@
-"""Worlds of which a learner is told nothing, and somebody who knows the truth looks on.
+"""Worlds of which an agent is told nothing, and somebody who knows the truth looks on.
 
 And how violations are judged: of all bounds at once, and of each part alone with all of delta.
 """
@@ -39,11 +39,11 @@ class Jittered(SteppedMDP):
 
 @dataclass(frozen=True)
 class OpenCase:
-    """A world, and what the learner is told of it."""
+    """A world, and what the agent is told of it."""
 
     mdp: MDP
     epsilon: float
-    stages: Sequence[int] = ()
+    segments: Sequence[int] = ()
     max_return: float | None = None
     world: Callable[[MDP, int], SteppedMDP] = SteppedMDP
 
@@ -74,7 +74,7 @@ def dense(seed: int, noise: Any = None, states: int = 3, **options: Any) -> MDP:
     return MDP(rng.dirichlet(np.ones(S), (S, 2)), rng.random((S, 2)), 3, noise=noise, **options)
 
 
-def staged(seed: int = 5) -> MDP:
+def segmented(seed: int = 5) -> MDP:
     rng = np.random.default_rng(seed)
     return MDP(rng.dirichlet(np.ones(2), (3, 2, 2)), rng.random((3, 2, 2)), 3)
 
@@ -100,19 +100,19 @@ CASES: dict[str, OpenCase] = {
     "chain": OpenCase(make("chain:n=3,horizon=3"), 0.6),
     "riverswim": OpenCase(make("riverswim:n=3,horizon=4"), 0.8),
     "rare successors": OpenCase(rare(), 1.5),
-    "exam at the end": OpenCase(exam(), 0.3, stages=(3,), max_return=1.0),
+    "exam at the end": OpenCase(exam(), 0.3, segments=(3,), max_return=1.0),
     "FrozenLake": OpenCase(make("gym:FrozenLake-v1,horizon=8"), 0.3, max_return=1.0),
     "Bernoulli rewards": OpenCase(dense(1, "bernoulli"), 0.8),
     "continuous rewards": OpenCase(dense(2), 0.8, world=Jittered),
     "unknown start": OpenCase(dense(3, initial=[0.2, 0.3, 0.5]), 0.8),
-    "stage-dependent": OpenCase(staged(), 0.8, stages=(1, 2)),
+    "time-dependent": OpenCase(segmented(), 0.8, segments=(1, 2)),
     "different actions": OpenCase(fewer(), 0.7),
     "one state": OpenCase(MDP([[[1.0], [1.0]]], [[0.3, 0.6]], 1, noise="bernoulli"), 0.1),
 }
 
 
 class Witness:
-    """Somebody who knows the truth, and holds every bound of a learner against it.
+    """Somebody who knows the truth, and holds every bound of an agent against it.
 
     Attributes:
         broken: the claims that did not hold at some look.
@@ -120,8 +120,8 @@ class Witness:
 
     """
 
-    def __init__(self, mdp: MDP, learner: UnknownStatesUCFH) -> None:
-        self.mdp, self.learner = mdp, learner
+    def __init__(self, mdp: MDP, agent: UnknownStatesUCFH) -> None:
+        self.mdp, self.agent = mdp, agent
         self.V = mdp.optimal().values
         self.optimum = mdp.at_start(self.V)
         self.broken: set[str] = set()
@@ -132,20 +132,20 @@ class Witness:
             self.broken.add(name)
 
     def earned(self, rows: Any, found: list[int]) -> Any:
-        """(H+1, S) what the policy that takes the learner's rows earns; else the first action.
+        """(H+1, S) what the policy that takes the agent's rows earns; else the first action.
 
-        found: the states of the MDP by the learner's numbers, without the end.
+        found: the states of the MDP by the agent's numbers, without the end.
         """
-        table, actions = self.mdp.table, self.learner.best.actions_of(rows)
+        table, actions = self.mdp.table, self.agent.best.actions_of(rows)
         policy = np.tile(table.action[table.first[:-1]], (self.mdp.horizon, 1))
         goes_on = np.isin(found, self.mdp.problem.terminal, invert=True)
         policy[:, np.array(found)[goes_on]] = actions[:, 1:][:, goes_on]
         return self.mdp.values(policy)
 
     def look(self, found: list[int]) -> None:
-        """Hold all that the learner claims by now against the truth."""
-        learner, beliefs, best = self.learner, self.learner.beliefs, self.learner.best
-        b, reached = beliefs.bounds, learner.experience.reached[1:].T
+        """Hold all that the agent claims by now against the truth."""
+        agent, beliefs, best = self.agent, self.agent.beliefs, self.agent.best
+        b, reached = beliefs.bounds, agent.experience.reached[1:].T
         V = self.V[:-1, found][reached]
 
         def of(bound: Any) -> Any:
@@ -166,7 +166,7 @@ class Witness:
         self._look_at_rows(found)
         if beliefs.crossing is not None:
             self.broken.add("crossing")
-        elif self.returned is None and learner.done:
+        elif self.returned is None and agent.done:
             self.returned = self.optimum - certified
 
     def _look_at_rows(self, found: list[int]) -> None:
@@ -174,9 +174,9 @@ class Witness:
 
         All that end an episode are one, but for those that have a number.
         """
-        data, table = self.learner.experience, self.mdp.table
-        evidence, rows, pairs = self.learner.best.evidence, self.learner.best.rows, data.pairs
-        if table.stages > 1:
+        data, table = self.agent.experience, self.mdp.table
+        evidence, rows, pairs = self.agent.best.evidence, self.agent.best.rows, data.pairs
+        if table.segments > 1:
             return
         number = np.zeros(self.mdp.states, np.int64)
         number[found] = 1 + np.arange(len(found))
@@ -201,28 +201,28 @@ class Witness:
 
 
 class Onlooker(Witness):
-    """A learner in a world, every bound of which is held against the truth at every planning."""
+    """An agent in a world, every bound of which is held against the truth at every planning."""
 
     def __init__(self, case: OpenCase, delta: float, seed: int, **options: Any) -> None:
         mdp = case.mdp
         self.world = case.world(mdp, seed)
-        learner = UnknownStatesUCFH(
+        agent = UnknownStatesUCFH(
             mdp.horizon,
             mdp.actions,
             case.epsilon,
             delta,
-            stages=case.stages,
+            segments=case.segments,
             max_return=case.max_return,
             **options,
         )
-        super().__init__(mdp, learner)
+        super().__init__(mdp, agent)
 
     def run(self, episodes: int) -> Onlooker:
         """Learn, for that many episodes at most, past a certificate too."""
-        learner, data = self.learner, self.learner.experience
-        while data.episodes < episodes and learner.beliefs.crossing is None:
-            ran = self.world.run(data, learner.actions.tolist(), learner.room)
-            if learner.observe(ran.steps):
+        agent, data = self.agent, self.agent.experience
+        while data.episodes < episodes and agent.beliefs.crossing is None:
+            ran = self.world.run(data, agent.actions.tolist(), agent.room)
+            if agent.observe(ran.steps):
                 self.look([int(str(s)) for s in self.world.labels[1:]])
         return self
 

@@ -2,7 +2,7 @@
 
 What happens is an MDP; time is counted in units of a step. As many episodes as there are places are
 open at once, and a new one begins when one is over. An outcome takes as long as `Delays` says, and
-may be lost, for what it is. A learner sees events only, as a store would number them.
+may be lost, for what it is. An agent sees events only, as a store would number them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from helpers.open_worlds import Witness
 from ucfh import MDP
 from ucfh.counts import due_after
 from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.agent import PolicyToFollow, TaskAgent
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.learner import PolicyToFollow, TaskLearner
 from ucfh.tasks.records import BY_NONE, DecisionRecord, OutcomeRecord
 from ucfh.tasks.scoring import FrozenPolicyScores
 
@@ -155,7 +155,7 @@ class Overlapping:
             self._later(place / places, None)
 
     def available(self, s: int) -> Any:
-        """(A,) the actions of a state of the MDP, as a learner is told; None: all."""
+        """(A,) the actions of a state of the MDP, as an agent is told; None: all."""
         have = self.mdp.table.available[s] & (s != self.silence)
         return None if have.all() else have
 
@@ -266,22 +266,22 @@ class InFlight(Witness):
     """A task that is learned, every bound of which is held against the truth at every planning.
 
     Attributes:
-        task: the learner, with all that is under way. plans: whether it does.
+        task: the agent, with all that is under way. plans: whether it does.
         begun: how many episodes had begun when a policy was certified first; None if none was.
 
     """
 
     def __init__(self, case: FlightCase, delta: float, seed: int, plans: bool = True) -> None:
         self.plans = plans
-        self.task, self.world = TaskLearner(case.declared(delta)), case.world(seed)
-        super().__init__(case.mdp, self.task.learner)
+        self.task, self.world = TaskAgent(case.declared(delta)), case.world(seed)
+        super().__init__(case.mdp, self.task.agent)
         self._events: list[DecisionRecord | OutcomeRecord] = []
         self._next = 1  # when to plan again
         self.begun: int | None = None
 
     def run(self, episodes: int, stop: bool = False) -> InFlight:
         """Learn until that many episodes began, or, if it may ``stop``, it is done."""
-        while self.world.episodes < episodes and not (stop and self.learner.done):
+        while self.world.episodes < episodes and not (stop and self.agent.done):
             self.take(self.world.next())
         return self
 
@@ -295,11 +295,11 @@ class InFlight(Witness):
         self.world.policy = self.task.plan()
         self._next = due_after(self._next)
         self.look(self.world.found)
-        if self.begun is None and self.learner.done:
+        if self.begun is None and self.agent.done:
             self.begun = self.world.episodes
 
     def hand_on(self) -> None:
-        """Let the learner have all events so far."""
+        """Let the agent have all events so far."""
         for s in self.world.found[self.task.experience.states - 1 :]:
             self.task.find(self.world.available(s))
         self.task.take(self._events)

@@ -1,4 +1,4 @@
-"""Problems for learners that plan in phases."""
+"""Problems for agents that plan in phases."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ POINTS = {"A": (5, 2, 5, 0.5, 0.1), "B": (20, 3, 5, 0.25, 0.05), "C": (6, 2, 12,
 
 
 def over(*classes: type[Phased]) -> pytest.MarkDecorator:
-    """A test for each of these learners."""
+    """A test for each of these agents."""
     return pytest.mark.parametrize("cls", classes, ids=[x.name for x in classes])
 
 
-def random_mdp(seed: int, S: int = 3, A: int = 2, H: int = 3, stages: bool = False) -> MDP:
+def random_mdp(seed: int, S: int = 3, A: int = 2, H: int = 3, segments: bool = False) -> MDP:
     """At most two successors of a pair, so that it fits all."""
     rng = np.random.default_rng(seed)
-    shape = (H, S, A) if stages else (S, A)
+    shape = (H, S, A) if segments else (S, A)
     p = rng.random((*shape, S))
     p[p < np.sort(p)[..., -2:].min(-1, keepdims=True)] = 0
     return MDP(p / p.sum(-1, keepdims=True), rng.random((S, A)), H, rng.dirichlet(np.ones(S)))
@@ -56,11 +56,11 @@ def bonus(point: str, scale: float, n: int, variance: float) -> float:
     return float(terms["deviation"][0] * variance**0.5 + terms["flat"][0])
 
 
-# The same learner, looked at after every single episode.
+# The same agent, looked at after every single episode.
 
 
 def small(cls: type[Phased], mdp: MDP, kind: type[Phased] | None = None) -> Phased:
-    """A learner whose policy changes within a few hundred episodes."""
+    """An agent whose policy changes within a few hundred episodes."""
     agent = (kind or cls)(mdp.problem, 1.0, 0.1, 3000, 0.05)
     if hasattr(agent, "m") and cls is not UCRLGamma:
         agent.m = 13

@@ -152,13 +152,13 @@ def pieces(log: AuditSteps, growth: float = 1.3) -> Iterator[AuditSteps]:
 
 def audited(
     log: AuditSteps,
-    stages: Sequence[int] | bool = (),
+    segments: Sequence[int] | bool = (),
     rewards: bool = True,
     details: bool = False,
     losses: bool = True,
 ) -> Audit:
     """The audit of a log, with looks on the way."""
-    audit = Audit(stages, rewards, details, losses)
+    audit = Audit(segments, rewards, details, losses)
     for piece in pieces(log):
         audit.add(piece)
     audit.look()
@@ -179,7 +179,7 @@ def clean_worlds(kind: str, L: int, rng: np.random.Generator) -> Worlds:
         return replace(_random(rng, L, 2, 1, 1.0), lost=0.1)
     if kind == "bandit":
         return replace(_random(rng, L, 1, 3, 1.0), policy="greedy", horizon=1)
-    if kind == "small, a learner":
+    if kind == "small, an agent":
         return replace(_random(rng, L, 4, 2, 1.0), policy="greedy", lost=0.02)
     if kind == "small, win-stay":
         return replace(_random(rng, L, 4, 2, 0.5), policy="win-stay")
@@ -200,7 +200,7 @@ def clean_worlds(kind: str, L: int, rng: np.random.Generator) -> Worlds:
     return replace(_random(rng, L, 7, 3, 0.7), ends=2, horizon=20, lost=0.03, policy="greedy")
 
 
-CLEAN = ("coins", "bandit", "small, a learner", "small, win-stay", "large", "deterministic",
+CLEAN = ("coins", "bandit", "small, an agent", "small, win-stay", "large", "deterministic",
          "skewed", "noisy rewards", "early ends")  # fmt: skip
 
 

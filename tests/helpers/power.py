@@ -1,4 +1,5 @@
-"""Power cuts, imitated: what may be left of files when all that was not synchronised is in doubt.
+"""Power cuts, imitated: what may be left of files when all that was not synchronised is in
+suboptimality.
 
 A process runs under `file_trace.c`, which writes down what it does to the files of a folder. Of
 a moment of that trace, `left_by` makes what a disk may hold if the power fails then: all that was

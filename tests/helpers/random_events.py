@@ -1,4 +1,4 @@
-"""Random events of a task, in all odd shapes: to be fed to a learner, and to an oracle."""
+"""Random events of a task, in all odd shapes: to be fed to an agent, and to an oracle."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from oracles.in_flight import SlowFlight
 from ucfh.sparse_counts import END, LOST
+from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
 
@@ -45,7 +45,7 @@ class RandomEvents:
         span = max(high, 0.0) - min(low, 0.0)
         self.task = Declaration.make(
             "task", list(range(self.A)), self.H, accuracy * self.H * span, 0.2,
-            rewards=(low, high), stages=first,
+            rewards=(low, high), segments=first,
         )  # fmt: skip
         self.units = self.task.units
         self.grid = low + (high - low) * np.array([0.0, 0.25, 1.0])
@@ -110,9 +110,9 @@ class RandomEvents:
             yield self.events[at : at + size]
             at += size
 
-    def learner(self) -> TaskLearner:
-        """A learner that has found all states."""
-        out = TaskLearner(self.task)
+    def agent(self) -> TaskAgent:
+        """An agent that has found all states."""
+        out = TaskAgent(self.task)
         for mask in self.masks:
             out.find(None if mask.all() else mask)
         return out
@@ -120,5 +120,5 @@ class RandomEvents:
     def slow(self, events: Sequence[Any] | None = None) -> SlowFlight:
         """The oracle, after all events or these."""
         given = self.events if events is None else events
-        stages, units = list(self.task.stages), self.units
-        return SlowFlight(self.H, stages, self.have, units.shift, units.span, given)
+        segments, units = list(self.task.segments), self.units
+        return SlowFlight(self.H, segments, self.have, units.shift, units.span, given)

@@ -223,8 +223,8 @@ def named_counts(data: SparseCounts, name_of: Callable[[int], str]) -> dict[str,
     names = [name_of(s) for s in range(data.states)]
 
     def row(number: int) -> tuple[int, str, int]:
-        stage, s, a = data.pair_of(number)
-        return stage, names[s + 1], a
+        segment, s, a = data.pair_of(number)
+        return segment, names[s + 1], a
 
     entries = zip(*(x.tolist() for x in (data.key, data.c, data.paid, data.least, data.most)),
                   strict=True)  # fmt: skip

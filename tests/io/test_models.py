@@ -35,7 +35,7 @@ from ucfh.io import read_model, write_model
 def test_round_trip(mdp: MDP, ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"model.{ending}"
     write_model(mdp, path, force=True)
-    assert_same(read_model(path), mdp, lines=ending == "npz" or mdp.table.stages == 1)
+    assert_same(read_model(path), mdp, lines=ending == "npz" or mdp.table.segments == 1)
     content = path.read_bytes()
     write_model(read_model(path), path, force=True)
     assert path.read_bytes() == content

@@ -113,7 +113,7 @@ def test_round_trip(model: IntervalMDP, ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"model.{ending}"
     write_model(model, path, force=True)
     again = read_intervals(path)
-    assert_same(again, model, lines=ending == "npz" or model.table.stages == 1)
+    assert_same(again, model, lines=ending == "npz" or model.table.segments == 1)
     content = path.read_bytes()
     write_model(again, path, force=True)
     assert path.read_bytes() == content

@@ -23,12 +23,12 @@ from helpers.model_files import (
     read,
     read_or_refuse,
     read_text,
-    staged_example,
+    segmented_example,
 )
 
 
 def test_json_by_hand(tmp_path: Path) -> None:
-    mdp = read(staged_example(), tmp_path)
+    mdp = read(segmented_example(), tmp_path)
     p = np.zeros((2, 3, 2, 3))
     p[0, 0, 0] = 0.25, 0.75, 0
     p[0, 0, 1, 1] = p[0, 1, 1, 0] = p[1, 0, 0, 0] = p[1, 0, 1, 0] = p[1, 1, 1, 1] = 1
@@ -42,7 +42,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
     assert mdp.rewards.successor is not None
     np.testing.assert_array_equal(mdp.initial, [0.5, 0.5, 0])
     assert (mdp.noise, mdp.note, mdp.problem.terminal) == ("bernoulli", "halved", (2,))
-    # the zero after (t=1, s=0, a=0) is told to the learner
+    # the zero after (t=1, s=0, a=0) is told to the agent
     assert mdp.table.lengths.tolist() == [2, 1, 1, 1, 2, 1, 1, 1, 2]
 
 
@@ -159,8 +159,8 @@ def test_faults_are_named(spoil: Callable[[Any], None], message: str, tmp_path: 
     assert message in fault(read, document, tmp_path)
 
 
-def test_faults_of_stages_are_named(tmp_path: Path) -> None:
-    document = staged_example()
+def test_faults_of_segments_are_named(tmp_path: Path) -> None:
+    document = segmented_example()
     last = document["transitions"].pop()
     message = fault(read, document, tmp_path)
     assert "no row for (t=1, state 1, action 1): with t, list every pair at every" in message
@@ -210,9 +210,9 @@ def test_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 
 
 @FUZZ
-@given(data=st.data(), staged=st.booleans())
-def test_mutations_of_json(data: st.DataObject, staged: bool, tmp_path: Path) -> None:
-    document = staged_example() if staged else example()
+@given(data=st.data(), segmented=st.booleans())
+def test_mutations_of_json(data: st.DataObject, segmented: bool, tmp_path: Path) -> None:
+    document = segmented_example() if segmented else example()
     mutate(document, data)
     mdp = read_or_refuse(json.dumps(document), tmp_path, "model.json")
     if mdp is not None and mdp.horizon < 10:

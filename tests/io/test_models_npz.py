@@ -21,7 +21,7 @@ from helpers.model_files import (
     mutate,
     read,
     read_or_refuse,
-    staged_example,
+    segmented_example,
 )
 from ucfh import MDP
 from ucfh.io import read_model, write_model
@@ -56,7 +56,7 @@ def test_large_sparse_models(tmp_path: Path) -> None:
 def test_flipped_bits_of_npz(tmp_path: Path) -> None:
     """A changed bit is noticed, or does not matter (the archive's dates, say)."""
     path = tmp_path / "whole.npz"
-    mdp = read(staged_example(), tmp_path)
+    mdp = read(segmented_example(), tmp_path)
     write_model(mdp, path)
     content = bytearray(path.read_bytes())
     rng = np.random.default_rng(3)
@@ -140,10 +140,10 @@ def test_faults_of_arrays_are_named(
 
 @pytest.mark.slow
 @FUZZ
-@given(data=st.data(), staged=st.booleans())
-def test_mutations_of_npz(data: st.DataObject, staged: bool, tmp_path: Path) -> None:
+@given(data=st.data(), segmented=st.booleans())
+def test_mutations_of_npz(data: st.DataObject, segmented: bool, tmp_path: Path) -> None:
     whole = tmp_path / "whole.npz"
-    write_model(read(staged_example() if staged else example(), tmp_path), whole, force=True)
+    write_model(read(segmented_example() if segmented else example(), tmp_path), whole, force=True)
     arrays = dict(np.load(whole))
     name = data.draw(st.sampled_from([*arrays]))
     array = arrays[name]

@@ -67,8 +67,8 @@ def test_benchmark_sizes(
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_rows_of_stages_are_rows(seed: int) -> None:
-    """The same rows at every stage, given once (actions far behind are passed over) or H times
+def test_rows_of_segments_are_rows(seed: int) -> None:
+    """The same rows at every segment, given once (actions far behind are passed over) or H times
     (every action is weighed): the same to the bit.
     """
     rng = np.random.default_rng(seed)

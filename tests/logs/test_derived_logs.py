@@ -28,13 +28,13 @@ def read(text: str, tmp_path: Path, **options: Any) -> Log:
 
 
 def moves(log: Log) -> Counter[Any]:
-    """How often each (stage, s, a, s') was counted, by name."""
+    """How often each (segment, s, a, s') was counted, by name."""
     assert log.shown is not None
     data, out = log.shown.experience, Counter[Any]()
     for key, c in zip(data.key.tolist(), data.c.tolist(), strict=True):
-        stage, s, a = data.pair_of(key >> SHIFT)
+        segment, s, a = data.pair_of(key >> SHIFT)
         names = log.states.label(s), log.actions.label(a), log.states.label(key % 2**SHIFT - 1)
-        out[stage, *map(str, names)] = c
+        out[segment, *map(str, names)] = c
     return out
 
 
@@ -111,15 +111,15 @@ def test_a_fault_that_shows_the_state_hides_nothing(tmp_path: Path) -> None:
     assert moves(log)[0, "a", "x", "b"] == 2
 
 
-def test_the_last_step_is_a_stage_of_its_own(tmp_path: Path) -> None:
+def test_the_last_step_is_a_segment_of_its_own(tmp_path: Path) -> None:
     """Or pooled rows would lead to the end now and then, and bounds would be false."""
     text = "".join(f"{e},{t},a,x,{t == 3:d},\n" for e in range(300) for t in range(4))
     log = read(text, tmp_path, accept_losses=False)
     assert moves(log) == {(0, "a", "x", "a"): 900, (1, "a", "x", "(end)"): 300}
     known = certify(log, delta=0.1)
     assert known.lower <= 1 <= known.upper < 1.5
-    assert any("as a stage of its own" in note for note in log.notes)
-    every = read(text, tmp_path, stage_dependent=True)
+    assert any("as a segment of its own" in note for note in log.notes)
+    every = read(text, tmp_path, time_dependent=True)
     assert every.shown is not None
     assert every.shown.experience.P == 4
     one = read("".join(f"{e},0,a,x,1,\n" for e in range(9)), tmp_path)
@@ -188,7 +188,7 @@ def told(*names: str) -> Problem:
         1,
         2,
         terminal=list(range(2, n)),
-        stage_dependent=True,
+        time_dependent=True,
         state_names=names,
         action_names=["x"],
     )

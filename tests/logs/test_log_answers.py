@@ -34,7 +34,7 @@ def test_the_logged_policy_is_compared_with_where_rewards_are_known(tmp_path: Pa
     # 0 + 1 in even episodes, 0.5 + 1 in odd ones, whatever the column of rewards says
     rows = [f"{k},0,a,{'xy'[k % 2]},9,b,\n{k},1,b,x,9,b,1\n" for k in range(400)]
     log = read("".join(rows), tmp_path, KNOWN)
-    was = certify(log).behaviour
+    was = certify(log).behavior
     assert was is not None
     assert was.mean == pytest.approx(1.25)
     assert was.lower < 1.25 < was.upper <= 2.0
@@ -66,7 +66,7 @@ def test_steps_beyond_the_horizon_are_beyond_it(tmp_path: Path) -> None:
     assert cut.returns is not None
     assert cut.returns.tolist() == [0.75] * 50
     one, other = certify(cut), certify(whole)
-    assert one.behaviour == other.behaviour
+    assert one.behavior == other.behavior
     assert (one.lower, one.upper) == (other.lower, other.upper)
 
 
@@ -98,8 +98,8 @@ def test_bounds_stay_within_what_is_possible(
     least, most = 4 * min(0, rewards[0]), 4 * rewards[1] if max_return is None else max_return
     assert least <= known.lower <= known.upper <= most
     assert known.gap <= most - least
-    assert known.doubt is not None
-    assert np.nanmax(known.doubt) <= most - least
+    assert known.suboptimality is not None
+    assert np.nanmax(known.suboptimality) <= most - least
 
 
 def test_an_outcome_in_every_row_is_noticed(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def _needed(mdp: ucfh.MDP, folder: Path, epsilon: float, **options: Any) -> tupl
     [
         ("chain:n=3,horizon=3", 0.05, {}),
         ("riverswim:horizon=6", 0.2, {}),
-        ("tutoring", 0.4, {"stages": [9], "max_return": 1}),
+        ("tutoring", 0.4, {"segments": [9], "max_return": 1}),
     ],
 )
 def test_the_estimate_of_more_episodes_is_right_within_a_factor_of_two(

@@ -36,7 +36,7 @@ def test_declared_terminal_states_end_an_episode(tmp_path: Path) -> None:
     assert log.complete.all()
     one, other = certify(log), certify(same)
     assert (one.lower, one.upper, one.gap) == (other.lower, other.upper, other.gap)
-    assert one.behaviour == other.behaviour
+    assert one.behavior == other.behavior
 
 
 def test_terminal_states_that_the_log_contradicts(tmp_path: Path) -> None:
@@ -88,28 +88,28 @@ def _hours(episodes: int = 100) -> str:
     )
 
 
-def test_stages_are_declared_in_hours(tmp_path: Path) -> None:
+def test_segments_are_declared_in_hours(tmp_path: Path) -> None:
     """Index 4 in place of hour 4 would pool the rewards of hour 0 with later ones."""
-    log = read(_hours(), tmp_path, stages=[4], accept_losses=False)
+    log = read(_hours(), tmp_path, segments=[4], accept_losses=False)
     plain = _hours().replace(",4,s", ",1,s").replace(",8,s", ",2,s")
-    same = read(plain, tmp_path, stages=[1], accept_losses=False)
+    same = read(plain, tmp_path, segments=[1], accept_losses=False)
     assert log.times == range(0, 12, 4)
     assert same.times == range(3)
     one, other = certify(log, epsilon=0.5), certify(same, epsilon=0.5)
     assert (one.lower, one.upper, one.gap) == (other.lower, other.upper, other.gap)
     assert one.lower <= 1.0 <= one.upper
     for wrong in ([1], [3], [0], [12], [8, 4]):
-        assert "from 4 to 8" in refusal(read, _hours(), tmp_path, stages=wrong)
+        assert "from 4 to 8" in refusal(read, _hours(), tmp_path, segments=wrong)
 
 
-def test_a_stage_of_more_steps_than_its_hours(tmp_path: Path) -> None:
+def test_a_segment_of_more_steps_than_its_hours(tmp_path: Path) -> None:
     """With six steps, 4 is a step and an hour: it means the hour."""
     rows = "".join(
         f"{k},{4 * t},s,{'x' if t in (0, 4, 5) else 'y'},{int(t == 0)},s,0\n"
         for k in range(400)
         for t in range(6)
     )
-    known = certify(read(rows, tmp_path, stages=[4], accept_losses=False), epsilon=0.5)
+    known = certify(read(rows, tmp_path, segments=[4], accept_losses=False), epsilon=0.5)
     assert known.lower <= 1.0  # the value of the best policy
 
 
@@ -127,7 +127,7 @@ def test_everything_about_a_log_in_hours_is_in_hours(
     for ending in ("csv", "json"):
         path, page = f"{policy}.{ending}", str(tmp_path / "page.html")
         _, out, _ = run(
-            capsys, "certify", log, "--stage-dependent", "--epsilon=0.5", "--json", "--force",
+            capsys, "certify", log, "--time-dependent", "--epsilon=0.5", "--json", "--force",
             "--policy", path, "--html", page,
         )  # fmt: skip
         known = json.loads(out)
@@ -148,7 +148,7 @@ def test_the_audit_names_hours(tmp_path: Path) -> None:
     rows = "".join(f"{k},{4 * t},s,x,{int(t == 2)},s,0\n" for k in range(400) for t in range(3))
     found = {x.name: x for x in certify(read(rows, tmp_path, accept_losses=False)).findings}
     assert "at t = 8" in str(found["step"])
-    assert "stages=[8]" in found["step"].remedy
+    assert "segments=[8]" in found["step"].remedy
 
 
 def test_one_remedy(tmp_path: Path) -> None:

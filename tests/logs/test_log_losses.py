@@ -258,14 +258,14 @@ def test_the_horizon_is_that_of_every_row(tmp_path: Path) -> None:
     assert read_log(path, accept_losses=True).problem.horizon == 3
 
 
-@pytest.mark.parametrize("stages", [False, True])
+@pytest.mark.parametrize("segments", [False, True])
 @pytest.mark.parametrize(
     "wild", ["z,999999999,a,x,0,b,\n", "z,0,a,x,0,b,\nz,999999998,b,y,0,b,\nz,999999999,b,y,0,b,\n"]
 )
-def test_one_wild_t_is_one_fault(wild: str, stages: bool, tmp_path: Path) -> None:
+def test_one_wild_t_is_one_fault(wild: str, segments: bool, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(walk(1000, {}) + wild)
-    log = read_log(path, stage_dependent=stages)
+    log = read_log(path, time_dependent=segments)
     assert log.problem.horizon == 2
     assert [(fault.kind, fault.count) for fault in log.faults] == [("t", 1)]
     assert log.counted == 2000 + (wild.count("\n") > 1)

@@ -31,13 +31,13 @@ def steps(name: str, times: list[int], action: str = "go") -> list[str]:
 
 
 def read(lines: list[str], tmp_path: Path, first: int) -> Log:
-    """A stage-dependent log of plain episodes, with lines in the middle of them."""
+    """A time-dependent log of plain episodes, with lines in the middle of them."""
     head = "episode,t,state,action,reward,next_state"
     plain = [steps(str(k), [first, first + 1, first + 2]) for k in range(EPISODES)]
     texts = [line for some in (*plain[:20], lines, *plain[20:]) for line in some]
     path = tmp_path / "log.csv"
     path.write_text("\n".join([head, *texts]) + "\n")
-    return read_log(path, stage_dependent=True)
+    return read_log(path, time_dependent=True)
 
 
 @pytest.mark.slow

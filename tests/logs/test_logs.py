@@ -33,7 +33,7 @@ declared = st.fixed_dictionaries(
         "states": st.just([*STATES, "end"]),
         "actions": st.just(ACTIONS),
         "horizon": st.integers(1, 4),
-        "stage_dependent": st.booleans(),
+        "time_dependent": st.booleans(),
     },
 )
 
@@ -54,7 +54,7 @@ def fields(log: Log) -> tuple[Any, ...]:
     problem = log.problem
     return (
         *(log.rows, log.episodes, log.counted, problem.horizon, problem.terminal),
-        *(problem.state_names, problem.action_names, problem.table.stages),
+        *(problem.state_names, problem.action_names, problem.table.segments),
         *(x.tolist() for x in (log.counts.visits, log.counts.successors)),
         *(x.tolist() for x in (log.counts.rewards, log.counts.least, log.counts.most)),
         [(fault.kind, fault.count) for fault in log.faults],
@@ -302,12 +302,12 @@ def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
         assert words in shown
     assert "no states besides" not in shown  # of states there may be more
     options = {"states": ["a", "b", "c"], "actions": ["x", "y"], "horizon": 2}
-    told = read(text, tmp_path, **options, stage_dependent=True)
+    told = read(text, tmp_path, **options, time_dependent=True)
     assert "there are no states besides the 3 that were declared" in told.assumptions
     assert not any("the log shows" in words or "lasts" in words for words in told.assumptions)
     assert any("the step, the state and the action alone" in x for x in told.assumptions)
     assert told.problem.states == 3
-    assert told.problem.table.stages == 2
+    assert told.problem.table.segments == 2
     assert "the given problem is right" in read(text, tmp_path, TOLD).assumptions
 
 
@@ -333,7 +333,7 @@ def test_numbers_and_names_of_a_problem(tmp_path: Path) -> None:
 
 
 def small() -> MDP:
-    """Stages, noise, rewards on the next state, fewer actions, an end, a random start."""
+    """Segments, noise, rewards on the next state, fewer actions, an end, a random start."""
     rng = np.random.default_rng(1)
     p = (rng.dirichlet(np.ones(4), (3, 4, 2)) + 0.25) / 2
     p[0, 0, 0] = [0, 0.5, 0, 0.5]
@@ -419,7 +419,7 @@ def test_the_page(
 
 def test_done_without_a_next_state_is_the_end(tmp_path: Path) -> None:
     text = "0,0,a,x,0,b,0\n0,1,b,x,1,,1\n1,0,a,x,0,,1\n2,0,a,x,0,b,0\n2,1,b,x,0,b,\n"
-    for options in ({}, {"states": ["a", "b"]}, {"stage_dependent": True}):
+    for options in ({}, {"states": ["a", "b"]}, {"time_dependent": True}):
         log = read(text, tmp_path, **options)
         assert log.problem.state_names == ("a", "b", "(end)")
         assert log.problem.terminal == (2,)

@@ -56,16 +56,16 @@ def test_untried_pairs_are_listed_where_bounds_are_at_the_cap(tmp_path: Path) ->
     assert known.more.limit == pytest.approx(1, abs=1e-3)
 
 
-def test_untried_pairs_of_a_stage_are_to_blame(tmp_path: Path) -> None:
+def test_untried_pairs_of_a_segment_are_to_blame(tmp_path: Path) -> None:
     """In the last two steps, y was never tried: that keeps the gap open, not the well-known x."""
     steps = [f"{t},s,{a},{int(t == 0)},s,\n" for t, a in enumerate("xyyyxx")]
     rows = "".join(f"{k},{step}" for k in range(400) for step in steps)
-    log = read(rows, tmp_path, stages=[4], accept_losses=False)
+    log = read(rows, tmp_path, segments=[4], accept_losses=False)
     known = certify(log, epsilon=0.1)
     assert known.missing[0] == UncertaintySource(1, 0, 1, 0, known.missing[0].share)
     assert known.missing[0].share > 0.9
     assert known.more is not None
-    assert [(x.stage, x.action) for x in known.more.untried] == [(1, 1)]
+    assert [(x.segment, x.action) for x in known.more.untried] == [(1, 1)]
 
 
 def test_all_untried_actions_of_a_state_are_listed(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_jackpots_at_delta(tmp_path: Path) -> None:
 
 def test_what_is_declared_makes_bounds_narrower(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", exam(30))
-    given: dict[str, Any] = {"rewards": (0, 100), "stages": [2]}
+    given: dict[str, Any] = {"rewards": (0, 100), "segments": [2]}
     known = [
         ucfh.certify(ucfh.read_log(path, states=states, **given), delta=0.1)
         for states in (None, ["a", "b"], ["a"])
@@ -95,7 +95,7 @@ def test_what_is_declared_makes_bounds_narrower(tmp_path: Path) -> None:
     assert min(one.upper for one in known) >= 60 >= max(one.lower for one in known)
 
 
-# units, stages and ends
+# units, segments and ends
 
 
 def exam(episodes: int) -> list[Row]:
@@ -111,20 +111,21 @@ def exam(episodes: int) -> list[Row]:
 def test_an_exam_at_the_end(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", exam(100))
     given: dict[str, Any] = {"rewards": (0, 100), "max_return": 100}
-    log = ucfh.read_log(path, stages=[2], **given)
+    log = ucfh.read_log(path, segments=[2], **given)
     assert log.shown is not None
     assert (log.shown.experience.P, log.shown.experience.c.tolist()) == (2, [200, 100])
     known = ucfh.certify(log, delta=0.1, epsilon=10.0)
     assert known.lower < 60 < known.upper <= 100 + 1e-9
-    assert "the next state and the reward depend on the stage, the state and the action alone" in (
-        known.assumed
+    assert (
+        "the next state and the reward depend on the segment, the state and the action alone"
+        in (known.assumed)
     )
     assert "rewards lie in [0, 100]" in known.assumed
     assert "no episode pays more than 100 in all" in known.assumed
-    every = ucfh.read_log(path, stage_dependent=True, **given)
+    every = ucfh.read_log(path, time_dependent=True, **given)
     assert every.shown is not None
     assert every.shown.experience.c.tolist() == [100] * 3
-    # with stages, what was practice is not taken for an exam
+    # with segments, what was practice is not taken for an exam
     assert ucfh.certify(ucfh.read_log(path, **given), delta=0.1).upper > known.upper
 
 
@@ -168,18 +169,18 @@ def test_bounds_are_within_what_is_possible(tmp_path: Path) -> None:
 
 
 def test_counts_over_a_table(tmp_path: Path) -> None:
-    """A table has one stage, or one for each step, and rewards from 0 to 1: others have none."""
+    """A table has one segment, or one for each step, and rewards from 0 to 1: others have none."""
     path = write(tmp_path / "log.csv", [(*r[:4], r[4] / 80, *r[5:]) for r in exam(10)])
-    every = ucfh.read_log(path, stage_dependent=True)
-    assert (every.problem.table.stages, every.counts.visits.tolist()) == (3, [10, 10, 10, 10])
-    assert ucfh.read_log(path, stages=[1, 2]).counts.visits.tolist() == [10, 10, 10, 10]
+    every = ucfh.read_log(path, time_dependent=True)
+    assert (every.problem.table.segments, every.counts.visits.tolist()) == (3, [10, 10, 10, 10])
+    assert ucfh.read_log(path, segments=[1, 2]).counts.visits.tolist() == [10, 10, 10, 10]
     assert ucfh.read_log(path).counts.visits.tolist() == [30, 10]
-    given: tuple[dict[str, Any], ...] = ({"stages": [2]}, {"rewards": (-1, 1)})
+    given: tuple[dict[str, Any], ...] = ({"segments": [2]}, {"rewards": (-1, 1)})
     for declared in given:
         log = ucfh.read_log(path, **declared)
         for name in ("problem", "counts"):
             assert refusal(getattr, log, name) == (
-                "a log with stages, with lost outcomes, or with rewards below 0, has no problem "
+                "a log with segments, with lost outcomes, or with rewards below 0, has no problem "
                 "and counts over a table: use ucfh.certify(log)"
             )
         assert ucfh.certify(log, delta=0.1).episodes == 10
@@ -191,7 +192,7 @@ def test_bad_declarations(tmp_path: Path) -> None:
     for given, message in (
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward"),
         ({**good, "max_return": 0}, "max_return = 0 must be more than 0, the least that 3 steps"),
-        ({**good, "stages": [3]}, "stages = [3] must be steps from 1 to 2, ascending"),
+        ({**good, "segments": [3]}, "segments = [3] must be steps from 1 to 2, ascending"),
         ({**good, "states": 200_000}, "states = 200000 is too many: pass at most 100000"),
         ({**good, "states": "ab"}, "states = 'ab': pass a list of names, or how many there are"),
         (
@@ -219,9 +220,9 @@ def test_counts_are_those_of_a_slow_reader(tmp_path: Path) -> None:
     for seed in range(25):
         rng = np.random.default_rng(seed)
         H, S, A = (int(x) for x in rng.integers([1, 1, 1], [5, 5, 3]))
-        stages = sorted({int(x) for x in rng.integers(1, H, size=2)}) if H > 1 else []
+        segments = sorted({int(x) for x in rng.integers(1, H, size=2)}) if H > 1 else []
         low, high = (-2.0, 3.0) if seed % 2 else (0.0, 1.0)
-        slow, rows = SlowExperience(stages), []
+        slow, rows = SlowExperience(segments), []
         labels = {0: "end", **{i: f"s{i}" for i in range(1, S + 1)}}
         for e in range(12):
             s = int(rng.integers(1, S + 1))
@@ -237,7 +238,7 @@ def test_counts_are_those_of_a_slow_reader(tmp_path: Path) -> None:
                 if s == END:
                     break
         log = read("".join(",".join(map(str, row)) + "\n" for row in rows), tmp_path,
-                   horizon=H, stages=stages, rewards=(low, high))  # fmt: skip
+                   horizon=H, segments=segments, rewards=(low, high))  # fmt: skip
         assert log.faults == ()
         assert log.shown is not None
         data = log.shown.experience
@@ -245,8 +246,8 @@ def test_counts_are_those_of_a_slow_reader(tmp_path: Path) -> None:
         counts = named_counts(data, names.__getitem__)
         action = [str(log.actions.label(a)) for a in range(log.actions.count)]
 
-        def row(stage: int, s: int, a: int, known: Any = (labels, action)) -> tuple[Any, ...]:
-            return stage, known[0][s], known[1].index(f"a{a}")
+        def row(segment: int, s: int, a: int, known: Any = (labels, action)) -> tuple[Any, ...]:
+            return segment, known[0][s], known[1].index(f"a{a}")
 
         assert counts["counts"] == {
             (*row(*entry[:3]), labels[entry[3]]): (

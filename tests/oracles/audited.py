@@ -174,15 +174,15 @@ class SlowAudit:
 
     def __init__(
         self,
-        stages: Sequence[int] | bool = (),
+        segments: Sequence[int] | bool = (),
         rewards: bool = True,
         details: bool = False,
         losses: bool = True,
         rules: Rules | None = None,
     ) -> None:
-        self.stages, self.rules = stages, rules or Rules()
+        self.segments, self.rules = segments, rules or Rules()
         follows = ["action", "state", "drift"] + ["reward"] * rewards + ["detail"] * details
-        follows += ["step"] * (stages is not True)
+        follows += ["step"] * (segments is not True)
         self.tests = {
             "follows": follows,
             "pays": follows if rewards else [],
@@ -212,17 +212,17 @@ class SlowAudit:
         self.before = a, s, reward
         if lost >= 0:
             self.drawn["loses"].append(((), Draw(lost > 0, z)))
-        stage = t if self.stages is True else sum(t >= first for first in self.stages or ())
+        segment = t if self.segments is True else sum(t >= first for first in self.segments or ())
         if after < 0 or lost > 0:
             if lost <= 0 or not self.tests["loses"]:
-                self.drawn["follows"].append(((stage, s, a), Draw(UNKNOWN, z)))
-                if (stage, s, a) not in self.given_up:
-                    self.given_up.add((stage, s, a))
-                    self.drawn["pays"].append(((stage, s, a), GIVEN_UP[0]))
+                self.drawn["follows"].append(((segment, s, a), Draw(UNKNOWN, z)))
+                if (segment, s, a) not in self.given_up:
+                    self.given_up.add((segment, s, a))
+                    self.drawn["pays"].append(((segment, s, a), GIVEN_UP[0]))
             return
-        self.drawn["follows"].append(((stage, s, a), Draw(after, z)))
+        self.drawn["follows"].append(((segment, s, a), Draw(after, z)))
         if reward is not None:
-            self.drawn["pays"].append(((stage, s, a, after), Draw(reward, z)))
+            self.drawn["pays"].append(((segment, s, a, after), Draw(reward, z)))
 
     def ln_e(self, kind: str, test: str) -> float:
         """The evidence of one test now; 0 if it is not made."""

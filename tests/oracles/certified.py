@@ -173,7 +173,7 @@ def rows_at(problem: Problem, t: int, s: int) -> list[Row]:
     table = problem.table
     found = []
     for k in range(table.first[s], table.first[s + 1]):
-        number = int(k + (t * table.pairs if table.stages > 1 else 0))
+        number = int(k + (t * table.pairs if table.segments > 1 else 0))
         found.append(row_of(problem, number, int(table.action[k])))
     return found
 
@@ -228,7 +228,7 @@ class Belief:
         told, table = self.problem.rewards, self.problem.table
         if told is None:
             return 0.0
-        k = row.number - (t * table.pairs if table.stages > 1 else 0)
+        k = row.number - (t * table.pairs if table.segments > 1 else 0)
         return float(told.pair[min(t, len(told.pair) - 1), k])
 
     def is_noisy(self, row: Row) -> bool:

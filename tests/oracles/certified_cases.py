@@ -27,10 +27,10 @@ Law = dict[float, float]
 
 @dataclass
 class Case:
-    """A world, what its learner is told, and what the learner has counted.
+    """A world, what its agent is told, and what the agent has counted.
 
     Attributes:
-        laws: what each entry of the learner's table pays, with which probability.
+        laws: what each entry of the agent's table pays, with which probability.
         paid: how often it paid that, where rewards are not told.
 
     """
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def p(self) -> Floats:
-        """(entries,) the truth, over the learner's table."""
+        """(entries,) the truth, over the agent's table."""
         return Simulator(self.mdp, self.problem).p
 
     @property
@@ -55,7 +55,7 @@ class Case:
     def row_rewards(self) -> Floats:
         """(rows,) the same by row; the start pays nothing."""
         table = self.problem.table
-        r = np.broadcast_to(self.mean_rewards, (table.stages, table.pairs))
+        r = np.broadcast_to(self.mean_rewards, (table.segments, table.pairs))
         return np.append(r.ravel(), 0.0)
 
 
@@ -74,7 +74,7 @@ def draw_case(
     actions: int = 2,
     horizon: int = 3,
     rewards: str = "s, a",
-    staged: bool = False,
+    segmented: bool = False,
     sparse: bool = False,
     ties: bool = False,
     ends: bool = False,
@@ -88,7 +88,7 @@ def draw_case(
     """A case; counts follow the truth if ``honest``, else any distribution on its support."""
     rng = np.random.default_rng(seed)
     S, A, H = states, actions, horizon
-    p = rng.dirichlet(np.ones(S), (H, S, A) if staged else (S, A))
+    p = rng.dirichlet(np.ones(S), (H, S, A) if segmented else (S, A))
     if ties:
         p = np.eye(S)[rng.integers(S, size=p.shape[:-1])] * 0.5 + 0.5 / S
     if sparse:
@@ -144,7 +144,7 @@ def _pay(case: Case, noise: str, any_way: Any, rng: np.random.Generator) -> None
 def cases(**fixed: Any) -> st.SearchStrategy[Case]:
     """Cases of all kinds; arguments of `draw_case` may be fixed."""
     told = st.sampled_from(("rewards", "successors", "initial"))
-    flags = dict.fromkeys(("staged", "sparse", "ties", "ends", "fewer", "spread"), st.booleans())
+    flags = dict.fromkeys(("segmented", "sparse", "ties", "ends", "fewer", "spread"), st.booleans())
     drawn: dict[str, Any] = {
         "seed": st.integers(0, 2**32 - 1),
         "states": st.integers(1, 4),

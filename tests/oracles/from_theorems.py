@@ -1241,7 +1241,7 @@ def largest_mean_in_box(values: list[float], ends: list[tuple[float, float]]) ->
 # ---------------------------------------------------------------- the logged policy
 
 
-def behaviour(
+def behavior(
     paid: list[float], complete: list[bool], least: float, most: float, delta: float
 ) -> tuple[float, float]:
     """Return the bounds of Proposition 72 on the mean value of the logged policies.

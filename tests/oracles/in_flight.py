@@ -40,7 +40,7 @@ class SlowFlight:
     """
 
     horizon: int
-    stages: list[int]
+    segments: list[int]
     have: list[list[int]]
     shift: float
     span: float
@@ -69,7 +69,7 @@ class SlowFlight:
         """Of each row, what comes before its first open decision."""
         out, open_rows = self.found(), set[tuple[int, int, int]]()
         for x in self.taken():
-            row = out.stage(x.t), x.state, x.action
+            row = out.segment(x.t), x.state, x.action
             if x.outcome is None:
                 open_rows.add(row)
             elif row not in open_rows:
@@ -85,11 +85,11 @@ class SlowFlight:
 
     def found(self) -> SlowExperience:
         """Starts, and places by the order of decisions, whatever came of them."""
-        out = SlowExperience(self.stages)
+        out = SlowExperience(self.segments)
         for x in self.taken():
             if x.t == 0:
                 out.begin(x.state)
-            pair = x.state, out.stage(x.t)
+            pair = x.state, out.segment(x.t)
             out.place.setdefault(pair, len(out.place) + 1)
             out.reached.add((x.state, x.t))
         return out

@@ -18,7 +18,7 @@ from ucfh.simulation import runner as phases
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, a learner with a small m, and how many episodes to run."""
+    """A problem, an agent with a small m, and how many episodes to run."""
 
     mdp: Callable[[], MDP]
     settings: dict[str, Any]
@@ -45,8 +45,8 @@ CASES = {
     "random": Case(
         lambda: make("random:states=6,actions=2,successors=3,horizon=4"), {"m": 6000.3}, 1000
     ),
-    "stages": Case(
-        lambda: make("random:states=3,actions=2,horizon=3,stages=1"), {"m": 16000.3}, 1000
+    "segments": Case(
+        lambda: make("random:states=3,actions=2,horizon=3,segments=1"), {"m": 16000.3}, 1000
     ),
     "lifetime": Case(lambda: make("chain:n=3,horizon=3"), {"m": 60.3}, None),
     "rare": Case(rare, {"m": 150.3}, 4_000_000),

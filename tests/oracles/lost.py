@@ -105,7 +105,7 @@ def lossy_entropy(c: Sequence[float], n: float, p: Sequence[float]) -> float:
 # -- bounds ----------------------------------------------------------------------------------------
 
 Cell = tuple[int, int, int]
-"""Stage, state and action."""
+"""Segment, state and action."""
 
 
 @dataclass
@@ -154,7 +154,7 @@ class SlowOpen:
         return self.price[part] + math.log(events) + math.log((j + 1) * (j + 2))
 
     def steps(self, row: Cell) -> int:
-        return sum(self.slow.stage(t) == row[0] for t in range(self.horizon))
+        return sum(self.slow.segment(t) == row[0] for t in range(self.horizon))
 
     def best_next(self, t: int, V: Sequence[float], sign: int) -> float:
         """What the best next state is worth, any of the known ones or what nobody has seen."""
@@ -246,7 +246,7 @@ class SlowOpen:
             for s in range(S):
                 if not self.have[s]:
                     continue
-                row = {a: (self.slow.stage(t), s, a) for a in self.have[s]}
+                row = {a: (self.slow.segment(t), s, a) for a in self.have[s]}
                 over = {a: self.used(row[a]).fixed(t, row[a], U[t + 1], 1) for a in row}
                 under = {a: self.used(row[a]).fixed(t, row[a], L[t + 1], -1) for a in row}
                 U[t][s], L[t][s] = min(self.cap[t], max(over.values())), max(under.values())

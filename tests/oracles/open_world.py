@@ -15,10 +15,10 @@ Step = tuple[int, int, int, float, int]
 
 
 class SlowExperience:
-    """What `SparseCounts` counts; all by (stage, s, a) and, of entries, s' behind it."""
+    """What `SparseCounts` counts; all by (segment, s, a) and, of entries, s' behind it."""
 
-    def __init__(self, stages: list[int]) -> None:
-        self.stages = stages
+    def __init__(self, segments: list[int]) -> None:
+        self.segments = segments
         self.paid: dict[tuple[int, int, int, int], list[float]] = {}
         self.visits: Counter[tuple[int, int, int]] = Counter()
         self.last_new: dict[tuple[int, int, int], int] = {}
@@ -29,8 +29,8 @@ class SlowExperience:
         self.started: Counter[int] = Counter()
         self.started_new = 0
 
-    def stage(self, t: int) -> int:
-        return sum(t >= first for first in self.stages)
+    def segment(self, t: int) -> int:
+        return sum(t >= first for first in self.segments)
 
     def begin(self, s: int) -> None:
         self.started[s] += 1
@@ -38,7 +38,7 @@ class SlowExperience:
             self.started_new = self.started.total()
 
     def step(self, t: int, s: int, a: int, r: float, after: int) -> None:
-        row = self.stage(t), s, a
+        row = self.segment(t), s, a
         if (s, row[0]) not in self.place:
             self.place[s, row[0]] = len(self.place) + 1
         self.reached.add((s, t))
@@ -57,9 +57,9 @@ def assert_same(data: SparseCounts, slow: SlowExperience) -> None:
     """All arrays of an `SparseCounts` are as counted slowly; sums up to rounding."""
     entries = {}
     for i, key in enumerate(data.key.tolist()):
-        stage, s, a = data.pair_of(key >> SHIFT)
+        segment, s, a = data.pair_of(key >> SHIFT)
         amounts = (data.c[i], data.paid[i], data.least[i], data.most[i])
-        entries[stage, s + 1, a, key & (2**SHIFT - 1)] = tuple(float(x) for x in amounts)
+        entries[segment, s + 1, a, key & (2**SHIFT - 1)] = tuple(float(x) for x in amounts)
     expected = {
         entry: (len(paid), sum(paid), min(paid), max(paid)) for entry, paid in slow.paid.items()
     }
@@ -69,11 +69,11 @@ def assert_same(data: SparseCounts, slow: SlowExperience) -> None:
         assert abs(paid - expected[entry][1]) <= 1e-12 * c
     assert (np.diff(data.key) > 0).all()
     for row in range(len(data.visits)):
-        stage, s, a = data.pair_of(row)
-        assert data.visits[row] == slow.visits[stage, s + 1, a]
-        assert data.last_new[row] == slow.last_new.get((stage, s + 1, a), 0)
-        assert data.last_lost[row] == slow.last_lost.get((stage, s + 1, a), 0)
-        lost = slow.lost.get((stage, s + 1, a), [])
+        segment, s, a = data.pair_of(row)
+        assert data.visits[row] == slow.visits[segment, s + 1, a]
+        assert data.last_new[row] == slow.last_new.get((segment, s + 1, a), 0)
+        assert data.last_lost[row] == slow.last_lost.get((segment, s + 1, a), 0)
+        lost = slow.lost.get((segment, s + 1, a), [])
         known = [r for r in lost if not math.isnan(r)]
         assert (data.lost[row], data.lost_unpaid[row]) == (len(lost), len(lost) - len(known))
         assert (data.lost_least[row], data.lost_most[row]) == (min([1, *known]), max([0, *known]))
@@ -120,7 +120,7 @@ def _row(data: SparseCounts, t: int, s: int, a: int) -> int:
     """The row of a step, counted from the first state on."""
     before = sum(int(data.available(x).sum()) for x in range(s))
     pair = before + int(data.available(s)[:a].sum())
-    return pair * data.P + int(data.stage[t])
+    return pair * data.P + int(data.segment[t])
 
 
 def steps_of(rows: list[Step], starts: list[int]) -> Steps:

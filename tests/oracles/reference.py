@@ -2,8 +2,8 @@
 
 Dann and Brunskill, "Sample Complexity of Episodic Fixed-Horizon Reinforcement Learning", NIPS
 2015; errata are those of docs/theory/errata.md. All arrays are dense: p is (S,A,S) or (H,S,A,S),
-rewards are (H,S,A) or (H,S,A,S'), policies are (H,S) integers, and the stage t counts from 0.
-A pair has index s*A+a, or (t*S+s)*A+a where transitions depend on the stage.
+rewards are (H,S,A) or (H,S,A,S'), policies are (H,S) integers, and the segment t counts from 0.
+A pair has index s*A+a, or (t*S+s)*A+a where transitions depend on the segment.
 """
 
 import math
@@ -39,7 +39,7 @@ def constants(
 
     "paper": the first lines of Algorithm 1, and the number that ends the proof of Theorem 1;
     max(1, log2 log2 H) by E2 of docs/theory/errata.md. "corrected": the constants listed there,
-    with B = min(A,H), or B = 1 for the stage-augmented problem. eps and delta are read as the
+    with B = min(A,H), or B = 1 for the segment-augmented problem. eps and delta are read as the
     decimals they print as; logarithms are taken to 50 digits.
     """
     e, d = Fraction(str(eps)), Fraction(str(delta))
@@ -222,7 +222,7 @@ def greedy_expectation(lo: Floats, hi: Floats, v: Floats, optimistic: bool = Tru
 
 
 def at(x: Floats, t: int) -> Floats:
-    """x (S,A,S) itself, or the t-th stage of x (H,S,A,S)."""
+    """x (S,A,S) itself, or the t-th segment of x (H,S,A,S)."""
     return np.asarray(x[t] if x.ndim == 4 else x, dtype=np.float64)
 
 
@@ -309,8 +309,8 @@ def return_variance(
     return variance
 
 
-def stage_occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
-    """d (H,S): the probability of being in s at stage t, by enumeration."""
+def segment_occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
+    """d (H,S): the probability of being in s at segment t, by enumeration."""
     H, S = policy.shape
     d = np.zeros((H, S))
     for chance, _, states, _ in paths(p, np.zeros((H, *p.shape[-3:-1])), p0, policy):
@@ -322,7 +322,7 @@ def stage_occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
 def occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
     """w (S,A): expected visits of a pair in an episode (the paper's w_k), by enumeration."""
     w = np.zeros(p.shape[-3:-1])
-    for t, d in enumerate(stage_occupancy(p, p0, policy)):
+    for t, d in enumerate(segment_occupancy(p, p0, policy)):
         for s, chance in enumerate(d):
             w[s, policy[t, s]] += chance
     return w
@@ -332,7 +332,7 @@ def occupancy(p: Floats, p0: Floats, policy: Ints) -> Floats:
 class Phase:
     """One phase of Algorithm 1; n (S,A), n_next (S,A,S) after the update; policy (H,S).
 
-    With stage-dependent transitions n and n_next have a leading stage axis. A phase that did not
+    With time-dependent transitions n and n_next have a leading segment axis. A phase that did not
     end in an update has pair = n_pair = -1; one that never could has episodes = 0 as well.
     """
 
@@ -370,8 +370,8 @@ def walk_ucfh(
 ) -> list[Phase]:
     """Algorithm 1, one episode at a time (as corrected in docs/theory/errata.md for "corrected").
 
-    p (S,A,S) or (H,S,A,S), rewards (H,S,A) or (H,S,A,S), p0 (S,). The learner is told all but p,
-    of which it knows where it is positive. If p depends on the stage, pairs are (t,s,a) and the
+    p (S,A,S) or (H,S,A,S), rewards (H,S,A) or (H,S,A,S), p0 (S,). The agent is told all but p,
+    of which it knows where it is positive. If p depends on the segment, pairs are (t,s,a) and the
     constants those of S*H states with B = 1. m=None is the formula's m; any other m changes
     m w_min (the product of doubles) and the cut-off only. confidence: "paper" or "kl".
     An episode takes 1 + H uniforms. The triggered pair of lowest index is updated. "corrected"
@@ -381,8 +381,8 @@ def walk_ucfh(
     """
     H, S, A = rewards.shape[:3]
     assert horizon == H
-    staged = p.ndim == 4
-    S_told, B = (S * H, 1) if staged else (S, min(A, H))
+    segmented = p.ndim == 4
+    S_told, B = (S * H, 1) if segmented else (S, min(A, H))
     table = p.reshape(-1, S)
     successors = [np.flatnonzero(row > 0) for row in table]
     cumulative = [np.cumsum(row[row > 0]) for row in table]
@@ -400,7 +400,7 @@ def walk_ucfh(
     rng = np.random.default_rng(seed)
 
     def pair_of(t: int, s: int, policy: Ints) -> int:
-        return int(((t if staged else 0) * S + s) * A + policy[t, s])
+        return int(((t if segmented else 0) * S + s) * A + policy[t, s])
 
     def triggered() -> list[int]:
         return [int(i) for i in np.flatnonzero((v >= np.maximum(m_w_min, n)) & (n < cutoff))]

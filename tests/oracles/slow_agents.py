@@ -1,8 +1,8 @@
-"""Learners that plan with a bonus, the slow and obvious way: one row at a time, from the formulas.
+"""Agents that plan with a bonus, the slow and obvious way: one row at a time, from the formulas.
 
 A backward sweep asks a function for the bounds of one row, which sees the successors' values as
 plain lists. There are two kinds of such functions: `from_terms` puts the terms of
-`ucfh._kernels.online` together, and `PAPERS` has one for each learner, written from its paper.
+`ucfh._kernels.online` together, and `PAPERS` has one for each agent, written from its paper.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def from_terms(rule: Rule, terms: dict[str, Floats]) -> Backup:
 
 @dataclass
 class Told:
-    """What a learner is told, by the letters of the papers."""
+    """What an agent is told, by the letters of the papers."""
 
     S: int
     A: int
@@ -212,7 +212,7 @@ class Told:
     epsilon: float
     delta: float
     m: float = 1000.0
-    stages: int = 1
+    segments: int = 1
 
 
 def ucbvi_ch(w: Told, x: Look) -> Bounds:
@@ -323,7 +323,7 @@ def bayes_ucbvi(w: Told, x: Look) -> Bounds:
     base = log(17 / 16)
     c0 = ((2 * sqrt(2) / sqrt(base) + 98 * sqrt(6) / 9) / (sqrt(2 * pi) - 1)) ** 2
     c0 += log(10 * pi) / base
-    n0 = ceil(c0 + log(w.K * w.H if w.stages == 1 else w.K, 17 / 16))
+    n0 = ceil(c0 + log(w.K * w.H if w.segments == 1 else w.K, 17 / 16))
     others = w.S * w.A * w.H * (2 * x.n + 1) ** 3 * (x.n + n0) ** 1.5
     tail = w.delta / (5 * (e * pi) ** 3 * others)
     return x.r + exact_quantile(*x.with_one_more(n0, 2 * x.worth), tail), 0.0
@@ -377,7 +377,7 @@ PAPERS: dict[str, tuple[Callable[[Told, Look], Bounds], int]] = {
     "rf-express": (rf_express, 0),
     "bpi-ucrl": (bpi_ucrl, LOWER_OF_BEST),
 }
-"""Each learner's bounds of a row, and whose lower bound it keeps."""
+"""Each agent's bounds of a row, and whose lower bound it keeps."""
 
 
 def bpi_gap_at_start(w: Told, problem: Problem, counts: Counts, V: Floats, rows: Any) -> float:

@@ -24,7 +24,7 @@ def draw(rng: np.random.Generator, p: Floats) -> int:
 def steps(
     p: Floats, start: Floats, q: Floats, episodes: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """(episode, t, s, a, s') of a learner that is greedy in q, which may change between steps."""
+    """(episode, t, s, a, s') of an agent that is greedy in q, which may change between steps."""
     H = len(q)
     for episode in range(1, episodes + 1):
         s = draw(rng, start)

@@ -13,7 +13,7 @@ LATE = ("reward", "range")  # faults after which the state is still known
 
 @dataclass
 class SlowRows:
-    """What is counted, and what is wrong, by the line; moves by (stage, s, a, s')."""
+    """What is counted, and what is wrong, by the line; moves by (segment, s, a, s')."""
 
     horizon: int = 0
     moves: Counter[Any] = field(default_factory=Counter)

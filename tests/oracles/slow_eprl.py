@@ -18,7 +18,7 @@ class SlowEPRL:
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
         self.problem, self.epsilon, self.delta, self.scale = problem, epsilon, delta, scale
-        table, H = problem.table.by_stage(problem.horizon), problem.horizon
+        table, H = problem.table.by_segment(problem.horizon), problem.horizon
         self.table, self.paths = table, list[Path]()
         for choice in product(range(problem.actions), repeat=H):
             s, path = int(table.indices[-1]), []

@@ -14,7 +14,7 @@ from ucfh.theory.lower_bounds import binary_kl
 
 
 def value(m: OutcomeDistributions, p: Floats, policy: dict[tuple[int, int], int]) -> float:
-    """What a policy earns that takes, at step t in state s, a row within a stage."""
+    """What a policy earns that takes, at step t in state s, a row within a segment."""
     V = np.zeros(len(m.initial))
     for t in reversed(range(m.horizon)):
         new = np.zeros_like(V)

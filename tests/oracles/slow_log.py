@@ -32,7 +32,7 @@ class Form:
 
     names: tuple[str, ...]  # of the parts of a state
     horizon: int | None = None
-    stages: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
     shows_next: bool = True  # there is a column of next states
     whole: bool = False  # a line is an episode
     dropouts: str | None = None
@@ -150,10 +150,10 @@ class SlowLog:
 
     def experience(self, states: Sequence[str], actions: Sequence[str]) -> SlowExperience:
         """The same as an experience, with states and actions in that order."""
-        stages = {*self.form.stages}
+        segments = {*self.form.segments}
         if (not self.form.shows_next or self.form.dropouts == "outcome") and self.horizon > 1:
-            stages.add(self.horizon - 1)  # other things follow there
-        out = SlowExperience(sorted(stages))
+            segments.add(self.horizon - 1)  # other things follow there
+        out = SlowExperience(sorted(segments))
         low, high = min(self.form.rewards[0], 0), max(self.form.rewards[1], 0)
         for s in self.starts:
             out.begin(1 + states.index(s))

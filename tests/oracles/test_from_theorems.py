@@ -236,8 +236,8 @@ def test_the_logged_policy(tmp_path: Path) -> None:
         least = world.H * min(low, 0.0)
         if most <= least:
             continue
-        ends = oracle.behaviour(paid, complete, least, most, 0.1)
-        found = ucfh.certify(log, delta=0.1).behaviour
+        ends = oracle.behavior(paid, complete, least, most, 0.1)
+        found = ucfh.certify(log, delta=0.1).behavior
         assert found is not None
         assert ends[0] - 1e-6 <= found.lower <= ends[0] + 1e-8
         assert ends[1] - 1e-8 <= found.upper <= ends[1] + 1e-6

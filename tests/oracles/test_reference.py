@@ -227,7 +227,7 @@ def test_greedy_is_the_linear_program(optimistic: bool) -> None:
 
 
 def random_mdp(seed: int) -> tuple[Floats, Floats, Floats, Ints]:
-    """p, rewards, p0, policy: small, sparse; stage-dependent and r(s,a,s') by the seed's bits."""
+    """p, rewards, p0, policy: small, sparse; time-dependent and r(s,a,s') by the seed's bits."""
     rng = np.random.default_rng(seed)
     H, S, A = (int(x) for x in rng.integers((1, 2, 1), (5, 5, 4)))
     shape = (H, S, A, S) if seed & 1 else (S, A, S)
@@ -279,7 +279,7 @@ def test_variance_and_occupancy(seed: int) -> None:
         assert got == pytest.approx(float(expected), abs=1e-12)
 
     assert math.fsum(x[0] for x in ref.paths(p, rewards, p0, policy)) == pytest.approx(1)
-    d, w = ref.stage_occupancy(p, p0, policy), ref.occupancy(p, p0, policy)
+    d, w = ref.segment_occupancy(p, p0, policy), ref.occupancy(p, p0, policy)
     forward = p0
     for t in range(H):
         assert pytest.approx(forward, abs=1e-12) == d[t]
@@ -315,13 +315,13 @@ def chain() -> tuple[Floats, Floats, Floats]:
 @pytest.mark.slow
 @pytest.mark.parametrize("confidence", ["paper", "kl"])
 @pytest.mark.parametrize("variant", ["paper", "corrected"])
-@pytest.mark.parametrize("staged", [False, True])
-def test_walk_keeps_the_rules(variant: str, confidence: str, staged: bool) -> None:
+@pytest.mark.parametrize("segmented", [False, True])
+def test_walk_keeps_the_rules(variant: str, confidence: str, segmented: bool) -> None:
     """Algorithm 1: what an update may do, and the optimism of every phase."""
     p, rewards, p0 = chain()
-    p = np.stack([p] * 3) if staged else p
+    p = np.stack([p] * 3) if segmented else p
     m, eps, delta = 3000.0, 0.5, 0.1
-    S, B = (9, 1) if staged else (3, 2)
+    S, B = (9, 1) if segmented else (3, 2)
     c = ref.constants(S, 2 * S, 3, 2, B, eps, delta, variant)
     args = (p, rewards, 3, p0, eps, delta, m, variant, 7, 12, confidence)
     run = ref.walk_ucfh(*args)

@@ -228,7 +228,7 @@ def log_of(world: World, number: int, lost: float, path: Path) -> tuple[Any, lis
     if task.largest is not None:
         declared["max_return"] = task.largest * span - task.horizon * shift
     if task.segments:
-        declared["stages"] = [t - 1 for t in task.segments]
+        declared["segments"] = [t - 1 for t in task.segments]
     if task.states is not None:
         declared["states"] = [*task.states, "over"]
     return ucfh.read_log(path, **declared), steps, starts
@@ -288,7 +288,7 @@ def task_differs(world: World, number: int, path: Path) -> dict[str, tuple[float
     if task.largest is not None:
         declared["max_return"] = task.largest * span - task.horizon * shift
     if task.segments:
-        declared["stages"] = [t - 1 for t in task.segments]
+        declared["segments"] = [t - 1 for t in task.segments]
     if task.states is not None:
         declared["states"] = list(task.states)
     steps: list[Step] = []

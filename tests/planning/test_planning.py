@@ -54,11 +54,13 @@ class Intervals:
         return lo, flat[row_of, indices], indptr, indices
 
 
-def intervals(rng: np.random.Generator, S: int, A: int, H: int, staged: bool = False) -> Intervals:
+def intervals(
+    rng: np.random.Generator, S: int, A: int, H: int, segmented: bool = False
+) -> Intervals:
     """Rows of every kind: unknown (0 to 1), exact, on a grid of eighths, absorbing; of mixed
     length or, in half of all cases, of one length, which may be S.
     """
-    shape = (H, S, A, S) if staged else (S, A, S)
+    shape = (H, S, A, S) if segmented else (S, A, S)
     length = int(rng.choice([0, 0, S, int(rng.integers(1, S + 1))]))
     lo, hi = np.zeros(shape), np.zeros(shape)
     for row in np.ndindex(shape[:-1]):
@@ -120,7 +122,7 @@ def check_model(case: Intervals, plan: Plan, model: Floats) -> None:
 def test_linear_programming(seed: int, optimistic: bool) -> None:
     rng = np.random.default_rng(seed)
     S, A, H = (int(rng.integers(1, most)) for most in (5, 3, 4))
-    case = intervals(rng, S, A, H, staged=bool(seed % 3 == 0))
+    case = intervals(rng, S, A, H, segmented=bool(seed % 3 == 0))
     Q, V = ref.evi(case.lo, case.hi, case.full_rewards, H, optimistic)
     plan = case.plan(optimistic=optimistic, return_model=True)
     check_plan(case, plan, Q, V)
@@ -135,7 +137,7 @@ def test_long_rows(seed: int, optimistic: bool) -> None:
     """Many successors, many of equal value; the greedy oracle, as linear programming is slow."""
     rng = np.random.default_rng(1000 + seed)
     S, A, H = (40, 2, 4) if seed < 8 else (400, 1, 2)
-    case = intervals(rng, S, A, H, staged=seed % 4 == 0)
+    case = intervals(rng, S, A, H, segmented=seed % 4 == 0)
     Q, V = ref.evi(case.lo, case.hi, case.full_rewards, H, optimistic, ref.greedy_expectation)
     plan = case.plan(optimistic=optimistic, return_model=True)
     check_plan(case, plan, Q, V)
@@ -148,7 +150,7 @@ def test_compressed_rows(seed: int) -> None:
     """The same plan from compressed rows, their successors in any order."""
     rng = np.random.default_rng(2000 + seed)
     S, A, H = int(rng.integers(1, 7)), int(rng.integers(2, 4)), int(rng.integers(1, 5))
-    case = intervals(rng, S, A, H, staged=bool(seed % 2))
+    case = intervals(rng, S, A, H, segmented=bool(seed % 2))
     if case.rewards.shape[-1] == 1 and seed % 2:
         case.rewards = case.full_rewards
     lo, hi, indptr, indices = case.compressed(rng)
@@ -263,7 +265,7 @@ def test_policy_evaluation(seed: int) -> None:
     mdp = MDP(p, r, H, initial=p0, noise=noise)
     policy = rng.integers(0, A, (H, S))
     assert mdp.value(policy) == pytest.approx(ref.value(p, full, p0, policy), abs=TIGHT)
-    assert np.abs(mdp.occupancy(policy) - ref.stage_occupancy(p, p0, policy)).max() <= TIGHT
+    assert np.abs(mdp.occupancy(policy) - ref.segment_occupancy(p, p0, policy)).max() <= TIGHT
     weights = mdp.weights(policy)
     assert np.abs(weights - ref.occupancy(p, p0, policy)).max() <= TIGHT
     assert weights.sum() == pytest.approx(H, abs=TIGHT)
@@ -350,7 +352,10 @@ ROWS: dict[str, Any] = {**box(), **CSR, "hi": np.ones(8)}
         ({**changed("hi", (2, 0), 0), "lo": np.zeros((3, 2, 3))}, r"\(s=2, a=0\)"),
         (box(lo=np.zeros((3, 2, 2))), r"lo has shape \(3, 2, 2\) and hi \(3, 2, 3\)"),
         (box(lo=np.zeros((2, 2, 3)), hi=np.ones((2, 2, 3))), r"\(2, 2, 3\)"),
-        (box(lo=np.zeros((3, 3, 2, 3)), hi=np.ones((3, 3, 2, 3))), "3 stages and the horizon is 2"),
+        (
+            box(lo=np.zeros((3, 3, 2, 3)), hi=np.ones((3, 3, 2, 3))),
+            "3 segments and the horizon is 2",
+        ),
         (box(lo=[[0], [0, 1]]), "lo must be an array of numbers"),
         (box(hi="many"), "hi must be an array of numbers"),
         (box(rewards=[0, 0, 0]), r"rewards have shape \(3,\)"),
@@ -389,7 +394,7 @@ def test_too_large_for_memory() -> None:
         fixed_horizon_evi(many, many, [[0.0]], 10**11, return_model=True)
 
 
-def test_bad_stage_is_named() -> None:
+def test_bad_segment_is_named() -> None:
     lo, hi = np.zeros((2, 3, 2, 3)), np.ones((2, 3, 2, 3))
     lo[1, 2, 0, 1] = 1.5
     with pytest.raises(InputError, match=r"state 1 after \(t=1, s=2, a=0\)"):

@@ -60,7 +60,7 @@ def test_one_row_after_another(seed: int, kind: int, optimistic: bool) -> None:
             # an unknown reward may be bounded anew, at the row's own time step if it has one
             line = min(row // table.pairs, len(rewards.pair) - 1)
             pair = rewards.pair.copy()
-            if table.stages == 1 or len(pair) == table.stages:
+            if table.segments == 1 or len(pair) == table.segments:
                 pair[line, row % table.pairs] = rng.random()
             rewards = Rewards(pair, rewards.successor)
         planner.plan(lo, hi, rewards, changed=row)
@@ -106,7 +106,7 @@ class Forgetful(UCFH):
     ],
 )
 def test_a_lifetime(name: str, unknown: list[Any]) -> None:
-    """The learner that plans again what changed has the life of one that plans all afresh."""
+    """The agent that plans again what changed has the life of one that plans all afresh."""
     mdp = make(name)
     told = mdp.problem.hiding(*unknown)
     runs = [simulate(mdp, kind(told, 0.5, 0.1, m=1e4), seed=3) for kind in (UCFH, Forgetful)]

@@ -74,9 +74,9 @@ def test_sizes_and_optima_as_documented(name: str, shape: tuple[int, ...], best:
         "grid:rows=1,cols=7,slip=1,horizon=1",
         "grid:rows=6,cols=1,slip=0",
         "random:states=1,actions=1,horizon=1",
-        "random:states=7,actions=1,successors=1,horizon=3,stages=1",
-        "random:states=9,actions=2,successors=8,horizon=4,alpha=0.01,stages=1",
-        "random:states=7,actions=2,successors=2,horizon=1,stages=1",
+        "random:states=7,actions=1,successors=1,horizon=3,segments=1",
+        "random:states=9,actions=2,successors=8,horizon=4,alpha=0.01,segments=1",
+        "random:states=7,actions=2,successors=2,horizon=1,segments=1",
         "tutoring:horizon=1",
         "tutoring:horizon=2",
         "revenue:stock=1,horizon=1",
@@ -256,11 +256,11 @@ def test_large_problems_are_built_sparsely() -> None:
 def test_random_draws_what_it_says() -> None:
     mdp = make("random:states=8,actions=2,successors=3,horizon=4,alpha=0.5")
     assert (mdp.table.lengths[:-1] == 3).all()
-    staged = make("random:states=8,actions=2,successors=3,horizon=4,stages=1")
-    assert staged.table.stages == 4
-    assert not np.array_equal(dense(staged)[0], dense(staged)[1])
-    single = make("random:states=8,actions=1,successors=3,horizon=4,stages=1")
-    assert (single.table.stages, single.actions) == (4, 1)
+    segmented = make("random:states=8,actions=2,successors=3,horizon=4,segments=1")
+    assert segmented.table.segments == 4
+    assert not np.array_equal(dense(segmented)[0], dense(segmented)[1])
+    single = make("random:states=8,actions=1,successors=3,horizon=4,segments=1")
+    assert (single.table.segments, single.actions) == (4, 1)
     assert (single.table.lengths[:-1] == 3).all()
     assert make("random:successors=20").p.tolist() == make("random").p.tolist()
     full = make("random:states=2,actions=5000")

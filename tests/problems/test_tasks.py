@@ -13,7 +13,7 @@ from ucfh.problems import make
 
 
 def action_values(mdp: MDP) -> Floats:
-    """(H, S, A) Q*, for problems without stages whose states have all actions."""
+    """(H, S, A) Q*, for problems without segments whose states have all actions."""
     plan, p = mdp.optimal(), dense(mdp)
     r = mdp.mean_rewards.reshape(-1, mdp.states, mdp.actions)
     r = np.broadcast_to(r, (mdp.horizon, mdp.states, mdp.actions))

@@ -162,10 +162,10 @@ amounts = st.floats(-1e5, 1e5).map(lambda x: round(x, 6))
 def test_every_number_is_rounded_to_the_safe_side(
     answers: dict[str, LogReport], low: float, more: float, gap: float, was: float, width: float
 ) -> None:
-    behaviour = BehaviorValue(was + width / 2, was, was + width, 7, 0)
+    behavior = BehaviorValue(was + width / 2, was, was + width, 7, 0)
     known = replace(
         answers["faulty"].known, lower=low, upper=low + more, gap=gap, epsilon=1e-9,
-        behaviour=behaviour,
+        behavior=behavior,
     )  # fmt: skip
     answer = replace(answers["faulty"], known=known)
     text = words(answer).replace(",", "").replace("\N{MINUS SIGN}", "-")
@@ -244,12 +244,12 @@ def grid_of(html: str) -> dict[tuple[str, int], tuple[str, str, str]]:
     return out
 
 
-def slow_level(doubt: float, epsilon: float, most: float) -> str:
-    if np.isnan(doubt):
+def slow_level(suboptimality: float, epsilon: float, most: float) -> str:
+    if np.isnan(suboptimality):
         return UNSEEN.key
-    if doubt <= 1e-9 * most:
+    if suboptimality <= 1e-9 * most:
         return SETTLED.key
-    return CLOSE.key if doubt <= epsilon else OPEN.key
+    return CLOSE.key if suboptimality <= epsilon else OPEN.key
 
 
 @pytest.mark.parametrize(("kind", "columns"), [("small", 20), ("large", 20), ("large", 3)])
@@ -260,7 +260,7 @@ def test_the_grid_is_the_policy(
     monkeypatch.setattr(policy_table, "MOST_COLUMNS", columns)
     answer = answers[kind]
     known, log = answer.known, answer.log
-    assert known.doubt is not None
+    assert known.suboptimality is not None
     assert known.visits is not None
     found = grid_of(answer_page(answer))
     over = set(answer.over)
@@ -273,15 +273,15 @@ def test_the_grid_is_the_policy(
             assert entry is not None
             action, level, text = entry
             assert action == log.actions.label(int(known.policy[t, s]))
-            doubt = float(known.doubt[t, s])
+            suboptimality = float(known.suboptimality[t, s])
             assert known.epsilon is not None
-            assert level == slow_level(doubt, known.epsilon, answer.ends[1])
+            assert level == slow_level(suboptimality, known.epsilon, answer.ends[1])
             if level != UNSEEN.key:
                 seen = text.replace(",", "").rpartition("· ")[2].rstrip("\N{MULTIPLICATION SIGN}")
                 least, _, most = seen.partition(" to ")
                 assert int(least) <= known.visits[t, s] <= int(most or least)
             if level == OPEN.key:
-                assert float(re.findall(r"\+([\d.]+)", text)[0]) >= doubt
+                assert float(re.findall(r"\+([\d.]+)", text)[0]) >= suboptimality
     assert found == {}
 
 
@@ -321,21 +321,21 @@ def test_a_problem_that_was_told(tmp_path: Path) -> None:
     mdp, path = make("chain:n=3"), tmp_path / "chain.csv"
     write_log(mdp, path, episodes=500)
     answer = answer_of_log(read_log(path, mdp.problem), str(path), 0.2)
-    assert answer.known.behaviour is not None
+    assert answer.known.behavior is not None
     assert answer.visits.sum() == answer.log.counted
     assert len(grid_of(answer_page(answer))) == 3 * answer.log.horizon
 
 
-def test_stages_are_named_by_the_steps_of_the_log(tmp_path: Path) -> None:
+def test_segments_are_named_by_the_steps_of_the_log(tmp_path: Path) -> None:
     path = write_renewals(tmp_path / "log.csv", 200, first=1)
     options: dict[str, Any] = {"columns": COLUMNS, "rewards": (0, 80), "max_return": 80}
-    answer = answer_of_log(read_log(path, stage_dependent=True, **options), str(path), 8.0)
-    assert answer.stage_word == "step"
+    answer = answer_of_log(read_log(path, time_dependent=True, **options), str(path), 8.0)
+    assert answer.segment_word == "step"
     page = answer_page(answer)
     assert "at this step" in page
     assert re.search(r"(mail|call|wait) in state (cold|warm) at step \d", page)
-    answer = answer_of_log(read_log(path, stages=[3, 4], **options), str(path), 8.0)
-    assert answer.stages == [(1, 2), (3, 3), (4, 4)]
+    answer = answer_of_log(read_log(path, segments=[3, 4], **options), str(path), 8.0)
+    assert answer.segments == [(1, 2), (3, 3), (4, 4)]
     page = answer_page(answer)
     assert re.search(r"in state (cold|warm) at (steps 1 to 2|step 3|step 4):", page)
     assert "together: steps 1 to 2; step 3; step 4" in page

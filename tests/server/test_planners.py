@@ -75,7 +75,7 @@ def test_deadlines_that_pass(tmp_path: Path) -> None:
         eventually(lambda: other.status().lost == 1)
 
 
-def test_few_learners_are_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_agents_are_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_pool, "MOST_LEARNERS", 1)
     pool = local.service.planners
     assert pool is not None
@@ -83,7 +83,7 @@ def test_few_learners_are_kept(local: Local, monkeypatch: pytest.MonkeyPatch) ->
         task = local.service.desk.open(name).task
         told(task, 3)
         planned(task)
-        assert len(pool._learners) == 1
+        assert len(pool._agents) == 1
 
 
 def test_a_plan_that_fails_is_tried_again(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:

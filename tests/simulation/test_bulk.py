@@ -24,7 +24,7 @@ LEVEL = 1e-3 / (4 * 13)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "walk_steps", "margin"),
-    [("hard", 300, 3.0), ("corrected", 0, 3.0), ("stages", 0, -3.0), ("random", 0, 3.0)],
+    [("hard", 300, 3.0), ("corrected", 0, 3.0), ("segments", 0, -3.0), ("random", 0, 3.0)],
 )
 def test_bulk_agrees_with_walking_in_law(name: str, walk_steps: int, margin: float) -> None:
     """A short form of slow/test_bulk_law.py."""
@@ -199,15 +199,15 @@ def test_resuming_gives_the_same_run(cap: int, method: str, tmp_path: Path) -> N
         cap = 3_000_000
     m, most = (None, None) if method == "bulk" else (50_000.3, 4_000_000)
 
-    def learner() -> UCFH:
+    def agent() -> UCFH:
         return UCFH(mdp.problem, 0.3, 0.1, m=m)
 
-    whole = simulate(mdp, learner(), most, seed=5, method=method)  # type: ignore[arg-type]
-    part = simulate(mdp, learner(), cap, seed=5, method=method)  # type: ignore[arg-type]
+    whole = simulate(mdp, agent(), most, seed=5, method=method)  # type: ignore[arg-type]
+    part = simulate(mdp, agent(), cap, seed=5, method=method)  # type: ignore[arg-type]
     assert part.episodes == cap
     path = tmp_path / "run.npz"
     part.save(path)
-    again = simulate(mdp, learner(), most, 5, method, resume=Run.load(path))  # type: ignore[arg-type]
+    again = simulate(mdp, agent(), most, 5, method, resume=Run.load(path))  # type: ignore[arg-type]
     assert again.episodes == whole.episodes
     np.testing.assert_array_equal(again.policy, whole.policy)
     for name in whole.phases.dtype.names:
@@ -285,7 +285,7 @@ def test_resuming_something_else_is_refused(change: dict[str, object], words: st
         )
 
 
-def test_a_learner_that_was_told_something_else_is_refused() -> None:
+def test_a_agent_that_was_told_something_else_is_refused() -> None:
     one, other = (MDP([[[0.5, 0.5]], [[0, 1]]], [[r], [1]], 3) for r in (0.1, 0.2))
     with pytest.raises(InputError, match="told other rewards"):
         simulate(other, UCFH(one.problem, 0.3, 0.1), 10)
@@ -311,7 +311,7 @@ def test_a_cap_below_one_episode_is_refused(episodes: int) -> None:
 
 
 class Silent(UCFH):
-    """A learner that does not say when it changes."""
+    """An agent that does not say when it changes."""
 
     def limits(self) -> None:  # type: ignore[override]
         return None
@@ -326,7 +326,7 @@ class Silent(UCFH):
         return True
 
 
-def test_a_silent_learner_is_walked_and_the_user_is_told() -> None:
+def test_a_silent_agent_is_walked_and_the_user_is_told() -> None:
     mdp = make("chain:n=3")
     with pytest.warns(UserWarning, match="walking episodes"):
         run = simulate(mdp, Silent(mdp.problem, 0.3, 0.1), 500)

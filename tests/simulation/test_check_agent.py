@@ -1,4 +1,4 @@
-"""The checker for learners finds each kind of fault, and none in those that are here."""
+"""The checker for agents finds each kind of fault, and none in those that are here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ucfh.simulation.checker import AgentError, faults_of, small_world
 
 
 def broken(**changes: Any) -> Any:
-    """A learner that is right but for some attributes."""
+    """An agent that is right but for some attributes."""
     scale = changes.pop("scale", 1.0)
     cls: Any = type("Broken", (UCBVI,), changes)
     return lambda problem: cls(problem, 0.5, 0.1, 60, scale)
@@ -112,9 +112,9 @@ def test_faults_of_a_bonus(returned: Any, message: str) -> None:
     """A line for each, for a class and for what makes one."""
     changes = {"coefficients": lambda _, n: returned(n)}
     cls = type("Broken", (BonusAgent,), changes)
-    for learner in (cls, broken(**changes)):
+    for agent in (cls, broken(**changes)):
         with pytest.raises(AgentError, match=rf"has 1 fault\(s\):\n- {message}"):
-            check_agent(learner)
+            check_agent(agent)
     (fault,) = faults_of(cls)
     assert re.match(message, fault)
 

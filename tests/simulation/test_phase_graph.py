@@ -44,10 +44,10 @@ def episodes(mdp: MDP, rows: Any) -> list[tuple[float, list[int]]]:
     st.booleans(),
 )
 def test_expected_visits(
-    seed: int, S: int, H: int, staged: bool, sparse: bool, spread: bool, counts_start: bool
+    seed: int, S: int, H: int, segmented: bool, sparse: bool, spread: bool, counts_start: bool
 ) -> None:
     """Of live rows, in episodes that meet one; the start is a row like any other."""
-    mdp = draw_case(seed, S, 2, H, staged=staged, sparse=sparse, spread=spread).mdp
+    mdp = draw_case(seed, S, 2, H, segmented=segmented, sparse=sparse, spread=spread).mdp
     table, rng = mdp.table, np.random.default_rng(seed)
     rows = table.rows_of(rng.integers(0, 2, (H, S)), H)
     live = rng.random(table.rows) < rng.choice([0.1, 0.5])
@@ -65,7 +65,7 @@ def test_expected_visits(
         weight = sum(p * visited.count(row) for p, visited in meets) / share
         most = max(visited.count(row) for _, visited in meets)
         assert graph.weight[row] == pytest.approx(weight, rel=1e-12, abs=1e-15)
-        assert most <= graph.spread[row] <= (1 if staged or row == table.start else H)
+        assert most <= graph.spread[row] <= (1 if segmented or row == table.start else H)
         assert (graph.spread[row] > 0) == (most > 0)
 
 

@@ -151,9 +151,9 @@ def test_small_axes_hold_title_and_legend(thing: Any, panels: int, layout: Any) 
 def test_certificates_on_own_axes(tmp_path: Any) -> None:
     figure = Figure()
     ax: Any = figure.subplots()
-    logged = replace(known(), behaviour=BehaviorValue(0.15, 0.1, 0.2, 9, 0))
+    logged = replace(known(), behavior=BehaviorValue(0.15, 0.1, 0.2, 9, 0))
     assert logged.plot(ax=ax) is figure
-    assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behaviour"]
+    assert [x.get_text() for x in ax.get_yticklabels()] == ["this policy", "logged behavior"]
     bars: list[Any] = list(ax.patches)
     ends = sorted({round(x.get_x() + x.get_width(), 12) for x in bars})
     assert ends == sorted(round(x, 12) for x in (known().lower, known().upper, 0.1, 0.2))
@@ -189,9 +189,9 @@ def test_a_run_without_episodes() -> None:
     assert Balanced(empty._repr_html_()).images == 0
 
 
-def test_epsilon_belongs_to_a_learner_that_is_made() -> None:
+def test_epsilon_belongs_to_a_agent_that_is_made() -> None:
     mdp = ucfh.make("chain:n=3")
     assert simulate(mdp, "psrl", 5).epsilon == 0.1
     assert simulate(mdp, "psrl", 5, epsilon=0.3, delta=0.2).about["delta"] == 0.2
-    with pytest.raises(InputError, match="the learner has its own epsilon and delta: leave them"):
+    with pytest.raises(InputError, match="the agent has its own epsilon and delta: leave them"):
         simulate(mdp, ucfh.UCFH(mdp, 0.5, 0.1), 5, epsilon=0.5)

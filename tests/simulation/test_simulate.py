@@ -21,8 +21,8 @@ from ucfh.simulation.runner import simulate
 
 simulation = importlib.import_module("ucfh.simulation.runner")
 COUNTED, MEASURED = ("state", "action", "n"), ("value", "optimistic", "gap", "captured")
-COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED, "stage")
-KNOWN = ("lower", "gap_bound")  # NaN for a learner that does not keep count
+COLUMNS = ("first_episode", "episodes", *COUNTED, *MEASURED, "segment")
+KNOWN = ("lower", "gap_bound")  # NaN for an agent that does not keep count
 UNLIKELY = 1e-6  # how often a chi-square test with a fresh seed would fail by chance
 
 
@@ -58,7 +58,7 @@ def check_record(mdp: MDP, run: Run) -> None:
     assert ended[:-1].all()
     assert (phases.episodes[ended] >= 1).all()
     assert (((phases.state >= 0) == ended) & ((phases.action >= 0) == ended)).all()
-    assert ((phases.stage >= 0) == ended).all()
+    assert ((phases.segment >= 0) == ended).all()
     assert run.updates == ended.sum()
     assert run.optimal == mdp.at_start(mdp.optimal().values)
     assert np.abs(phases.value + phases.gap - run.optimal).max() <= 1e-12
@@ -115,7 +115,7 @@ def test_cap_at_the_end_of_a_phase() -> None:
 def test_every_kind_of_problem_runs(make: Any) -> None:
     mdp = make()
     check_record(mdp, step(mdp, episodes=500))
-    if mdp.table.stages > 1 or not mdp.rewards.by_stage:
+    if mdp.table.segments > 1 or not mdp.rewards.by_segment:
         told = mdp.problem.hiding("rewards", "successors", "initial")
         run = simulate(mdp, UCFH(told, 0.5, 0.1, m=99.9), episodes=500, method="step")
         assert sum(run.phases.episodes) == 500
@@ -142,8 +142,8 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch, steps: int, varia
     hidden = mdp.problem.hiding("rewards", "initial")
 
     def rows() -> list[list[tuple[Any, ...]]]:
-        learner = UCFH(hidden, 0.25, 0.1, m=700.1, variant=variant)  # type: ignore[arg-type]
-        hiding = simulate(mdp, learner, episodes=1500, method="step")
+        agent = UCFH(hidden, 0.25, 0.1, m=700.1, variant=variant)  # type: ignore[arg-type]
+        hiding = simulate(mdp, agent, episodes=1500, method="step")
         return [rows_of(step(mdp, variant=variant, episodes=1500)), rows_of(hiding)]
 
     whole = rows()
@@ -174,7 +174,7 @@ def stop_after(episodes: int) -> Callable[[Run], None]:
 
 
 @pytest.mark.parametrize("method", ["bulk", "step"])
-def test_interrupted_learners_keep_their_rewards(method: Any) -> None:
+def test_interrupted_agents_keep_their_rewards(method: Any) -> None:
     """All that was seen before the interruption came with its reward, here .8 each."""
     mdp = MDP([[[1.0]]], [[0.8]], 2)
     agent = UCFH(mdp.problem.hiding("rewards"), 0.5, 0.1)
@@ -326,7 +326,7 @@ def test_walk_law(S: int) -> None:
     assert seen.visits[-1] * 4 == seen.visits[:-1].sum()
 
 
-def test_walk_visits_follow_the_policy_and_the_stage() -> None:
+def test_walk_visits_follow_the_policy_and_the_segment() -> None:
     H, S, A = 3, 2, 2
     p = np.random.default_rng(9).dirichlet(np.ones(S), (H, S, A))
     mdp = MDP(p, np.zeros((S, 1)), H, [0.3, 0.7])
@@ -344,16 +344,16 @@ def test_walk_visits_follow_the_policy_and_the_stage() -> None:
 
 
 @pytest.mark.parametrize("noise", [None, "bernoulli"])
-@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("segmented", [False, True])
 @pytest.mark.parametrize("on_successor", [False, True])
-def test_reward_sums(noise: Any, staged: bool, on_successor: bool) -> None:
+def test_reward_sums(noise: Any, segmented: bool, on_successor: bool) -> None:
     """Sums of rewards by successor: exact, or binomial around that; and the least and the most."""
     rng, H, S, A = np.random.default_rng(10), 3, 3, 2
-    p = rng.dirichlet(np.ones(S), (H, S, A) if staged else (S, A))
-    shape: tuple[int, ...] = (H if staged else 1, S, A, S)
+    p = rng.dirichlet(np.ones(S), (H, S, A) if segmented else (S, A))
+    shape: tuple[int, ...] = (H if segmented else 1, S, A, S)
     r = rng.random(shape if on_successor else shape[:-1])
     mdp = MDP(p, r, H, [0.2, 0.3, 0.5], noise=noise)
-    problem = Problem(S, A, H, initial=[0.2, 0.3, 0.5], stage_dependent=staged)
+    problem = Problem(S, A, H, initial=[0.2, 0.3, 0.5], time_dependent=segmented)
     policy = rng.integers(0, A, (H, S))
     seen = walked(mdp, policy, 30_000, 4, problem)
     times, got, least, most = (
@@ -403,7 +403,7 @@ def test_told_of_another_problem() -> None:
         (Problem(3, 2, 4, initial=0), "horizon of 4"),
         (Problem(4, 2, 3, initial=0), "another problem"),
         (Problem(3, 3, 3, initial=0), "another problem"),
-        (Problem(3, 2, 3, initial=0, stage_dependent=True), "another problem"),
+        (Problem(3, 2, 3, initial=0, time_dependent=True), "another problem"),
         (Problem(3, 2, 3, initial=1), "state 0 can follow the start"),
         (Problem(3, 2, 3, successors=mask, initial=0), r"state 2 can follow \(s=1, a=1\)"),
     ]

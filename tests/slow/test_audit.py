@@ -54,11 +54,11 @@ def at_least(k: int, n: int) -> float:
 
 def clean_audits() -> Iterator[Audit]:
     """Of logs of 2,000 steps, and of some with more visits of a row than are all looked at."""
-    stages: list[Any] = [(), (2,), True]
+    segments: list[Any] = [(), (2,), True]
     for i, kind in enumerate(CLEAN):
         rng = np.random.default_rng(i)
         for k, log_ in enumerate(clean_worlds(kind, EACH, rng).logs(2000, rng)):
-            yield audited(log_, stages[k % 3], details=True)
+            yield audited(log_, segments[k % 3], details=True)
     rng = np.random.default_rng(100)
     for log_ in clean_worlds("bandit", 60, rng).logs(60_000, rng):
         yield audited(log_, details=True)
@@ -232,7 +232,7 @@ def test_views_of_a_grid() -> None:
 def test_rewards_that_fall_with_time() -> None:
     """Those of MiniGrid depend on the step; with all steps apart, nothing is found."""
     log_ = grid("MiniGrid-Empty-5x5-v0", 1000)
-    pooled, apart = told(log_), told(log_, stages=True)
+    pooled, apart = told(log_), told(log_, segments=True)
     print(f"MiniGrid-Empty-5x5, 1,000 episodes: steps pooled {pooled}, apart {apart}")
     assert list(pooled) == ["step"]
     assert apart == {}
@@ -240,10 +240,10 @@ def test_rewards_that_fall_with_time() -> None:
 
 def test_an_exam_and_a_call_centre(tmp_path: Path) -> None:
     exam = simulated([ucfh.make("tutoring")], 3000, tmp_path)
-    pooled, staged = told(exam), told(exam, stages=(9,))
-    print(f"tutoring, 3,000 students: steps pooled {pooled}, a stage for the exam {staged}")
+    pooled, segmented = told(exam), told(exam, segments=(9,))
+    print(f"tutoring, 3,000 students: steps pooled {pooled}, a segment for the exam {segmented}")
     assert list(pooled) == ["step"]
-    assert staged == {}
+    assert segmented == {}
     drifting, steady = (told(drifting_calls(x, 10_000, tmp_path)) for x in (0.2, 0.0))
     print(f"calls, 10,000: simple faults fall from 30 to 10 % {drifting}, do not {steady}")
     assert list(drifting) == ["drift"]

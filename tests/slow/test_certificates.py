@@ -37,7 +37,7 @@ SURE = 1e-6
 
 
 class Witness(CertifiedUCFH):
-    """A learner that is looked over the shoulder by somebody who knows the truth."""
+    """An agent that is looked over the shoulder by somebody who knows the truth."""
 
     def __init__(self, mdp: MDP, problem: Problem, *given: Any, **options: Any) -> None:
         world = Simulator(mdp, problem)
@@ -159,7 +159,7 @@ def watch(
 # -- problems -------------------------------------------------------------------------------------
 
 
-def staged() -> MDP:
+def segmented() -> MDP:
     rng = np.random.default_rng(3)
     return MDP(rng.dirichlet(np.ones(3), (3, 3, 2)), rng.random((3, 3, 1)), 3)
 
@@ -195,7 +195,7 @@ PROBLEMS: dict[str, tuple[tuple[MDP, Problem], float]] = {
     "riverswim": (told(make("riverswim:n=4,horizon=6")), 0.5),
     "random dense": (told(make("random:states=5,actions=2,horizon=3")), 0.4),
     "tutoring": (told(make("tutoring")), 0.5),
-    "stages": (told(staged()), 0.3),
+    "segments": (told(segmented()), 0.3),
     "rewards unknown": (told(noisy(), "rewards"), 0.7),
     "rewards that stay the same": (told(make("chain:n=4"), "rewards"), 0.5),
     "rewards on the way": (told(on_the_way(), "rewards", "initial"), 0.7),
@@ -219,7 +219,7 @@ def test_certificates_hold(name: str, delta: float) -> None:
 
 @pytest.mark.parametrize("kind", [*AT_DOUBLINGS, *ALWAYS])
 def test_other_sets_hold(kind: str) -> None:
-    for name in ("slip chain", "stages", "rewards unknown", "start unknown"):
+    for name in ("slip chain", "segments", "rewards unknown", "start unknown"):
         (mdp, problem), epsilon = PROBLEMS[name]
         seen = watch(mdp, problem, 40, epsilon, 0.5, episodes=100_000, confidence=kind)
         print(f"{kind}, {name}: {seen}")

@@ -1,4 +1,4 @@
-"""A world that changes while a learner learns: nothing is certified that bounds contradict."""
+"""A world that changes while an agent learns: nothing is certified that bounds contradict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_drifting_world_is_not_certified() -> None:
 
 
 def test_a_world_that_stays_is_certified() -> None:
-    """The same learner in the first world: false alarms have probability delta = .1 at most."""
+    """The same agent in the first world: false alarms have probability delta = .1 at most."""
     known = [drift(seed, after=0.9) for seed in range(RUNS)]
     alarms = sum(x.contradiction is not None for x in known)
     certified = sum(x.certified and 0 <= x.gap <= EPSILON for x in known)

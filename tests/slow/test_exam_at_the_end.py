@@ -19,14 +19,14 @@ def test_no_false_bound_is_called_true(tmp_path: Path) -> None:
         pooled = ucfh.certify(ucfh.read_log(path), epsilon=0.1, delta=0.1)
         too_high += pooled.lower > PASSED
         unnoticed += pooled.lower > PASSED and not pooled.refuted
-        log = ucfh.read_log(path, stages=[STEPS - 1], max_return=PASSED)
+        log = ucfh.read_log(path, segments=[STEPS - 1], max_return=PASSED)
         repaired = ucfh.certify(log, epsilon=0.1, delta=0.1)
         accused += bool(repaired.findings)
         repaired_too_high += repaired.lower > PASSED
         certified += repaired.certified
     print(
         f"{LOGS} logs of {STUDENTS} students: lower > {PASSED} in {too_high}, of these not refuted "
-        f"{unnoticed}; with the exam as a stage: {repaired_too_high}, accused {accused}, "
+        f"{unnoticed}; with the exam as a segment: {repaired_too_high}, accused {accused}, "
         f"certified {certified}"
     )
     assert too_high > 0.9 * LOGS  # the danger is there

@@ -34,8 +34,8 @@ from ucfh import MDP, make
 from ucfh._utils.defaults import ALPHA
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import END, SparseCounts
+from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.delayed_outcomes import DelayedOutcomes, steps_of
-from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
@@ -61,7 +61,7 @@ CASES: dict[str, FlightCase] = {
         CALLS, 0.4, 20, Delays(50.0, 0.1, disappointing(CALLS)), told=ONE
     ),
     "tutoring": FlightCase(
-        TUTORING, 0.4, 100, Delays(10.0, 0.02, unpaid), told={"stages": [3], **ONE}
+        TUTORING, 0.4, 100, Delays(10.0, 0.02, unpaid), told={"segments": [3], **ONE}
     ),
     "arms": FlightCase(bandit(0.3, 0.6), 0.2, 100, Delays(50.0, 0.1, unpaid)),
     "chain": FlightCase(CHAIN, 0.6, 10, Delays(50.0, 0.02, paid)),
@@ -205,7 +205,7 @@ def as_they_arrive(patch: pytest.MonkeyPatch) -> None:
 
     def tell(self: DelayedOutcomes, episode: int, *given: Any) -> None:
         step = self.open[episode]
-        row = self._rows[self._stage[step.t], step.state, step.action]
+        row = self._rows[self._segment[step.t], step.state, step.action]
         row.remove(step)
         row.appendleft(step)
         right(self, episode, *given)
@@ -260,9 +260,9 @@ class RolledBack(InFlight):
         crash = any(isinstance(x, OutcomeRecord) and x.reward == 0.0 for x in events)
         if crash and self.copy is not None:
             stored, found = self.copy
-            self.task = TaskLearner(self.case.declared(self.delta))
+            self.task = TaskAgent(self.case.declared(self.delta))
             self.task.restore(stored)
-            self.learner = self.task.learner
+            self.agent = self.task.agent
             self.world.forget(found)
             return
         self._events += events
@@ -291,7 +291,7 @@ def rarely(share: float) -> MDP:
 
 MANY_COINS = replace(LATE_COINS, places=200, delays=Delays(100.0, 0.0, to_state(0)))
 BAD_LOST = replace(LATE_FAILURES, delays=Delays(5.0, 0.6, unpaid))
-RARE = FlightCase(rarely(0.05), 1e-9, 50, Delays(200.0, 0.0, to_state(1)), told={"stages": [1]})
+RARE = FlightCase(rarely(0.05), 1e-9, 50, Delays(200.0, 0.0, to_state(1)), told={"segments": [1]})
 EAGER = FlightCase(CROWD, 1e-9, 600, Delays(1e4, 0.0, unpaid))
 SAFE = FlightCase(bandit(0.9), 1e-9, 1, Delays(1.0, 0.0, unpaid))
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -387,7 +387,7 @@ class Cost:
 
 TASKS: dict[str, tuple[MDP, dict[str, Any], Which]] = {
     "calls": (CALLS, ONE, disappointing(CALLS)),
-    "tutoring": (make("tutoring"), {"stages": [9], **ONE}, unpaid),
+    "tutoring": (make("tutoring"), {"segments": [9], **ONE}, unpaid),
 }
 
 

@@ -44,7 +44,7 @@ def losing(mdp: MDP, epsilon: float, share: float, *, others: float = 0.0, unpai
 CASES: dict[str, OpenCase] = {
     "chain, 10 % of the bad": losing(make("chain:n=3,horizon=3"), 0.6, 0.1),
     "riverswim, 2 % of the bad": losing(make("riverswim:n=3,horizon=4"), 0.8, 0.02),
-    "exam, 10 % of the bad": losing(exam(), 0.3, 0.1, stages=(3,), max_return=1.0),
+    "exam, 10 % of the bad": losing(exam(), 0.3, 0.1, segments=(3,), max_return=1.0),
     "Bernoulli rewards, half of the bad": losing(dense(1, "bernoulli"), 0.8, 0.5),
     "Bernoulli rewards, 10 % of the good": losing(dense(1, "bernoulli"), 0.8, 0.0, others=0.1),
     "different actions, 2 % of all": losing(fewer(), 0.7, 0.02, others=0.02),
@@ -62,7 +62,7 @@ def test_certificates_hold_whatever_is_lost(name: str) -> None:
         bad = lost = 0
         for seed in range(runs):
             onlooker = Onlooker(case, delta, seed).run(400)
-            lost += int(onlooker.learner.experience.lost.sum())
+            lost += int(onlooker.agent.experience.lost.sum())
             broken.update(onlooker.broken)
             broken["any"] += bool(onlooker.broken)
             bad += onlooker.returned is not None and onlooker.returned > case.epsilon + 1e-9
@@ -90,7 +90,7 @@ COINS = MDP(np.full((2, 1, 2), 0.5), [[0.0], [1.0]], 2)
 COUPONS = MDP(np.full((20, 1, 20), 0.05), np.linspace(0, 1, 20)[:, None], 2)
 BAD_COINS = losing(COINS, 1e-9, 0.6)
 BAD_COUPONS = losing(COUPONS, 1e-9, 0.6)
-RARE = losing(one_in(0.05), 1e-9, 1.0, stages=(1,))
+RARE = losing(one_in(0.05), 1e-9, 1.0, segments=(1,))
 """Where the state that does not pay follows at the first step, nobody ever sees it."""
 GOOD_ARMS = losing(BANDIT, 1e-9, 0.0, others=0.6, unpaid=1.0)
 

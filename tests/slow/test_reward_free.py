@@ -1,4 +1,4 @@
-"""Learners that stop keep their promise: of reward-free ones, for all rewards at once, exactly.
+"""Agents that stop keep their promise: of reward-free ones, for all rewards at once, exactly.
 
 What the optimum of a model p^ loses in the worst case is found by linear programs. In an MDP of
 three steps, let d(pi) be the expected visits of a policy at the first two, and the law of the state
@@ -71,14 +71,14 @@ def explored(name: str, seed: int, scale: float) -> tuple[MDP, RewardFree]:
 
 
 def loss_of(mdp: MDP, agent: RewardFree, rewards: Floats) -> float:
-    """How much the learner's plan for these rewards (H, S, A) loses."""
+    """How much the agent's plan for these rewards (H, S, A) loses."""
     truth = MDP(mdp.table.dense(mdp.p), rewards, H)
     plan = agent.plan_for(rewards)
     return truth.at_start(truth.optimal().values) - truth.value(plan.policy)
 
 
 def losses(name: str, seed: int, scale: float) -> tuple[float, float]:
-    """The worst loss over all rewards, and the worst over those tried with the learner itself."""
+    """The worst loss over all rewards, and the worst over those tried with the agent itself."""
     mdp, agent = explored(name, seed, scale)
     row = mdp.table.row_of_entry
     n, share = agent.counts.visits[row], 1 / mdp.table.lengths[row]

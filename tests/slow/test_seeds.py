@@ -1,6 +1,6 @@
-"""Seeds added until differences are significant: how often equal learners are told apart.
+"""Seeds added until differences are significant: how often equal agents are told apart.
 
-If no learner differs, a comparison that looks several times, and corrects for that, claims a
+If no agent differs, a comparison that looks several times, and corrects for that, claims a
 difference in at most 5 % of all cases. One that does not correct claims too many, and is found out
 by the same cases.
 """
@@ -17,16 +17,16 @@ TRIALS = 600
 SEEDS = 100
 
 
-def claims(learners: int, shift: float, seed: int, corrected: bool = True) -> tuple[bool, int]:
-    """Whether two learners were told apart, and with how many seeds it ended.
+def claims(agents: int, shift: float, seed: int, corrected: bool = True) -> tuple[bool, int]:
+    """Whether two agents were told apart, and with how many seeds it ended.
 
-    The last learner is worse by ``shift``. Without correction, every look has all of the 5 %.
+    The last agent is worse by ``shift``. Without correction, every look has all of the 5 %.
     """
     rng = np.random.default_rng(seed)
     world = rng.normal(size=SEEDS)
-    runs = {str(i): world + rng.standard_t(3, size=SEEDS) for i in range(learners)}
-    runs[str(learners - 1)] += shift
-    looks = looks_of(SEEDS, learners)
+    runs = {str(i): world + rng.standard_t(3, size=SEEDS) for i in range(agents)}
+    runs[str(agents - 1)] += shift
+    looks = looks_of(SEEDS, agents)
     for n in looks:
         known = {name: dict(enumerate(x[:n])) for name, x in runs.items()}
         planned = looks if corrected else [n]
@@ -36,14 +36,14 @@ def claims(learners: int, shift: float, seed: int, corrected: bool = True) -> tu
     return False, SEEDS
 
 
-@pytest.mark.parametrize("learners", [2, 5])
-def test_equal_learners_are_rarely_told_apart(learners: int) -> None:
-    false = sum(claims(learners, 0.0, k)[0] for k in range(TRIALS))
+@pytest.mark.parametrize("agents", [2, 5])
+def test_equal_agents_are_rarely_told_apart(agents: int) -> None:
+    false = sum(claims(agents, 0.0, k)[0] for k in range(TRIALS))
     # exceeded with probability 1e-4 at most, if each case has one of 5 %
     limit = stats.binom.isf(1e-4, TRIALS, 1 - LEVEL)
     assert false <= limit
-    # and the test can fail: without the correction for looks, learners are told apart too often
-    careless = sum(claims(learners, 0.0, k, corrected=False)[0] for k in range(TRIALS))
+    # and the test can fail: without the correction for looks, agents are told apart too often
+    careless = sum(claims(agents, 0.0, k, corrected=False)[0] for k in range(TRIALS))
     assert careless > limit
 
 

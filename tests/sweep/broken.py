@@ -24,15 +24,15 @@ from sweep.sweep import cells_of, exceeding, failing, repeat_case, run_one
 def closed_without_states() -> Iterator[None]:
     """Declared states are closed before any is found: unseen states are worth nothing."""
     from ucfh.sparse_counts import SparseCounts
-    from ucfh.tasks.learner import TaskLearner
+    from ucfh.tasks.agent import TaskAgent
 
-    made, find = TaskLearner.__init__, SparseCounts.find
+    made, find = TaskAgent.__init__, SparseCounts.find
 
     def declare(self: Any, task: Any, *more: Any) -> None:
         made(self, task, *more)
         if task.states is not None:
-            self.learner.best._closed = True
-            self.learner.plan()
+            self.agent.best._closed = True
+            self.agent.plan()
 
     def find_anyway(self: Any, *given: Any) -> Any:
         was, self.closed = self.closed, False
@@ -42,7 +42,7 @@ def closed_without_states() -> Iterator[None]:
             self.closed = was
 
     with (
-        patch.object(TaskLearner, "__init__", declare),
+        patch.object(TaskAgent, "__init__", declare),
         patch.object(SparseCounts, "find", find_anyway),
     ):
         yield
@@ -87,13 +87,13 @@ def behavior_without_width() -> Iterator[None]:
     from dataclasses import replace
 
     from ucfh import certification
-    from ucfh.confidence.behavior_policy import behaviour_of as bound
+    from ucfh.confidence.behavior_policy import behavior_of as bound
 
     def exactly(*given: Any) -> Any:
         was = bound(*given)
         return replace(was, lower=was.mean, upper=was.mean) if was.episodes else was
 
-    with patch.object(certification, "behaviour_of", exactly):
+    with patch.object(certification, "behavior_of", exactly):
         yield
 
 

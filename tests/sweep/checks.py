@@ -66,7 +66,7 @@ class Checker:
             policy: (H, S) the action of each state of the model, as the certificate means it.
             data: whether there are any; without, a false claim is an error.
             largest: what ``upper`` has to be without data.
-            states: of each state of the certificate, that of the model; for ``doubt``.
+            states: of each state of the certificate, that of the model; for ``suboptimality``.
             expected: the value of the policy of each logged episode, for the behavior.
 
         """
@@ -87,24 +87,24 @@ class Checker:
             }
             if known.certified:
                 claims["epsilon"] = best - value - self.epsilon
-            if known.doubt is not None and states is not None:
-                claims["doubt"] = self._doubt(known.doubt, V, states)
+            if known.suboptimality is not None and states is not None:
+                claims["suboptimality"] = self._suboptimality(known.suboptimality, V, states)
             wrong = [f"{name} by {by:.3g}" for name, by in claims.items() if by > tol]
             if wrong:
                 where = result.violations if data else result.errors
                 where.append(f"{', '.join(wrong)} at {known.episodes} episodes")
         if not data and largest is not None and abs(known.upper - largest) > tol:
             result.errors.append(f"without data upper is {known.upper:g}, not {largest:g}")
-        if expected is not None and known.behaviour is not None and len(expected):
-            was, mean = known.behaviour, float(np.mean(expected))
+        if expected is not None and known.behavior is not None and len(expected):
+            was, mean = known.behavior, float(np.mean(expected))
             if not was.lower - tol <= mean <= was.upper + tol:
                 result.behavior.append(f"{mean:g} outside [{was.lower:g}, {was.upper:g}]")
 
-    def _doubt(self, doubt: Any, V: Any, states: Sequence[int | None]) -> float:
+    def _suboptimality(self, suboptimality: Any, V: Any, states: Sequence[int | None]) -> float:
         worst = 0.0
         for i, s in enumerate(states):
             if s is not None:
-                loss = self.model.optimal[:-1, s] - V[:-1, s] - doubt[:, i]
+                loss = self.model.optimal[:-1, s] - V[:-1, s] - suboptimality[:, i]
                 worst = max(worst, float(np.nanmax(loss, initial=0.0)))
         return worst
 
@@ -123,7 +123,7 @@ class Checker:
                 wrong.append(f"epsilon {known.epsilon} for {self.epsilon}")
         if not known.refuted and (known.gap < -tol or known.gap > known.upper - known.lower + tol):
             wrong.append(f"gap {known.gap:g} with bounds {known.lower:g} and {known.upper:g}")
-        was = known.behaviour
+        was = known.behavior
         if was is not None and abs(known.improvement - (known.lower - was.upper)) > tol:
             wrong.append(f"improvement {known.improvement:g}")
 

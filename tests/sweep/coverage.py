@@ -51,7 +51,7 @@ def _document(make: Callable[..., Any]) -> Any:
     return json.loads(made) if isinstance(made, bytes | str) else made
 
 
-LOG_SHELL = {"columns", "states", "actions", "horizon", "stage_dependent", "stages", "rewards",
+LOG_SHELL = {"columns", "states", "actions", "horizon", "time_dependent", "segments", "rewards",
              "blank_reward", "max_return", "bins", "dropouts", "ignore_case", "decimal",
              "encoding", "accept_losses", "strict", "terminal"}  # fmt: skip
 SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str]]] = {
@@ -126,7 +126,7 @@ SIGNATURES: dict[str, tuple[Callable[[], set[str]], Iterable[str], dict[str, str
     "ucfh learn": (
         lambda: options_of("learn"),
         {"problem", "epsilon", "delta", "confidence", "schedule", "variant", "episodes", "seed",
-         "rewards", "max_return", "stages", "masks", "log", "resume", "force"},
+         "rewards", "max_return", "segments", "masks", "log", "resume", "force"},
         {
             "agent": "agents without a certificate; the one with is drawn in Python",
             "paper": "an agent without a certificate",

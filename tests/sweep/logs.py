@@ -15,7 +15,7 @@ import numpy as np
 
 import ucfh
 from sweep.checks import Checker, Result, policy_table
-from sweep.models import Behaviour, Generator, Model, Needs, draw_model
+from sweep.models import Behavior, Generator, Model, Needs, draw_model
 from sweep.options import CERTIFY, PROBLEM, READ_LOG, Case, declare, epsilon, unit_epsilon
 
 FORMATS = ("frame", "frame", "frame", "csv", "csv", "jsonl", "parquet", "wide", "wide frame",
@@ -72,9 +72,9 @@ class Episodes:
         self.case, self.model, self.rng, self.derived = case, case.model, case.rng, derived
         self.count = int(case.pick(*(SIZES if case.labels["dropouts"] != "lost" else LARGE)))
         case.note("episodes", self.count)
-        kind = str(case.pick(*Behaviour.KINDS))
+        kind = str(case.pick(*Behavior.KINDS))
         case.note("behavior", kind)
-        self.behavior = Behaviour(case.model, case.rng, kind)
+        self.behavior = Behavior(case.model, case.rng, kind)
         self.dropouts = case.labels["dropouts"]
         self.losses = LossRule(case) if self.dropouts == "lost" else None
         self.beyond = int(case.labels["steps after the horizon"])
@@ -289,7 +289,7 @@ class LogEntry:
         declare(known, PROBLEM)
         case.labels |= {f"problem {name}": x for name, x in known.labels.items()}
         if "successors" in known.given:
-            del known.given["stage_dependent"]
+            del known.given["time_dependent"]
         return ucfh.Problem(**known.given)
 
     def _spoil(self) -> None:
@@ -424,7 +424,7 @@ class LogEntry:
         if self.problem is None and "states" in given and not self.form.startswith("wide"):
             empty = {"actions": self.names.actions, **given, "horizon": H}
             if self.case.labels["t"] != "from 0":
-                empty.pop("stages", None)  # no row says that t begins with 1
+                empty.pop("segments", None)  # no row says that t begins with 1
             self._look([], empty, [], False)
         half = len(listed) // 2
         if half and self.rng.random() < 0.5:
@@ -445,8 +445,8 @@ class LogEntry:
         later = [x.t for e in episodes for x in e][:PEEK]
         kind, shows = self.case.labels["t"], sum(t > 0 for t in later) >= MANY
         self.unit = int(kind[-1]) if kind.startswith("every") and shows else 1
-        if "stages" in given:
-            given = {**given, "stages": [self.unit * t for t in given["stages"]]}
+        if "segments" in given:
+            given = {**given, "segments": [self.unit * t for t in given["segments"]]}
         source = self._source(episodes, cut)
         if self.columns:
             given = {**given, "columns": self.columns}
@@ -462,7 +462,7 @@ class LogEntry:
         largest = self.case.largest if not episodes else None
         if cut and log.rows < sum(map(len, episodes)) and len(episodes[-1]) == 1:
             expected = expected[:-1]  # the line that is cut was the first of its episode
-        counted = known.behaviour is not None and known.behaviour.episodes == len(expected)
+        counted = known.behavior is not None and known.behavior.episodes == len(expected)
         self.check.look(
             known, policy, data=bool(episodes), largest=largest, states=states,
             expected=expected if counted else None,
@@ -485,8 +485,8 @@ class LogEntry:
         self.check.same("--json", known, shown, *names)
         if code != (0 if known.certified else 3):
             self.result.errors.append(f"exit code {code}, certified {known.certified}")
-        if known.behaviour is not None and shown["behaviour"]:
-            self.check.same("--json", known.behaviour, shown["behaviour"], "lower", "upper")
+        if known.behavior is not None and shown["behavior"]:
+            self.check.same("--json", known.behavior, shown["behavior"], "lower", "upper")
         if known.contradiction is None:
             self._page(page.read_text(), known)
 

@@ -278,7 +278,7 @@ def _support(rng: Generator, noise: str, skewed: bool, low: float, high: float) 
     return ((mean / 2, most), (mean / 2, middle), (1 - mean, least))
 
 
-class Behaviour:
+class Behavior:
     """Chooses actions of episodes: a stochastic policy that may change with the past.
 
     Kinds: "uniform"; "fixed" (a random stochastic policy); "greedy" (epsilon-greedy on past

@@ -193,7 +193,7 @@ OPEN_TASK: dict[str, Draw] = {
     "on_timeout": on_timeout,
     "timeout": timeout,
     "states": task_states,
-    "stages": segments,
+    "segments": segments,
 }
 
 
@@ -227,20 +227,20 @@ LEARN: dict[str, Draw] = {
     "delta": delta,
     "horizon": env_horizon,
     "masks": masks,
-    "stages": segments,
+    "segments": segments,
     "encode": encode,
     "seed": env_seed,
 }
 
 
-# -- models and their learner ----------------------------------------------------------------------
+# -- models and their agent ----------------------------------------------------------------------
 
 
 def _by_step(case: Case) -> bool:
-    return bool(case.given["stage_dependent"])
+    return bool(case.given["time_dependent"])
 
 
-def problem_stage_dependent(case: Case) -> tuple[Any, str]:
+def problem_time_dependent(case: Case) -> tuple[Any, str]:
     value = bool(case.model.segments) or case.coin(0.2)
     return value, str(value)
 
@@ -282,7 +282,7 @@ PROBLEM: dict[str, Draw] = {
     "states": lambda case: (case.model.states, "number"),
     "actions": lambda case: (case.model.actions, "number"),
     "horizon": horizon,
-    "stage_dependent": problem_stage_dependent,
+    "time_dependent": problem_time_dependent,
     "rewards": problem_rewards,
     "successors": problem_successors,
     "initial": problem_initial,
@@ -301,13 +301,13 @@ def step_arrays(model: Model, array: Any, by_step: bool) -> Any:
 
 
 def confidence(case: Case) -> tuple[Any, str]:
-    value = case.pick("best", "best", "best", "kt", "kt-ball", "kl-ball", "l1", "kl", "paper")
+    value = case.pick("tight", "tight", "tight", "kt", "kt-ball", "kl-ball", "l1", "kl", "paper")
     return value, str(value)
 
 
 def schedule(case: Case) -> tuple[Any, str]:
     kinds = [None, "doubling", "paper"]
-    if case.given["confidence"] in ("best", "kt", "kt-ball", "kl-ball"):
+    if case.given["confidence"] in ("tight", "kt", "kt-ball", "kl-ball"):
         kinds.append("growth")
     value = case.pick(*kinds)
     return value, str(value)
@@ -315,7 +315,7 @@ def schedule(case: Case) -> tuple[Any, str]:
 
 def without(case: Case) -> tuple[Any, str]:
     """Parts of the bounds that are switched off."""
-    if case.given["confidence"] != "best" or case.coin(0.7):
+    if case.given["confidence"] != "tight" or case.coin(0.7):
         return OMIT, "none"
     idea = case.pick("difference", "directed", "fixed", "overlap", "scores", "sparse")
     return (idea,), str(idea)
@@ -377,8 +377,8 @@ def log_segments(case: Case) -> tuple[Any, str]:
     return OMIT, "none"
 
 
-def log_stage_dependent(case: Case) -> tuple[Any, str]:
-    declared = "stages" in case.given
+def log_time_dependent(case: Case) -> tuple[Any, str]:
+    declared = "segments" in case.given
     if not declared and (case.model.segments or case.coin(0.2)):
         return True, "true"
     return OMIT, "none"
@@ -406,8 +406,8 @@ READ_LOG: dict[str, Draw] = {
         ([str(x) for x in reversed(case.actions)], "reversed"),
     ),
     "horizon": lambda case: case.pick((OMIT, "none"), (case.model.horizon, "declared")),
-    "stages": log_segments,
-    "stage_dependent": log_stage_dependent,
+    "segments": log_segments,
+    "time_dependent": log_time_dependent,
     "blank_reward": blank_reward,
     "strict": strict,
     "accept_losses": lambda case: (True, "true") if case.labels["faults"] == "accepted"

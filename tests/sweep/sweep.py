@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from sweep.agents import LearnEntry, SimulateEntry
 from sweep.checks import Result
-from sweep.learners import LearnEntry, SimulateEntry
 from sweep.logs import LogEntry
 from sweep.tasks import HttpEntry, TaskEntry, end_server
 

@@ -17,10 +17,10 @@ from unittest.mock import patch
 from urllib.request import Request, urlopen
 
 import ucfh
+from sweep.agents import mdp_of
 from sweep.checks import Checker, Result, policy_by_asking, policy_table
-from sweep.learners import mdp_of
 from sweep.logs import LossRule, shell
-from sweep.models import Behaviour, Generator, Needs, draw_model, draw_range
+from sweep.models import Behavior, Generator, Needs, draw_model, draw_range
 from sweep.options import OPEN_TASK, Case, declare, planning
 
 SIZES = (1, 4, 12, 30, 80)
@@ -92,8 +92,8 @@ class TaskEntry:
         case.note("record", self.by_person)
         case.note("another action taken", self.override)
         case.note("reported twice", {-1: "bad", 0: self.mistold, 1: "good"}[self.erases])
-        kind = str(case.pick(*Behaviour.KINDS))
-        self.person = Behaviour(model, rng, kind)
+        kind = str(case.pick(*Behavior.KINDS))
+        self.person = Behavior(model, rng, kind)
         self.epsilon, result.delta = case.given["epsilon"], case.given["delta"]
         self.check = Checker(model, self.epsilon, result)
         self.now, self.begun, self.found = 1e9, 0, list[Any]()

@@ -13,7 +13,7 @@ import ucfh
 from helpers.random_events import RandomEvents
 from helpers.stores import Stores, files
 from ucfh.sparse_counts import ARRAYS
-from ucfh.tasks.learner import TaskLearner
+from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.records import OutcomeRecord
 from ucfh.tasks.task import Task
 
@@ -42,10 +42,10 @@ def test_a_second_outcome_makes_the_first_one_missing(stores: Stores) -> None:
         assert (known.lost, known.conflicts, status.conflicts) == (1, 1, 1)
         assert known.as_dict()["conflicts"] == 1
         assert any("reported in two different ways" in x for x in known.assumed)
-        assert task.planner.learner().experience.visits.sum() == 0
-        task.tell(("a", 1), reward=1, done=True)  # in which state that was is in doubt
+        assert task.planner.agent().experience.visits.sum() == 0
+        task.tell(("a", 1), reward=1, done=True)  # in which state that was remains unknown
         assert task.certificate().lost == 2
-        assert task.planner.learner().experience.visits.sum() == 0
+        assert task.planner.agent().experience.visits.sum() == 0
         assert task.check() == []
     with open_one(stores, "off") as task:
         assert task.certificate().conflicts == 1
@@ -97,10 +97,10 @@ def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
         return
     one = told[len(told) // 2]
     doubtful = {(one.episode, one.t, -1)}
-    learner, other = TaskLearner(stream.task, sorted(doubtful)), stream.learner()
+    agent, other = TaskAgent(stream.task, sorted(doubtful)), stream.agent()
     for mask in stream.masks:
-        learner.find(None if mask.all() else mask)
-    learner.take(stream.events)
+        agent.find(None if mask.all() else mask)
+    agent.take(stream.events)
     gone = [
         x
         for x in stream.events
@@ -109,14 +109,14 @@ def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
     other.take(gone)
     for name in ARRAYS:
         np.testing.assert_array_equal(
-            getattr(learner.experience, name), getattr(other.experience, name), err_msg=name
+            getattr(agent.experience, name), getattr(other.experience, name), err_msg=name
         )
-    bounds = [x.plan().summary for x in (learner, other)]
+    bounds = [x.plan().summary for x in (agent, other)]
     for name in ("upper", "lower", "gap"):
         assert bounds[0][name] == bounds[1][name]
-    again = TaskLearner(stream.task, sorted(doubtful))
-    again.restore(learner.state())
-    assert again.differences(learner) == []
+    again = TaskAgent(stream.task, sorted(doubtful))
+    again.restore(agent.state())
+    assert again.differences(agent) == []
 
 
 def play_shared(task: Task, episodes: int, chance: float, seed: int) -> None:
@@ -151,9 +151,9 @@ def test_an_outcome_counts_for_the_action_that_was_taken(stores: Stores) -> None
         assert task.tell(first, reward=1, state="warm", action="mail") == after
         (step,) = task.decisions("told")
         assert (step["action"], step["taken"]) == ("call", "mail")
-        learner = task.planner.learner()
-        number = learner.experience.pairs.number
-        assert learner.experience.visits[number[1]].tolist() == [0, 1]
+        agent = task.planner.agent()
+        number = agent.experience.pairs.number
+        assert agent.experience.visits[number[1]].tolist() == [0, 1]
         assert any(
             "another action than the recommended one" in x for x in task.certificate().assumed
         )
@@ -190,16 +190,16 @@ def test_an_episode_with_another_action_scores_nothing_more() -> None:
     stream = RandomEvents(0)
     while (stream.H, stream.A, stream.S) != (2, 2, 2) or len(stream.have[1]) < 2:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
-    learner = stream.learner()
+    agent = stream.agent()
     given, other = stream.have[1]
-    learner.scores.open[1] = 0, 0
-    learner.scores.x.append(0.0)
-    learner.flight.decide(1, 0, 1, given)
-    learner.experience.decide(np.array([0]), np.array([1]))
-    learner.take([OutcomeRecord(2, 1, 0, stream.units.high, 1, other)])
-    assert learner.scores.x == [0.0]
-    assert 1 not in learner.scores.open
-    assert learner.replaced == 1
+    agent.scores.open[1] = 0, 0
+    agent.scores.x.append(0.0)
+    agent.flight.decide(1, 0, 1, given)
+    agent.experience.decide(np.array([0]), np.array([1]))
+    agent.take([OutcomeRecord(2, 1, 0, stream.units.high, 1, other)])
+    assert agent.scores.x == [0.0]
+    assert 1 not in agent.scores.open
+    assert agent.replaced == 1
 
 
 def test_actions_that_were_taken_are_exported(tmp_path: Path) -> None:

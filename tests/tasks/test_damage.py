@@ -98,7 +98,7 @@ def test_bounds_are_not_those_of_another_declaration(path: Path) -> None:
 
 
 def test_events_that_vanished_are_not_numbered_again(path: Path) -> None:
-    """A learner that has taken event 400 would pass over new ones with lower numbers."""
+    """An agent that has taken event 400 would pass over new ones with lower numbers."""
     change(path, f"DELETE FROM events WHERE {TASK} AND seq>{LAST}-5", "DELETE FROM waiting")
     with ucfh.open_task(path, "calls", planning="off") as task:
         task.ask("s1", "after")

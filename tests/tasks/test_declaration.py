@@ -23,7 +23,7 @@ FULL: dict[str, Any] = {
     "rewards": (-1, 2),
     "max_return": 3,
     "states": {"new": None, "warm": ["mail"], "over": []},
-    "stages": [7],
+    "segments": [7],
     "timeout": 60,
     "on_timeout": ("left", 0),
 }
@@ -40,7 +40,7 @@ def test_a_declaration_is_stored_as_it_is(states: Any, on_timeout: Any) -> None:
 
 def test_what_is_left_out_is_as_everywhere() -> None:
     made = Declaration.make("t", ["a"], 2, 0.5)
-    assert (made.delta, made.rewards, made.stages) == (0.1, (0.0, 1.0), ())
+    assert (made.delta, made.rewards, made.segments) == (0.1, (0.0, 1.0), ())
     assert (made.max_return, made.states, made.timeout, made.on_timeout) == (
         None,
         None,
@@ -80,7 +80,7 @@ def test_the_state_of_silence_may_be_among_the_declared_ones() -> None:
         ({"rewards": (0, 2)}, r"has rewards \(-1\.0, 2\.0\), not \(0\.0, 2\.0\)"),
         ({"max_return": 4}, r"has max_return 3\.0, not 4\.0"),
         ({"states": ["new"]}, r'has states \["new", "warm", "over"\], not \["new"\]'),
-        ({"stages": [6]}, r"has stages \(7,\), not \(6,\)"),
+        ({"segments": [6]}, r"has segments \(7,\), not \(6,\)"),
         ({"timeout": 61}, r"has timeout 60\.0, not 61\.0"),
         ({"on_timeout": "lost"}, r'has on_timeout \["left", 0\.0\], not lost'),
     ],
@@ -114,7 +114,7 @@ def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str)
         ({"states": ["(end)"]}, "is what a log calls the end"),
         ({"states": {"a": ["sing"]}}, 'state "a" has an unknown action "sing"'),
         ({"states": 3}, "states = 3 must be a list"),
-        ({"stages": [9]}, "stages = "),
+        ({"segments": [9]}, "segments = "),
         ({"timeout": 0}, "timeout = 0 must be a positive number"),
         ({"timeout": float("nan")}, "timeout = nan must be"),
         ({"on_timeout": "left"}, "on_timeout = 'left' must be 'lost', or the state"),

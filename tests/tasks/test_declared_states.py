@@ -25,8 +25,8 @@ DECLARED: dict[str, dict[str, Any]] = {
     "terminal state": {"states": {"new": ["call", "mail"], "over": []}},
     "timeout state": {"states": ["new", "warm"], "timeout": 60, "on_timeout": ("left", 0)},
     "declared timeout state": {"states": ["new", "left"], "timeout": 60, "on_timeout": ("left", 0)},
-    "segments": {"states": ["new", "warm"], "stages": [1]},
-    "every step": {"states": ["new", "warm"], "stages": True},
+    "segments": {"states": ["new", "warm"], "segments": [1]},
+    "every step": {"states": ["new", "warm"], "segments": True},
     "max_return": {"states": ["new", "warm"], "max_return": 1},
     "rewards of both signs": {"states": ["new", "warm"], "rewards": (-2, 1)},
     "negative rewards": {"states": ["new", "warm"], "rewards": (-3, -1)},
@@ -122,8 +122,8 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
 
     with ucfh.open_task(stores("t"), **options, planning="off") as task:
         play(task, 0, 30, TRUTH)
-        learner = task.planner.learner()
-        learner.learner.beliefs.upper = 0.0
+        agent = task.planner.agent()
+        agent.agent.beliefs.upper = 0.0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planning, "LAYOUT", "0.11.0")
             assert task.planner.step()
@@ -135,7 +135,7 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
         assert (view["state"], view["plans"], view["report"]) == ("learning", [], None)
         assert task.certificate().upper == 1
         assert task.planner.step()  # though nothing is new
-        assert task.planner.learner().learner.beliefs.number >= 7
+        assert task.planner.agent().agent.beliefs.number >= 7
         task.planner.report()
         assert (task.status().policy, task.status().upper) == (2, 1)
         assert not task.status().refuted

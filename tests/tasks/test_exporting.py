@@ -39,13 +39,13 @@ def play(task: Task, seed: int, episodes: int, keep_open: float = 0.0, lose: flo
             going.append(more)
 
 
-@pytest.mark.parametrize("stages", [(), [3], True])
+@pytest.mark.parametrize("segments", [(), [3], True])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_log_of_a_task_reads_to_the_same_counts(
-    stores: Stores, tmp_path: Path, seed: int, stages: Any
+    stores: Stores, tmp_path: Path, seed: int, segments: Any
 ) -> None:
     """Also with losses, in the middle and at the last step; once nothing is open."""
-    with open_shop(stores("t"), stages=stages) as task:
+    with open_shop(stores("t"), segments=segments) as task:
         play(task, seed, episodes=150)
         done = task.export(tmp_path / "log.csv")
         status = task.status()
@@ -196,7 +196,7 @@ def test_a_log_that_has_grown(stores: Stores, tmp_path: Path) -> None:
         assert task.warm_start(path) == 0
 
 
-def test_a_log_without_next_states_needs_a_last_stage(stores: Stores, tmp_path: Path) -> None:
+def test_a_log_without_next_states_needs_a_last_segment(stores: Stores, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     rows = [f"{e},{t},s{(e + t) % 3},a,0.5" for e in range(9) for t in range(4)]
     path.write_text("\n".join(["episode,t,state,action,reward", *rows, ""]))
@@ -205,9 +205,9 @@ def test_a_log_without_next_states_needs_a_last_stage(stores: Stores, tmp_path: 
         pytest.raises(ucfh.InputError, match="does not show what follows the last step"),
     ):
         task.warm_start(path)
-    with open_shop(stores("u"), stages=[3]) as task:
+    with open_shop(stores("u"), segments=[3]) as task:
         assert task.warm_start(path) == 9
-        counts, _, _, _ = of_log_with(path, stages=[3])
+        counts, _, _, _ = of_log_with(path, segments=[3])
         assert counts == of_task(task)[0]
 
 
@@ -244,10 +244,10 @@ def test_a_task_begins_with_the_policy_of_a_model(stores: Stores) -> None:
         start = str(states[int(np.argmax(mdp.initial))])
         best = names[int(mdp.optimal().policy[0, int(np.argmax(mdp.initial))])]
         task.tell(task.ask(start, "e0"), reward=0, done=True)
-        learner = task.planner.learner()
-        planned = learner.plan()
+        agent = task.planner.agent()
+        planned = agent.plan()
         assert names[planned.actions[0, 1]] == best
-        assert learner.assumed == ()
+        assert agent.assumed == ()
         with (
             open_shop(stores("u")) as other,
             pytest.raises(ucfh.InvalidReport, match="the model has horizon"),

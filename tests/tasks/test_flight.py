@@ -35,23 +35,23 @@ SEEDS = st.integers(0, 2**32)
 def test_counts_are_those_of_the_prefix_rule(seed: int) -> None:
     """Whatever the portions in which events are taken, after each of these."""
     stream, so_far = RandomEvents(seed), list[DecisionRecord | OutcomeRecord]()
-    learner = stream.learner()
+    agent = stream.agent()
     for chunk in stream.chunks():
-        learner.take(chunk)
+        agent.take(chunk)
         so_far += chunk
         slow = stream.slow(so_far)
-        assert_same(learner.experience, slow.in_order())
-        ahead = learner.flight.ahead(learner.experience)
+        assert_same(agent.experience, slow.in_order())
+        ahead = agent.flight.ahead(agent.experience)
         if ahead is None:
             assert all(x.outcome is not None for x in slow.taken())
         else:
             assert_same(ahead, slow.all_as_lost())
         open_ = {x.episode: x.t for x in slow.taken() if x.outcome is None}
-        assert {e: x.t for e, x in learner.flight.open.items()} == open_
-        assert learner.known == sum(isinstance(x, OutcomeRecord) for x in so_far)
-        assert learner.seq == len(so_far)
-        counted = learner.experience.visits.sum() + learner.experience.lost.sum()
-        assert len(learner.flight.uncounted) == len(slow.taken()) - counted
+        assert {e: x.t for e, x in agent.flight.open.items()} == open_
+        assert agent.known == sum(isinstance(x, OutcomeRecord) for x in so_far)
+        assert agent.seq == len(so_far)
+        counted = agent.experience.visits.sum() + agent.experience.lost.sum()
+        assert len(agent.flight.uncounted) == len(slow.taken()) - counted
 
 
 def line_of(parts: list[tuple[AuditSteps, PreviousStep]]) -> list[tuple[Any, ...]]:
@@ -73,11 +73,11 @@ def line_of(parts: list[tuple[AuditSteps, PreviousStep]]) -> list[tuple[Any, ...
 @given(SEEDS)
 def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> None:
     stream = RandomEvents(seed)
-    learner, parts = stream.learner(), list[tuple[AuditSteps, PreviousStep]]()
-    learner.audit.add = lambda *given: parts.append(given)  # type: ignore
+    agent, parts = stream.agent(), list[tuple[AuditSteps, PreviousStep]]()
+    agent.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = 0
     for chunk in stream.chunks():
-        learner.take(chunk)
+        agent.take(chunk)
         taken += len(chunk)
         # repr: nan is like nan
         assert repr(line_of(parts)) == repr(stream.slow(stream.events[:taken]).line())
@@ -88,12 +88,12 @@ def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> N
 def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
     """Behind an open decision at most that many wait; what came of it is then not known."""
     stream = RandomEvents(seed, 50)
-    learner, parts = stream.learner(), list[tuple[AuditSteps, PreviousStep]]()
-    learner.audit.add = lambda *given: parts.append(given)  # type: ignore
+    agent, parts = stream.agent(), list[tuple[AuditSteps, PreviousStep]]()
+    agent.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = list[DecisionRecord | OutcomeRecord]()
     with mock.patch.object(flight_module, "LONGEST_LINE", longest):
         for event in stream.events:
-            learner.take([event])
+            agent.take([event])
             taken.append(event)
             line = stream.slow(taken).taken()
             passed = line_of(parts)
@@ -103,7 +103,7 @@ def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
             for step, x in zip(passed, line, strict=False):
                 assert step[:3] == (x.t, x.state, x.action)
                 assert step[4] in (LOST, None if x.outcome is None else x.outcome[1])
-            assert_same(learner.experience, stream.slow(taken).in_order())
+            assert_same(agent.experience, stream.slow(taken).in_order())
 
 
 @settings(max_examples=100, deadline=None)
@@ -115,11 +115,11 @@ def test_what_is_stored_goes_on_as_before(seed: int, longest: int) -> None:
 
 def check_stored(seed: int) -> None:
     stream = RandomEvents(seed, 80)
-    one = DelayedOutcomes(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
+    one = DelayedOutcomes(np.searchsorted(stream.task.segments, np.arange(stream.H), "right"))
     feed(one, stream.events[:40])
     one.counted()
     one.passed()
-    other = DelayedOutcomes(np.searchsorted(stream.task.stages, np.arange(stream.H), "right"))
+    other = DelayedOutcomes(np.searchsorted(stream.task.segments, np.arange(stream.H), "right"))
     other.restore(one.state())
     for flight in (one, other):
         feed(flight, stream.events[40:])
@@ -149,18 +149,18 @@ def excess(counts: list[int], lost: int) -> float:
 
 
 def gathered(stream: RandomEvents) -> SparseCounts:
-    """All events as a learner has them when it plans."""
-    learner = stream.learner()
-    learner.take(stream.events)
-    learner.experience.ahead = learner.flight.ahead(learner.experience)
-    return learner.experience
+    """All events as an agent has them when it plans."""
+    agent = stream.agent()
+    agent.take(stream.events)
+    agent.experience.ahead = agent.flight.ahead(agent.experience)
+    return agent.experience
 
 
 def rows_by_all(best: UnknownStateBounds, data: SparseCounts) -> set[tuple[int, int, int]]:
     """Rows of which bounds of one function use all decisions, not those in order only."""
     used, early = best.evidence.known["n_one"][:-1], data.visits + data.lost
     rows = np.flatnonzero(used != early).tolist()
-    return {(stage, s + 1, a) for stage, s, a in map(data.pair_of, rows)}
+    return {(segment, s + 1, a) for segment, s, a in map(data.pair_of, rows)}
 
 
 @settings(max_examples=150, deadline=None)
@@ -185,8 +185,8 @@ def test_bounds_are_the_recursion(seed: int, max_return: float | None, closed: b
         found = getattr(b, name)
         np.testing.assert_allclose(found, getattr(expected, name), atol=near, rtol=0, err_msg=name)
     for row in range(len(data.visits)):
-        stage, s, a = data.pair_of(row)
-        assert best.missing[row] == pytest.approx(slow.missing((stage, s + 1, a)), rel=1e-9)
+        segment, s, a = data.pair_of(row)
+        assert best.missing[row] == pytest.approx(slow.missing((segment, s + 1, a)), rel=1e-9)
 
 
 def test_both_numbers_of_decisions_are_used() -> None:
@@ -219,7 +219,7 @@ def completions(
     """
     oracle = stream.slow()
     early, taken, everything = oracle.in_order(), oracle.taken(), oracle.all_as_lost()
-    rows_of = [(early.stage(x.t), x.state, x.action) for x in taken]
+    rows_of = [(early.segment(x.t), x.state, x.action) for x in taken]
     choices = []
     for x, row in zip(taken, rows_of, strict=True):
         if x.outcome is not None or row not in rows:
@@ -259,10 +259,10 @@ def test_bounds_hold_whatever_is_yet_to_come(seed: int, closed: bool) -> None:
 
 def fast_of(stream: RandomEvents, slow: SlowExperience) -> SparseCounts:
     """The counts as arrays."""
-    data = stream.learner().experience
+    data = stream.agent().experience
     data.make_room()
-    for (s, stage), place in slow.place.items():
-        data.place[s * data.P + stage] = place
+    for (s, segment), place in slow.place.items():
+        data.place[s * data.P + segment] = place
     data.found = len(slow.place)
     for s, t in slow.reached:
         data.reached[s, t] = True
@@ -270,8 +270,8 @@ def fast_of(stream: RandomEvents, slow: SlowExperience) -> SparseCounts:
         data.started[s] = times
     data.started_new = slow.started_new
 
-    def row_of(stage: int, s: int, a: int) -> int:
-        return int(data.pairs.number[s, a]) * data.P + stage
+    def row_of(segment: int, s: int, a: int) -> int:
+        return int(data.pairs.number[s, a]) * data.P + segment
 
     entries = sorted((row_of(*e[:3]) << SHIFT | e[3], paid) for e, paid in slow.paid.items())
     data.key = np.array([key for key, _ in entries], np.int64)
@@ -293,28 +293,28 @@ def fast_of(stream: RandomEvents, slow: SlowExperience) -> SparseCounts:
 def test_by_hand() -> None:
     """Three decisions in a row, the first is told last; and a state without actions."""
     stream = RandomEvents(0)
-    while (stream.H, stream.S) < (2, 2) or stream.task.stages or len(stream.have[1]) < 2:
+    while (stream.H, stream.S) < (2, 2) or stream.task.segments or len(stream.have[1]) < 2:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
-    learner, a = stream.learner(), stream.have[1][0]
+    agent, a = stream.agent(), stream.have[1][0]
     zero = -stream.units.shift
-    learner.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
-    assert (learner.experience.episodes, learner.experience.found) == (3, 1)
-    learner.take([OutcomeRecord(4, 3, 0, zero, 0)])
-    learner.take([OutcomeRecord(5, 2, 0, zero, 0)])
-    assert learner.experience.visits.sum() == 0
-    ahead = learner.flight.ahead(learner.experience)
+    agent.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    assert (agent.experience.episodes, agent.experience.found) == (3, 1)
+    agent.take([OutcomeRecord(4, 3, 0, zero, 0)])
+    agent.take([OutcomeRecord(5, 2, 0, zero, 0)])
+    assert agent.experience.visits.sum() == 0
+    ahead = agent.flight.ahead(agent.experience)
     assert ahead is not None
     assert (ahead.visits.sum(), ahead.lost.sum()) == (2, 1)
-    learner.take([OutcomeRecord(6, 1, 0, math.nan, LOST)])
-    assert (learner.experience.visits.sum(), learner.experience.lost.sum()) == (2, 1)
-    assert learner.flight.ahead(learner.experience) is None
+    agent.take([OutcomeRecord(6, 1, 0, math.nan, LOST)])
+    assert (agent.experience.visits.sum(), agent.experience.lost.sum()) == (2, 1)
+    assert agent.flight.ahead(agent.experience) is None
 
 
 def test_the_audit_sees_a_missing_outcome_for_every_action_that_is_named() -> None:
     """A contradicted report that names another action than the one given."""
     flight = DelayedOutcomes(np.zeros(2, np.int64))
     flight.decide(1, 0, 5, 0, named=[2])
-    flight.doubt(1, taken=1)
+    flight.suboptimality(1, taken=1)
     steps, _ = flight.passed()
     assert sorted(steps.action.tolist()) == [0, 1, 2]
     assert steps.following.tolist() == [LOST] * 3

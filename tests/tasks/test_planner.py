@@ -15,8 +15,8 @@ import pytest
 import ucfh
 from helpers.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
+from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.learner import TaskLearner
 from ucfh.tasks.planner import TaskPlanner, packed, unpacked
 from ucfh.tasks.records import LAYOUT
 from ucfh.tasks.task import Task
@@ -92,16 +92,16 @@ def test_without_what_was_learned_it_is_made_again_from_events(stores: Stores) -
         play(task, 0, 50)
         number = task.status().policy
         task.write(lambda tx, _: tx._write("DELETE FROM snapshots", ()))  # type: ignore[attr-defined]
-        task.planner._learner = None
+        task.planner._agent = None
         play(task, 50, 55)
         assert task.status().policy > number
         assert task.check() == []
 
 
 def test_what_is_packed_is_what_its_layout_says() -> None:
-    """If a learner holds anything else from now on, `LAYOUT` has to be this version."""
+    """If an agent holds anything else from now on, `LAYOUT` has to be this version."""
     assert LAYOUT == "0.14.0"
-    names = sorted(TaskLearner(Declaration.make("t", ["a"], 2, 0.5)).state())
+    names = sorted(TaskAgent(Declaration.make("t", ["a"], 2, 0.5)).state())
     assert (len(names), zlib.crc32(" ".join(names).encode())) == (72, 1185622419)
 
 
@@ -128,22 +128,22 @@ def test_a_snapshot_is_compared_with_events(tmp_path: Path) -> None:
     with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 30)
         assert task.check() == []
-        task.planner.learner().experience.c[0] += 1  # as if it was counted twice
+        task.planner.agent().experience.c[0] += 1  # as if it was counted twice
         assert any(line.startswith("c[0]: ") for line in task.check())
 
 
-def test_a_learner_is_packed_and_unpacked(tmp_path: Path) -> None:
+def test_a_agent_is_packed_and_unpacked(tmp_path: Path) -> None:
     with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 40)
-        learner = task.planner.learner()
-        other, arrays = TaskLearner(task.declaration), unpacked(packed(learner))
+        agent = task.planner.agent()
+        other, arrays = TaskAgent(task.declaration), unpacked(packed(agent))
         assert arrays is not None
         other.restore(arrays)
-        assert learner.differences(other) == []
+        assert agent.differences(other) == []
         assert (other.seq, other.number, other.known) == (
-            learner.seq,
-            learner.number,
-            learner.known,
+            agent.seq,
+            agent.number,
+            agent.known,
         )
 
 
@@ -195,22 +195,22 @@ def test_a_plan_of_somebody_who_was_overtaken_is_not_written(
 ) -> None:
     with open_one(stores) as one, open_one(stores) as two:
         play(one, 0, 20)
-        slow, plan = one.planner, TaskLearner.plan
+        slow, plan = one.planner, TaskAgent.plan
 
-        def overtaken(learner: TaskLearner) -> Any:
-            planned = plan(learner)
+        def overtaken(agent: TaskAgent) -> Any:
+            planned = plan(agent)
             if two._planner is None:  # meanwhile its lease ended, and another planned
                 two.write(lambda tx, _: tx.release_lease(slow.holder))
                 assert two.planner.step()
             return planned
 
-        monkeypatch.setattr(TaskLearner, "plan", overtaken)
+        monkeypatch.setattr(TaskAgent, "plan", overtaken)
         assert not slow.step()
         newest = one.store.newest_policy(one.number)
         assert newest is not None
         assert newest.number == 1
         assert one.status().planner == two.planner.holder
-        assert slow.learner().number == 1  # it goes on from the other's
+        assert slow.agent().number == 1  # it goes on from the other's
         assert one.check() == []
 
 
@@ -276,7 +276,7 @@ def test_a_plan_that_cannot_be_written_is_made_again(tmp_path: Path) -> None:
         assert task.planner.step()
         newest = task.store.newest_policy(task.number)
         assert newest is not None
-        assert newest.number == task.planner.learner().number
+        assert newest.number == task.planner.agent().number
         assert task.check() == []
 
 
@@ -285,10 +285,10 @@ def test_what_takes_long_to_pack_is_packed_less_often(
 ) -> None:
     packs = []
 
-    def slowly(learner: TaskLearner) -> bytes:
+    def slowly(agent: TaskAgent) -> bytes:
         time.sleep(0.2)
-        packs.append(learner.number)
-        return packed(learner)
+        packs.append(agent.number)
+        return packed(agent)
 
     monkeypatch.setattr(planning, "packed", slowly)
     with open_one(files(tmp_path), "inline") as task:

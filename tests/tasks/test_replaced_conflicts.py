@@ -26,15 +26,15 @@ def open_one(stores: Stores, planning: str = "off", **more: Any) -> Task:
 
 def missing(task: Task) -> list[int]:
     """(A,) unknown outcomes of the actions in the first state, in order of the actions."""
-    learner = task.planner.learner()
-    ahead = learner.flight.ahead(learner.experience) or learner.experience
+    agent = task.planner.agent()
+    ahead = agent.flight.ahead(agent.experience) or agent.experience
     ahead.make_room()
     return [int(ahead.lost[k]) for k in ahead.pairs.number[1] if k >= 0]
 
 
 def visits(task: Task) -> list[int]:
     """(A,) outcomes that are counted in order, of the actions in the first state."""
-    data = task.planner.learner().experience
+    data = task.planner.agent().experience
     return [int(data.visits[k]) for k in data.pairs.number[1] if k >= 0]
 
 
@@ -111,7 +111,7 @@ def test_later_steps_of_the_episode_are_unknown_in_both_pairs(stores: Stores) ->
         task.tell(("e", 1), reward=1, done=True, action="b")
         with pytest.raises(ucfh.Conflict):
             task.tell(("e", 0), reward=0, state="w")
-        waiting = task.planner.learner().flight.uncounted
+        waiting = task.planner.agent().flight.uncounted
         assert [(x.t, x.action, x.doubtful) for x in waiting] == [
             (0, 0, True), (1, 0, True), (1, 1, True),
         ]  # fmt: skip
@@ -153,8 +153,8 @@ def test_the_order_within_a_pair_survives_a_snapshot(stores: Stores) -> None:
 def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) -> None:
     """A flight that is restored at any moment gives out the same steps as one that is not."""
     stream, rng = RandomEvents(seed, 60), np.random.default_rng(seed)
-    stage = np.zeros(stream.H, np.int64)
-    flights = [DelayedOutcomes(stage), DelayedOutcomes(stage)]
+    segment = np.zeros(stream.H, np.int64)
+    flights = [DelayedOutcomes(segment), DelayedOutcomes(segment)]
     out: list[list[Any]] = [[], []]
     for k in range(120):
         open_ = sorted(flights[0].open)
@@ -165,7 +165,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
                 taken = None
             for flight in flights:
                 if kind < 0.2:
-                    flight.doubt(episode, taken)
+                    flight.suboptimality(episode, taken)
                 else:
                     flight.tell(episode, float(k), 0, True, taken)
         else:
@@ -179,7 +179,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
             steps.append(np.nan_to_num(counted.reward).tolist())
             steps.append(passed.state.tolist())
         if rng.random() < 0.3:
-            again = DelayedOutcomes(stage)
+            again = DelayedOutcomes(segment)
             again.restore(flights[1].state())
             flights[1] = again
     assert out[0] == out[1]

@@ -10,7 +10,7 @@ import pytest
 import ucfh
 from helpers.stores import files
 from ucfh.tasks import config
-from ucfh.tasks.learner import TaskLearner
+from ucfh.tasks.agent import TaskAgent
 
 TASK: dict[str, Any] = {"actions": ["a", "b"], "horizon": 10_000, "epsilon": 1}
 
@@ -40,11 +40,11 @@ def test_memory_that_runs_out_is_not_tried_again(
 ) -> None:
     tried = []
 
-    def plan(learner: TaskLearner) -> Any:
-        tried.append(learner)
+    def plan(agent: TaskAgent) -> Any:
+        tried.append(agent)
         raise MemoryError
 
-    monkeypatch.setattr(TaskLearner, "plan", plan)
+    monkeypatch.setattr(TaskAgent, "plan", plan)
     with ucfh.open_task(files(tmp_path)("t"), **{**TASK, "horizon": 2}, planning="inline") as task:
         for k in range(4):
             task.ask("s", f"e{k}")

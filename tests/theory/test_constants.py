@@ -157,13 +157,13 @@ def test_defaults_and_given_m() -> None:
     assert (c.w_min, c.delta_1) == (constants(**ROW).w_min, constants(**ROW).delta_1)
 
 
-def staged(S: int, A: int, H: int) -> dict[str, Any]:
-    return {"states": S, "actions": A, "horizon": H, "stage_dependent": True}
+def segmented(S: int, A: int, H: int) -> dict[str, Any]:
+    return {"states": S, "actions": A, "horizon": H, "time_dependent": True}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_of_a_problem(variant: Variant) -> None:
-    """Stage-dependent: S H states and B = 1; an unknown start: one more state, pair and step;
+    """Time-dependent: S H states and B = 1; an unknown start: one more state, pair and step;
     unknown rewards: one more entry a row, and 3/4 of epsilon for the transitions."""
     S, A, H, eps, delta = 3, 2, 4, 0.5, 0.1
     r, mask = np.zeros((S, 1)), np.ones((S, A, S), bool)
@@ -172,10 +172,10 @@ def test_of_a_problem(variant: Variant) -> None:
     cases = [
         (Problem(**plain, rewards=r, initial=0), (S, S * A, H, S, 2, eps)),
         (Problem(**plain, rewards=r, initial=0, successors=mask), (S, S * A, H, 2, 2, eps)),
-        (Problem(**staged(S, A, H), rewards=r, initial=0), (S * H, S * A * H, H, S, 1, eps)),
+        (Problem(**segmented(S, A, H), rewards=r, initial=0), (S * H, S * A * H, H, S, 1, eps)),
         (Problem(**plain, rewards=r, successors=mask), (S + 1, S * A + 1, H + 1, S, 2, eps)),
         (Problem(**plain, initial=0, successors=mask), (S, S * A, H, 3, 2, 0.375)),
-        (Problem(**staged(S, A, H)), (S * H + 1, S * A * H + 1, H + 1, S + 1, 1, 0.375)),
+        (Problem(**segmented(S, A, H)), (S * H + 1, S * A * H + 1, H + 1, S + 1, 1, 0.375)),
         (Problem(3, 3, 2, r, initial=0), (3, 9, 2, 3, 2, eps)),  # B = H < A
         (
             Problem(

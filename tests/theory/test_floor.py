@@ -1,4 +1,4 @@
-"""The floor: alternatives that are what they should be, exact cases, and learners above it."""
+"""The floor: alternatives that are what they should be, exact cases, and agents above it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_values_of_a_model() -> None:
         (make("chain:n=3,horizon=3"), 0.1),
     ],
 )
-def test_a_learner_is_above(mdp: MDP, epsilon: float) -> None:
+def test_a_agent_is_above(mdp: MDP, epsilon: float) -> None:
     """In every run, and so in the mean: what its certificate takes is many times as much."""
     floor = episode_lower_bound(mdp, epsilon, 0.1).episodes
     assert floor > 1
@@ -124,7 +124,7 @@ def test_unknown_rewards() -> None:
     """Nothing has to be learned of sure transitions and known rewards; of unknown ones there is."""
     mdp = make("chain:n=3,horizon=3,slip=0").noisy()
     assert episode_lower_bound(mdp, 0.1, 0.1).episodes == 0
-    told = mdp.by_stage().problem.hiding("rewards")
+    told = mdp.by_segment().problem.hiding("rewards")
     floor = episode_lower_bound(mdp, 0.1, 0.1, told).episodes
     run = simulate(mdp, EPRL(mdp.problem, 0.1, 0.1), seed=1)
     assert 1 < floor < run.episodes

@@ -22,13 +22,13 @@ from ucfh.theory.quantities import (
 )
 
 
-def world(seed: int, S: int, A: int, H: int, on_next: bool, stages: bool) -> tuple[MDP, Any]:
+def world(seed: int, S: int, A: int, H: int, on_next: bool, segments: bool) -> tuple[MDP, Any]:
     """A random MDP, some of whose rows are certain, and a random policy."""
     rng = np.random.default_rng(seed)
-    shape = (H, S, A) if stages else (S, A)
+    shape = (H, S, A) if segments else (S, A)
     p = rng.dirichlet(np.full(S, 0.5), shape)
     p[rng.random(shape) < 0.2] = np.eye(S)[0]
-    rewards = rng.random((H if stages else 1, S, A, S)) if on_next else rng.random((S, A))
+    rewards = rng.random((H if segments else 1, S, A, S)) if on_next else rng.random((S, A))
     mdp = MDP(p, rewards, H, rng.dirichlet(np.ones(S)))
     return mdp, rng.integers(0, A, (H, S))
 

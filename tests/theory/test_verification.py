@@ -55,7 +55,7 @@ def test_lemmas_are_proved_for_the_corrected_variant_only(variant: Any) -> None:
         assert line.proved, line.claim
 
 
-def test_stages_ragged_actions_and_rewards_on_next_states() -> None:
+def test_segments_ragged_actions_and_rewards_on_next_states() -> None:
     rng = np.random.default_rng(0)
     p, r = rng.dirichlet(np.ones(2), (3, 2, 2)), rng.random((3, 2, 2, 2))
     some = np.array([[True, True], [True, False]])

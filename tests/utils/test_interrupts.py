@@ -160,7 +160,7 @@ def test_learn_keeps_what_was_run(
 
 
 def _interrupt_after(patch: pytest.MonkeyPatch, where: str, number: int, calls: int) -> None:
-    """Send a signal amid a walk of episodes, or while the learner plans."""
+    """Send a signal amid a walk of episodes, or while the agent plans."""
     from ucfh.simulation.environment import Simulator
 
     cls, name = {"walking": (Simulator, "walk"), "planning": (CertifiedUCFH, "observe")}[where]

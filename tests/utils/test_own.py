@@ -1,4 +1,4 @@
-"""Problems and learners of users' own, by ``module:name``: found, run, or refused in one line."""
+"""Problems and agents of users' own, by ``module:name``: found, run, or refused in one line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Unsaid(ucfh.Online):
 
 
 class Stranger:
-    """Is no learner."""
+    """Is no agent."""
 
 
 class Misshapen(ucfh.Agent):
@@ -151,7 +151,7 @@ def test_a_problem_of_ones_own() -> None:
     assert make("walk.json").states == 4
 
 
-def test_a_learner_of_ones_own() -> None:
+def test_a_agent_of_ones_own() -> None:
     run = simulate("theirs:walk", "theirs:Eager:c=0.5", episodes=200)
     assert run.about["c"] == 0.5
     cls = agent_class("theirs:Eager")
@@ -238,26 +238,26 @@ def test_a_problem_that_is_none(name: str, message: str) -> None:
     [
         (
             "theirs:eager",
-            "unknown learner in theirs 'eager': did you mean 'Eager'? (known: Broken, Eager, "
+            "unknown agent in theirs 'eager': did you mean 'Eager'? (known: Broken, Eager, "
             "Misshapen, Picky, Stumbling, Unready, Unsaid)",
         ),
-        ("theirs.Eager", "unknown learner 'theirs.Eager': your own is written theirs:Eager, with"),
-        ("empty:Eager", "the module empty has no learner: write Eager into it"),
-        ("theirs:walk", "theirs:walk is a function, not a learner: name a class"),
-        ("theirs:Unsaid", "theirs:Unsaid is no learner yet: write its method coefficients"),
-        ("their:Eager", "'their:Eager' is no learner of this package, and there is no module"),
+        ("theirs.Eager", "unknown agent 'theirs.Eager': your own is written theirs:Eager, with"),
+        ("empty:Eager", "the module empty has no agent: write Eager into it"),
+        ("theirs:walk", "theirs:walk is a function, not an agent: name a class"),
+        ("theirs:Unsaid", "theirs:Unsaid is no agent yet: write its method coefficients"),
+        ("their:Eager", "'their:Eager' is no agent of this package, and there is no module"),
         ("wanting:Eager", "the module wanting does not import (ModuleNotFoundError"),
-        ("theirs:Stranger", "theirs:Stranger is a class, not a learner: derive it from ucfh.Agent"),
-        ("theirs:number", "theirs:number is an int, not a learner: name a class"),
+        ("theirs:Stranger", "theirs:Stranger is a class, not an agent: derive it from ucfh.Agent"),
+        ("theirs:number", "theirs:number is an int, not an agent: name a class"),
         (
             "theirs:Unready",
-            "theirs:Unready is no learner yet: write its methods observe, restore, state, visits",
+            "theirs:Unready is no agent yet: write its methods observe, restore, state, visits",
         ),
         ("theirs:Broken", "theirs:Broken fails (KeyError: 'nothing', line"),
-        ("theirs:Misshapen", "theirs:Misshapen is not a learner that can be run: policy has shape"),
+        ("theirs:Misshapen", "theirs:Misshapen is not an agent that can be run: policy has shape"),
         (
             "theirs:Stumbling",
-            "theirs:Stumbling is not a learner that can be run: a run of it fails (AttributeError: "
+            "theirs:Stumbling is not an agent that can be run: a run of it fails (AttributeError: "
             "'Stumbling' object has no attribute 'nothing', line",
         ),
         ("theirs:Eager:d=1", "unknown parameter of theirs:Eager 'd'"),
@@ -265,7 +265,7 @@ def test_a_problem_that_is_none(name: str, message: str) -> None:
         ("theirs:Picky", "theirs:Picky: picky needs six states: pass a larger problem"),
     ],
 )
-def test_a_learner_that_is_none(name: str, message: str, capsys: Capture) -> None:
+def test_a_agent_that_is_none(name: str, message: str, capsys: Capture) -> None:
     """In one line, in Python and on the command line."""
     with pytest.raises(InputError) as error:
         compare("chain:n=3", [name], 10, 1)
@@ -287,7 +287,7 @@ def test_what_check_agent_says_of_a_class() -> None:
         check_agent(type("Five", (cls,), {"__init__": lambda *_, fifth: fifth}))
 
 
-def test_a_learner_is_shown_and_checked(capsys: Capture) -> None:
+def test_a_agent_is_shown_and_checked(capsys: Capture) -> None:
     code, out, err = run(capsys, "agents", "theirs:Eager:c=2")
     assert (code, err) == (0, "")
     assert "constants  chosen: c\n" in out
@@ -318,7 +318,7 @@ def test_the_command_line_runs_both(capsys: Capture) -> None:
     assert "theirs:Eager:c=0.5" in out
     code, out, _ = run(capsys, "learn", "theirs:walk", "--agent", "theirs:Eager", "--episodes", "9")
     assert code == 0
-    assert "learner  eager (source not stated); epsilon" in out
+    assert "agent  eager (source not stated); epsilon" in out
     code, out, _ = run(capsys, "problems", "theirs:walk")
     assert code == 0
     assert "problem  theirs:walk\n" in out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 EPSILON = 0.1
-"""The accuracy that is asked of learners by name."""
+"""The accuracy that is asked of agents by name."""
 
 DELTA = 0.1
 """The probability with which a guarantee may fail."""

@@ -2,18 +2,18 @@
 
 - The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
   unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
-- Two learners ran with the same seeds, so their differences are compared: the signed-rank test
+- Two agents ran with the same seeds, so their differences are compared: the signed-rank test
   of Wilcoxon, its distribution counted over all signs, ties and zeros included. It tests whether
-  the differences are symmetric about 0, as they are if the two could change places. Learners with
+  the differences are symmetric about 0, as they are if the two could change places. Agents with
   the same median, or the same mean, whose differences are skewed may be told apart, too.
-- Which learner did best is found from the same data, so the family of tests is that of all pairs,
+- Which agent did best is found from the same data, so the family of tests is that of all pairs,
   not only those with the best; with Holm's correction, the probability of any false claim is below
   5 %.
 - Who looks at the data after n_1 < ... < n_K seeds, and stops when all is clear, gives each look an
   equal share of that 5 %: p-values of a look are those of the pairs that are still open, corrected
   by Holm, times K. Proof that the probability of any false claim is below alpha = 5 % still: Let T
   be the pairs that do not differ. As long as none of T was claimed, all of T are open, and their
-  learners have run with all n_k seeds, whoever else was left out. So the first false claim, at
+  agents have run with all n_k seeds, whoever else was left out. So the first false claim, at
   look k, needs a pair of T whose exact p-value of n_k seeds is at most alpha/(K |T|), as Holm's
   factor is at least |T|; that has probability alpha/K at most, and there are K looks.
   AdaStop (Mathieu et al. 2023; its code was seen) has the same plan for runs that are not paired:
@@ -124,7 +124,7 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 
 
 def seeds_needed(agents: int) -> int:
-    """With fewer seeds than this, no two of that many learners can differ significantly.
+    """With fewer seeds than this, no two of that many agents can differ significantly.
 
     >>> seeds_needed(2), seeds_needed(12)
     (6, 12)
@@ -134,7 +134,7 @@ def seeds_needed(agents: int) -> int:
 
 
 class Place(NamedTuple):
-    """The place of a learner in a ranking.
+    """The place of an agent in a ranking.
 
     Attributes:
         agent: its name.
@@ -154,7 +154,7 @@ def looks_of(seeds: int, agents: int) -> list[int]:
     """After how many seeds to look, if ``seeds`` is the most: that many, halved again and again.
 
     The first look has enough seeds that differences of all pairs can be significant. A single
-    learner has none.
+    agent has none.
 
     >>> looks_of(100, 2), looks_of(100, 14), looks_of(10, 14)
     ([13, 25, 50, 100], [25, 50, 100], [10])
@@ -171,14 +171,14 @@ def looks_of(seeds: int, agents: int) -> list[int]:
 
 
 Regrets = Mapping[str, Mapping[int, float]]
-"""By learner and seed; seeds are numbered from 0."""
+"""By agent and seed; seeds are numbered from 0."""
 
 Pair = tuple[str, str]
-"""Two learners."""
+"""Two agents."""
 
 
 def verdicts(regrets: Regrets, looks: Sequence[int] | None = None) -> dict[Pair, Verdict]:
-    """What is known of the difference of each pair of learners, with corrected p-values.
+    """What is known of the difference of each pair of agents, with corrected p-values.
 
     ``looks``: after how many seeds one is to look; None: after all, and only then. A look that has
     seen no new seeds is left out, and a pair whose difference is significant is not tested again.
@@ -198,7 +198,7 @@ def verdicts(regrets: Regrets, looks: Sequence[int] | None = None) -> dict[Pair,
 
 
 def ranking(regrets: Regrets, looks: Sequence[int] | None = None) -> list[Place]:
-    """Rank learners by their median regret, smallest first; ``looks`` as in `verdicts`.
+    """Rank agents by their median regret, smallest first; ``looks`` as in `verdicts`.
 
     >>> runs = {"a": {k: 1.0 + k for k in range(20)}, "b": {k: 2.0 + k for k in range(20)}}
     >>> for place in ranking(runs):
@@ -228,7 +228,7 @@ def ranking(regrets: Regrets, looks: Sequence[int] | None = None) -> list[Place]
 
 
 def _compare(one: Mapping[int, float], other: Mapping[int, float], most: int) -> Verdict:
-    """The test of the differences of two learners, over those of the first seeds that both have."""
+    """The test of the differences of two agents, over those of the first seeds that both have."""
     shared = sorted(seed for seed in one.keys() & other.keys() if seed < most)
     a = np.array([one[seed] for seed in shared], float)
     b = np.array([other[seed] for seed in shared], float)

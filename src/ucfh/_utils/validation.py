@@ -115,7 +115,7 @@ def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str
 def check_rows(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, NDArray[Any]]:
-    """(stages, where each row begins, successor of each entry) of compressed rows."""
+    """(segments, where each row begins, successor of each entry) of compressed rows."""
     ptr, idx = as_array("indptr", indptr), as_array("indices", indices)
     for name, array in (("indptr", ptr), ("indices", idx)):
         if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -139,15 +139,15 @@ def check_rows(
 def check_csr(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, Ints]:
-    """(stages, rectangular row of each entry, successor of each entry) of compressed rows."""
-    stages, ptr, idx = check_rows(indptr, indices, states, actions, horizon)
-    return stages, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), idx.astype(np.int64)
+    """(segments, rectangular row of each entry, successor of each entry) of compressed rows."""
+    segments, ptr, idx = check_rows(indptr, indices, states, actions, horizon)
+    return segments, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), idx.astype(np.int64)
 
 
 def check_successors(
     successors: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, Ints]:
-    """(stages, rectangular row, successor) of each entry, from a mask or (indptr, indices)."""
+    """(segments, rectangular row, successor) of each entry, from a mask or (indptr, indices)."""
     if isinstance(successors, tuple) and len(successors) == 2:
         return check_csr(*successors, states, actions, horizon)
     mask = as_array("successors", successors)
@@ -183,18 +183,18 @@ def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
 def check_transitions(
     transitions: Any, rewards: Any, horizon: int, available: Any = None
 ) -> tuple[int, int, int, Ints, Ints, Floats]:
-    """S, A, stages, and (rectangular row, successor, probability) of each entry."""
+    """S, A, segments, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
         ptr = as_array("indptr", transitions[0])
         S, A = shown_by(rewards, ptr.size - 1, available)
-        stages, rows, indices = check_csr(*transitions[:2], S, A, horizon)
+        segments, rows, indices = check_csr(*transitions[:2], S, A, horizon)
         given = as_numbers("transitions", transitions[2])
         if given.shape != indices.shape:
             raise InputError(
                 f"p has shape {given.shape} and indices {indices.shape}: give one probability for "
                 "each index"
             )
-        return S, A, stages, rows, indices, given
+        return S, A, segments, rows, indices, given
     p = as_numbers("transitions", transitions)
     if p.ndim not in (3, 4) or 0 in p.shape or p.shape[-3] != p.shape[-1]:
         raise InputError(
@@ -203,7 +203,7 @@ def check_transitions(
         )
     if p.ndim == 4 and p.shape[0] != horizon:
         raise InputError(
-            f"transitions have {p.shape[0]} stages and the horizon is {horizon}: they must agree"
+            f"transitions have {p.shape[0]} segments and the horizon is {horizon}: they must agree"
         )
     S, A = p.shape[-3], p.shape[-2]
     flat = p.reshape(-1, S)
@@ -271,23 +271,25 @@ def check_rewards(
 ) -> tuple[Floats, Floats | None]:
     """((1 or H, R) rewards of pairs, (1 or H, entries) rewards of successors or None)."""
     r = broadcast_rewards(rewards, table.states, table.actions, horizon)
-    stages = len(r)
+    segments = len(r)
     ends = np.isin(table.state, list(terminal))
     if r.ndim == 3:
         pair = np.where(ends, 0.0, r[:, table.state, table.action])
         check_range(pair, lambda t, k: place_of(t, table.state[k], table.action[k]))
         return pair, None
     body = int(table.indptr[table.start])
-    stage, k = np.divmod(table.row_of_entry[:body], table.pairs)
+    segment, k = np.divmod(table.row_of_entry[:body], table.pairs)
     s, a, following = table.state[k], table.action[k], table.indices[:body]
-    t: Any = np.arange(stages)[:, None]
-    if table.stages > 1:
-        t = np.minimum(stage, stages - 1)[None, :]
+    t: Any = np.arange(segments)[:, None]
+    if table.segments > 1:
+        t = np.minimum(segment, segments - 1)[None, :]
     successor = np.zeros((len(t), table.entries))
     successor[:, :body] = np.where(ends[k], 0.0, r[t, s, a, following])
     check_range(
         successor[:, :body],
-        lambda line, e: place_of(stage[e] if table.stages > 1 else line, s[e], a[e], following[e]),
+        lambda line, e: place_of(
+            segment[e] if table.segments > 1 else line, s[e], a[e], following[e]
+        ),
     )
     return np.zeros((1, table.pairs)), successor
 

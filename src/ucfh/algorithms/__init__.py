@@ -1,1 +1,1 @@
-"""Learners: each sees a `Problem` and counts, never the transition probabilities."""
+"""Agents: each sees a `Problem` and counts, never the transition probabilities."""

@@ -1,8 +1,8 @@
-"""What a learner is to the rest of the package.
+"""What an agent is to the rest of the package.
 
-The world follows ``policy`` until the limits that the learner names are reached, hands over what
+The world follows ``policy`` until the limits that the agent names are reached, hands over what
 was seen, and asks again. So a policy that is fixed for a while can be simulated in bulk, and the
-same learner runs on a simulator, a live environment or a log.
+same agent runs on a simulator, a live environment or a log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LoopResult(NamedTuple):
-    """What a learner's own loop did.
+    """What an agent's own loop did.
 
     Attributes:
         episodes: how many it ran before its policy was final.
@@ -41,14 +41,14 @@ class LoopResult(NamedTuple):
 
 
 class _NameOfClass:
-    """The name of a learner whose class does not state one: that of the class, in small letters."""
+    """The name of an agent whose class does not state one: that of the class, in small letters."""
 
     def __get__(self, agent: Agent | None, cls: type[Agent]) -> str:
         return cls.__name__.lower()
 
 
 class Agent(ABC):
-    """A learner whose policy is fixed until its limits are reached.
+    """An agent whose policy is fixed until its limits are reached.
 
     Attributes:
         problem: what it was told.
@@ -65,18 +65,18 @@ class Agent(ABC):
         gap_bound: how far that policy is from optimal at most; else NaN.
         certificate: what it has proved about its policy so far, if it keeps track of that.
         done: whether it has stopped: the certificate says what it asked for.
-        stops: whether it stops by itself, with a policy within epsilon of optimal; of learners with
+        stops: whether it stops by itself, with a policy within epsilon of optimal; of agents with
             a loop of their own, `ucfh.simulate` runs others for a given number of episodes only.
         scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
         wants: (rows,) how many successors of each row it asks of a generative model before it
             continues; None if it asks for none, or has what it asked for.
         samples: how often it has asked a generative model for a successor.
-        follow: a loop of its own, for a learner whose policy may change in every episode: given a
+        follow: a loop of its own, for an agent whose policy may change in every episode: given a
             generator, nature and a number of episodes, it runs that many (see `LoopResult`). None:
             it has no such loop, and is asked for `limits`.
         has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
         planning_seconds: spent on planning, as far as it keeps track of that, without compiling.
-            Compiled loops of learners that plan after every episode include acting.
+            Compiled loops of agents that plan after every episode include acting.
         name: what `ucfh.algorithms.registry` calls it; by default the name of its class, in small
             letters. reference: the paper. setting: what it was made for, and how it was adapted to
             fixed horizons. guarantee: what its theorem says.
@@ -138,7 +138,7 @@ class Agent(ABC):
 
     @abstractmethod
     def visits_of(self, row: int) -> int:
-        """n of a row, as the learner's model has it."""
+        """n of a row, as the agent's model has it."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{k}={v!r}" for k, v in self.settings().items() if k != "agent")

@@ -1,7 +1,7 @@
-"""What to compare learners with: random actions, the simplest way of learning, and the optimum.
+"""What to compare agents with: random actions, the simplest way of learning, and the optimum.
 
 A random policy is worth its mean over the actions that it may take, and that is the value recorded
-in simulations. To anything that follows one policy (H, S) for an episode, such a learner gives a
+in simulations. To anything that follows one policy (H, S) for an episode, such an agent gives a
 new one each time, with the action of each step and state drawn independently. As an episode is
 never twice in the same step, its distribution is the same; and the value of that policy has the
 recorded one as its mean.
@@ -172,9 +172,7 @@ class Optimal(Agent):
         self, problem: Problem, epsilon: float, delta: float, mdp: MDP | None = None
     ) -> None:
         if mdp is None:
-            raise InputError(
-                "optimal needs the true model: pass mdp, or use a learner such as ucfh"
-            )
+            raise InputError("optimal needs the true model: pass mdp, or use an agent such as ucfh")
         self.problem = problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         plan = mdp.optimal()

@@ -2,7 +2,7 @@
 
 Tiapkin, Belomestny, Moulines, Naumov, Samsonov, Tang, Valko, Menard: From Dirichlet to Rubin:
 Optimistic Exploration in RL without Bonuses. ICML 2022 (arXiv 2205.07704), Algorithm 1. Setting:
-episodic, stage-dependent, known rewards, K known. One more state s0 pays r0 in every step, and
+episodic, time-dependent, known rewards, K known. One more state s0 pays r0 in every step, and
 every pair is believed to have led there n0 times:
 
     Q_t = r + the quantile of order kappa of p V_{t+1},  p ~ Dirichlet(n(s,a,.), n0)
@@ -58,7 +58,7 @@ class BayesUCBVI(BonusAgent):
 
     name = "bayes-ucbvi"
     reference = "Tiapkin et al. 2022, Bayes-UCBVI"
-    setting = "episodic, stage-dependent, but counts pooled here; K known in advance; known rewards"
+    setting = "episodic, time-dependent, but counts pooled here; K known in advance; known rewards"
     guarantee = "regret O(sqrt(H^3 S A K) L + H^3 S^2 A L^2); Q >= Q* with probability 1 - delta"
     constants = "published: kappa, n0 and r0 of Theorem 3.1"
     rule = Rule(cap=NO_CAP)
@@ -89,7 +89,7 @@ class BayesUCBVI(BonusAgent):
         """ceil( c0 + ln(K)/ln(17/16) ), K times H where counts are pooled."""
         if self.n0_given is not None:
             return float(self.n0_given)
-        pooled = self.H if self.problem.table.stages == 1 else 1
+        pooled = self.H if self.problem.table.segments == 1 else 1
         return float(ceil(C0 + log(self.K * pooled) / BASE))
 
     def _prepare(self) -> None:

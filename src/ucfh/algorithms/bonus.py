@@ -1,11 +1,11 @@
-"""Learners that may change their policy after every episode, and those that do so by a bonus:
+"""Agents that may change their policy after every episode, and those that do so by a bonus:
 
     loop
         p^ = n(s,a,s') / n(s,a)
         plan back in time: Q_t = r + p^ V_{t+1} + bonus, V_t = max Q_t      (`ucfh._kernels.online`)
         follow the greedy policy for an episode, and count
 
-A learner of this kind is a short file: the coefficients of its bonus as functions of n, and what
+An agent of this kind is a short file: the coefficients of its bonus as functions of n, and what
 else its planning does (`Rule`). The loop is compiled.
 """
 
@@ -92,7 +92,7 @@ def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
 
 
 def told_rewards(problem: Problem, name: str) -> Rewards:
-    """The rewards, for learners that need to know them."""
+    """The rewards, for agents that need to know them."""
     if problem.rewards is None:
         raise InputError(
             f"{name} needs known rewards: give them to the problem, or use ucfh, which learns them"
@@ -120,7 +120,7 @@ def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
 
 
 class EpisodeAgent(Agent):
-    """A learner whose policy may change after every episode; its loop is compiled.
+    """An agent whose policy may change after every episode; its loop is compiled.
 
     Args:
         problem: what it is told: the rewards, and which states may follow.
@@ -246,7 +246,7 @@ class EpisodeAgent(Agent):
 
 
 class SeededAgent(EpisodeAgent):
-    """A learner that draws something itself; ``seed`` is that of its own generator."""
+    """An agent that draws something itself; ``seed`` is that of its own generator."""
 
     def __init__(
         self,
@@ -278,7 +278,7 @@ class SeededAgent(EpisodeAgent):
 
 
 class BonusAgent(EpisodeAgent):
-    """A learner that plans with a bonus.
+    """An agent that plans with a bonus.
 
     Attributes:
         V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
@@ -307,7 +307,7 @@ class BonusAgent(EpisodeAgent):
 
     def _prepare(self) -> None:
         table = self.problem.table
-        if table.stages > 1 and not self.by_step:
+        if table.segments > 1 and not self.by_step:
             raise InputError(
                 f"{self.name} is for transitions that do not depend on the step: use ubev or ucfh"
             )

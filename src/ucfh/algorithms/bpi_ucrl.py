@@ -18,7 +18,7 @@ Printed for counts by step; pooled ones, as here, are right where transitions do
 and need fewer episodes. Of delta, one half is for rewards, which are known here: it is kept as it
 is printed. Means over balls are bounded from outside, to within 2e-4 of a width
 (`ucfh._kernels.balls`). beta and the rule were seen in code, the authors' and that of others; of
-the paper only the abstract. (`ucfh.CertifiedUCFH` with confidence "kl-ball" is the same learner
+the paper only the abstract. (`ucfh.CertifiedUCFH` with confidence "kl-ball" is the same agent
 with a smaller beta: for the rows and successors that there are.)
 
 A scale multiplies the widths: beta by its square.

@@ -39,11 +39,11 @@ class CertifiedUCFH(Agent):
     """Learns until its policy is certified to be epsilon-optimal, with probability 1 - delta.
 
     Args:
-        problem: what the learner is told.
+        problem: what the agent is told.
         epsilon: the largest acceptable loss per episode, in (0, 1].
         delta: the probability that the certificate may be wrong, in (0, 1].
-        confidence: how it bounds what it does not know: "best" (`ucfh.confidence.known_states`), or
-            a kind of set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl",
+        confidence: how it bounds what it does not know: "tight" (`ucfh.confidence.known_states`),
+            or a kind of set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl",
             "paper".
         schedule: when it plans again: "growth" after 2 % more episodes, "doubling" when the
             visits of a pair have doubled, "paper" as Algorithm 1 does; None: growth, if the sets
@@ -51,7 +51,7 @@ class CertifiedUCFH(Agent):
         stop: "certificate", or None to learn without end.
         variant: which constants the schedule "paper" takes: "paper" or "corrected".
         m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
-        without: ideas of "best" that are switched off, to measure their effect; see
+        without: ideas of "tight" that are switched off, to measure their effect; see
             `ucfh.confidence.value_bounds.IDEAS`.
 
     Attributes (besides those of `Agent`):
@@ -67,7 +67,7 @@ class CertifiedUCFH(Agent):
 
     name = "certified-ucfh"
     reference = "UCFH's optimism, with bounds that hold at all times"
-    setting = "fixed horizon; stationary or stage-dependent; rewards known or not"
+    setting = "fixed horizon; stationary or time-dependent; rewards known or not"
     guarantee = "when it stops, its policy is within eps of optimal with probability 1 - delta"
     constants: Any = "derived: those of the sets; chosen: when to plan again"
 
@@ -77,7 +77,7 @@ class CertifiedUCFH(Agent):
         epsilon: float,
         delta: float,
         *,
-        confidence: str = "best",
+        confidence: str = "tight",
         schedule: str | None = None,
         stop: str | None = "certificate",
         variant: Variant = "paper",
@@ -87,9 +87,9 @@ class CertifiedUCFH(Agent):
         self.problem = problem = as_problem(problem)
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         DEFAULT.scaled_accuracy(self.epsilon, self.problem.horizon)
-        always = confidence == "best" or confidence in ALWAYS
+        always = confidence == "tight" or confidence in ALWAYS
         if not always and confidence not in AT_DOUBLINGS:
-            raise unknown("confidence set", confidence, (*AT_DOUBLINGS, *ALWAYS, "best"))
+            raise unknown("confidence set", confidence, (*AT_DOUBLINGS, *ALWAYS, "tight"))
         schedule = schedule or ("growth" if always else "doubling")
         if schedule not in ("growth", "doubling", "paper"):
             raise unknown("schedule", schedule, ("growth", "doubling", "paper"))
@@ -102,7 +102,7 @@ class CertifiedUCFH(Agent):
             )
         if stop not in (None, "certificate"):
             raise InputError(f"stop = {stop!r} must be 'certificate', or None to learn without end")
-        if without and confidence != "best":
+        if without and confidence != "tight":
             raise InputError("without needs confidence='best': leave it out")
         self.confidence, self.schedule, self.stop = confidence, schedule, stop
         self.without = tuple(without)
@@ -113,7 +113,7 @@ class CertifiedUCFH(Agent):
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
         self.updates = np.zeros(problem.table.rows, np.int64)
         self.updated = problem.table.start
-        if confidence == "best":
+        if confidence == "tight":
             best = KnownStateBounds(problem, delta, self.without)
             self.beliefs: SetExploration | GapExploration = GapExploration(best, epsilon, self.n)
         else:
@@ -163,7 +163,7 @@ class CertifiedUCFH(Agent):
             InputError: if such a set is given more visits of a row than `limits` allows.
 
         """
-        check_type("seen", seen, Counts, "ucfh.Counts of the learner's problem")
+        check_type("seen", seen, Counts, "ucfh.Counts of the agent's problem")
         if self.confidence in AT_DOUBLINGS and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)

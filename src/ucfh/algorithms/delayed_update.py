@@ -1,4 +1,4 @@
-"""Learners that try a change every m visits to a row, and make it only if it helps.
+"""Agents that try a change every m visits to a row, and make it only if it helps.
 
 Delayed Q-learning and MoRMax were made for discounted rewards, and are adapted to fixed horizons by
 making the step t part of the state: rows, counts and values are those of (t, s, a), S H stands for
@@ -21,9 +21,9 @@ from ucfh.counts import NEVER, Counts
 
 
 class DelayedUpdate(Threshold):
-    """A learner that tries to change a row every m visits to it."""
+    """An agent that tries to change a row every m visits to it."""
 
-    by_stage = True
+    by_segment = True
 
     @abstractmethod
     def collecting(self) -> Bools:

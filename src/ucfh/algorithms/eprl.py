@@ -102,7 +102,7 @@ class EPRL(Agent):
     stops = True
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
-        self.problem = told = problem.by_stage().hiding("rewards")
+        self.problem = told = problem.by_segment().hiding("rewards")
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale, self.H, table = check_scale(scale), problem.horizon, told.table
         for row in np.flatnonzero(table.lengths > 1)[:1]:

@@ -29,7 +29,7 @@ Bennett's inequality, E e^{(y/H) (p W - W(s'))} <= e^{(y/H)^2 Var_p(W) / (2 (1 -
     (p - p^) W <= (y/H) Var_p(W) / (2 (1 - y/3)) + H l/(y n).
 
 At y = 6 lambda/(3 + 2 lambda) the right side is (lambda/H) Var_p(W) + c/n: the variances cancel,
-and F_t is left. This holds for counts by step as well, so the learner keeps them where transitions
+and F_t is left. This holds for counts by step as well, so the agent keeps them where transitions
 depend on the step.
 
 The regret of this c, for pooled counts. Let pi be the policy of an episode, n the visits before it,

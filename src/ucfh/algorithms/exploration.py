@@ -1,4 +1,4 @@
-"""What the certified learner believes, and which policy it follows next.
+"""What the certified agent believes, and which policy it follows next.
 
 With plain sets (`SetExploration`) it follows the optimistic policy. With bounds on values
 (`GapExploration`) it directs its sampling, and freezes and scores a policy.
@@ -89,7 +89,7 @@ class SetExploration:
 
 
 class GapExploration:
-    """What `CertifiedUCFH` believes and follows with ``confidence="best"``.
+    """What `CertifiedUCFH` believes and follows with ``confidence="tight"``.
 
     Attributes:
         following: (H, S) the rows to take next.

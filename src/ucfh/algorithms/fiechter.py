@@ -30,7 +30,7 @@ from ucfh.algorithms.reward_free import RewardFree
 
 
 class Fiechter(RewardFree):
-    """Fiechter's learner."""
+    """Fiechter's agent."""
 
     name = "fiechter"
     reference = "Fiechter 1994"

@@ -1,7 +1,7 @@
-"""Learners that ask a generative model for samples, plan once, and never change that policy.
+"""Agents that ask a generative model for samples, plan once, and never change that policy.
 
 A generative model gives a successor of any pair that is asked for, without reaching it first. How
-many are asked for is fixed in advance (`Agent.wants`); episodes teach these learners nothing.
+many are asked for is fixed in advance (`Agent.wants`); episodes teach these agents nothing.
 
 **Kearns, Singh**: Finite-Sample Convergence Rates for Q-Learning and Indirect Algorithms. NIPS 11
 (1998). Setting: discounted, known rewards; one call of the model gives a successor of every pair.
@@ -13,13 +13,13 @@ Published is m = O( (1/epsilon^2) (ln(N/delta) + ln ln(1/epsilon)) ), without co
 the powers of 1/(1 - gamma). The numbers here are *derived*, for an epsilon-optimal policy over a
 fixed horizon with probability 1 - delta. The phases are the stages t = h..1, back in time, where
 h = H - 1: after the last action nothing depends on the next state (h = H if rewards do). What
-follows stage t, V_{t+1}(s'), lies in [0, R_t], R_t = h + 1 - t. With L = ln(2 S A h/delta):
+follows step t, V_{t+1}(s'), lies in [0, R_t], R_t = h + 1 - t. With L = ln(2 S A h/delta):
 
     phased:    m_t = R_t^2 L / (2 eta^2),  eta = epsilon/(2 h)
     indirect:  m   = h^2 L / (2 eta^2),    eta = epsilon/(h (h + 1))
 
 By Hoeffding's inequality and a union over S A h, phased: V^_{t+1} is independent of the samples of
-stage t, so each backup errs by at most eta. So V*_1 <= V^_1 + h eta, and V^_1 <= V^pi_1 + h eta for
+step t, so each backup errs by at most eta. So V*_1 <= V^_1 + h eta, and V^_1 <= V^pi_1 + h eta for
 the policy pi that is greedy in Q^: the loss is at most 2 h eta = epsilon. Indirect: V^ depends on
 the same samples, so take |(p^ - p) V*_{t+1}| <= eta, hence |Q^_t - Q*_t| <= (h + 1 - t) eta, and
 V*_1 - V^pi_1 <= sum_t 2 |Q^_t - Q*_t| <= h (h + 1) eta = epsilon.
@@ -60,7 +60,7 @@ MOST = 2**62
 
 
 class Generative(Agent):
-    """A learner that plans once, for the p^ of its samples.
+    """An agent that plans once, for the p^ of its samples.
 
     Args:
         problem: what it is told: the rewards, and which states may follow.
@@ -90,7 +90,7 @@ class Generative(Agent):
         """How many samples a row needs if what follows it is worth up to R_t = ahead >= 1."""
 
     def _numbers(self) -> Any:
-        """(rows,) samples to ask for: `need`, as a whole number. Rows of no stage need the most."""
+        """(rows,) samples to ask for: `need`, as a whole number. Rows of no step need the most."""
         table = self.problem.table
         needs = [self.scale**2 * self.need(self.h - t) for t in range(self.h)]
         if max(needs, default=0) > MOST:
@@ -99,7 +99,7 @@ class Generative(Agent):
                 "than 64-bit counts hold: pass a larger epsilon"
             )
         each = [max(1, ceil(x)) for x in needs] + [0] * (self.H - self.h)
-        if table.stages == 1:
+        if table.segments == 1:
             each = [max(each)]
         return np.append(np.repeat(np.array(each, np.int64), table.pairs), 0)
 
@@ -149,7 +149,7 @@ class Generative(Agent):
 
 
 class PhasedQLearning(Generative):
-    """Kearns and Singh's phased Q-learning: fresh samples for every stage."""
+    """Kearns and Singh's phased Q-learning: fresh samples for every step."""
 
     name = "phased-q"
     reference = "Kearns, Singh 1998"
@@ -158,7 +158,7 @@ class PhasedQLearning(Generative):
     constants = "derived: m_t"
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
-        super().__init__(problem.by_stage(), epsilon, delta, scale)
+        super().__init__(problem.by_segment(), epsilon, delta, scale)
 
     def need(self, ahead: int) -> float:
         """m_t = R_t^2 L / (2 eta^2), eta = epsilon/(2 h)."""

@@ -1,4 +1,4 @@
-"""Learners whose policy changes rarely: when a row has been visited often enough.
+"""Agents whose policy changes rarely: when a row has been visited often enough.
 
     n = v = 0
     loop
@@ -6,7 +6,7 @@
         follow that policy, counting in v, until some row is due
         learn from v: move the counts of that row, or of all, to n
 
-Between two plans nothing changes but v, so that these learners name the visits that may pass
+Between two plans nothing changes but v, so that these agents name the visits that may pass
 (`Phased.room`) and run in bulk. Each is a short file: when a row is due, and with what it plans.
 
 Where transitions depend on the step, states are pairs (s, t): the S of all formulas is S H then.
@@ -41,14 +41,15 @@ def next_doubling(n: Ints) -> Ints:
 
 
 def best_rows(table: Table, x: Any) -> Ints:
-    """(k, S) the row within a stage at which x (k, R) is highest in each state, lowest on ties."""
+    """(k, S) the row within a segment at which x (k, R) is highest in each state, lowest on
+    ties."""
     top = np.maximum.reduceat(x, table.first[:-1], axis=1)[:, table.state]
     rows = np.where(x == top, np.arange(table.pairs), table.pairs)
     return np.asarray(np.minimum.reduceat(rows, table.first[:-1], axis=1), np.int64)
 
 
 class Phased(Agent):
-    """A learner that plans when some row is due.
+    """An agent that plans when some row is due.
 
     Args:
         problem: what it is told: the rewards, and which states may follow.
@@ -58,7 +59,7 @@ class Phased(Agent):
 
     Attributes:
         n, v: counts that it plans with, and counts since.
-        V: (H+1, S) its optimistic values; Q: (H, R) of pairs, for learners that keep those.
+        V: (H+1, S) its optimistic values; Q: (H, R) of pairs, for agents that keep those.
         rows: (H, S) the rows that its policy takes.
 
     """
@@ -66,20 +67,20 @@ class Phased(Agent):
     rule = Rule()
     drops = False
     """Whether visits of a row that is due already, later in the same episode, are not counted."""
-    by_stage = False
+    by_segment = False
     """Whether each step of an episode is counted separately."""
     kept: tuple[str, ...] = ()
-    """Names of the arrays that a learner keeps in addition to its counts."""
+    """Names of the arrays that an agent keeps in addition to its counts."""
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        problem = problem.by_stage() if self.by_stage else problem
+        problem = problem.by_segment() if self.by_segment else problem
         self.rewards = told_rewards(problem, self.name)
         self.problem, table = problem, problem.table
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
-        self.S, self.A, self.H = table.states * table.stages, table.actions, problem.horizon
+        self.S, self.A, self.H = table.states * table.segments, table.actions, problem.horizon
         self.sheet = sheet_of(problem, self.rewards)
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
         self.terms = np.zeros((len(LINES), table.rows))
@@ -92,7 +93,7 @@ class Phased(Agent):
         self.plan()
 
     def prepare(self) -> None:
-        """Set up what else a learner needs, before it plans for the first time."""
+        """Set up what else an agent needs, before it plans for the first time."""
 
     @abstractmethod
     def room(self) -> Ints:
@@ -150,7 +151,7 @@ class Phased(Agent):
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, and what else a learner keeps; the plan follows from them."""
+        """Counts, and what else an agent keeps; the plan follows from them."""
         kept = {x: getattr(self, x).copy() for x in self.kept}
         return {**self.n.state("n"), **self.v.state("v"), **kept, "updated": self.updated}
 
@@ -165,7 +166,7 @@ class Phased(Agent):
 
 
 class Threshold(Phased):
-    """A learner for which m visits to a row are enough.
+    """An agent for which m visits to a row are enough.
 
     Attributes:
         m: how many; a radius c times as large is reached by c^2 times as many, so ``scale`` enters

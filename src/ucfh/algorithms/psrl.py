@@ -37,7 +37,7 @@ from ucfh.mdp import Problem
 
 
 class Sampler(SeededAgent):
-    """A learner that plans for draws of its model.
+    """An agent that plans for draws of its model.
 
     Attributes:
         models, kappa, prior, apart: J, kappa, and the Dirichlet parameters of a successor and of
@@ -126,7 +126,7 @@ class OPSRL(Sampler):
 
     name = "opsrl"
     reference = "Tiapkin et al. 2022"
-    setting = "episodic, stage-dependent; counts pooled here, as in the authors' experiments"
+    setting = "episodic, time-dependent; counts pooled here, as in the authors' experiments"
     guarantee = (
         "regret O(sqrt(H^3 S A K) L^1.5), for a kappa, n0 and J with which nothing is learned"
     )

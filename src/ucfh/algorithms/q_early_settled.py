@@ -1,7 +1,7 @@
 """Q-EarlySettled-Advantage: Q-learning against a reference value that is settled early.
 
 Li, Shi, Chen, Gu, Chi: Breaking the Sample Complexity Barrier to Regret-Optimal Model-Free
-Reinforcement Learning. NeurIPS 2021 (arXiv 2110.04645). Setting: episodic, stage-dependent (so one
+Reinforcement Learning. NeurIPS 2021 (arXiv 2110.04645). Setting: episodic, time-dependent (so one
 of each quantity for each (t, s, a)), known rewards, K known. With T = K H, iota = ln(S A T/delta),
 n visits of (t, s, a), this one included, and eta_n = (H + 1)/(H + n), a step that leads to s' moves
 each of
@@ -84,7 +84,7 @@ class QEarlySettled(QLearningAgent):
 
     name = "q-early-settled"
     reference = "Li, Shi, Chen, Gu, Chi 2021, Q-EarlySettled-Advantage"
-    setting = "episodic, stage-dependent; K known in advance; known rewards"
+    setting = "episodic, time-dependent; K known in advance; known rewards"
     guarantee = "V >= V* with probability 1 - delta; regret O~(sqrt(H^2 S A T) + H^6 S A), T = K H"
     constants = "from code: all but c_b; derived: c_b = 8"
     kept = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")

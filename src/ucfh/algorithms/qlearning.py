@@ -1,7 +1,7 @@
 """Q-learning with upper confidence bounds, UCB-H (Hoeffding) and UCB-B (Bernstein).
 
 Jin, Allen-Zhu, Bubeck, Jordan: Is Q-learning Provably Efficient? NeurIPS 2018 (arXiv 1807.03765),
-Algorithms 1 and 2. Setting: episodic, stage-dependent (so one Q-value for each (t, s, a)), known
+Algorithms 1 and 2. Setting: episodic, time-dependent (so one Q-value for each (t, s, a)), known
 rewards, K known. With T = K H, iota = ln(S A T/delta) and n visits of (t, s, a), this one
 included:
 
@@ -38,19 +38,19 @@ from ucfh.mdp import Problem
 
 
 class QLearningAgent(EpisodeAgent):
-    """A learner by steps: one value of each kind for each (t, s, a), and tables of what n gives.
+    """An agent by steps: one value of each kind for each (t, s, a), and tables of what n gives.
 
     Attributes:
         tables: (1 + k, most + 1) alpha_n = (H + 1)/(H + n), and the k lines of `bonuses`.
 
     """
 
-    setting = "episodic, stage-dependent; K known in advance"
+    setting = "episodic, time-dependent; K known in advance"
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        super().__init__(problem.by_stage(), epsilon, delta, episodes, scale)
+        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
 
     @property
     def iota(self) -> float:

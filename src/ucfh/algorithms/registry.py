@@ -1,13 +1,13 @@
-"""Every learner by name, and how to make one.
+"""Every agent by name, and how to make one.
 
-A learner's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
+An agent's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
 where it comes from, what it was made for, what is proved and where its constants come from; its
 constructor takes
 
     (problem, epsilon, delta, episodes, scale=1.0, ...)
 
 and refuses, by an `InputError` with the reason, a problem that does not fit its setting. Of
-``episodes``, ``seed``, ``scale`` and ``mdp`` it may leave out what it does not need. A learner of
+``episodes``, ``seed``, ``scale`` and ``mdp`` it may leave out what it does not need. An agent of
 a user's own is named with its module, ``module:Class``.
 """
 
@@ -24,7 +24,7 @@ from ucfh.exceptions import InputError, unknown_parameter, with_article, wrong_t
 from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
 
 AnyLearner = str | type[Agent]
-"""A learner by its name, or its class."""
+"""An agent by its name, or its class."""
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
@@ -78,23 +78,23 @@ code only; derived here, with a proof; chosen here, without one; or quoted from 
 was at hand."""
 
 MANY = 10**9
-"""Episodes that a learner is told of which wants to know how many there will be."""
+"""Episodes that an agent is told of which wants to know how many there will be."""
 
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
 def agent_class(name: AnyLearner) -> type[Agent]:
-    """The class of a learner; an error that suggests the nearest name."""
+    """The class of an agent; an error that suggests the nearest name."""
     return read_name(name)[0]
 
 
 def label_of(agent: AnyLearner) -> str:
-    """What a learner is called in results."""
+    """What an agent is called in results."""
     return agent if isinstance(agent, str) else agent.name
 
 
 def origins(constants: str) -> list[str]:
-    """Which of `ORIGINS` a learner's ``constants`` name.
+    """Which of `ORIGINS` an agent's ``constants`` name.
 
     >>> origins("published: the radius; derived: m")
     ['published', 'derived']
@@ -113,7 +113,7 @@ def tell_origins(constants: str) -> str:
 
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
-    """What may follow a learner's name, "psrl:prior=1": its own parameters and their defaults."""
+    """What may follow an agent's name, "psrl:prior=1": its own parameters and their defaults."""
     return {name: x.default for name, x in _own_parameters(cls).items()}
 
 
@@ -130,7 +130,7 @@ def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
 
 
 class ParameterFacts(NamedTuple):
-    """What is told of a learner's parameter.
+    """What is told of an agent's parameter.
 
     Attributes:
         name, default: as its constructor has them; the default is None where it is computed.
@@ -146,7 +146,7 @@ class ParameterFacts(NamedTuple):
 
 
 def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
-    """A learner's own parameters, for people.
+    """An agent's own parameters, for people.
 
     >>> describe_parameters(agent_class("epsilon-greedy"))
     [ParameterFacts(name='explore', kind='a number', default=0.1,
@@ -189,15 +189,15 @@ def make_agent(
     scale: float = 1.0,
     problem: AnyProblem | None = None,
 ) -> Agent:
-    """A learner by its name, which may carry parameters: "psrl:prior=1".
+    """An agent by its name, which may carry parameters: "psrl:prior=1".
 
     Args:
         name: a name (see ``ucfh agents``); ``module:Class``, with parameters after a second colon,
-            for a learner of your own; or its class.
+            for an agent of your own; or its class.
         mdp: what it will run on. It is shown the MDP only if its setting says so.
         epsilon, delta: accuracy and failure probability.
         episodes: how many there will be; None: that is not known, and very many.
-        seed: the random seed of the learner itself, if it has one.
+        seed: the random seed of the agent itself, if it has one.
         scale: passed to those that have something to scale (see `Agent.scale` of the result).
         problem: what it is told; by default ``mdp.problem``.
 
@@ -216,25 +216,25 @@ def make_agent(
 
 
 def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
-    """The class of a learner, and the parameters that its name carries."""
-    if _is_learner(name):
+    """The class of an agent, and the parameters that its name carries."""
+    if _is_agent(name):
         return _whole(name, name.__name__), {}
     if not isinstance(name, str):
-        raise wrong_type("agent", name, "a learner's name, such as 'psrl', or its class")
+        raise wrong_type("agent", name, "an agent's name, such as 'psrl', or its class")
     label, _, given = name.partition(":")
     if label in AGENTS:
         module, _, attribute = AGENTS[label].partition(":")
         cls: type[Agent] = getattr(import_module(f"ucfh.algorithms.{module}"), attribute)
     elif is_own(name):
-        label, thing, given = find_own("learner", name, _is_learner)
-        if not _is_learner(thing):
+        label, thing, given = find_own("agent", name, _is_agent)
+        if not _is_agent(thing):
             is_class = isinstance(thing, type)
             what = "a class" if is_class else with_article(type(thing).__name__)
             remedy = "derive it from ucfh.Agent" if is_class else "name a class"
-            raise InputError(f"{label} is {what}, not a learner: {remedy}")
+            raise InputError(f"{label} is {what}, not an agent: {remedy}")
         cls = _whole(thing, label)
     else:
-        raise unknown_name("learner", label, AGENTS)
+        raise unknown_name("agent", label, AGENTS)
     accepted = signature(cls.__init__).parameters
     choices: dict[str, Any] = {}
     for part in filter(None, given.split(",")):
@@ -245,15 +245,15 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
     return cls, choices
 
 
-def _is_learner(thing: Any) -> TypeGuard[type[Agent]]:
+def _is_agent(thing: Any) -> TypeGuard[type[Agent]]:
     return isinstance(thing, type) and issubclass(thing, Agent)
 
 
 def _whole(cls: type[Agent], label: str) -> type[Agent]:
-    """The class, if it has all methods of a learner; else raise."""
+    """The class, if it has all methods of an agent; else raise."""
     if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
         methods = f"method{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-        raise InputError(f"{label} is no learner yet: write its {methods}")
+        raise InputError(f"{label} is no agent yet: write its {methods}")
     return cls
 
 

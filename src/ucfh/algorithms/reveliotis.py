@@ -10,7 +10,7 @@ Discrete Event Dynamic Systems 17 (2007). Setting: episodes, a graph of states w
 
 Which action is best up to a difference Delta is decided as by Bechhofer's indifference zones, for
 bounded returns. The number n is *derived* here (published: O~(S A H^4/(epsilon^2 q)) episodes in
-all): with Delta = epsilon/H, R = H - t + 1 what can be earned from stage t on, N nodes,
+all): with Delta = epsilon/H, R = H - t + 1 what can be earned from step t on, N nodes,
 
     n_t = (R/Delta)^2 ln( (A - 1) N/delta ).
 
@@ -48,7 +48,7 @@ AT_ONCE = 2**16
 def reaching(mdp: MDP, t: int, s: int) -> tuple[Ints, float]:
     """The policy that is most likely in state s at step t: rows (t, S), and its probability.
 
-    ``mdp`` has rows for each step (`MDP.by_stage`).
+    ``mdp`` has rows for each step (`MDP.by_segment`).
     """
     table = mdp.table
     if t == 0:
@@ -100,7 +100,7 @@ class Reveliotis(Agent):
                 "are computed, or use ucfh (or phased-q, for a generative model)"
             )
         told = told_rewards(problem, self.name)
-        self.problem, self.mdp = problem.by_stage(), mdp.by_stage()
+        self.problem, self.mdp = problem.by_segment(), mdp.by_segment()
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale, self.optimistic = check_scale(scale), np.nan
         self.H, self.S, self.A = problem.horizon, problem.states, problem.actions

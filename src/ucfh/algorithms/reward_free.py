@@ -76,7 +76,7 @@ from ucfh.transitions import Rewards
 
 
 class RewardFree(Stopping):
-    """A learner that explores until it can plan for any rewards.
+    """An agent that explores until it can plan for any rewards.
 
     ``optimistic`` is what it does not know yet, E_1 or W_1; ``gap_bound`` bounds the loss of every
     plan by `plan_for`.
@@ -114,7 +114,7 @@ class RewardFree(Stopping):
     def plan_for(self, rewards: Any, early: bool = False) -> Plan:
         """The best policy for the model p^ and these rewards, and its values under p^.
 
-        Once the learner is ``done``, all such policies are within epsilon of optimal at the start,
+        Once the agent is ``done``, all such policies are within epsilon of optimal at the start,
         with probability 1 - delta; before that, ask for one with ``early``: it is within
         ``gap_bound``, which is then brought up to date.
 

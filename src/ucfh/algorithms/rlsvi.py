@@ -2,7 +2,7 @@
 
 Osband, Van Roy, Wen: Generalization and Exploration via Randomized Value Functions. ICML 2016
 (arXiv 1402.0635). Russo: Worst-Case Regret Bounds for Exploration via Randomized Value Functions.
-NeurIPS 2019 (arXiv 1906.02870). Setting: episodic, stage-dependent. Before episode k, with noise
+NeurIPS 2019 (arXiv 1906.02870). Setting: episodic, time-dependent. Before episode k, with noise
 that is independent for all (t, s, a) and drawn anew,
 
     Q_t = r + sum_{s'} n(s,a,s') V_{t+1}(s')/(n + 1) + N(0, beta_k/(n + 1)),   V_t = max Q_t
@@ -12,12 +12,12 @@ Theorem 1 (2019): E[regret] = O~(H^3 S^{3/2} sqrt(A K)) on every problem. Its be
 were read in a summary of the paper; the n + 1, which is least squares with a prior of one sample
 of 0, and that values are not clipped, are quoted from memory. Rewards are unknown in print; known
 ones, as here, leave less to be wrong. It is printed for counts by step; pooled ones, as here, are
-right where transitions do not depend on it, and the learner keeps counts by step where they do.
+right where transitions do not depend on it, and the agent keeps counts by step where they do.
 The regret bound is the paper's, for counts by step and rewards of pairs; it is not proved here.
 
 What noise is for: V >= V* at the start often enough. Let U(s') be what is paid on s' and
 V*_{t+1}(s'): 0 <= U <= R, R = H - 1, or H where next states are paid for. Let d_t(s) be how often
-the best policy is in s at step t by the learner's own model p^ = n(s,a,.)/(n + 1), and
+the best policy is in s at step t by the agent's own model p^ = n(s,a,.)/(n + 1), and
 g = |(p^ - p) U| at the best action. Following the best policy in the model earns V* + X, X normal
 with mean at least -sum d g and variance sum d^2 beta_k/(n + 1), and V is at least that. By Cauchy
 and Schwarz, sum d g <= sqrt(S H sum d^2 g^2). So wherever, with l = ln(2 H S A k),
@@ -61,7 +61,7 @@ class RLSVI(SeededAgent):
 
     name = "rlsvi"
     reference = "Osband, Van Roy, Wen 2016; beta of Russo 2019"
-    setting = "episodic, stage-dependent, but counts pooled here; known rewards"
+    setting = "episodic, time-dependent, but counts pooled here; known rewards"
     guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
     kept = (*SeededAgent.kept, "clock")

@@ -123,12 +123,12 @@ class Kakade(RMax):
         """Plan; then take in unknown states the action whose turn it is."""
         super().sweep()
         table = self.problem.table
-        n = self.n.visits[:-1].reshape(table.stages, -1)
+        n = self.n.visits[:-1].reshape(table.segments, -1)
         tries = next_doubling(self.v.visits[:-1]).reshape(n.shape)
         enough = self.v.visits[:-1].reshape(n.shape) >= self.m
         unknown = n[:, table.first[:-1]] == 0
         turn = best_rows(table, np.where(enough, -NEVER, -tries))
-        turn += np.arange(table.stages)[:, None] * table.pairs
+        turn += np.arange(table.segments)[:, None] * table.pairs
         self.rows[:] = np.where(unknown, turn, self.rows)
         self.goal = np.full(n.size, NEVER)
         at = turn[unknown]
@@ -141,8 +141,8 @@ class Kakade(RMax):
     def learn(self, due: Ints) -> None:
         """States all of whose actions were tried m times are known."""
         table = self.problem.table
-        stage, pair = np.divmod(due, table.pairs)
-        for t, s in zip(stage, table.state[pair], strict=True):
+        segment, pair = np.divmod(due, table.pairs)
+        for t, s in zip(segment, table.state[pair], strict=True):
             rows = t * table.pairs + np.arange(table.first[s], table.first[s + 1])
             if (self.v.visits[rows] >= self.m).all():
                 super().learn(rows)

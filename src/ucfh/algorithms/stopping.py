@@ -1,4 +1,4 @@
-"""Learners that stop once what they would return is known to be good enough.
+"""Agents that stop once what they would return is known to be good enough.
 
     loop
         plan with the counts                                             (`ucfh.algorithms.bonus`)
@@ -8,7 +8,7 @@
 Bounds that hold at all times may be tested at any time: the stop comes about 2 % later at most than
 if it were tested after every episode. A test that must fail is left out: before any row can have
 the visits that a stop needs. Nor do such bounds depend on which policies were followed.
-With schedule "growth", a learner also plans anew only when it tests, and follows one policy until
+With schedule "growth", an agent also plans anew only when it tests, and follows one policy until
 then, so that it runs in bulk: what it says when it stops holds with the same probability. Theorems
 about how soon it stops are for a new plan in every episode, schedule "episode".
 
@@ -45,13 +45,13 @@ from ucfh.mdp import Problem
 
 
 class Stopping(BonusAgent):
-    """A learner that stops, and says what it has reached.
+    """An agent that stops, and says what it has reached.
 
     ``gap_bound`` is how far from optimal its result is at most, when that was tested last; ``done``
     once it is at most epsilon.
 
     Args:
-        problem, epsilon, delta, episodes, scale: as for any learner.
+        problem, epsilon, delta, episodes, scale: as for any agent.
         schedule: when it plans: "episode", after every episode, or "growth", after 2 % more, so
             that it runs in bulk.
 

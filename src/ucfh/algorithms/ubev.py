@@ -43,7 +43,7 @@ class UBEV(BonusAgent):
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        super().__init__(problem.by_stage(), epsilon, delta, episodes, scale)
+        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
 
     def phi(self, n: Floats) -> Floats:
         """After n (k,) visits, n >= 1."""

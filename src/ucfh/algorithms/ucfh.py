@@ -44,7 +44,7 @@ class UCFH(Agent):
     gaps: it is not proved.
 
     Args:
-        problem: what the learner is told. Unknown rewards, an unknown start and transitions that
+        problem: what the agent is told. Unknown rewards, an unknown start and transitions that
             depend on t are learned under the same guarantee: their confidence bounds take part
             in the union bound, and the constants grow accordingly (how, and why that suffices,
             is in `ucfh.theory.constants.constants_of`).
@@ -75,7 +75,7 @@ class UCFH(Agent):
 
     name = "ucfh"
     reference = "Dann, Brunskill 2015, Algorithm 1"
-    setting = "fixed horizon; stationary or stage-dependent; rewards known or not"
+    setting = "fixed horizon; stationary or time-dependent; rewards known or not"
     guarantee = (
         "at most O~(S C A H^2/eps^2 ln(1/delta)) episodes are worse than eps "
         "(proved for the variant corrected)"
@@ -101,7 +101,7 @@ class UCFH(Agent):
                 f"UCFH never stops by itself: for stop={stop!r} use ucfh.CertifiedUCFH(problem, "
                 "epsilon, delta)"
             )
-        if confidence in (*ALWAYS, "l1", "best"):
+        if confidence in (*ALWAYS, "l1", "tight"):
             raise InputError(
                 f"UCFH has the confidence sets 'paper' and 'kl': for {confidence!r} use "
                 "ucfh.CertifiedUCFH(problem, epsilon, delta, confidence=...)"
@@ -171,7 +171,7 @@ class UCFH(Agent):
                 allows.
 
         """
-        check_type("seen", seen, Counts, "ucfh.Counts of the learner's problem")
+        check_type("seen", seen, Counts, "ucfh.Counts of the agent's problem")
         if not self.constants.printed and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)

@@ -92,7 +92,7 @@ class UCRL2(Phased):
 
 
 class IntervalAgent(Phased):
-    """A learner that bounds every transition probability, and plans over the box."""
+    """An agent that bounds every transition probability, and plans over the box."""
 
     box: Box
 

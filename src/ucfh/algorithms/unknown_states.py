@@ -1,4 +1,4 @@
-"""The certified learner for a world of which nothing is listed in advance.
+"""The certified agent for a world of which nothing is listed in advance.
 
     loop
         plan from what was seen: V* <= upper, V^pi >= lower for a policy pi
@@ -32,7 +32,7 @@ class UnknownStatesUCFH:
         actions: A, the largest number of actions of a state.
         epsilon: the largest acceptable loss per episode.
         delta: the probability that the certificate may be wrong, in (0, 1].
-        stages: the first step of each stage after the first; see `ucfh.sparse_counts`.
+        segments: the first step of each segment after the first; see `ucfh.sparse_counts`.
         max_return: the largest sum of the rewards of an episode; None: H.
         after_end: what a step pays after the end of an episode.
         without: ideas that are switched off; see `ucfh.confidence.value_bounds.IDEAS`.
@@ -51,13 +51,13 @@ class UnknownStatesUCFH:
         epsilon: float,
         delta: float,
         *,
-        stages: Sequence[int] = (),
+        segments: Sequence[int] = (),
         max_return: float | None = None,
         after_end: float = 0.0,
         without: tuple[str, ...] = (),
     ) -> None:
         self.epsilon, self.delta = epsilon, delta
-        self.experience = SparseCounts(horizon, actions, stages)
+        self.experience = SparseCounts(horizon, actions, segments)
         self.best = UnknownStateBounds(horizon, delta, max_return, after_end, without)
         self.beliefs = GapExploration(self.best, epsilon, self.experience)
         self._planned = 0
@@ -107,7 +107,7 @@ class UnknownStatesUCFH:
         """
         data, known = self.experience, watch.rows.shape[1]
         old = np.minimum(steps.state, known - 1)
-        first = data.pairs.first[steps.state] * data.P + data.stage[steps.t]
+        first = data.pairs.first[steps.state] * data.P + data.segment[steps.t]
         kept = np.where(steps.state < known, watch.rows[steps.t, old], first)
         left = data.rows_of(steps.t, steps.state, steps.action) != kept
         episode = np.cumsum(steps.t == 0) - 1

@@ -3,8 +3,8 @@
 Every bound rests on this: what follows a state and an action is drawn from the same law each time,
 whatever happened before, at whatever step, early or late in the log. That can be refuted.
 
-Take a row: a state and an action (in a stage). What came at its draws are labels: next states, say.
-Choose a label when it has come for the first time. From then on, before each draw, somebody
+Take a row: a state and an action (in a segment). What came at its draws are labels: next states,
+say. Choose a label when it has come for the first time. From then on, before each draw, somebody
 predicts from all that happened whether it comes, a context z included: the previous action, or a
 block of visits. If the label always comes with the same probability p, the product of
 
@@ -100,7 +100,7 @@ class Audit:
     """Tests of the assumptions, fed with steps.
 
     Args:
-        stages: the first step of each stage after the first, or True: every step is one.
+        segments: the first step of each segment after the first, or True: every step is one.
         rewards: whether the steps hold rewards.
         details: whether states are bins, and steps say which part of these a state lies in.
         losses: whether it is assumed that outcomes are lost at a constant rate; if not, nothing is
@@ -119,12 +119,12 @@ class Audit:
 
     def __init__(
         self,
-        stages: Sequence[int] | bool = (),
+        segments: Sequence[int] | bool = (),
         rewards: bool = True,
         details: bool = False,
         losses: bool = True,
     ) -> None:
-        self.stages = stages
+        self.segments = segments
         self.state_names: Sequence[str] = ()
         self.action_names: Sequence[str] = ()
         self.times: range | None = None
@@ -132,7 +132,7 @@ class Audit:
         self.stopped: int | None = None
         self.tests: Bools = np.zeros((4, DRIFT + 1), bool)
         self.tests[FOLLOWS, [ACTION, STATE, REWARD, DRIFT]] = True
-        self.tests[FOLLOWS, [STEP, DETAIL]] = stages is not True, details
+        self.tests[FOLLOWS, [STEP, DETAIL]] = segments is not True, details
         self.tests[FOLLOWS, REWARD] = rewards
         if rewards:
             self.tests[PAYS] = self.tests[FOLLOWS]
@@ -170,7 +170,7 @@ class Audit:
         following = np.where(steps.following < 0, UNKNOWN, steps.following)
         following[lost > 0] = -1 if self.tests[LOSES].any() else UNKNOWN
         draws = Draws(
-            row=self._code(steps, self._stage(steps.t)),
+            row=self._code(steps, self._segment(steps.t)),
             following=following,
             paid=np.where(following < 0, -1, paid),
             lost=lost if self.tests[LOSES].any() else np.full(n, -1),
@@ -188,14 +188,14 @@ class Audit:
         if self.steps >= GROWTH * self._looked or self.stopped is not None:
             self.look()
 
-    def _stage(self, t: Ints) -> Ints:
-        if isinstance(self.stages, bool):
-            return t if self.stages else np.zeros_like(t)
-        return np.searchsorted(np.asarray(self.stages, np.int64), t, "right")
+    def _segment(self, t: Ints) -> Ints:
+        if isinstance(self.segments, bool):
+            return t if self.segments else np.zeros_like(t)
+        return np.searchsorted(np.asarray(self.segments, np.int64), t, "right")
 
     @staticmethod
-    def _code(steps: AuditSteps, stage: Ints | int) -> Ints:
-        return np.asarray((stage * CODES + steps.state) * CODES + steps.action, np.int64)
+    def _code(steps: AuditSteps, segment: Ints | int) -> Ints:
+        return np.asarray((segment * CODES + steps.state) * CODES + steps.action, np.int64)
 
     def by_label(self) -> Floats:
         """(labels, 7) ln E of the bets on each label, by test."""

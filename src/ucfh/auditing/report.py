@@ -53,10 +53,10 @@ ASSUMPTIONS = {
 CHANGED = (
     "find out what changed around episode {:,}, and use the episodes after it as a log of their own"
 )
-EVERY_STEP = "let every step be different, --stage-dependent (stage_dependent=True)"
+EVERY_STEP = "let every step be different, --time-dependent (time_dependent=True)"
 IN_LIVE_TASKS = {
     CHANGED: "find out what changed around episode {:,}, and begin another task",
-    EVERY_STEP: "let every step be different in another task, --stages every (stages=True)",
+    EVERY_STEP: "let every step be different in another task, --segments every (segments=True)",
 }
 """Remedies of logs, and what they are of live tasks."""
 POOLED = "the bounds take these cases for one, so they may be false: nothing is certified"
@@ -239,7 +239,7 @@ class _Words:
         )
 
     def _parts(self, row: int) -> tuple[int, int, int]:
-        """Stage, state and action of a row of next states."""
+        """Segment, state and action of a row of next states."""
         x = self.audit.register
         code = int(x.b[(x.number == row) & (x.a == FOLLOWS * 4 + ROWS)][0])
         return code // CODES**2, code // CODES % CODES, code % CODES
@@ -256,12 +256,12 @@ class _Words:
             owner = (x.number == label) & (x.a % 4 == LABELS)
             row = int(x.a[owner][0]) // 4
             follows = f" with next state {self._state(int(self.audit.bets.symbol[label]))}"
-        stage, s, a = self._parts(row)
+        segment, s, a = self._parts(row)
         at = ""
-        if self.audit.stages is True:
-            at = f" at t = {self._t(stage)}"
-        elif self.audit.stages:
-            at = f" in stage {stage + 1}"
+        if self.audit.segments is True:
+            at = f" at t = {self._t(segment)}"
+        elif self.audit.segments:
+            at = f" in segment {segment + 1}"
         return f"after action {self._action(a)} in state {self._state(s)}{at}{follows}"
 
     def _label(self, kind: int, symbol: int) -> str:
@@ -305,7 +305,8 @@ class _Words:
             whole = float(best_fit(c, n).sum() - best_fit(c.sum(), n.sum()))
             begins = self._t(int(z[inside].min()))
             if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
-                return f"declare the stage that begins there, --stages {begins} (stages=[{begins}])"
+                how = f"--segments {begins} (segments=[{begins}])"
+                return f"declare the segment that begins there, {how}"
             return self._said(EVERY_STEP)
         if name == "memory":
             what = {ACTION: "action", STATE: "state", REWARD: "reward"}[test]

@@ -1,8 +1,8 @@
 """Whether what follows depends on the step, from counts that tell steps apart.
 
-Counts hold no order, but with stages they say how often each label came at each step. For one label
-of a pair (s, a), with c_t of n_t draws at step t, c of n in all, the Krichevsky-Trofimov mixture
-of each step over the largest likelihood of one probability for all,
+Counts hold no order, but with segments they say how often each label came at each step. For one
+label of a pair (s, a), with c_t of n_t draws at step t, c of n in all, the Krichevsky-Trofimov
+mixture of each step over the largest likelihood of one probability for all,
 
     ln E  =  sum over t of ln KT(c_t, n_t - c_t)  -  c ln(c/n) - (n - c) ln(1 - c/n),
 
@@ -39,7 +39,7 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
     """What counts by step refute: that what follows does not depend on the step.
 
     >>> import numpy as np, ucfh
-    >>> task = ucfh.Problem(2, 1, 3, rewards=np.zeros((2, 1)), stage_dependent=True)
+    >>> task = ucfh.Problem(2, 1, 3, rewards=np.zeros((2, 1)), time_dependent=True)
     >>> seen = np.zeros((3, 2, 1, 2), int)
     >>> seen[:2, 0, 0], seen[2, 0, 0] = [90, 10], [10, 90]
     >>> print(ucfh.audit(seen, task).findings[0].effect)
@@ -47,17 +47,17 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
     """
     check_unit("alpha", alpha)
     table = problem.table
-    if table.stages == 1:
+    if table.segments == 1:
         raise InputError(
             "counts that do not tell steps apart hold no order, and nothing can be tested: pass a "
             "log"
         )
     S, entries = table.states, table.indptr[table.start]
-    stage, pair = np.divmod(table.row_of_entry[:entries], table.pairs)
+    segment, pair = np.divmod(table.row_of_entry[:entries], table.pairs)
     keys, at = np.unique(pair * S + table.indices[:entries].astype(np.int64), return_inverse=True)
-    c = np.zeros((table.stages, len(keys)), np.int64)  # (H, labels)
-    c[stage, at] = counts.successors[:entries]
-    n = counts.visits[:-1].reshape(table.stages, -1)[:, keys // S]
+    c = np.zeros((table.segments, len(keys)), np.int64)  # (H, labels)
+    c[segment, at] = counts.successors[:entries]
+    n = counts.visits[:-1].reshape(table.segments, -1)[:, keys // S]
     ln = (_kt(c) + _kt(n - c) - _ln_gamma(n + 1.0).astype(float)).sum(0) - best_fit(
         c.sum(0), n.sum(0)
     )
@@ -103,7 +103,7 @@ def _finding(problem: Problem, c: Ints, n: Ints, keys: Ints, at: int, evidence: 
         where=f"after action {str(actions.label(a))!r} in state {str(states.label(s))!r}",
         effect=by_step[t].sentence(f"at step {t + 1}", what, "at other steps"),
         meaning="bounds that take all steps for one may be false",
-        remedy="keep the steps apart, as stage_dependent=True does",
+        remedy="keep the steps apart, as time_dependent=True does",
         e_value=exp(min(evidence, MOST_LN)),
         episodes=0,
     )

@@ -10,26 +10,26 @@ from ucfh.cli.options import AsJson
 from ucfh.cli.printing import print_json, print_lines, print_table
 
 FACTS = ("reference", "setting", "guarantee", "constants")
-"""What is said of a learner."""
+"""What is said of an agent."""
 
 FAULTY = 1
-"""The exit code if a learner of a user's own has faults."""
+"""The exit code if an agent of a user's own has faults."""
 
 
 def agents(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="show only this learner, in full; your own, module:Class, is also checked",
+            help="show only this agent, in full; your own, module:Class, is also checked",
             show_default=False,
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the learners, with source, setting and guarantee.
+    """List the agents, with source, setting and guarantee.
 
     Also where their constants come from, and for one of them, what its parameters accept. Exit
-    code 1 if a learner of your own has faults.
+    code 1 if an agent of your own has faults.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def agents(
         if own and not faults:
             print_lines({"checked": "no faults found (see ucfh.check_agent)"})
     else:
-        columns: list[dict[str, Any]] = [{"header": "learner", "no_wrap": True}]
+        columns: list[dict[str, Any]] = [{"header": "agent", "no_wrap": True}]
         columns += [{"header": heading} for heading in ("source", *FACTS[1:])]
         rows = [
             [

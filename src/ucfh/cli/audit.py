@@ -36,7 +36,7 @@ def audit(
     \b
     Examples:
       ucfh audit shop.csv
-      ucfh audit exam.csv --rewards 0,100 --stages 9 --json
+      ucfh audit exam.csv --rewards 0,100 --segments 9 --json
     """
     from ucfh.auditing.report import report_of
     from ucfh.problems import make

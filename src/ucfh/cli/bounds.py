@@ -126,7 +126,7 @@ def _of_problem(name: str, given: Size) -> tuple[MDP, Size]:
         )
     mdp = make(name)
     table = mdp.problem.table
-    states = table.states * table.stages  # learned apart, if transitions depend on the step
+    states = table.states * table.segments  # learned apart, if transitions depend on the step
     return mdp, (states, mdp.actions, mdp.horizon, int(table.lengths[:-1].max()))
 
 

@@ -51,7 +51,7 @@ def certify(
       ucfh certify shop.csv --check
       ucfh certify shop.csv --epsilon 0.2 --policy shop-policy.csv --html shop.html
       ucfh certify shop.csv --states door,browsing,paid,left --horizon 4 --json
-      ucfh certify exam.csv --rewards 0,100 --max-return 100 --stages 9
+      ucfh certify exam.csv --rewards 0,100 --max-return 100 --segments 9
       ucfh certify tutoring.csv --problem tutoring
     """
     from ucfh.certification import certificate_of_log

@@ -26,7 +26,7 @@ USUAL = (
     "ucfh", "rmax", "mbie-eb", "ucrl2", "psrl", "ucbvi-ch", "ucbvi-bf", "ubev", "orlc", "euler",
     "mvp", "ucb-h", "epsilon-greedy", "uniform",
 )  # fmt: skip
-"""The learners that are compared if none are named, as far as they fit the problem."""
+"""The agents that are compared if none are named, as far as they fit the problem."""
 
 
 def compare(
@@ -34,13 +34,13 @@ def compare(
     agents: Annotated[
         str | None,
         typer.Option(
-            help="learners (see: ucfh agents) with commas, such as psrl,ucbvi-bf, or your own, "
+            help="agents (see: ucfh agents) with commas, such as psrl,ucbvi-bf, or your own, "
             "module:Class; default: the usual fourteen, as far as they fit the problem",
             show_default=False,
         ),
     ] = None,
     episodes: Annotated[int, typer.Option(help="episodes of every run")] = 10_000,
-    seeds: Annotated[int, typer.Option(help="runs of every learner")] = 20,
+    seeds: Annotated[int, typer.Option(help="runs of every agent")] = 20,
     until_significant: Annotated[
         bool,
         typer.Option(
@@ -73,7 +73,7 @@ def compare(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Compare learners on a problem, and rank them by regret.
+    """Compare agents on a problem, and rank them by regret.
 
     All run with the same seeds. Regret and mistakes (episodes whose policy loses more than epsilon)
     are exact for the policies followed. Prints medians over the seeds with intervals, and which
@@ -139,7 +139,7 @@ def compare(
     if result.interrupted:
         print(
             f"ucfh: interrupted; this is what was run until then: {result.complete} of {seeds} "
-            "seeds with all learners",
+            "seeds with all agents",
             file=sys.stderr,
         )
         raise typer.Exit(exit_code())
@@ -162,7 +162,7 @@ def split_names(text: str) -> list[str]:
 
 
 def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Maker]:
-    """The usual learners, without those that do not fit the problem."""
+    """The usual agents, without those that do not fit the problem."""
     from ucfh.comparison.runner import makers
 
     found: dict[str, Maker] = {}
@@ -230,7 +230,7 @@ def print_summary(mdp: MDP, result: Comparison, delta: float) -> None:
     lines = {
         "problem": f"{result.problem}: {mdp.states} states, {mdp.actions} actions, "
         f"{mdp.horizon} steps",
-        "compared": f"{len(result.agents)} learners, {result.episodes} episodes, "
+        "compared": f"{len(result.agents)} agents, {result.episodes} episodes, "
         f"{result.seeds_run}; epsilon {result.epsilon:g}, delta {delta:g}",
         "optimum": f"the best policy earns {result.optimal:.6g} per episode",
     }
@@ -246,7 +246,7 @@ def print_summary(mdp: MDP, result: Comparison, delta: float) -> None:
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
         cells = [
-            cell.ljust(width) if name == "learner" else cell.rjust(width)
+            cell.ljust(width) if name == "agent" else cell.rjust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         print("  ".join(cells).rstrip())

@@ -19,7 +19,7 @@ from ucfh.cli.options import (
     MaxReturn,
     ProblemName,
     RewardLimits,
-    Stages,
+    Segments,
 )
 from ucfh.cli.printing import NOT_CERTIFIED, print_json, print_lines, printable
 from ucfh.cli.progress import ProgressBar
@@ -41,7 +41,7 @@ def learn(
     agent: Annotated[
         str,
         typer.Option(
-            help="learner (see: ucfh agents), or your own, module:Class; ucfh means --paper"
+            help="agent (see: ucfh agents), or your own, module:Class; ucfh means --paper"
         ),
     ] = CERTIFIED,
     paper: Annotated[
@@ -69,13 +69,13 @@ def learn(
     unknown: Annotated[
         list[str] | None,
         typer.Option(
-            help="hide from the learner: rewards, successors or initial; repeatable; all: tell it "
+            help="hide from the agent: rewards, successors or initial; repeatable; all: tell it "
             "nothing, not even which states there are"
         ),
     ] = None,
     episodes: Annotated[
         int | None,
-        typer.Option(help="largest number of episodes; default: until the learner is done"),
+        typer.Option(help="largest number of episodes; default: until the agent is done"),
     ] = None,
     seed: Annotated[int, typer.Option(help="random seed of the simulation")] = 0,
     step: Annotated[
@@ -87,7 +87,7 @@ def learn(
     ] = False,
     rewards: RewardLimits = None,
     max_return: MaxReturn = None,
-    stages: Stages = None,
+    segments: Segments = None,
     masks: Annotated[
         bool,
         typer.Option("--masks", help='env: only actions of info["action_mask"] are possible'),
@@ -109,14 +109,14 @@ def learn(
         str | None, typer.Option(help="save the run, to read or to resume: .npz")
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(help="continue a saved run (same problem, learner and seed)")
+        str | None, typer.Option(help="continue a saved run (same problem, agent and seed)")
     ] = None,
     force: Force = False,
     json: AsJson = False,
 ) -> None:
     """Learn a problem or an environment until the policy is certified.
 
-    The policy is then within epsilon of optimal, with probability 1 - delta. The learner never
+    The policy is then within epsilon of optimal, with probability 1 - delta. The agent never
     sees the transition probabilities. With --paper it is Algorithm 1 as printed: its mistakes are
     counted exactly until its policy can never change again, even if that takes 1e15 episodes.
     env:NAME is an environment of Gymnasium that is only stepped: nothing about it is listed in
@@ -151,7 +151,7 @@ def learn(
             problem,
             epsilon,
             delta,
-            EnvironmentDeclaration(episodes, seed, rewards, max_return, stages, masks),
+            EnvironmentDeclaration(episodes, seed, rewards, max_return, segments, masks),
             Files(log, plot, policy, save, resume, force),
             json,
             [option for option, given in others.items() if given],
@@ -165,9 +165,9 @@ def learn(
     for option, given in (("--rewards", rewards), ("--max-return", max_return)):
         if given is not None:
             raise InputError(f"{option} is about env:NAME and --unknown all: leave it out")
-    if stages is not None or masks:
+    if segments is not None or masks:
         raise InputError(
-            "--stages and --masks are about env:NAME and --unknown all: leave them out"
+            "--segments and --masks are about env:NAME and --unknown all: leave them out"
         )
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
@@ -202,24 +202,24 @@ def learn(
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
-    learner = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
+    algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
     if is_own(agent):
         check_runnable(agent)
     if log is not None:
-        _begin_with(learner, mdp, log, encoding, accept_losses)
+        _begin_with(algorithm, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with ProgressBar() as bar:
-        report = partial(_report, bar, learner, episodes, method)
-        run = simulate(mdp, learner, episodes, seed, method, report, old)
+        report = partial(_report, bar, algorithm, episodes, method)
+        run = simulate(mdp, algorithm, episodes, seed, method, report, old)
     run.problem = problem
     if old is not None and old.final:
         print(f"ucfh: the run in {resume} is finished: this is its result again", file=sys.stderr)
     if json:
         print_json(summary(problem, mdp, agent, delta, seed, run))
     else:
-        print_summary(problem, mdp, learner, hidden, run)
+        print_summary(problem, mdp, algorithm, hidden, run)
     # told first, so that a full disk costs no more than the files
-    title = f"{problem}: {described(learner)}"
+    title = f"{problem}: {described(algorithm)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
         "policy": lambda path: policies.write_policy(run.policy, mdp, path, force),
@@ -248,13 +248,13 @@ def learn(
 def _choose(
     agent: str, paper: bool, variant: str | None, confidence: str | None, schedule: str | None
 ) -> tuple[str, str]:
-    """The learner's name, and the parameters that options give it: "ucfh", ":confidence=kl"."""
+    """The agent's name, and the parameters that options give it: "ucfh", ":confidence=kl"."""
     given = {"variant": variant, "confidence": confidence, "schedule": schedule}
     choices = {key: value for key, value in given.items() if value is not None}
     if agent not in (CERTIFIED, PRINTED):
         if choices or paper:
             raise InputError(
-                "--paper, --variant, --confidence and --schedule are about the learners ucfh and "
+                "--paper, --variant, --confidence and --schedule are about the agents ucfh and "
                 f"certified-ucfh: leave them out, or --agent {agent}"
             )
         return agent, ""
@@ -270,24 +270,24 @@ def _choose(
 
 
 def _begin_with(
-    learner: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
+    agent: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
 ) -> None:
-    """Let the learner start with what a log shows, if that is no other task than the model."""
+    """Let the agent start with what a log shows, if that is no other task than the model."""
     from ucfh._utils.defaults import ALPHA
     from ucfh.algorithms.certified import CertifiedUCFH
     from ucfh.auditing.report import report_of
     from ucfh.logs.model_consistency import disagreement
     from ucfh.logs.reading import read_log
 
-    if not isinstance(learner, CertifiedUCFH) or learner.schedule != "growth":
+    if not isinstance(agent, CertifiedUCFH) or agent.schedule != "growth":
         raise InputError(
-            "--log needs the certified learner, whose sets hold at all times: leave --paper, "
+            "--log needs the certified agent, whose sets hold at all times: leave --paper, "
             "--agent and --schedule out"
         )
     with ProgressBar() as bar:
         found = read_log(
             log,
-            learner.problem,
+            agent.problem,
             encoding=encoding,
             accept_losses=accept_losses or None,  # as the file beside the log says
             progress=partial(bar.show, f"reading {log}"),
@@ -295,7 +295,7 @@ def _begin_with(
     for fault in found.faults:
         print(printable(f"ucfh: {log}: {fault}"), file=sys.stderr)
     why = [fault.first for fault in found.faults if fault.refutes]
-    if (unlikely := disagreement(found.counts, learner.problem, mdp)) is not None:
+    if (unlikely := disagreement(found.counts, agent.problem, mdp)) is not None:
         why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")
     if why:
         raise InputError(
@@ -304,7 +304,7 @@ def _begin_with(
         )
     for finding in report_of(found.audit).findings:
         raise InputError(f"{log} refutes what is assumed: {finding}")
-    learner.observe(found.counts)
+    agent.observe(found.counts)
     print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
 
 

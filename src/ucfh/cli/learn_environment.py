@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ucfh._utils.files import Labels, check_outputs
-from ucfh.cli.options import read_range, read_stages
+from ucfh.cli.options import read_range, read_segments
 from ucfh.cli.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
 from ucfh.cli.progress import ProgressBar
 from ucfh.exceptions import InputError
@@ -25,7 +25,7 @@ class EnvironmentDeclaration:
     seed: int
     rewards: str | None
     max_return: float | None
-    stages: str | None
+    segments: str | None
     masks: bool
 
 
@@ -67,7 +67,7 @@ def learn_from(
     from ucfh.problems._text import read_arguments
 
     if refused:
-        raise InputError(f"{refused[0]} is not for a learner that is told nothing: leave it out")
+        raise InputError(f"{refused[0]} is not for an agent that is told nothing: leave it out")
     outputs = [
         (files.policy, policies.ENDINGS),
         (files.save, state_file.ENDINGS),
@@ -96,7 +96,7 @@ def learn_from(
                 episodes=declared.episodes,
                 seed=declared.seed,
                 masks=declared.masks,
-                stages=read_stages(declared.stages),
+                segments=read_segments(declared.segments),
                 resume=files.resume,
                 log=files.log,
                 force=files.force,
@@ -229,20 +229,19 @@ def print_learned(problem: str, found: LearningResult) -> None:
     """What was learned, for a person."""
     known, world = found.certificate, found.world
     names = tuple(world.name_of(s) for s in range(1, len(world.labels)))
-    stages = found.learner.experience.P
+    segments = found.agent.experience.P
     most = "" if found.max_return is None else f", at most {found.max_return:g} an episode"
     lines = {
         "problem": f"{problem}: {len(names)} states found, {world.actions} actions, "
         f"{found.horizon} steps; rewards in {found.units}{most}",
-        "learner": f"open-ucfh, told nothing else; epsilon {found.epsilon:g}, "
-        f"delta {known.delta:g}",
+        "agent": f"open-ucfh, told nothing else; epsilon {found.epsilon:g}, delta {known.delta:g}",
         "episodes": f"{found.episodes} ({why_it_ended(found)})",
         **_truncated_line(found),
         **certificate_lines(
             known,
             Labels("state", names, len(names)),
             Labels("action", tuple(world.action_names), world.actions),
-            {found.horizon: "step", 1: ""}.get(stages, "stage"),
+            {found.horizon: "step", 1: ""}.get(segments, "segment"),
         ),
         "assumed": f"\n{'':>14}".join(known.assumed),
         "took": f"{found.seconds:.2f} s for {found.steps} steps, "

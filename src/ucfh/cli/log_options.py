@@ -20,9 +20,9 @@ from ucfh.cli.options import (
     Encoding,
     MaxReturn,
     RewardLimits,
-    Stages,
+    Segments,
     read_range,
-    read_stages,
+    read_segments,
 )
 from ucfh.exceptions import InputError, check_count
 
@@ -83,11 +83,11 @@ def _declared(
             "in the log"
         ),
     ] = None,
-    stage_dependent: Annotated[
+    time_dependent: Annotated[
         bool,
-        typer.Option("--stage-dependent", help="let transitions and rewards depend on the step t"),
+        typer.Option("--time-dependent", help="let transitions and rewards depend on the step t"),
     ] = False,
-    stages: Stages = None,
+    segments: Segments = None,
     rewards: RewardLimits = None,
     blank_reward: Annotated[
         float | None, typer.Option(help="what a blank reward means, such as 0; default: a fault")
@@ -119,15 +119,15 @@ def _declared(
     accept_losses: AcceptLosses = False,
 ) -> dict[str, Any]:
     """What was declared, as `ucfh.read_log` takes it."""
-    parts = read_stages(stages)
+    parts = read_segments(segments)
     given = {
         "columns": _once("--columns", map(_column, columns)) if columns else None,
         "states": _names("--states", states),
         "actions": _names("--actions", actions),
         "terminal": None if terminal is None else _list("--terminal", terminal),
         "horizon": horizon,
-        "stage_dependent": stage_dependent or parts is True or None,
-        "stages": parts if isinstance(parts, list) else None,
+        "time_dependent": time_dependent or parts is True or None,
+        "segments": parts if isinstance(parts, list) else None,
         "rewards": None if rewards is None else read_range(rewards),
         "blank_reward": blank_reward,
         "max_return": max_return,

@@ -76,7 +76,7 @@ def summary(answer: LogReport) -> dict[str, Any]:
     from ucfh import __version__
 
     log, known = answer.log, answer.known
-    was, more = known.behaviour, known.more
+    was, more = known.behavior, known.more
     return {
         "log": answer.source,
         "rows": log.rows,
@@ -87,7 +87,7 @@ def summary(answer: LogReport) -> dict[str, Any]:
         "more_episodes": 0.0 if known.certified else more and more.episodes,
         "gap_limit": more and more.limit,
         "untried": [] if more is None else [vars(x) for x in more.untried],
-        "behaviour": None if was is None else {k: _known(x) for k, x in asdict(was).items()},
+        "behavior": None if was is None else {k: _known(x) for k, x in asdict(was).items()},
         "improvement": known.improvement,
         "states": log.states.count,
         "actions": log.actions.count,
@@ -108,9 +108,9 @@ def summary(answer: LogReport) -> dict[str, Any]:
 def policy_rows(answer: LogReport) -> list[dict[str, Any]]:
     """The policy in rows, by step and state; states in which the task is over are left out."""
     known = answer.known
-    assert known.doubt is not None
+    assert known.suboptimality is not None
     assert known.visits is not None
-    doubt, visits = known.doubt.tolist(), known.visits.tolist()
+    suboptimality, visits = known.suboptimality.tolist(), known.visits.tolist()
     over = set(answer.over)
     at = [s for s in range(answer.log.states.count) if s not in over]
     return [
@@ -118,7 +118,7 @@ def policy_rows(answer: LogReport) -> list[dict[str, Any]]:
             "t": answer.log.times[t],
             "state": state,
             "action": action,
-            "doubt": _known(doubt[t][s]),
+            "suboptimality": _known(suboptimality[t][s]),
             "visits": visits[t][s],
         }
         for t, line in enumerate(answer.named)
@@ -139,7 +139,7 @@ def print_answer(answer: LogReport) -> None:
         "counted",
         "problem": f"{log.states.count} states{'' if log.closed else ' shown'}, "
         f"{log.actions.count} actions, {log.horizon} steps",
-        **certificate_lines(known, log.states, log.actions, answer.stage_word, answer.log.times),
+        **certificate_lines(known, log.states, log.actions, answer.segment_word, answer.log.times),
     }
     if more is not None:
         lines["more"] = _more_words(answer, more)

@@ -53,7 +53,7 @@ MaxReturn = Annotated[
         help="largest sum of an episode's rewards, if you know it: fewer episodes are needed then"
     ),
 ]
-Stages = Annotated[
+Segments = Annotated[
     str | None,
     typer.Option(
         metavar="T,...",
@@ -74,13 +74,13 @@ def read_range(text: str | None) -> tuple[float, float]:
     return low, high
 
 
-def read_stages(text: str | None) -> list[int] | bool:
-    """The first steps of stages in a text such as 9, or True for every."""
+def read_segments(text: str | None) -> list[int] | bool:
+    """The first steps of segments in a text such as 9, or True for every."""
     if text is None or text == "every":
         return text is not None
     try:
         return [int(x) for x in text.split(",")]
     except ValueError:
         raise InputError(
-            f"--stages {text} must be steps, such as 9 or 5,9, or the word every"
+            f"--segments {text} must be steps, such as 9 or 5,9, or the word every"
         ) from None

@@ -134,7 +134,7 @@ def summary(model: str, kind: str, mdp: IntervalMDP, values: Floats) -> dict[str
         "actions": mdp.table.actions,
         "horizon": mdp.horizon,
         "successors": int(mdp.table.lengths[:-1].max()),
-        "stage_dependent": mdp.table.stages > 1,
+        "time_dependent": mdp.table.segments > 1,
         "value": mdp.at_start(values),
         "note": mdp.note or None,
         "version": __version__,

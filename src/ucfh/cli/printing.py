@@ -67,12 +67,12 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
 
 
 def certificate_lines(
-    known: Certificate, states: Labels, actions: Labels, staged: str, times: range | None = None
+    known: Certificate, states: Labels, actions: Labels, segmented: str, times: range | None = None
 ) -> dict[str, str]:
     """A certificate for a person: what is known, how surely, and what is missing.
 
-    ``staged``: what the stages of rows are called, "step" or "stage"; "" if there is only one.
-    ``times``: the t of each step; 1, 2, ... by default.
+    ``segmented``: what the segments of rows are called, "step" or "segment"; "" if there is only
+    one. ``times``: the t of each step; 1, 2, ... by default.
     """
     from ucfh.certificate import ROUNDING
 
@@ -87,7 +87,7 @@ def certificate_lines(
         "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
         f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
         "": f"It is {near(known.gap)} ({percent(1 - known.delta)} confidence).",
-        **_behaviour_lines(known),
+        **_behavior_lines(known),
     }
     if known.gap_if_random is not None and known.gap >= ROUNDING:
         late = f"late ({known.waiting:,} wait) or " if known.waiting else ""
@@ -97,10 +97,14 @@ def certificate_lines(
         )
     worst = known.missing[0].share if known.missing else 0.0
     if not known.certified and worst >= LEAST_SHARE:
-        own = times if staged == "step" else None
+        own = times if segmented == "step" else None
         pairs = [
             f"{actions.label(x.action)} in state {states.label(x.state)!r}"
-            + (f" at {staged} {x.stage + 1 if own is None else own[x.stage]}" if staged else "")
+            + (
+                f" at {segmented} {x.segment + 1 if own is None else own[x.segment]}"
+                if segmented
+                else ""
+            )
             + f" ({x.visits} visits, {x.share:.0%} of it)"
             if x.state >= 0
             else f"where episodes start ({x.visits} seen, {x.share:.0%} of it)"
@@ -111,9 +115,9 @@ def certificate_lines(
     return lines
 
 
-def _behaviour_lines(known: Certificate) -> dict[str, str]:
+def _behavior_lines(known: Certificate) -> dict[str, str]:
     """What was earned while a log was collected, and whether the policy is better."""
-    was, gain = known.behaviour, known.improvement
+    was, gain = known.behavior, known.improvement
     if was is None or gain is None:
         return {}
     low, high = _outward(was.lower, ROUND_FLOOR), _outward(was.upper, ROUND_CEILING)

@@ -83,7 +83,7 @@ def _show(name: str, write: str | None, force: bool, json: bool) -> None:
         "actions": mdp.actions,
         "horizon": mdp.horizon,
         "successors": int(mdp.table.lengths[:-1].max()),
-        "stage_dependent": mdp.table.stages > 1,
+        "time_dependent": mdp.table.segments > 1,
         "optimal": mdp.at_start(plan.values),
         "note": mdp.note or None,
     }

@@ -17,7 +17,7 @@ CERTIFIED, PRINTED = "certified-ucfh", "ucfh"
 
 
 def described(agent: Agent) -> str:
-    """A learner's name, and how it learns, in a few words."""
+    """An agent's name, and how it learns, in a few words."""
     from ucfh.algorithms.base import Agent
 
     if agent.reference == Agent.reference:
@@ -94,18 +94,18 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         if run.final
         else "interrupted"
         if run.interrupted
-        else "the limit that was given; the learner is not done"
+        else "the limit that was given; the agent is not done"
     )
     lines = {
         "problem": f"{problem}: {mdp.states} states, {mdp.actions} actions, {mdp.horizon} steps",
-        "learner": f"{described(agent)}; epsilon {run.epsilon:g}, "
+        "agent": f"{described(agent)}; epsilon {run.epsilon:g}, "
         f"delta {agent.delta:g}" + (f"; hidden: {', '.join(hidden)}" if hidden else ""),
         "episodes": f"{_count(run.episodes)} ({why})",
     }
     if known is not None and known.certified and run.episodes == 0:
         lines["why"] = (
-            "what was told leaves no doubt: where it matters, transitions are certain, or all "
-            "policies earn the same; to learn by stepping alone, see env:NAME"
+            "prior knowledge leaves no uncertainty: where it matters, transitions are certain, or "
+            "all policies have the same value; to learn by stepping alone, see env:NAME"
         )
     if known is None:
         theorem = {"paper": "Theorem 1, as printed,", "corrected": "Theorem 1, corrected,"}
@@ -120,7 +120,9 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
         else:
             lines["policies"] = f"{len(run.rows)} followed, one after the other"
     else:
-        lines |= certificate_lines(known, *labels_of(mdp.problem), "step" * (mdp.table.stages > 1))
+        lines |= certificate_lines(
+            known, *labels_of(mdp.problem), "step" * (mdp.table.segments > 1)
+        )
     value = mdp.value(run.policy)
     lines |= {
         "truth": f"this policy really earns {value:.6g}, the best one {run.optimal:.6g} "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucfh.cli.options import AsJson, MaxReturn, RewardLimits, read_range, read_stages
+from ucfh.cli.options import AsJson, MaxReturn, RewardLimits, read_range, read_segments
 from ucfh.cli.printing import print_json, print_lines, print_table
 from ucfh.cli.task_maintenance import certificate, check, export, import_log, upgrade
 from ucfh.cli.task_options import (
@@ -69,7 +69,7 @@ def create(
             metavar="S,...", help="all states there are; default: they are found on the way"
         ),
     ] = None,
-    stages: Annotated[
+    segments: Annotated[
         str | None,
         typer.Option(
             metavar="T,...",
@@ -119,7 +119,7 @@ def create(
         rewards=None if rewards is None else read_range(rewards),
         max_return=max_return,
         states=read_names(states),
-        stages=read_stages(stages) or None,
+        segments=read_segments(segments) or None,
         timeout=read_timeout(timeout),
         on_timeout=read_silence(on_timeout),
         planning="off",

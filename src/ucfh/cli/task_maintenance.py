@@ -56,15 +56,15 @@ def certificate(
                 }
             )
         else:
-            count = len(live.declaration.stages) + 1
-            staged = {live.declaration.horizon: "step", 1: ""}.get(count, "stage")
+            count = len(live.declaration.segments) + 1
+            segmented = {live.declaration.horizon: "step", 1: ""}.get(count, "segment")
             print_lines(
                 {
                     "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
                     f"{known.waiting} decisions are not counted yet, "
                     f"{known.lost} outcomes are lost{_conflicts(known.conflicts)}",
                     **certificate_lines(
-                        known, states, actions, staged, range(live.declaration.horizon)
+                        known, states, actions, segmented, range(live.declaration.horizon)
                     ),
                     "assumed": f"\n{'':>14}".join(known.assumed),
                 }

@@ -1,1 +1,1 @@
-"""Learners against each other: the same problem, the same seeds, exact evaluation."""
+"""Agents against each other: the same problem, the same seeds, exact evaluation."""

@@ -28,7 +28,7 @@ Columns = dict[str, list[Any]]
 
 
 def totals_of(result: Comparison) -> Columns:
-    """One row for each learner and seed."""
+    """One row for each agent and seed."""
     runs = result.outcomes
     return {
         "problem": [result.problem] * len(runs),
@@ -37,7 +37,7 @@ def totals_of(result: Comparison) -> Columns:
 
 
 def curves_of(result: Comparison) -> Columns:
-    """One row for each learner, seed and point: regret and mistakes after so many episodes."""
+    """One row for each agent, seed and point: regret and mistakes after so many episodes."""
     runs, grid = result.outcomes, result.grid.astype(np.int64).tolist()
     return {
         "problem": [result.problem] * (len(runs) * len(grid)),

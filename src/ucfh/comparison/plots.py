@@ -52,7 +52,7 @@ def plot_comparison(
     A line is the median over the seeds, and its band the middle half of them; axes are
     logarithmic, with a place for 0 at the bottom. Labels stand where the lines end. On axes of
     a user's own, it is one of the two, with a legend. Colours and dashes follow the order in which
-    the learners were given, so that they are the same in all figures of the same learners.
+    the agents were given, so that they are the same in all figures of the same agents.
     """
     check_axes(ax, path)
     if path is not None:
@@ -91,7 +91,7 @@ def plot_comparison(
 
 
 def _draw(axes: Any, result: Comparison, standings: list[AgentSummary], name: str) -> Floats:
-    """Draw the curves of all learners; (agents,) where they end."""
+    """Draw the curves of all agents; (agents,) where they end."""
     shown = result.grid >= result.episodes / SHOWN
     grid = result.grid[shown]
     curves = [standing.curve(CURVES[name])[:, shown] for standing in standings]
@@ -122,7 +122,7 @@ def _draw(axes: Any, result: Comparison, standings: list[AgentSummary], name: st
 
 
 def _look(k: int) -> dict[str, str]:
-    """Colour and dashes of the k-th learner that was given."""
+    """Colour and dashes of the k-th agent that was given."""
     return {"color": COLOURS[k % len(COLOURS)], "ls": STYLES[k % len(STYLES)]}
 
 
@@ -143,7 +143,7 @@ def _range(medians: Floats) -> tuple[float, float]:
 def _label(
     axes: Any, result: Comparison, standings: list[AgentSummary], ends: Floats, height: float
 ) -> None:
-    """Write the learners' names beside the ends of their lines, without overlap."""
+    """Write the agents' names beside the ends of their lines, without overlap."""
     bottom, top = np.log(axes.get_ylim())
     at = (np.log(ends) - bottom) / (top - bottom)
     places = spread(at, LABEL / (height - 1.2))

@@ -1,4 +1,4 @@
-"""What is known of learners that were compared: their runs, and their places."""
+"""What is known of agents that were compared: their runs, and their places."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def grid_of(episodes: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of one learner with one seed.
+    """The result of one agent with one seed.
 
     Attributes:
-        agent, seed: the name of the learner, and the random seed.
+        agent, seed: the name of the agent, and the random seed.
         mistakes: episodes whose policy was worse than epsilon.
         last_mistake: the last of them, counted from 1; 0 if there was none. If it is the last
             episode of all, there may be more to come.
         regret: the reward lost over all episodes, compared with the optimum, in expectation given
             the policies followed.
         gap: V* - V of the last policy.
-        scale: the factor of the learner's bonuses.
+        scale: the factor of the agent's bonuses.
         samples: how many samples it asked a generative model for.
         planning_seconds, seconds: time for planning, and in total; without compiling.
         regret_curve, mistakes_curve: (points,) both after the numbers of episodes in `grid_of`.
-        constants: where the learner's constants come from (`Agent.constants`).
+        constants: where the agent's constants come from (`Agent.constants`).
         changed: whether it followed policies of different values; if not, it learned nothing that
             can be seen.
 
@@ -70,7 +70,7 @@ class Outcome:
 
 
 MOST_NAMED = 4
-"""How many learners a short text names."""
+"""How many agents a short text names."""
 
 
 class Failure(NamedTuple):
@@ -83,7 +83,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AgentSummary:
-    """A learner's runs, over its seeds.
+    """An agent's runs, over its seeds.
 
     Attributes:
         place: its rank, and how certain that is.
@@ -106,12 +106,12 @@ class AgentSummary:
 
     @property
     def changed(self) -> bool:
-        """Whether the learner ever left its first policy for one of another value."""
+        """Whether the agent ever left its first policy for one of another value."""
         return any(outcome.changed for outcome in self.outcomes)
 
     @property
     def label(self) -> str:
-        """The learner's name, marked if it never left its first policy."""
+        """The agent's name, marked if it never left its first policy."""
         return self.place.agent + f" {KEPT}" * (not self.changed)
 
     def __repr__(self) -> str:
@@ -122,15 +122,15 @@ class AgentSummary:
 
 @dataclass(eq=False)
 class Comparison:
-    """Learners on one problem.
+    """Agents on one problem.
 
     Attributes:
         agents: their names, in the order given.
-        episodes, seeds: how many; seeds are numbered from 0, and learners that differ from all
+        episodes, seeds: how many; seeds are numbered from 0, and agents that differ from all
             others early may have run with fewer.
         epsilon: a policy that is worse by more than this is a mistake.
         optimal: V*.
-        outcomes, failures: of the runs, by learner and seed.
+        outcomes, failures: of the runs, by agent and seed.
         interrupted: whether the user stopped it early.
         looks: after how many seeds it was to be looked which differences are significant.
         problem: the name of the problem; "" if it was not given by its name.
@@ -158,13 +158,13 @@ class Comparison:
 
     @property
     def complete(self) -> int:
-        """The number of seeds with which all learners ran, and none failed."""
+        """The number of seeds with which all agents ran, and none failed."""
         done = {(x.agent, x.seed) for x in self.outcomes}
         return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
 
     @property
     def seeds_run(self) -> str:
-        """With how many seeds the learners ran, in words: "13 to 50 of at most 100 seeds"."""
+        """With how many seeds the agents ran, in words: "13 to 50 of at most 100 seeds"."""
         ran = Counter([x.agent for x in self.outcomes] + [x.agent for x in self.failures])
         least, most = min(ran[a] for a in self.agents), max(ran[a] for a in self.agents)
         if least == self.seeds:
@@ -173,7 +173,7 @@ class Comparison:
         return f"{some} of {'at most ' * (len(self.looks) > 1)}{_count(self.seeds, 'seed')}"
 
     def standings(self) -> list[AgentSummary]:
-        """Learners that did not fail with every seed, smallest median regret first."""
+        """Agents that did not fail with every seed, smallest median regret first."""
         by_agent: dict[str, list[Outcome]] = {}
         for outcome in sorted(self.outcomes, key=lambda x: x.seed):
             by_agent.setdefault(outcome.agent, []).append(outcome)
@@ -181,20 +181,20 @@ class Comparison:
         return [AgentSummary(place, by_agent[place.agent]) for place in places]
 
     def undecided(self) -> list[str]:
-        """Learners that do not differ significantly from all others so far."""
+        """Agents that do not differ significantly from all others so far."""
         found = verdicts(self._regrets(), self.looks)
         waiting = {*chain(*(pair for pair, x in found.items() if not x.significant))}
         return [name for name in self.agents if name in waiting]
 
     def _regrets(self) -> dict[str, dict[int, float]]:
-        """By learner and seed."""
+        """By agent and seed."""
         found: dict[str, dict[int, float]] = {}
         for x in self.outcomes:
             found.setdefault(x.agent, {})[x.seed] = x.regret
         return found
 
     def to_frame(self, curves: bool = False) -> Any:
-        """The runs as a frame of pandas: one row for each learner and seed.
+        """The runs as a frame of pandas: one row for each agent and seed.
 
         With ``curves``, one row for each point of each run's curves: regret and mistakes after so
         many episodes.
@@ -217,7 +217,7 @@ class Comparison:
                 it is not 1; above a new figure also the number of seeds, and epsilon.
             force: whether to overwrite an existing file.
             ax: axes of your own to draw on, in place of a new figure: one curve, with a legend.
-                A learner's colour follows from its place in ``agents``, not from its rank.
+                An agent's colour follows from its place in ``agents``, not from its rank.
             curve: which of the two.
 
         """
@@ -239,8 +239,8 @@ class Comparison:
             said = f"best: {best[0]}, not significantly better than {len(best) - 1} others"
         failed = f"; {_count(len(self.failures), 'run')} failed"
         said += failed * (bool(self.failures) and bool(best)) + "; interrupted" * self.interrupted
-        learners, episodes = _count(len(self.agents), "learner"), _count(self.episodes, "episode")
-        return f"Comparison({learners}, {self.seeds_run}, {episodes}; {said})"
+        agents, episodes = _count(len(self.agents), "agent"), _count(self.episodes, "episode")
+        return f"Comparison({agents}, {self.seeds_run}, {episodes}; {said})"
 
 
 def _count(n: int, noun: str) -> str:

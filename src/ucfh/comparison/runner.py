@@ -1,7 +1,7 @@
-"""Run learners on one problem with the same seeds, in parallel, and keep what matters of each run.
+"""Run agents on one problem with the same seeds, in parallel, and keep what matters of each run.
 
-Seeds are run one after the other, each with all learners, so that an interrupted comparison is
-still paired. A run depends only on its learner and seed, not on where and when it ran. The process
+Seeds are run one after the other, each with all agents, so that an interrupted comparison is
+still paired. A run depends only on its agent and seed, not on where and when it ran. The process
 that ran it reduces it to some numbers and two curves.
 """
 
@@ -29,7 +29,7 @@ from ucfh.simulation.result import TOLERANCE, Run
 from ucfh.simulation.runner import simulate
 
 Maker = Callable[[MDP, int], Agent]
-"""Makes a learner for a problem and a seed."""
+"""Makes an agent for a problem and a seed."""
 
 
 def compare(
@@ -45,38 +45,38 @@ def compare(
     until_significant: bool = False,
     cluster: str | None = None,
 ) -> Comparison:
-    """Run learners on a problem, every one with the same seeds, and evaluate them exactly.
+    """Run agents on a problem, every one with the same seeds, and evaluate them exactly.
 
     Args:
         mdp: the world, or its name.
         agents: names (see ``ucfh agents``), with parameters after a colon where they differ from
-            their defaults, or ``module:Class`` for a learner of your own; or classes; or a dict of
+            their defaults, or ``module:Class`` for an agent of your own; or classes; or a dict of
             these by the names that results shall show, in which functions of the MDP and a seed
-            may make learners, too. Other processes have to be able to import classes and
+            may make agents, too. Other processes have to be able to import classes and
             functions.
         episodes: the number of episodes of every run.
-        seeds: the number of random seeds, from 0. A seed fixes all randomness of world and learner.
-        epsilon, delta: asked of learners by name or class; a mistake is a policy worse than
+        seeds: the number of random seeds, from 0. A seed fixes all randomness of world and agent.
+        epsilon, delta: asked of agents by name or class; a mistake is a policy worse than
             epsilon.
-        scale: the factor of the bonuses of learners by name or class; 1 leaves them as they are.
+        scale: the factor of the bonuses of agents by name or class; 1 leaves them as they are.
         workers: the number of processes; None: one per core. It does not change the result.
         progress: called with the number of runs done and the largest number that there may be.
         until_significant: whether to begin with fewer seeds, and to add more, at most ``seeds``,
-            only for learners that do not yet differ significantly from all others.
+            only for agents that do not yet differ significantly from all others.
         cluster: the address of a Dask scheduler, whose workers do the runs in place of processes
             here.
 
     If it is interrupted (Ctrl-C), it returns the runs done, marked ``interrupted``.
 
     >>> compare("chain:n=3", ["psrl", "uniform"], episodes=100, seeds=6)
-    Comparison(2 learners, 6 seeds, 100 episodes; best: psrl)
+    Comparison(2 agents, 6 seeds, 100 episodes; best: psrl)
 
     """
     title, mdp = name_of(mdp), as_mdp(mdp)
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         names = "a list of names, such as ['psrl']"
         raise wrong_type(
-            "agents", agents, f"{names}, or a dict of functions that make learners, by name"
+            "agents", agents, f"{names}, or a dict of functions that make agents, by name"
         )
     check_type("progress", progress, Callable | None, "a function, or None")
     check_unit("epsilon", epsilon)
@@ -134,27 +134,27 @@ def makers(
     episodes: int,
     scale: float,
 ) -> dict[str, Maker]:
-    """How to make each learner, by its name in results; an error if one cannot be made."""
+    """How to make each agent, by its name in results; an error if one cannot be made."""
     from ucfh.algorithms.bonus import check_scale
 
-    check_scale(scale)  # not every learner looks at it
+    check_scale(scale)  # not every agent looks at it
     found: dict[str, Maker] = {}
     named: Iterable[tuple[str | None, Any]] = (
         agents.items() if isinstance(agents, Mapping) else ((None, x) for x in agents)
     )
-    for name, learner in named:
-        if name is not None and callable(learner) and not isinstance(learner, type):
-            found[name] = learner
+    for name, agent in named:
+        if name is not None and callable(agent) and not isinstance(agent, type):
+            found[name] = agent
             continue
-        ours = agent_class(learner).__module__.startswith("ucfh.")
-        folder = home_of(learner) if isinstance(learner, str) and is_own(learner) else None
-        make = partial(_make, (learner, epsilon, delta, episodes, scale), folder)
+        ours = agent_class(agent).__module__.startswith("ucfh.")
+        folder = home_of(agent) if isinstance(agent, str) and is_own(agent) else None
+        make = partial(_make, (agent, epsilon, delta, episodes, scale), folder)
         make(mdp, 0)  # fail now, not after an hour
         if not ours:
-            check_runnable(learner)
-        label = label_of(learner) if name is None else name
+            check_runnable(agent)
+        label = label_of(agent) if name is None else name
         if label in found:
-            raise InputError(f"the learner {label} is given twice: remove one")
+            raise InputError(f"the agent {label} is given twice: remove one")
         found[label] = make
     return found
 
@@ -162,11 +162,11 @@ def makers(
 def _make(
     settings: tuple[AnyLearner, float, float, int, float], folder: str | None, mdp: MDP, seed: int
 ) -> Agent:
-    """A learner, whose module is in a folder that this process may not know."""
-    learner, epsilon, delta, episodes, scale = settings
+    """An agent, whose module is in a folder that this process may not know."""
+    agent, epsilon, delta, episodes, scale = settings
     if folder is not None:
         look_in(folder)
-    return make_agent(learner, mdp, epsilon, delta, episodes, seed, scale)
+    return make_agent(agent, mdp, epsilon, delta, episodes, seed, scale)
 
 
 class SeedRun(NamedTuple):
@@ -185,9 +185,9 @@ def run_job(job: SeedRun) -> Outcome | Failure:
     try:
         agent = job.make(job.mdp, job.seed)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the learner does not say when its policy changes")
+            warnings.filterwarnings("ignore", "the agent does not say when its policy changes")
             run = simulate(job.mdp, agent, job.episodes, job.seed)
-    except Exception as error:  # any error of a learner: the other runs are kept
+    except Exception as error:  # any error of an agent: the other runs are kept
         text = " ".join(str(error).split())
         kind = "" if isinstance(error, InputError) else type(error).__name__ + ": "
         return Failure(job.agent, job.seed, (kind + text).removesuffix(": "))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ucfh.comparison.result import AgentSummary, Comparison
 
 KEPT = "="
-"""Marks learners that never left their first policy."""
+"""Marks agents that never left their first policy."""
 
 KEPT_MEANS = "never left its first policy"
 
@@ -25,7 +25,7 @@ def cells_of(
     """The names of the columns, and the rows of the table."""
     columns: dict[str, Callable[[AgentSummary], str]] = {
         "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
-        "learner": lambda x: x.label,
+        "agent": lambda x: x.label,
         "regret": lambda x: _show(x.of("regret")),
         "mistakes": lambda x: _show(x.of("mistakes")),
         "last mistake": lambda x: _show(x.of("last_mistake"), most=result.episodes),
@@ -102,7 +102,7 @@ def _constants(standings: list[AgentSummary]) -> list[str]:
     for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
         told = tell_origins(x.outcomes[0].constants)
         by_origin.setdefault(told, []).append(x.place.agent)
-    head = "Where the learners' constants come from (one in full: ucfh agents NAME):"
+    head = "Where the agents' constants come from (one in full: ucfh agents NAME):"
     return [head, *(f"  {told}: {', '.join(agents)}" for told, agents in by_origin.items())]
 
 

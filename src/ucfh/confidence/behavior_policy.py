@@ -1,4 +1,4 @@
-"""What the logged behaviour earned: the mean of its expectations, from the returns of a log.
+"""What the logged behavior earned: the mean of its expectations, from the returns of a log.
 
 Episode i pays X_i in [0, 1], after rescaling. Its mean mu_i, given all that happened before it
 began, is V^{pi_i} for the policy pi_i followed in it; people change their ways, so mu_i may depend
@@ -47,7 +47,7 @@ ROUNDED = 1e-9
 
 @dataclass(frozen=True)
 class BehaviorValue:
-    """What the logged behaviour earned per episode, in the user's units.
+    """What the logged behavior earned per episode, in the user's units.
 
     Attributes:
         mean: what episodes were paid on average, as far as they were logged.
@@ -64,10 +64,10 @@ class BehaviorValue:
     incomplete: int
 
 
-def behaviour_of(
+def behavior_of(
     returns: Floats, complete: Bools, least: float, most: float, delta: float
 ) -> BehaviorValue:
-    """Bound what the logged behaviour earned per episode.
+    """Bound what the logged behavior earned per episode.
 
     Args:
         returns: (n,) what each episode was paid, as far as it was logged, in order.

@@ -48,7 +48,7 @@ ConfidenceSet = Callable[[Any, Any, float], tuple[Floats, Floats]]
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """The confidence bounds of a learner.
+    """The confidence bounds of an agent.
 
     Attributes:
         lo, hi: (entries,) of transition probabilities.

@@ -98,7 +98,7 @@ class KnownStateBounds(ValueBounds):
     """The bounds for a problem that was told, from counts over its table.
 
     Args:
-        problem: what the learner is told.
+        problem: what the agent is told.
         delta: the probability with which any of the bounds may ever fail.
         without: ideas that are switched off; see `ucfh.confidence.value_bounds.IDEAS`.
 

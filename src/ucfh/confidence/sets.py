@@ -46,7 +46,7 @@ class ModelSet:
     """The sets of one kind, and planning over them.
 
     Args:
-        problem: what the learner is told.
+        problem: what the agent is told.
         delta: the probability with which the truth may ever lie outside.
         kind: one of the names above.
 
@@ -177,7 +177,7 @@ class ModelSet:
     def _preferring_the_unvisited(self, told: Rewards, n: Counts) -> tuple[Rewards, float]:
         """Rewards reduced by a tiny amount, more for actions visited more; and what that costs."""
         table = self.problem.table
-        visits = n.visits[:-1].reshape(table.stages, table.pairs)
+        visits = n.visits[:-1].reshape(table.segments, table.pairs)
         order = np.lexsort((visits.sum(0), table.state))
         rank = np.empty(table.pairs)
         rank[order] = np.arange(table.pairs) - table.first[table.state[order]]

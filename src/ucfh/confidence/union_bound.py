@@ -12,19 +12,20 @@ from ucfh.mdp import Problem
 def possible(problem: Problem) -> Bools:
     """(H, S) which states an episode may be in at each step, given what was told.
 
-    Without stages the states of one step determine those of the next. So when they are those of an
+    Without segments the states of one step determine those of the next. So when they are those of
+    an
     earlier step, all that follows is a repetition: that step is the last power of two (Brent).
     """
     table, H = problem.table, problem.horizon
     here = np.zeros((H, table.states), bool)
     here[0, table.indices[table.entries_of(table.start)]] = True
-    of_entry = np.append(np.tile(table.state, table.stages), -1)[table.row_of_entry]
+    of_entry = np.append(np.tile(table.state, table.segments), -1)[table.row_of_entry]
     mark = 0
     for t in range(H - 1):
         rows = t * table.stride
         at = slice(table.indptr[rows], table.indptr[rows + table.pairs])
         here[t + 1, table.indices[at][here[t, of_entry[at]]]] = True
-        if table.stages == 1 and (here[t + 1] == here[mark]).all():
+        if table.segments == 1 and (here[t + 1] == here[mark]).all():
             here[t + 1 :] = np.resize(here[mark : t + 1], (H - t - 1, table.states))
             break
         if (t + 1) & t == 0:
@@ -47,9 +48,9 @@ def count_events(problem: Problem) -> dict[str, int]:
     )
     steps = problem.horizon - (told is not None and told.successor is None)
     several = table.lengths[:-1] > 1
-    uncertain = (several | problem.pays_unknown).reshape(table.stages, table.pairs)
+    uncertain = (several | problem.pays_unknown).reshape(table.segments, table.pairs)
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
-    here = possible(problem)[:steps] * (by_state[:steps] if table.stages > 1 else by_state)
+    here = possible(problem)[:steps] * (by_state[:steps] if table.segments > 1 else by_state)
     start, paid = int(problem.initial is None), int(problem.pays_unknown.sum())
     return {
         "above": max(1, int((here > 0).sum()) + start),

@@ -3,14 +3,15 @@
 The bounds are those of `ucfh.confidence.known_states`; what differs is what they cost, and what may
 come.
 
-1. Prices by discovery. Let the j-th pair (stage, s) in the order of finding have the price
+1. Prices by discovery. Let the j-th pair (segment, s) in the order of finding have the price
    w_j = 1/((j+1)(j+2)), and the start w_0. Which pair is the j-th is settled when it is found,
    before anything is drawn in its rows. So, given what happened until then, an event about its
    rows fails with probability delta w_j, by Ville's inequality; the w_j sum to 1. A row is paid for
    by the first discovery of its pair, never by a later one: earlier draws would count.
 
-2. Functions. V* is fixed, also at states that nobody has seen. In the rows of (stage, s) there are
-   as many functions r + V*_{t+1} as the stage has steps, for V* from above; for V* from below as
+2. Functions. V* is fixed, also at states that nobody has seen. In the rows of (segment, s) there
+are
+   as many functions r + V*_{t+1} as the segment has steps, for V* from above; for V* from below as
    many for each action. Balls for all functions are one for each action.
 
 3. What was never seen, in a row, is worth from above as much as the steps that are left can pay,
@@ -132,7 +133,7 @@ class UnknownStateBounds(ValueBounds):
             first=pairs.first,
             action=pairs.action,
             step=P,
-            offset=data.stage,
+            offset=data.segment,
             indptr=np.searchsorted(row[found.source], every),
             indices=following[found.source].astype(np.int32),
         )
@@ -187,7 +188,7 @@ class UnknownStateBounds(ValueBounds):
         """(rows,) ln of the number of functions, of that of actions, and of 1/w_j; start last."""
         P, have = data.P, np.diff(data.pairs.first)
         state = np.repeat(np.arange(data.states), have)
-        steps = np.bincount(data.stage, minlength=P)
+        steps = np.bincount(data.segment, minlength=P)
         j = np.append(data.place.reshape(-1, P)[state].ravel(), 0)
         functions = np.append(np.tile(steps, len(state)), 1)
         actions = np.append(np.repeat(have[state], P), 1)

@@ -1,4 +1,4 @@
-"""The certificate of a learner that has found its world on the way, in the user's units."""
+"""The certificate of an agent that has found its world on the way, in the user's units."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.rewards import RewardRange
 
 
-def certificate_of_learner(
-    learner: UnknownStatesUCFH,
+def certificate_of_agent(
+    agent: UnknownStatesUCFH,
     units: RewardRange,
     epsilon: float,
     max_return: float | None,
@@ -21,23 +21,23 @@ def certificate_of_learner(
     findings: tuple[Finding, ...] = (),
     times: range | None = None,
 ) -> Certificate:
-    """What a learner knows of its policy.
+    """What an agent knows of its policy.
 
     ``epsilon`` and ``max_return`` are in the user's units; ``names``: of the states that were
     found, the end left out; ``assumed``: besides what is assumed of every world; ``times``: the
     t of each step, 1, 2, ... by default.
     """
-    beliefs, data, H = learner.beliefs, learner.experience, learner.experience.horizon
+    beliefs, data, H = agent.beliefs, agent.experience, agent.experience.horizon
     most = units.scaled_return(max_return, H)
-    best = UnknownStateBounds(H, learner.delta, most, units.after_end)
+    best = UnknownStateBounds(H, agent.delta, most, units.after_end)
     blame = best.blame(best.bounds(data), beliefs.by_difference)
     known = Certificate(
         beliefs.upper,
         max(0.0, beliefs.lower),
         beliefs.gap,
-        learner.policy,
+        agent.policy,
         epsilon,
-        learner.delta,
+        agent.delta,
         data.episodes,
         "open world, growth schedule",
         (*open_assumptions(H, data.P, units, max_return), *assumed),

@@ -1,7 +1,7 @@
 """Learning from an environment that is only stepped, until the policy is certified.
 
     loop
-        run 2 % more episodes of the policy that the learner wants to follow next
+        run 2 % more episodes of the policy that the agent wants to follow next
         count; plan from what was seen
         stop if the policy is within epsilon of optimal, or what is assumed is refuted: by bounds
         that contradict each other, or by an audit (`ucfh.auditing`)
@@ -29,11 +29,11 @@ from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import AuditReport, report_of
 from ucfh.auditing.steps import passages_of
 from ucfh.certificate import Certificate
-from ucfh.envs.certificates import certificate_of_learner
+from ucfh.envs.certificates import certificate_of_agent
 from ucfh.envs.environment import SteppedEnvironment
 from ucfh.envs.log_writer import LogWriter
 from ucfh.envs.policy import LearnedPolicy
-from ucfh.envs.preparation import by_name, check_log, check_world_stages, open_world
+from ucfh.envs.preparation import by_name, check_log, check_world_segments, open_world
 from ucfh.envs.state_file import ENDINGS, load, save
 from ucfh.exceptions import (
     ContradictionError,
@@ -81,7 +81,7 @@ class LearningResult:
     """
 
     world: SteppedEnvironment
-    learner: UnknownStatesUCFH
+    agent: UnknownStatesUCFH
     units: RewardRange
     epsilon: float
     max_return: float | None
@@ -102,17 +102,17 @@ class LearningResult:
     @property
     def horizon(self) -> int:
         """H."""
-        return self.learner.experience.horizon
+        return self.agent.experience.horizon
 
     @property
     def episodes(self) -> int:
         """How many began."""
-        return self.learner.experience.episodes
+        return self.agent.experience.episodes
 
     @property
     def has_data(self) -> bool:
         """Whether the outcome of any step was seen."""
-        return bool(self.learner.experience.visits.any())
+        return bool(self.agent.experience.visits.any())
 
     @property
     def states(self) -> list[Hashable]:
@@ -122,24 +122,24 @@ class LearningResult:
     @property
     def policy(self) -> LearnedPolicy:
         """The policy that the certificate is about."""
-        return LearnedPolicy(self.world, self.learner.policy)
+        return LearnedPolicy(self.world, self.agent.policy)
 
     @property
     def upper(self) -> float:
         """What no policy earns more than."""
         _, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.units.value(self.learner.beliefs.upper, self.horizon), most)
+        return min(self.units.value(self.agent.beliefs.upper, self.horizon), most)
 
     @property
     def lower(self) -> float:
         """What the policy earns at least."""
-        return self.units.value(max(0.0, self.learner.beliefs.lower), self.horizon)
+        return self.units.value(max(0.0, self.agent.beliefs.lower), self.horizon)
 
     @property
     def gap(self) -> float:
         """How far the policy is from optimal, at most."""
         least, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.learner.beliefs.gap * self.units.span, most - least)
+        return min(self.agent.beliefs.gap * self.units.span, most - least)
 
     @property
     def refuted(self) -> bool:
@@ -152,7 +152,7 @@ class LearningResult:
         """What was tested of all that is assumed, and found; None if nothing has to be."""
         if self.audit is None:
             return None
-        states = range(self.learner.experience.states)
+        states = range(self.agent.experience.states)
         self.audit.state_names = [self.world.name_of(s) for s in states]
         self.audit.action_names = self.world.action_names
         return report_of(self.audit)
@@ -160,9 +160,9 @@ class LearningResult:
     @property
     def certificate(self) -> Certificate:
         """What is known of the policy, in the environment's own units."""
-        audited, data = self.audited, self.learner.experience
-        known = certificate_of_learner(
-            self.learner,
+        audited, data = self.audited, self.agent.experience
+        known = certificate_of_agent(
+            self.agent,
             self.units,
             self.epsilon,
             self.max_return,
@@ -181,22 +181,22 @@ class LearningResult:
         """Save all that was learned to one file (.npz); ``learn(..., store=path)`` continues."""
         broken_off = self.broken_off + self.unfinished
         save(
-            path, self.learner, self.world, self.about(), broken_off, self.truncated, self.audit,
+            path, self.agent, self.world, self.about(), broken_off, self.truncated, self.audit,
             force,
         )  # fmt: skip
 
     def about(self) -> dict[str, Any]:
         """What a continued run has to agree with."""
-        data = self.learner.experience
+        data = self.agent.experience
         return {
             "environment": self.world.name,
             "settings": self.world.identity,
             "horizon": data.horizon,
             "actions": data.actions,
-            "stages": (1 + np.flatnonzero(np.diff(data.stage))).tolist(),
+            "segments": (1 + np.flatnonzero(np.diff(data.segment))).tolist(),
             "rewards": [self.units.low, self.units.high],
             "max_return": self.max_return,
-            "delta": self.learner.delta,
+            "delta": self.agent.delta,
         }
 
     def __repr__(self) -> str:
@@ -215,7 +215,7 @@ def learn(
     seed: SupportsIndex | None = None,
     encode: Callable[[Any], Hashable] | None = None,
     masks: bool = False,
-    stages: Sequence[int] | bool = (),
+    segments: Sequence[int] | bool = (),
     settings: Mapping[str, Any] | None = None,
     store: AnyPath | None = None,
     resume: AnyPath | None = None,
@@ -241,7 +241,7 @@ def learn(
         seed: random seed of the environment's first reset (and of an MDP's simulation).
         encode: a function that makes a state of an observation, for what cannot be hashed.
         masks: whether ``info["action_mask"]`` says which actions a state has.
-        stages: the steps, counted from 0, from which on rewards or transitions may be others (an
+        segments: the steps, counted from 0, from which on rewards or transitions may be others (an
             exam at the end); True: they may be others at every step.
         settings: other arguments that ``gymnasium.make`` takes, if env is an id.
         store: a .npz file to keep what is learned in; if it exists, learning continues from it.
@@ -270,24 +270,24 @@ def learn(
         H = world.horizon
         check_memory(f"episodes of {H} steps", 200 * H)
         check_log(log, env)
-        learner = UnknownStatesUCFH(
+        agent = UnknownStatesUCFH(
             H,
             world.actions,
             units.scaled_accuracy(epsilon, H, max_return),
             check_unit("delta", delta),
-            stages=check_world_stages(stages, env, H),
+            segments=check_world_segments(segments, env, H),
             max_return=units.scaled_return(max_return, H),
             after_end=units.after_end,
         )
-        out = LearningResult(world, learner, units, float(epsilon), max_return)
+        out = LearningResult(world, agent, units, float(epsilon), max_return)
         if not isinstance(env, MDP):
-            begins = 1 + np.flatnonzero(np.diff(learner.experience.stage))
+            begins = 1 + np.flatnonzero(np.diff(agent.experience.segment))
             out.audit = Audit(True if len(begins) == H - 1 else begins.tolist(), losses=False)
         most = None if episodes is None else check_count("episodes", episodes)
         kept = store if store is not None and Path(store).exists() else None
         old = kept if resume is None else resume
         if old is not None:
-            out.broken_off, out.truncated = load(old, learner, world, out.about(), out.audit)
+            out.broken_off, out.truncated = load(old, agent, world, out.about(), out.audit)
         with LogWriter(log, world, units, force, old is not None) as written, deferring():
             fault = _run(out, most, written, progress)
         if store is not None and out.contradiction is None and (out.has_data or fault is None):
@@ -305,12 +305,12 @@ def learn(
 def _run(
     out: LearningResult, most: int | None, written: LogWriter, progress: OnPlan | None
 ) -> InputError | None:
-    """Run episodes until the learner is done or something ends it; the fault, if there is one."""
-    world, learner = out.world, out.learner
+    """Run episodes until the agent is done or something ends it; the fault, if there is one."""
+    world, agent = out.world, out.agent
     started = perf_counter()
-    while not (learner.done or out.refuted) and (most is None or out.episodes < most):
-        room = learner.room if most is None else min(learner.room, most - out.episodes)
-        ran = world.run(learner.experience, learner.actions.tolist(), room)
+    while not (agent.done or out.refuted) and (most is None or out.episodes < most):
+        room = agent.room if most is None else min(agent.room, most - out.episodes)
+        ran = world.run(agent.experience, agent.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)
         ran.fault = ran.fault or _contradiction(out, ran.steps)
@@ -321,12 +321,12 @@ def _run(
             written.write(ran.steps, out.episodes)
         except InputError as error:  # a full disk costs no more than the log
             ran.fault = ran.fault or error
-        planned = learner.observe(ran.steps)
+        planned = agent.observe(ran.steps)
         if out.audit is not None:
             out.audit.add(passages_of(ran.steps))
         ending = ran.fault is not None or ran.interrupted
         if ending and not planned:
-            learner.plan()
+            agent.plan()
         out.planning_seconds += perf_counter() - begun
         out.seconds = perf_counter() - started
         if planned or ending:
@@ -343,7 +343,7 @@ def _run(
             out.interrupted, out.fault = ran.interrupted, ran.fault is not None
             return ran.fault
     if out.episodes and (not out.history or out.history[-1][0] != out.episodes):
-        learner.plan()
+        agent.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
     return None
 

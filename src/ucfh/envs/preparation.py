@@ -14,7 +14,7 @@ from ucfh.io import ENDINGS
 from ucfh.logs.labels import text_of
 from ucfh.mdp import MDP
 from ucfh.problems import catalogue, make
-from ucfh.rewards import DEFAULT, RewardRange, check_stages
+from ucfh.rewards import DEFAULT, RewardRange, check_segments
 
 
 def check_log(log: AnyPath | None, env: Any) -> None:
@@ -68,17 +68,17 @@ def open_world(
     return SteppedMDP(env, None if seed is None else check_seed(seed))
 
 
-def check_world_stages(stages: Sequence[int] | bool, env: Any, horizon: int) -> tuple[int, ...]:
-    """The first steps of stages; those at which an MDP changes have to be among them."""
-    given = check_stages(stages, horizon)
+def check_world_segments(segments: Sequence[int] | bool, env: Any, horizon: int) -> tuple[int, ...]:
+    """The first steps of segments; those at which an MDP changes have to be among them."""
+    given = check_segments(segments, horizon)
     if isinstance(env, MDP):
-        changes = set(range(1, horizon)) if env.table.stages > 1 else set()
+        changes = set(range(1, horizon)) if env.table.segments > 1 else set()
         for lines in (env.rewards.pair, env.rewards.successor):
             if lines is not None:
                 changes |= {t for t in range(1, len(lines)) if (lines[t] != lines[t - 1]).any()}
         if missing := sorted(changes - set(given)):
             raise InputError(
                 f"rewards or transitions change at step {missing[0]}, counted from 0: pass "
-                f"stages={missing if len(missing) < horizon - 1 else True}"
+                f"segments={missing if len(missing) < horizon - 1 else True}"
             )
     return given

@@ -1,4 +1,4 @@
-"""An MDP as a world of which a learner is told nothing: it is stepped, many episodes at once."""
+"""An MDP as a world of which an agent is told nothing: it is stepped, many episodes at once."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ENDINGS = (".npz",)
 
 def save(
     path: AnyPath,
-    learner: UnknownStatesUCFH,
+    agent: UnknownStatesUCFH,
     world: SteppedEnvironment,
     about: dict[str, Any],
     broken_off: int = 0,
@@ -33,7 +33,7 @@ def save(
     audit: Audit | None = None,
     force: bool = False,
 ) -> None:
-    """Write what a learner has learned in a world.
+    """Write what an agent has learned in a world.
 
     ``broken_off``: how many episodes were; ``truncated``: how many were cut at the horizon.
     """
@@ -56,17 +56,17 @@ def save(
     }
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         tests = {} if audit is None else audit.state()
-        np.savez(file, **learner.state(), **tests, head=np.array(json.dumps(head)))
+        np.savez(file, **agent.state(), **tests, head=np.array(json.dumps(head)))
 
 
 def load(
     path: AnyPath,
-    learner: UnknownStatesUCFH,
+    agent: UnknownStatesUCFH,
     world: SteppedEnvironment,
     about: dict[str, Any],
     audit: Audit | None = None,
 ) -> tuple[int, int]:
-    """Let a learner, its world and their audit continue.
+    """Let an agent, its world and their audit continue.
 
     Returns:
         How many episodes were broken off, and how many were cut at the horizon.
@@ -95,12 +95,12 @@ def load(
                 f"{value!r}; pass the same, or another file"
             )
     try:
-        learner.restore(arrays)
+        agent.restore(arrays)
         if audit is not None:
             audit.restore(arrays)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
-    world.know(labels, learner.experience)
+    world.know(labels, agent.experience)
     return int(head["broken_off"]), int(head.get("truncated", 0))
 
 

@@ -62,7 +62,7 @@ def check_size(head: Header, pairs: int) -> None:
 
 def build_transitions(
     head: Header,
-    stages: int,
+    segments: int,
     available: Bools,
     rows: Ints,
     indices: Ints,
@@ -74,7 +74,7 @@ def build_transitions(
 
     Args:
         head: the header of the file.
-        stages: 1, or H where transitions depend on t.
+        segments: 1, or H where transitions depend on t.
         available: (S, A) which actions a state has.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry given.
         indices: (E,) its next state.
@@ -90,7 +90,7 @@ def build_transitions(
     if not start.size:
         raise InputError('"initial" sums to 0: it must sum to 1')
     table, source = build(
-        head.states.count, available, stages, rows, indices, start, [*head.terminal]
+        head.states.count, available, segments, rows, indices, start, [*head.terminal]
     )
     at = table.entries_of(table.start)
 
@@ -160,7 +160,7 @@ def to_mdp(content: ModelContent) -> MDP:
     """A model to learn on: known probabilities, and rewards in [0, 1]."""
     if content.lo is not content.hi:
         raise InputError(
-            "its probabilities are intervals, but a learner needs known ones: plan with it "
+            "its probabilities are intervals, but an agent needs known ones: plan with it "
             "(ucfh plan), or give each probability as one number"
         )
     _check_rewards(content, lambda r, name: validation.check_range(r, name, REMEDY))
@@ -219,9 +219,9 @@ def _check_rewards(
     if after is None:
         return
     after = after[:, : table.indptr[table.start]]
-    stage, of_pair = np.divmod(table.row_of_entry[: after.shape[1]], table.pairs)
-    own = (np.minimum(stage, len(reward) - 1)[None], of_pair)
-    total = after + reward[own if table.stages > 1 else (slice(None), of_pair)]
+    segment, of_pair = np.divmod(table.row_of_entry[: after.shape[1]], table.pairs)
+    own = (np.minimum(segment, len(reward) - 1)[None], of_pair)
+    total = after + reward[own if table.segments > 1 else (slice(None), of_pair)]
 
     def name_entry(t: int, e: int) -> str:
         where = head.after(table, int(table.row_of_entry[e]))

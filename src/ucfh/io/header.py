@@ -41,7 +41,7 @@ class Header:
         if row == table.start:
             return "at the start"
         t, s, a = table.pair_of(row)
-        return f"after {self.pair(s, a, t if table.stages > 1 else None)}"
+        return f"after {self.pair(s, a, t if table.segments > 1 else None)}"
 
 
 def write_header(head: Header) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def _write_rows(content: ModelContent) -> Iterator[dict[str, Any]]:
             continue
         at = table.entries_of(row)
         following = table.indices[at].tolist()
-        line: dict[str, Any] = {"t": t} if table.stages > 1 else {}
+        line: dict[str, Any] = {"t": t} if table.segments > 1 else {}
         line |= {"state": states.label(s), "action": actions.label(a)}
         bounds = content.lo[at].tolist(), content.hi[at].tolist()
         line["next"] = _write_distribution(states, following, *bounds)
@@ -86,8 +86,8 @@ def _write_rows(content: ModelContent) -> Iterator[dict[str, Any]]:
 
 
 def _lines_at(table: Table, lines: Floats, t: int) -> Floats:
-    """Those of (1 or H, n) rewards that a row has: its own where it is of one stage, else all."""
-    return lines[min(t, len(lines) - 1)][None] if table.stages > 1 else lines
+    """Those of (1 or H, n) rewards that a row has: its own where it is of one segment, else all."""
+    return lines[min(t, len(lines) - 1)][None] if table.segments > 1 else lines
 
 
 def _write_reward(r: Floats) -> Any:
@@ -145,11 +145,11 @@ def from_json(document: Any) -> ModelContent:
     head = read_header(document, "initial", "transitions")
     with naming("initial"):
         begin = _read_distribution(head.states, document["initial"], _read_probability)
-    rows, stages = _read_rows(head, document["transitions"])
+    rows, segments = _read_rows(head, document["transitions"])
     S, A = head.states.count, head.actions.count
     check_size(head, len(rows))
     pair = np.array([row.s * A + row.a for row in rows], np.int64)
-    stage = np.array([row.t for row in rows], np.int64)
+    segment = np.array([row.t for row in rows], np.int64)
     available = np.zeros((S, A), bool)
     available.flat[pair] = True
     initial = np.zeros(S)
@@ -157,9 +157,9 @@ def from_json(document: Any) -> ModelContent:
     bounds = np.array([x for row in rows for x in row.next.values()], np.float64).reshape(-1, 2)
     table, source, lo, hi = build_transitions(
         head,
-        stages,
+        segments,
         available,
-        np.repeat(stage * (S * A) + pair, [len(row.next) for row in rows]),
+        np.repeat(segment * (S * A) + pair, [len(row.next) for row in rows]),
         np.array([s for row in rows for s in row.next], np.int64),
         bounds[:, 0],
         bounds[:, 1],
@@ -172,31 +172,31 @@ def from_json(document: Any) -> ModelContent:
 
 
 def _read_rows(head: Header, listed: Any) -> tuple[list[_Row], int]:
-    """The rows, of which every one that must be there is there once, and the number of stages."""
+    """The rows, of which every one that must be there is there once, and the number of segments."""
     if not isinstance(listed, list):
         raise InputError(f'"transitions" is {files.show(listed)}: it must be a list of rows')
-    staged = bool(listed) and isinstance(listed[0], dict) and "t" in listed[0]
+    segmented = bool(listed) and isinstance(listed[0], dict) and "t" in listed[0]
     rows: list[_Row] = []
     try:
         for item in listed:
-            rows.append(_read_row(head, item, staged))
+            rows.append(_read_row(head, item, segmented))
     except InputError as error:
         raise InputError(f"transitions[{len(rows)}]: {error}") from None
-    stages = head.horizon if staged else 1
-    _check_rows(head, rows, stages)
-    return rows, stages
+    segments = head.horizon if segmented else 1
+    _check_rows(head, rows, segments)
+    return rows, segments
 
 
-def _read_row(head: Header, item: Any, staged: bool) -> _Row:
+def _read_row(head: Header, item: Any, segmented: bool) -> _Row:
     row = files.check_keys(item, ("state", "action", "next"), ("reward", "t"))
     s, a = head.states.find(row["state"]), head.actions.find(row["action"])
-    if ("t" in row) != staged:
+    if ("t" in row) != segmented:
         raise InputError('give "t" in every row, or in none (the first row decides)')
     t = row.get("t", 0)
     if not files.is_whole(t) or not 0 <= t < head.horizon:
         raise InputError(f"t = {files.show(t)}: it must be a time step, 0 to {head.horizon - 1}")
-    steps = 1 if staged else head.horizon
-    with naming(head.pair(s, a, t if staged else None)):
+    steps = 1 if segmented else head.horizon
+    with naming(head.pair(s, a, t if segmented else None)):
         if s in head.terminal:
             raise InputError("its state is terminal: leave out the row, or the state in terminal")
         with naming("next"):
@@ -226,13 +226,13 @@ def _read_reward(given: Any, steps: int) -> list[float]:
     return [files.check_number(r) for r in given]
 
 
-def _check_rows(head: Header, rows: list[_Row], stages: int) -> None:
-    """No row twice; one for each state and, with stages, for each pair at each time step."""
+def _check_rows(head: Header, rows: list[_Row], segments: int) -> None:
+    """No row twice; one for each state and, with segments, for each pair at each time step."""
     seen: dict[tuple[int, int, int], int] = {}
     for i, row in enumerate(rows):
         key = row.t, row.s, row.a
         if key in seen:
-            pair = head.pair(row.s, row.a, row.t if stages > 1 else None)
+            pair = head.pair(row.s, row.a, row.t if segments > 1 else None)
             raise InputError(
                 f"transitions[{i}]: {pair} is given in transitions[{seen[key]}] too: keep only one"
             )
@@ -245,7 +245,7 @@ def _check_rows(head: Header, rows: list[_Row], stages: int) -> None:
             "it in terminal"
         )
     pairs = sorted({(row.s, row.a) for row in rows})
-    for t in range(stages if pairs else 0):
+    for t in range(segments if pairs else 0):
         for s, a in pairs:
             if (t, s, a) not in seen:
                 raise InputError(
@@ -255,11 +255,11 @@ def _check_rows(head: Header, rows: list[_Row], stages: int) -> None:
 
 def _pair_rewards(rows: list[_Row], place: Ints, table: Table) -> Floats:
     """(1 or H, R) from rows, and the place of the pair of each in the table."""
-    stages = table.stages
-    reward = np.zeros((max([stages, *(len(row.reward) for row in rows)]), table.pairs))
+    segments = table.segments
+    reward = np.zeros((max([segments, *(len(row.reward) for row in rows)]), table.pairs))
     for row, k in zip(rows, place, strict=True):
-        reward[slice(row.t, row.t + 1) if stages > 1 else slice(None), k] = row.reward
-    if stages > 1 and (reward == reward[0]).all():
+        reward[slice(row.t, row.t + 1) if segments > 1 else slice(None), k] = row.reward
+    if segments > 1 and (reward == reward[0]).all():
         reward = reward[:1]
     return reward
 

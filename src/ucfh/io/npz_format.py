@@ -110,15 +110,15 @@ def _read_table(arrays: JsonObject, head: Header) -> Table:
         (np.diff(first)[ends] == 1).all()
         and (action[first[ends]] == 0).all()
         and np.array_equal(table.lengths[_ending_rows(table, head)], np.ones(len(loops)))
-        and np.array_equal(indices[loops], np.tile(ends, table.stages))
+        and np.array_equal(indices[loops], np.tile(ends, table.segments))
     ):
         raise InputError("a terminal state must have one pair, action 0, that stays there")
     return table
 
 
 def _ending_rows(table: Table, head: Header) -> Ints:
-    """The row of each terminal state, at every stage."""
-    rows = np.arange(table.stages)[:, None] * table.pairs + table.first[[*head.terminal]]
+    """The row of each terminal state, at every segment."""
+    rows = np.arange(table.segments)[:, None] * table.pairs + table.first[[*head.terminal]]
     return np.asarray(rows.ravel(), np.int64)
 
 

@@ -48,8 +48,8 @@ def assumptions_of(
     if shown is None:
         yield "the given problem is right"
     else:
-        stages = {horizon: "the step, the state and", 1: "the state and"}
-        alone = stages.get(shown.experience.P, "the stage, the state and")
+        segments = {horizon: "the step, the state and", 1: "the state and"}
+        alone = segments.get(shown.experience.P, "the segment, the state and")
         yield f"the next state and the reward depend on {alone} the action alone"
         if not tally.states.is_open:
             yield f"there are no states besides the {len(tally.states.index)} that were declared"
@@ -171,11 +171,11 @@ def notes_of(
         yield f"the first {layout.apart} episodes serve to choose bins, and are not counted"
     if not layout.derived and reader.tally.ends.differ_at_last and horizon > 1:
         yield (
-            "nobody can be seen to leave after the last step, so that is counted apart, as a stage "
-            "of its own"
+            "nobody can be seen to leave after the last step, so that is counted apart, as a "
+            "segment of its own"
         )
     if layout.derived and shown is not None and horizon > 1:
         yield (
             "the log has no next_state, so it is that of the next row; as nothing follows the last "
-            "step, that is counted apart, as a stage of its own"
+            "step, that is counted apart, as a segment of its own"
         )

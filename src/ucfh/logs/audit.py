@@ -20,7 +20,7 @@ def audit(data: Any, problem: AnyProblem | None = None, alpha: float = ALPHA) ->
     Args:
         data: the path of a log, or a frame; or a log that `ucfh.read_log` has read, if more than a
             path is needed to read it; or counts by step: `ucfh.Counts` over the table of a problem
-            with stages, or an array (H, S, A, S).
+            with segments, or an array (H, S, A, S).
         problem: what is known of the task; counts need it.
         alpha: the probability of a finding if all that is assumed is true. It is apart from the
             delta of certificates.

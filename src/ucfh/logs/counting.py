@@ -20,7 +20,7 @@ from ucfh.exceptions import InputError
 from ucfh.logs.early_termination import END, FAULTY, LEFT_OUT, EarlyTermination
 from ucfh.logs.labels import LabelCodes
 from ucfh.mdp import Problem
-from ucfh.rewards import DEFAULT, RewardRange, check_stages
+from ucfh.rewards import DEFAULT, RewardRange, check_segments
 from ucfh.sparse_counts import LOST, SHIFT, SparseCounts, Steps
 
 CODES = 2**20
@@ -63,15 +63,15 @@ class LogContents:
             A,
             data.horizon,
             terminal=self.terminal,
-            stage_dependent=data.P > 1,
+            time_dependent=data.P > 1,
             state_names=self.states.names,
             action_names=self.actions.names,
         )
         table, counts = problem.table, Counts.zero(problem)
         row, following = data.key >> SHIFT, (data.key & (2**SHIFT - 1)) - 1
-        pair, stage = np.divmod(row, data.P)
+        pair, segment = np.divmod(row, data.P)
         s = np.searchsorted(data.pairs.first, pair, "right") - 2
-        mine = stage * table.pairs + table.first[s] + data.pairs.action[pair]
+        mine = segment * table.pairs + table.first[s] + data.pairs.action[pair]
         at = table.indptr[mine] + following
         counts.successors[at], counts.rewards[at] = data.c, data.paid
         counts.least[at], counts.most[at] = data.least, data.most
@@ -152,12 +152,12 @@ class KnownStateCounter:
         self.terminal[list(problem.terminal)] = True
         self.counts, self.counted_rows = Counts.zero(problem), 0
         self.left_out: list[tuple[Ints, Ints, Ints]] = []
-        self.audit = Audit(table.stages > 1, problem.rewards is None, details)
+        self.audit = Audit(table.segments > 1, problem.rewards is None, details)
         self._row = np.full((table.states, table.actions), -1)
         self._row[table.state, table.action] = np.arange(table.pairs)
         self._keys = table.row_of_entry * table.states + table.indices
         ending = {name: s for name, s in self.states.index.items() if self.terminal[s]}
-        pooled = table.stages == 1 < problem.horizon
+        pooled = table.segments == 1 < problem.horizon
         self._own, self.has_end = ends.own_states(ending, pooled), END in ending
 
     def is_terminal(self, s: Ints) -> Bools:
@@ -348,14 +348,14 @@ class UnknownStateCounter:
             self.left_out.append((out // CODES**2, out // CODES % CODES, out % CODES))
             self.counted_rows += int((after >= 0).sum())
 
-    def experience(self, stages: Sequence[int] | bool, times: range) -> LogContents:
+    def experience(self, segments: Sequence[int] | bool, times: range) -> LogContents:
         """What was shown, with states and actions in order.
 
-        ``stages``: as declared, in the log's own t; ``times``: (H,) that t of each step.
+        ``segments``: as declared, in the log's own t; ``times``: (H,) that t of each step.
         """
         horizon, terminal, own = self.horizon, self._terminal, self._own
         assert horizon is not None
-        parts = check_stages(stages, horizon, times)
+        parts = check_segments(segments, horizon, times)
         if self.ends.differ_at_last and horizon > 1:
             # other things follow the last step than others, so it is counted apart
             parts = tuple(sorted({*parts, horizon - 1}))

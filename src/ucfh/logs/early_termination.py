@@ -19,7 +19,7 @@ column of next states and it is left blank.
 At the last step every episode is over, whatever would have followed. If next states are derived
 from the rows, "(end)" follows there always, and nowhere else unless the task was over; and nobody
 can be seen to leave there. So, in both cases, the last step is counted apart from the others, as a
-stage of its own.
+segment of its own.
 """
 
 from __future__ import annotations

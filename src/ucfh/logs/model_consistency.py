@@ -1,11 +1,11 @@
 """Whether a log can come from a model.
 
-A learner that begins with a log and continues in a model mixes two tasks if not. Take a row of the
+An agent that begins with a log and continues in a model mixes two tasks if not. Take a row of the
 table, its probabilities p as the model has them, and c_j of n outcomes in the log. If the log
 came from the model, the mixture of likelihoods of `ucfh._kernels.mixtures` over that of p would be
 a martingale of mean one, whoever chose the actions. So would the mean of these ratios over R rows;
 by Ville's inequality, no row's ratio ever exceeds R/alpha, except with probability alpha. Its
-logarithm is n KL(p^, p) - excess. For rewards that the learner is not told, with mean x of n in the
+logarithm is n KL(p^, p) - excess. For rewards that the agent is not told, with mean x of n in the
 log and mu in the model, it is at least n kl(x, mu) - reg(n).
 """
 
@@ -31,20 +31,20 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
     """How counts of a log contradict a model, in words; None if they do not.
 
     Args:
-        counts: over the table of ``problem``, what the learner is told.
+        counts: over the table of ``problem``, what the agent is told.
         problem: of the same states, actions and horizon as the model.
         mdp: the model.
         alpha: the probability of a false alarm.
 
     """
     table = problem.table
-    model = mdp.by_stage() if table.stages > 1 else mdp
+    model = mdp.by_segment() if table.segments > 1 else mdp
     p = np.zeros(table.entries)
     p[table.positions_of(model.table)] = model.p
     followed = _by_successors(counts, table, p)
     paid, mu = np.zeros(table.start), np.zeros(table.start)
     if problem.rewards is None:
-        mu = np.broadcast_to(model.mean_rewards, (table.stages, table.pairs)).ravel()
+        mu = np.broadcast_to(model.mean_rewards, (table.segments, table.pairs)).ravel()
         paid = _by_rewards(counts, table, mu)
     if max(followed.max(), paid.max()) < log((table.rows + table.start) / alpha):
         return None
@@ -52,7 +52,7 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
 
     def pair(row: int) -> str:
         t, s, a = table.pair_of(row)
-        at = f" at step {t + 1}" if table.stages > 1 else ""
+        at = f" at step {t + 1}" if table.segments > 1 else ""
         return f"action {str(actions.label(a))!r} in state {str(states.label(s))!r}{at}"
 
     if paid.max() > followed.max():

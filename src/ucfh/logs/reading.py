@@ -147,7 +147,7 @@ class Log:
         data = self.shown.experience
         if data.P not in (1, self.horizon) or self.units.after_end > 0 or data.lost.any():
             raise InputError(
-                "a log with stages, with lost outcomes, or with rewards below 0, has no problem "
+                "a log with segments, with lost outcomes, or with rewards below 0, has no problem "
                 "and counts over a table: use ucfh.certify(log)"
             )
         return self.shown.over_a_table()
@@ -183,8 +183,8 @@ def read_log(
     actions: Iterable[str] | SupportsIndex | None = None,
     terminal: Iterable[str] | None = None,
     horizon: int | None = None,
-    stage_dependent: bool | None = None,
-    stages: Sequence[int] | None = None,
+    time_dependent: bool | None = None,
+    segments: Sequence[int] | None = None,
     rewards: tuple[float, float] | None = None,
     blank_reward: float | None = None,
     max_return: float | None = None,
@@ -215,8 +215,8 @@ def read_log(
             column done.
         horizon: H; without it, the length of the longest episode, counted or not. Of an episode
             that lasts longer, the first H steps are counted.
-        stage_dependent: whether transitions and rewards may depend on t.
-        stages: the steps, in the log's own t, from which on they may be others (an exam at the
+        time_dependent: whether transitions and rewards may depend on t.
+        segments: the steps, in the log's own t, from which on they may be others (an exam at the
             end).
         rewards: the least and the largest reward of a step that are possible; (0, 1) by default.
         blank_reward: what a reward means that is left blank, such as 0.
@@ -238,7 +238,7 @@ def read_log(
     given = {
         "columns": columns, "states": states, "actions": actions, "terminal": terminal,
         "horizon": horizon,
-        "stage_dependent": stage_dependent, "stages": stages, "rewards": rewards,
+        "time_dependent": time_dependent, "segments": segments, "rewards": rewards,
         "blank_reward": blank_reward, "max_return": max_return, "encoding": encoding,
         "decimal": decimal, "bins": bins, "dropouts": dropouts, "ignore_case": ignore_case,
         "accept_losses": accept_losses,
@@ -346,7 +346,7 @@ def _close(
         check_shown(tally, H, faults)
         settings.rewards.scaled_return(settings.max_return, H)  # or an error that says why not
         check_returns(reader, settings.max_return, returns, complete)
-        shown = tally.experience(settings.stage_dependent or settings.stages, times)
+        shown = tally.experience(settings.time_dependent or settings.segments, times)
         labels = shown.states, shown.actions
     names = [[str(x.label(i)) for i in range(x.count)] for x in labels]
     tally.audit.state_names, tally.audit.action_names = names

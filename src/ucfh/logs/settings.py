@@ -56,8 +56,8 @@ class Settings:
     actions: Sequence[str] | int | None = None
     terminal: Sequence[str] = ()
     horizon: int | None = None
-    stage_dependent: bool = False
-    stages: Sequence[int] = ()
+    time_dependent: bool = False
+    segments: Sequence[int] = ()
     rewards: RewardRange = DEFAULT
     blank_reward: float | None = None
     max_return: float | None = None
@@ -179,9 +179,9 @@ def _listed(name: str, one: str, given: Iterable[Any]) -> Sequence[str]:
 
 
 def _steps(name: str, given: Any) -> Sequence[int]:
-    """Steps with which stages begin; against the horizon they are checked when that is known."""
+    """Steps with which segments begin; against the horizon they are checked when that is known."""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise wrong_type(name, given, "steps, such as [9]: those with which a new stage begins")
+        raise wrong_type(name, given, "steps, such as [9]: those with which a new segment begins")
     return list(given)
 
 
@@ -236,8 +236,8 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "actions": _names,
     "terminal": _terminal,
     "horizon": _horizon,
-    "stage_dependent": _is(bool, "true or false"),
-    "stages": _steps,
+    "time_dependent": _is(bool, "true or false"),
+    "segments": _steps,
     "rewards": lambda _, x: RewardRange.check(x),
     "blank_reward": _is(int | float | np.number, "a number: what a blank reward means"),
     "max_return": _is(int | float | np.number, "a number: the largest sum of an episode's rewards"),
@@ -250,7 +250,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 """What may be declared, and how each is checked."""
 OF_THE_TASK = (
-    "states", "actions", "terminal", "horizon", "stage_dependent", "stages", "rewards",
+    "states", "actions", "terminal", "horizon", "time_dependent", "segments", "rewards",
     "max_return",
 )  # fmt: skip
 """What a problem says too, if one is given."""

@@ -28,7 +28,7 @@ class _Rows(NamedTuple):
 
     states: int
     actions: int
-    stages: int
+    segments: int
     indptr: Ints
     indices: NDArray[np.int32]
     lo: Floats
@@ -38,7 +38,7 @@ class _Rows(NamedTuple):
         """A row in words, for messages."""
         t, pair = divmod(row, self.states * self.actions)
         s, a = divmod(pair, self.actions)
-        return f"(t={t}, s={s}, a={a})" if self.stages > 1 else f"(s={s}, a={a})"
+        return f"(t={t}, s={s}, a={a})" if self.segments > 1 else f"(s={s}, a={a})"
 
 
 def fixed_horizon_evi(
@@ -100,8 +100,8 @@ def fixed_horizon_evi(
         rows = _without_zeros(rows)
     pair, bonus = _rewards(r, rows)
 
-    pairs, lines = rows.states * rows.actions, H if rows.stages == 1 else 1
-    stride = pairs if rows.stages > 1 else 0
+    pairs, lines = rows.states * rows.actions, H if rows.segments == 1 else 1
+    stride = pairs if rows.segments > 1 else 0
     if return_model:
         check_memory("p~", 8 * lines * rows.lo.size)
     V, policy = blank(rows.states, rows.actions, H)
@@ -124,7 +124,7 @@ def fixed_horizon_evi(
     evi.write_model(model, rows.hi, V, p)
     if indptr is None:
         return Plan(policy, V, _as_dense(p, rows, H))
-    return Plan(policy, V, p if rows.stages == 1 else p[0])
+    return Plan(policy, V, p if rows.segments == 1 else p[0])
 
 
 def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
@@ -137,7 +137,7 @@ def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
         )
     if len(shape) == 4 and shape[0] != horizon:
         raise InputError(
-            f"lo and hi have {shape[0]} stages and the horizon is {horizon}: they must agree"
+            f"lo and hi have {shape[0]} segments and the horizon is {horizon}: they must agree"
         )
     S, A = shape[-1], shape[-2]
     begin = np.arange(0, lo.size + 1, S)
@@ -151,7 +151,7 @@ def _compressed(
 ) -> _Rows:
     """The rows of flat bounds."""
     S, A = validation.shown_by(rewards, len(indptr) - 1)
-    stages, begin, idx = validation.check_rows(indptr, indices, S, A, horizon)
+    segments, begin, idx = validation.check_rows(indptr, indices, S, A, horizon)
     if lo.shape != idx.shape:
         raise InputError(
             f"lo and hi have shape {lo.shape} and indices {idx.shape}: they must agree"
@@ -159,7 +159,7 @@ def _compressed(
     # numbers that 32 bits cannot hold are not states; they stay so
     small = idx if idx.dtype == np.int32 else np.clip(idx, -1, S).astype(np.int32)
     flat = (np.ascontiguousarray(array) for array in (small, lo, hi))
-    return _Rows(S, A, stages, begin, *flat)
+    return _Rows(S, A, segments, begin, *flat)
 
 
 def _check(rows: _Rows, indices: Any) -> int:
@@ -206,8 +206,8 @@ def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
     if r.ndim == 3:
         flat = r.reshape(len(r), S * A)
     else:
-        by_row = np.broadcast_to(r, (max(rows.stages, len(r)), S, A, S)).reshape(-1, S * A, S)
-        if rows.stages > 1:
+        by_row = np.broadcast_to(r, (max(rows.segments, len(r)), S, A, S)).reshape(-1, S * A, S)
+        if rows.segments > 1:
             by_row = by_row.reshape(1, -1, S)
         row, following = _row_of_entry(rows)
         flat = by_row[:, row, following]

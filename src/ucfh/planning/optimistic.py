@@ -1,4 +1,4 @@
-"""FixedHorizonEVI over a table: once, or repeatedly as a learner's bounds change."""
+"""FixedHorizonEVI over a table: once, or repeatedly as an agent's bounds change."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def optimistic_model(
 ) -> Floats:
     """p~, the model between the bounds that attains values (H+1, S) of a plan: (H, entries).
 
-    Where rows have stages, all lines are the same. The start is not in it.
+    Where rows have segments, all lines are the same. The start is not in it.
     """
     H = len(values) - 1
-    p = np.zeros((1 if table.stages > 1 else H, table.entries))
+    p = np.zeros((1 if table.segments > 1 else H, table.entries))
     evi.write_model(as_model(table, lo, rewards), hi, values, p)
     return np.broadcast_to(p, (H, table.entries))
 

@@ -35,7 +35,7 @@ __all__ = [
 AnyMDP = MDP | AnyPath
 """An MDP, or what `make` makes one of."""
 AnyProblem = Problem | MDP | AnyPath
-"""What a learner may be told, or what holds it."""
+"""What an agent may be told, or what holds it."""
 
 _BUILDERS = (
     hard,
@@ -144,7 +144,7 @@ def name_of(given: AnyMDP) -> str:
 
 
 def as_problem(given: AnyProblem) -> Problem:
-    """What a learner may be told, from a `Problem`, an `MDP`, or the name of one; else raise."""
+    """What an agent may be told, from a `Problem`, an `MDP`, or the name of one; else raise."""
     if isinstance(given, Problem):
         return given
     if isinstance(given, MDP | str | os.PathLike):
@@ -153,14 +153,14 @@ def as_problem(given: AnyProblem) -> Problem:
 
 
 def positions_in(mdp: MDP, told: Problem) -> Ints:
-    """(entries,) where each entry of the MDP stands in the table of what a learner is told.
+    """(entries,) where each entry of the MDP stands in the table of what an agent is told.
 
     An error if what is told is not true: the horizon, the rewards, the start.
     """
     if mdp.horizon != told.horizon:
         raise InputError(
-            f"the learner was told a horizon of {told.horizon}, the MDP's is {mdp.horizon}: "
-            "build the learner from mdp.problem"
+            f"the agent was told a horizon of {told.horizon}, the MDP's is {mdp.horizon}: "
+            "build the agent from mdp.problem"
         )
     if told.rewards is None:
         mdp.problem.hiding("rewards")  # an error where they cannot be learned
@@ -172,11 +172,11 @@ def positions_in(mdp: MDP, told: Problem) -> Ints:
             same &= np.array_equal(mine, theirs[:, position])
         if not same or (mine is None) != (theirs is None):
             raise InputError(
-                "the learner was told other rewards than the MDP pays: build the learner from "
+                "the agent was told other rewards than the MDP pays: build the agent from "
                 "mdp.problem"
             )
     if told.initial is not None and not np.array_equal(told.initial, mdp.initial):
         raise InputError(
-            "the learner was told another start than the MDP's: build the learner from mdp.problem"
+            "the agent was told another start than the MDP's: build the agent from mdp.problem"
         )
     return position

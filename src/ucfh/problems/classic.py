@@ -185,7 +185,7 @@ def random(
     successors: int = 0,
     horizon: int = 5,
     alpha: float = 1.0,
-    stages: bool = False,
+    segments: bool = False,
     seed: int = 0,
 ) -> MDP:
     """A problem drawn at random: Dirichlet transitions, uniform rewards.
@@ -202,7 +202,7 @@ def random(
         horizon: H.
         alpha: the concentration of the Dirichlet: small for rows near one state, large for
             rows near uniform.
-        stages: whether transitions are drawn separately for every time step.
+        segments: whether transitions are drawn separately for every time step.
         seed: the random seed of everything drawn.
 
     >>> from ucfh.problems import make
@@ -218,15 +218,15 @@ def random(
     check_real("alpha", alpha, 1e-3, 1e6)
     check_whole("seed", seed, 0, 2**63)
     C = successors or states
-    pairs = (horizon if stages else 1) * states * actions
+    pairs = (horizon if segments else 1) * states * actions
     check_room(pairs * C, "choose fewer states, actions or successors")
     rng = np.random.default_rng(seed)
     rewards = rng.random(states)
     indices = _draw_sets(rng, pairs, states, C)
     p = rng.dirichlet(np.full(C, alpha), size=pairs)
     transitions: Any = (np.arange(pairs + 1) * C, indices.ravel(), p.ravel())
-    if stages and actions == 1:
-        # where rewards show one action, compressed rows of H stages read as H actions
+    if segments and actions == 1:
+        # where rewards show one action, compressed rows of H segments read as H actions
         check_room(pairs * states, "choose fewer states, or more than one action")
         transitions = np.zeros((horizon, states, 1, states))
         np.put_along_axis(transitions.reshape(pairs, states), indices, p, axis=1)

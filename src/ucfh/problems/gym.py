@@ -147,7 +147,7 @@ def make_environment(
     module, colon, name = environment.rpartition(":")
     try:
         if colon:
-            look_in(os.getcwd())  # as for problems and learners, module:name
+            look_in(os.getcwd())  # as for problems and agents, module:name
             import_module(module)
     except Exception as error:  # modules raise what they like
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -52,7 +52,7 @@ LEVELS = (SETTLED, CLOSE, OPEN, UNSEEN)
 class Choice(NamedTuple):
     """What the plan does in a state from step ``first`` to ``last``, in the log's own t.
 
-    doubt: how much more another choice may earn, at most; nan where that was never seen.
+    suboptimality: how much more another choice may earn, at most; nan where that was never seen.
     least, most: how often the log shows the action there.
     """
 
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     last: int
     action: str
     level: ConfidenceLevel
-    doubt: float
+    suboptimality: float
     least: int
     most: int
 
@@ -158,13 +158,13 @@ class LogReport:
 
     # -- the plan ---------------------------------------------------------------------------------
 
-    def level(self, doubt: float) -> ConfidenceLevel:
+    def level(self, suboptimality: float) -> ConfidenceLevel:
         """How sure a choice is, by how much more another one may earn."""
-        if not isfinite(doubt):
+        if not isfinite(suboptimality):
             return UNSEEN
-        if doubt <= ROUNDING * (self.ends[1] - self.ends[0]):
+        if suboptimality <= ROUNDING * (self.ends[1] - self.ends[0]):
             return SETTLED
-        close = self.known.epsilon is not None and doubt <= self.known.epsilon
+        close = self.known.epsilon is not None and suboptimality <= self.known.epsilon
         return CLOSE if close else OPEN
 
     @cached_property
@@ -185,7 +185,7 @@ class LogReport:
             return np.bincount(state, data.visits, S + 1)[1:].astype(np.int64)
         assert self.log.told is not None
         table, counts = self.log.told[0].table, self.log.told[1]
-        state = np.tile(table.state, table.stages)
+        state = np.tile(table.state, table.segments)
         return np.bincount(state, counts.visits[:-1], S).astype(np.int64)
 
     @cached_property
@@ -201,11 +201,12 @@ class LogReport:
     def _choices(self, s: int) -> list[Choice]:
         """The plan for a state, steps with the same action and level together."""
         known, times = self.known, self.log.times
-        assert known.doubt is not None
+        assert known.suboptimality is not None
         assert known.visits is not None
-        doubts, visits = known.doubt[:, s].tolist(), known.visits[:, s].tolist()
+        suboptimalities, visits = known.suboptimality[:, s].tolist(), known.visits[:, s].tolist()
         cells = [
-            (a, self.level(doubt)) for a, doubt in zip(known.policy[:, s], doubts, strict=True)
+            (a, self.level(suboptimality))
+            for a, suboptimality in zip(known.policy[:, s], suboptimalities, strict=True)
         ]
         out = []
         for (a, level), group in groupby(range(len(cells)), cells.__getitem__):
@@ -218,7 +219,7 @@ class LogReport:
                     times[steps[-1]],
                     action,
                     level,
-                    max(doubts[here]),
+                    max(suboptimalities[here]),
                     min(visits[here]),
                     max(visits[here]),
                 )
@@ -236,30 +237,30 @@ class LogReport:
         ]
 
     @cached_property
-    def stages(self) -> list[tuple[int, int]]:
-        """The first and the last step of each stage: what is counted together."""
+    def segments(self) -> list[tuple[int, int]]:
+        """The first and the last step of each segment: what is counted together."""
         H = self.log.horizon
         if self.log.shown is not None:
-            stage = self.log.shown.experience.stage
+            segment = self.log.shown.experience.segment
         else:
             assert self.log.told is not None
-            stage = np.arange(H) * (self.log.told[0].table.stages > 1)
-        begins = [0, *(1 + np.flatnonzero(np.diff(stage))).tolist(), H]
+            segment = np.arange(H) * (self.log.told[0].table.segments > 1)
+        begins = [0, *(1 + np.flatnonzero(np.diff(segment))).tolist(), H]
         return [(self.log.times[a], self.log.times[b - 1]) for a, b in pairwise(begins)]
 
     @property
-    def stage_word(self) -> str:
-        """What is counted apart: "step", "stage", or "" where all steps are one."""
-        return {self.log.horizon: "step", 1: ""}.get(len(self.stages), "stage")
+    def segment_word(self) -> str:
+        """What is counted apart: "step", "segment", or "" where all steps are one."""
+        return {self.log.horizon: "step", 1: ""}.get(len(self.segments), "segment")
 
     def pair(self, x: UncertaintySource) -> str:
         """An action in a state, in words."""
-        at = f" at {steps_words(*self.stages[x.stage])}" if len(self.stages) > 1 else ""
+        at = f" at {steps_words(*self.segments[x.segment])}" if len(self.segments) > 1 else ""
         return f"{self.log.actions.label(x.action)} in state {self.log.states.label(x.state)}{at}"
 
     @property
     def missing(self) -> list[UncertaintySource]:
-        """What the doubt comes from, worst first; what hardly matters is left out."""
+        """What the suboptimality comes from, worst first; what hardly matters is left out."""
         return [x for x in self.known.missing[:MOST_PAIRS] if x.share >= LEAST_SHARE]
 
     @property

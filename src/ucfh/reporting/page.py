@@ -26,7 +26,7 @@ from ucfh.reporting.text import (
     improvement,
     lead,
     missing,
-    stages_words,
+    segments_words,
     tested_words,
 )
 
@@ -222,7 +222,7 @@ def _reading(answer: LogReport) -> str:
         + ("" if log.closed else "; there may be others that the log does not show"),
         "Actions": _named(log.actions),
         "Rewards": f"between {log.units.low:g} and {log.units.high:g} a step{largest}",
-        "Counted": stages_words(answer),
+        "Counted": segments_words(answer),
         "Notes": "\n".join(log.notes),
         "Confidence": f"{answer.sure} (delta = {known.delta:g})",
         "Asked for": "nothing"

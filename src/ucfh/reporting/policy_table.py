@@ -111,7 +111,7 @@ def _cell(answer: LogReport, choice: Choice, block: list[tuple[int, int]]) -> st
         return ""
     how = f"{choice.level.mark} {choice.level.name}"
     if choice.level == OPEN:
-        how += f" +{answer.at_most(choice.doubt)}"
+        how += f" +{answer.at_most(choice.suboptimality)}"
     if choice.level != UNSEEN:
         how += f" · {seen_words(choice)}\N{MULTIPLICATION SIGN}"
     columns = f' colspan="{width}"' if width > 1 else ""

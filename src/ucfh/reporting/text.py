@@ -105,7 +105,7 @@ def lead(answer: LogReport) -> list[str]:
 
 def improvement(answer: LogReport) -> tuple[str, list[str]]:
     """A heading and paragraphs: is the plan better than what was done in the log?"""
-    known, was, per = answer.known, answer.known.behaviour, answer.per
+    known, was, per = answer.known, answer.known.behavior, answer.per
     gain = known.improvement
     assert was is not None
     assert gain is not None
@@ -155,7 +155,7 @@ class BoundsBar(NamedTuple):
 
 def bounds_bars(answer: LogReport) -> list[BoundsBar]:
     """The bars of the picture, in words and numbers."""
-    known, was, per = answer.known, answer.known.behaviour, answer.per
+    known, was, per = answer.known, answer.known.behavior, answer.per
     bars = []
     if was is not None:
         text = f"between {answer.at_least(was.lower)} and {answer.at_most(was.upper)} {per}"
@@ -187,15 +187,15 @@ def seen_words(choice: Choice) -> str:
 
 def counted_words(answer: LogReport) -> str:
     """What the numbers of visits count."""
-    at = {"step": " at this step", "stage": ", at this step and those counted with it", "": ""}
-    return f"how often the log shows this action in this state{at[answer.stage_word]}"
+    at = {"step": " at this step", "segment": ", at this step and those counted with it", "": ""}
+    return f"how often the log shows this action in this state{at[answer.segment_word]}"
 
 
-def stages_words(answer: LogReport) -> str:
+def segments_words(answer: LogReport) -> str:
     """Which steps are counted together."""
-    word = answer.stage_word
-    if word == "stage":
-        return "together: " + "; ".join(steps_words(*x) for x in answer.stages)
+    word = answer.segment_word
+    if word == "segment":
+        return "together: " + "; ".join(steps_words(*x) for x in answer.segments)
     return "each step by itself" if word else "all steps together"
 
 
@@ -212,14 +212,14 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
     lines = [
         f"{f'{answer.pair(x)}: tried' if x.state >= 0 else f'{where}: seen'} "
         f"{plural(x.visits, 'time')}, "
-        f"{x.share:.0%} of the doubt"
+        f"{x.share:.0%} of the suboptimality"
         for x in answer.missing
     ]
     if known.refuted:
         text = "More data of the same kind do not help while what has to be assumed is not true."
         return "What is missing", text, []
     if known.epsilon is None:
-        return "What is missing", "The doubt comes most from", lines
+        return "What is missing", "The suboptimality comes most from", lines
     if known.gap <= known.epsilon:
         text = "The plan is as close to the best one as was asked for."
         return "Nothing is missing", f"{text} More data would narrow the bounds further.", []
@@ -229,16 +229,17 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
         return (
             "What is missing: actions that were never tried",
             f"More {answer.nouns} help only if actions are tried of which the log has no data, or "
-            "if they are declared impossible. The largest shares of the doubt come from",
-            [f"{answer.pair(x)}: {x.share:.0%} of the doubt" for x in answer.untried],
+            "if they are declared impossible. The largest shares of the suboptimality come from",
+            [f"{answer.pair(x)}: {x.share:.0%} of the suboptimality" for x in answer.untried],
         )
     heading, text = "What is missing", ""
     if more.status == "missing_outcomes":
         assert more.limit is not None
         heading += ": missing outcomes"
         text = (
-            f"Missing outcomes alone leave a doubt of about {answer.about(more.limit)}, however "
-            f"many {answer.nouns} of this kind there are, so no number can be given for {epsilon}."
+            f"Missing outcomes alone leave an optimality gap of about {answer.about(more.limit)}, "
+            f"however many {answer.nouns} of this kind there are, so no number can be given "
+            f"for {epsilon}."
         )
     elif more.status == "over_1000_times":
         text = (
@@ -260,7 +261,7 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
             " If outcomes had been lost at random, which is not assumed, another plan could be at "
             f"most {answer.at_most(known.gap_if_random)} better."
         )
-    return heading, f"{text} The doubt comes most from", lines
+    return heading, f"{text} The suboptimality comes most from", lines
 
 
 def tested_words(x: AssumptionCheck) -> str:

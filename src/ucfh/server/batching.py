@@ -30,7 +30,7 @@ WRITERS = 4
 READERS = 4
 """Threads that answer whatever else is asked."""
 LEARNERS, MOST_LEARNED = 2, 64
-"""Threads that answer what a learner has to be made for, and answers of theirs that are kept."""
+"""Threads that answer what an agent has to be made for, and answers of theirs that are kept."""
 MOST_TOGETHER = 500
 """Calls of a group, unless one request has more: a transaction must not take long."""
 MOST_OPEN = 1000
@@ -143,7 +143,7 @@ class TaskManager:
         self.store, self._served = store, served
         self._writers = ThreadPoolExecutor(WRITERS, "ucfh-writer")
         self._readers = ThreadPoolExecutor(READERS, "ucfh-reader")
-        self._learners = ThreadPoolExecutor(LEARNERS, "ucfh-learner")
+        self._agents = ThreadPoolExecutor(LEARNERS, "ucfh-agent")
         self._learned = OrderedDict[tuple[str, str], tuple[object, Future[Any]]]()
         self._opening, self._lines = RLock(), OrderedDict[str, TaskBatcher]()
 
@@ -152,14 +152,14 @@ class TaskManager:
         return await get_running_loop().run_in_executor(self._readers, call, *given)
 
     async def learned(self, task: Task, method: Callable[[Task], T]) -> T:
-        """What a task's learner says, by a method; it is asked when something is new.
+        """What a task's agent says, by a method; it is asked when something is new.
 
         It may take long, so that two threads of their own do it: other answers do not wait.
         """
         key, signs = (task.name, method.__name__), await self.run(signs_of, task)
         found = self._learned.get(key)
         if found is None or found[0] != signs:
-            making = get_running_loop().run_in_executor(self._learners, method, task)
+            making = get_running_loop().run_in_executor(self._agents, method, task)
             found = self._learned[key] = signs, making
             while len(self._learned) > MOST_LEARNED:
                 self._learned.popitem(last=False)
@@ -211,6 +211,6 @@ class TaskManager:
         """Finish what is under way, and close all tasks."""
         self._writers.shutdown()
         self._readers.shutdown()
-        self._learners.shutdown(cancel_futures=True)
+        self._agents.shutdown(cancel_futures=True)
         for line in self._lines.values():
             line.task.close()

@@ -199,7 +199,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
             "states": None if states is None else names_of(states),
             "actions": names_of(declared["actions"]),
             "horizon": declared["horizon"],
-            "stages": declared["stages"] or None,
+            "segments": declared["segments"] or None,
             "rewards": declared["rewards"],
             "max_return": declared["max_return"],
             "dropouts": "lost",

@@ -5,7 +5,7 @@
 
 One thread plans for all: its compiled code lets others run. A task rests after its plan, longer if
 that took long, so that no task keeps others waiting and serving keeps most of the machine. The
-learners of the tasks that were planned last stay in memory; one that was let go is read again from
+agents of the tasks that were planned last stay in memory; one that was let go is read again from
 the store.
 
 Before the first task, a small one is planned that nobody sees: what has to be compiled is compiled.
@@ -29,7 +29,7 @@ from ucfh.tasks.planner import LONGEST_PAUSE, LONGEST_REST, PAUSE, POLL, RESTS
 from ucfh.tasks.task import Task
 
 MOST_LEARNERS = 32
-"""Learners that are kept in memory."""
+"""Agents that are kept in memory."""
 LOOKS = 20.0
 """Looking at all tasks pauses that many times as long as it takes, if that is longer."""
 
@@ -51,7 +51,7 @@ class PlannerPool:
         """Until when tasks rest."""
         self._failing: dict[str, float] = {}
         self._seen: dict[str, tuple[int, int]] = {}
-        self._learners: OrderedDict[str, Task] = OrderedDict()
+        self._agents: OrderedDict[str, Task] = OrderedDict()
         self._threads = [
             Thread(target=self._look, name="ucfh-look", daemon=True),
             Thread(target=self._plan, name="ucfh-plan", daemon=True),
@@ -147,12 +147,12 @@ class PlannerPool:
 
     def _plan_for(self, name: str) -> bool:
         task = self._desk.open(name).task
-        if (held := self._learners.get(name)) is not task and held is not None:
+        if (held := self._agents.get(name)) is not task and held is not None:
             held.planner.release()  # it was closed, and opened again
-        self._learners[name] = task
-        self._learners.move_to_end(name)
-        if len(self._learners) > MOST_LEARNERS:
-            self._learners.popitem(last=False)[1].planner.release()
+        self._agents[name] = task
+        self._agents.move_to_end(name)
+        if len(self._agents) > MOST_LEARNERS:
+            self._agents.popitem(last=False)[1].planner.release()
         try:
             planned = task.planner.step()
             task.planner.report()
@@ -172,16 +172,16 @@ def _compile() -> None:
 
 def warm_up() -> None:
     """Plan a small task, so that what is compiled is there when the first real one comes."""
+    from ucfh.tasks.agent import TaskAgent
     from ucfh.tasks.config import Declaration
-    from ucfh.tasks.learner import TaskLearner
     from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
     first_use.before = _compile
-    learner = TaskLearner(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
-    learner.find()
-    learner.find()
+    agent = TaskAgent(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
+    agent.find()
+    agent.find()
     for k in range(4):
-        learner.take(
+        agent.take(
             [
                 DecisionRecord(4 * k + 1, k + 1, 0, 1, 0, 0, 0),
                 OutcomeRecord(4 * k + 2, k + 1, 0, 0.5, 2),
@@ -189,7 +189,7 @@ def warm_up() -> None:
                 OutcomeRecord(4 * k + 4, k + 1, 1, 1.0, 0),
             ]
         )
-    learner.plan()
+    agent.plan()
     names = ["(end)", "x", "y"], ["a", "b"]
-    learner.certificate(*names)
-    learner.audited(*names)
+    agent.certificate(*names)
+    agent.audited(*names)

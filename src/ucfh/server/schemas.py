@@ -79,7 +79,7 @@ class NewTask(Body, kw_only=True):
     rewards: tuple[float, float] | None = None
     max_return: float | None = None
     states: LabelList | dict[str, LabelList | None] | None = None
-    stages: list[int] | bool | None = None
+    segments: list[int] | bool | None = None
     timeout: float | None = None
     on_timeout: Literal["lost"] | tuple[Label, float] | None = None
 

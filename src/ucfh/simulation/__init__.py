@@ -1,1 +1,1 @@
-"""Learners on simulated worlds, and the record of what happened."""
+"""Agents on simulated worlds, and the record of what happened."""

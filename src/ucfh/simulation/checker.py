@@ -1,4 +1,4 @@
-"""A checker for people who write a learner: it says what is wrong with it."""
+"""A checker for people who write an agent: it says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPISODES = 60
 
 
 class AgentError(AssertionError):
-    """A learner breaks the rules of `ucfh.algorithms.base.Agent`; the message lists how."""
+    """An agent breaks the rules of `ucfh.algorithms.base.Agent`; the message lists how."""
 
 
 def small_world() -> MDP:
@@ -35,14 +35,14 @@ def small_world() -> MDP:
 
 
 Makes = Callable[[Problem], Agent]
-"""Makes a new learner for a problem."""
+"""Makes a new agent for a problem."""
 
 
 def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
-    """Run a learner on a small MDP and raise an `AgentError` that lists what is wrong with it.
+    """Run an agent on a small MDP and raise an `AgentError` that lists what is wrong with it.
 
     Args:
-        make: the learner's class, or its name; or a function that makes a new one for a problem
+        make: the agent's class, or its name; or a function that makes a new one for a problem
             and is called several times.
         mdp: the MDP to run on; None: a small one with states of one and two actions.
 
@@ -57,7 +57,7 @@ def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
 
 
 def faults_of(agent: AnyLearner) -> list[str]:
-    """What `check_agent` finds wrong with a learner on a small MDP, unless it refuses that."""
+    """What `check_agent` finds wrong with an agent on a small MDP, unless it refuses that."""
     try:
         return _examine(agent, small_world())[1]
     except InputError:
@@ -65,7 +65,7 @@ def faults_of(agent: AnyLearner) -> list[str]:
 
 
 def check_parameters(name: str) -> None:
-    """Raise what a learner says of the parameters in its name, if it takes the small MDP at all."""
+    """Raise what an agent says of the parameters in its name, if it takes the small MDP at all."""
     mdp = small_world()
     try:
         _new(name, mdp, mdp.problem)
@@ -78,19 +78,19 @@ def check_parameters(name: str) -> None:
 
 
 def check_runnable(agent: AnyLearner) -> None:
-    """Raise an `InputError`, in one line, if a learner has faults."""
+    """Raise an `InputError`, in one line, if an agent has faults."""
     if faults := faults_of(agent):
         name = label_of(agent)
         more = f" ({len(faults) - 1} more: ucfh agents {name})" if len(faults) > 1 else ""
-        raise InputError(f"{name} is not a learner that can be run: {faults[0]}{more}")
+        raise InputError(f"{name} is not an agent that can be run: {faults[0]}{more}")
 
 
 def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
-    """The name of a learner's class, and its faults on an MDP."""
-    check_type("make", make, str | Callable, "a learner's name or class, or a function")
+    """The name of an agent's class, and its faults on an MDP."""
+    check_type("make", make, str | Callable, "an agent's name or class, or a function")
     named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
     new: Any = partial(_new, make, mdp) if named else make
-    name = getattr(make, "__name__", "the learner")
+    name = getattr(make, "__name__", "the agent")
     try:
         agent = new(mdp.problem)
     except Exception as error:  # whatever a user's code may raise
@@ -107,7 +107,7 @@ def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
 
 
 def _fault_in(error: Exception, what: str) -> str:
-    """The fault that an error shows; raise one by which a learner refuses the MDP."""
+    """The fault that an error shows; raise one by which an agent refuses the MDP."""
     if isinstance(error, PluginError):
         return str(error)
     if isinstance(error, InputError):
@@ -115,8 +115,8 @@ def _fault_in(error: Exception, what: str) -> str:
     return f"{what} ({told(error)})"
 
 
-def _new(learner: Any, mdp: MDP, problem: Problem) -> Agent:
-    return make_agent(learner, mdp, 0.1, 0.1, EPISODES, problem=problem)
+def _new(agent: Any, mdp: MDP, problem: Problem) -> Agent:
+    return make_agent(agent, mdp, 0.1, 0.1, EPISODES, problem=problem)
 
 
 def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:

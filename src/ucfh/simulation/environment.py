@@ -1,4 +1,4 @@
-"""The world of a simulation: its table, laid over the learner's."""
+"""The world of a simulation: its table, laid over the agent's."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class EpisodeBatch:
     """Episodes that followed one policy.
 
     Attributes:
-        seen: the counts of what was observed, over the learner's table.
+        seen: the counts of what was observed, over the agent's table.
         episodes: the number of episodes.
-        ended: whether the last of them reached one of the learner's limits.
+        ended: whether the last of them reached one of the agent's limits.
 
     """
 
@@ -33,12 +33,12 @@ class EpisodeBatch:
 
 
 class Simulator:
-    """An MDP that produces counts for a learner who was told ``problem``.
+    """An MDP that produces counts for an agent who was told ``problem``.
 
     Attributes:
-        p: (learner's entries,) the true probabilities, laid over the learner's table.
-        position: (entries,) where each entry of the world stands in the learner's table.
-        mean_rewards: (rows - 1,) of each row, where the learner does not know them; else None.
+        p: (agent's entries,) the true probabilities, laid over the agent's table.
+        position: (entries,) where each entry of the world stands in the agent's table.
+        mean_rewards: (rows - 1,) of each row, where the agent does not know them; else None.
 
     """
 
@@ -49,7 +49,7 @@ class Simulator:
         self.p[self.position] = mdp.p
         self.mean_rewards = None
         if problem.rewards is None:
-            shape = (mdp.table.stages, mdp.table.pairs)
+            shape = (mdp.table.segments, mdp.table.pairs)
             self.mean_rewards = np.broadcast_to(mdp.mean_rewards, shape).ravel()
 
     @cached_property
@@ -60,7 +60,7 @@ class Simulator:
         return out
 
     def as_nature(self) -> Nature:
-        """The world as the compiled loops of learners take it."""
+        """The world as the compiled loops of agents take it."""
         return self._nature
 
     @cached_property

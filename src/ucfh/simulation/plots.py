@@ -53,8 +53,8 @@ def _draw_losses(axes: Any, run: Run) -> None:
     """Draw what each policy lost over the episodes that followed it.
 
     Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
-    that was followed, and V~ - V*, by how much the learner overestimates the optimum. Epsilon and
-    the number of mistakes that the learner's theorem allows are marked.
+    that was followed, and V~ - V*, by how much the agent overestimates the optimum. Epsilon and
+    the number of mistakes that the agent's theorem allows are marked.
     """
     phases = run.phases
     begin = np.array([float(x) for x in phases.first_episode])
@@ -173,7 +173,7 @@ def plot_bounds(
     if optimal is not None:
         above.axhline(optimal, color=LIMIT, ls="--", lw=1)
         above.annotate(
-            f"the best policy earns {optimal:.3g} (the learner does not know)",
+            f"the best policy earns {optimal:.3g} (the agent does not know)",
             (0.01, optimal),
             xycoords=("axes fraction", "data"),
             va="bottom",

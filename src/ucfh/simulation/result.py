@@ -1,4 +1,4 @@
-"""The record of a simulated learner: one row per phase, that is, per policy."""
+"""The record of a simulated agent: one row per phase, that is, per policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = [
     ("optimistic", np.float64),
     ("gap", np.float64),
     ("captured", np.float64),
-    ("stage", np.int64),
+    ("segment", np.int64),
     ("lower", np.float64),
     ("gap_bound", np.float64),
 ]
@@ -48,12 +48,12 @@ class Phase:
     Attributes:
         first_episode: counted from 0. Python integers, as lifetimes may pass 2^63 episodes.
         episodes: how many followed this policy.
-        stage, state, action: the pair whose update ended the phase; -1 if none did, or if it
-            was the start, learned as one more row. The stage is 0 where rows have none.
+        segment, state, action: the pair whose update ended the phase; -1 if none did, or if it
+            was the start, learned as one more row. The segment is 0 where rows have none.
         n: the pair's visits after the update.
         value: V^pi, exactly. optimistic: V~. gap: V* - V^pi.
         captured: 1 if the true transitions lie in the confidence sets, 0 if not, NaN without.
-        lower, gap_bound: what the learner knows: the least that its best policy earns, and the most
+        lower, gap_bound: what the agent knows: the least that its best policy earns, and the most
             that this policy is from optimal; NaN where it has no such bounds.
 
     """
@@ -64,7 +64,7 @@ class Phase:
     optimistic: float
     gap: float
     captured: float
-    stage: int = -1
+    segment: int = -1
     state: int = -1
     action: int = -1
     n: int = 0
@@ -74,7 +74,7 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The state of a learner (arrays by name) and of a NumPy generator, and where that was.
+    """The state of an agent (arrays by name) and of a NumPy generator, and where that was.
 
     rows: how many phases were over by then.
     """
@@ -89,18 +89,18 @@ class Run:
     """What happened, phase by phase.
 
     Attributes:
-        about: what was run: the learner's settings, seed, method, version, and a fingerprint of
+        about: what was run: the agent's settings, seed, method, version, and a fingerprint of
             the problem.
         optimal: V*, the value of the best policy.
-        episode_bound: how many episodes the learner's theorem lets be worse than epsilon.
+        episode_bound: how many episodes the agent's theorem lets be worse than epsilon.
         update_bound: how many updates it expects at most (U_max).
         policy: (H, S) the last policy or, where there is a certificate, the one that it is about.
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the user stopped the run early.
         seconds: how long it took, without compiling (see `ucfh._utils.clock`).
-        certificate: what the learner knows at the end, if it has such bounds.
-        checkpoint: where the last phase began: the learner's and the generator's state, from
+        certificate: what the agent knows at the end, if it has such bounds.
+        checkpoint: where the last phase began: the agent's and the generator's state, from
             which `simulate` continues to the same result as if it had never stopped.
         problem: the name of the problem; "" if it was not given by its name.
 
@@ -121,7 +121,7 @@ class Run:
 
     @property
     def epsilon(self) -> float:
-        """The accuracy that the learner was asked for."""
+        """The accuracy that the agent was asked for."""
         return float(self.about["epsilon"])
 
     @property
@@ -148,7 +148,7 @@ class Run:
 
     @property
     def optimistic(self) -> float:
-        """V~, the learner's optimistic estimate, at the last policy."""
+        """V~, the agent's optimistic estimate, at the last policy."""
         return self.rows[-1].optimistic if self.rows else nan
 
     @property
@@ -181,7 +181,7 @@ class Run:
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
-            title: what to write above it; default: problem, learner and number of episodes.
+            title: what to write above it; default: problem, agent and number of episodes.
             force: whether to overwrite an existing file.
             ax: axes of your own to draw on, in place of a new figure.
 
@@ -192,7 +192,7 @@ class Run:
 
     def _title(self) -> str:
         """What was run, for the top of a figure."""
-        scale = self.about.get("scale", 1.0)  # not kept by all learners of a user's own
+        scale = self.about.get("scale", 1.0)  # not kept by all agents of a user's own
         many = f"{self.episodes}" if self.episodes < 1e6 else f"{self.episodes:.3g}"
         said = f"{self.about['agent']}, {many} episodes"
         said += f", scale {scale:g}" * (scale != 1)

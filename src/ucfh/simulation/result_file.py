@@ -22,7 +22,7 @@ Made = TypeVar("Made")
 
 
 def fingerprint(mdp: MDP, problem: Problem) -> str:
-    """A short digest of a world and of what the learner is told about it."""
+    """A short digest of a world and of what the agent is told about it."""
     digest = sha256()
     for table in (mdp.table, problem.table):
         for array in (table.first, table.action, table.indptr, table.indices):
@@ -47,7 +47,7 @@ def describe(mdp: MDP, agent: Agent, seed: int, method: str) -> dict[str, Any]:
 
 
 def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise unless a saved run is of the same version, problem, learner, seed and method."""
+    """Raise unless a saved run is of the same version, problem, agent, seed and method."""
     if saved.get("version") != now["version"]:
         raise InputError(
             f"the saved run was made by ucfh {saved.get('version') or 'unknown'}, and this is "
@@ -55,7 +55,7 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
         )
     if saved.get("problem") != now["problem"]:
         raise InputError(
-            "the saved run cannot continue: its problem is another one, or the learner was told "
+            "the saved run cannot continue: its problem is another one, or the agent was told "
             "something else about it; pass the same problem, or start a new run"
         )
     if saved.get("agent") == now["agent"] and saved.get("episodes") != now.get("episodes"):

@@ -1,4 +1,4 @@
-"""A learner on an MDP, phase after phase."""
+"""An agent on an MDP, phase after phase."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ def simulate(
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Run:
-    """Run a learner on an MDP, and keep a record of every policy it follows.
+    """Run an agent on an MDP, and keep a record of every policy it follows.
 
     Args:
-        mdp: the world, or its name. The learner sees counts from it, never its probabilities.
-        agent: the learner, a new one for every run; or its name or class, and `make_agent` makes
+        mdp: the world, or its name. The agent sees counts from it, never its probabilities.
+        agent: the agent, a new one for every run; or its name or class, and `make_agent` makes
             it. To continue with what another has learned, call ``agent.restore(other.state())``;
             to begin with counts, ``agent.observe`` them.
         episodes: the most episodes to run; None: until the policy can never change again, or the
-            learner has the certificate that was asked for.
+            agent has the certificate that was asked for.
         seed: random seed of the simulation (NumPy's default generator). The same seed and
             method give the same run.
         method: "bulk" runs any number of episodes at once, exactly (see
             `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
         progress: called with the run so far, a few times a second or once a phase.
-        resume: a run of the same MDP, learner, seed and method, which is left as it is. The
+        resume: a run of the same MDP, agent, seed and method, which is left as it is. The
             result is the same as if it had not stopped (only in law if a cap cut a jump of more
-            than 1e17 episodes short); of a finished run, a copy (and the learner stays new).
+            than 1e17 episodes short); of a finished run, a copy (and the agent stays new).
         on_phase: called with the run so far whenever its last row is that of a new policy, which
-            the learner is about to follow: look at the learner, and change nothing. A learner
+            the agent is about to follow: look at the agent, and change nothing. An agent
             with its own loop (`Agent.follow`) is already further by then.
-        epsilon, delta: asked of a learner by its name or class; None: 0.1.
+        epsilon, delta: asked of an agent by its name or class; None: 0.1.
 
     If it is interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
 
@@ -78,7 +78,7 @@ def simulate(
     title, mdp = name_of(mdp), as_mdp(mdp)
     if isinstance(agent, Agent):
         if epsilon is not None or delta is not None:
-            raise InputError("the learner has its own epsilon and delta: leave them out here")
+            raise InputError("the agent has its own epsilon and delta: leave them out here")
     else:
         asked = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
         agent = make_agent(agent, mdp, *asked, episodes, check_seed(seed))
@@ -91,17 +91,17 @@ def simulate(
     if method not in ("bulk", "step"):
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
-    if agent.problem.table.stages > 1:
-        mdp = mdp.by_stage()
+    if agent.problem.table.segments > 1:
+        mdp = mdp.by_segment()
     world = Simulator(mdp, agent.problem)
     if method == "bulk" and agent.limits() is None:
         warnings.warn(
-            "the learner does not say when its policy changes: walking episodes", stacklevel=2
+            "the agent does not say when its policy changes: walking episodes", stacklevel=2
         )
         method = "step"
     if agent.has_run:
         raise InputError(
-            f"the learner ({agent.name}) has been run before: pass a new one, made in the same way"
+            f"the agent ({agent.name}) has been run before: pass a new one, made in the same way"
         )
     endless = agent.follow is not None and not agent.stops
     if endless and most is None and (resume is None or not resume.final):
@@ -141,7 +141,7 @@ def _do_nothing(_: Run) -> None:
 def _continue(
     old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator, most: int | None
 ) -> Run:
-    """A copy of a run up to its last finished phase, with learner and generator as they were then.
+    """A copy of a run up to its last finished phase, with agent and generator as they were then.
 
     Of a finished run, the copy is complete.
     """
@@ -169,7 +169,7 @@ def _continue(
 
 
 def _ask(run: Run, world: Simulator, agent: Agent, rng: np.random.Generator) -> None:
-    """Give a learner the successors that it asks a generative model for."""
+    """Give an agent the successors that it asks a generative model for."""
     wants = agent.wants
     assert wants is not None
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
@@ -191,7 +191,7 @@ def _run_loop(
     progress: OnRun | None,
     look: OnRun,
 ) -> None:
-    """Let a learner run some episodes in its own loop, and add its policies to the record."""
+    """Let an agent run some episodes in its own loop, and add its policies to the record."""
     assert agent.follow is not None
     before = run.episodes
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
@@ -237,7 +237,7 @@ def _run_phase(
     progress: OnRun | None,
     look: OnRun,
 ) -> None:
-    """Follow one policy until the learner changes it, and add its row to the record."""
+    """Follow one policy until the agent changes it, and add its row to the record."""
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows, look)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
@@ -275,7 +275,9 @@ def _run_phase(
         phase.episodes = before + stretch.episodes
         if agent.observe(stretch.seen):
             if agent.updated >= 0:
-                phase.stage, phase.state, phase.action = agent.problem.table.pair_of(agent.updated)
+                phase.segment, phase.state, phase.action = agent.problem.table.pair_of(
+                    agent.updated
+                )
                 phase.n = agent.visits_of(agent.updated)
             return
 

@@ -17,7 +17,7 @@ from ucfh._utils.defaults import DELTA
 from ucfh._utils.memory import LITTLE, free_memory
 from ucfh.envs.spaces import short
 from ucfh.exceptions import InputError, check_count, check_type, check_unit, wrong_type
-from ucfh.rewards import ROUNDING, RewardRange, check_stages
+from ucfh.rewards import ROUNDING, RewardRange, check_segments
 from ucfh.tasks.errors import Conflict, InvalidReport
 from ucfh.tasks.labels import END_NAME, canonical, check_names, label_of, name_in_log
 from ucfh.tasks.records import StateRecord
@@ -50,7 +50,7 @@ class Declaration:
         rewards: the least and the largest reward of a step that are possible.
         max_return: the largest sum of the rewards of an episode, if somebody knows it.
         states: all there are, with their actions; None: they are found on the way.
-        stages: the first step of each stage after the first.
+        segments: the first step of each segment after the first.
         timeout: the seconds after which an open decision counts as expired; None: never.
         on_timeout: "lost", or the state that an expired decision leads to, in which the episode
             is over, and the reward of that step.
@@ -65,7 +65,7 @@ class Declaration:
     rewards: tuple[float, float]
     max_return: float | None
     states: tuple[StateActions, ...] | None
-    stages: tuple[int, ...]
+    segments: tuple[int, ...]
     timeout: float | None
     on_timeout: str | tuple[str, float]
 
@@ -80,7 +80,7 @@ class Declaration:
         rewards: Any = None,
         max_return: Any = None,
         states: Any = None,
-        stages: Any = None,
+        segments: Any = None,
         timeout: Any = None,
         on_timeout: Any = None,
     ) -> Declaration:
@@ -112,7 +112,7 @@ class Declaration:
                 "Fix: declare a larger max_return"
             )
         listed = None if states is None else read_states(states, texts, meaning)
-        first = check_stages(() if stages is None else stages, H)
+        first = check_segments(() if segments is None else segments, H)
         check_size(H, len(listed or ()), len(texts), len(first) + 1)
         return cls(
             name=check_name(name),
@@ -123,7 +123,7 @@ class Declaration:
             rewards=(units.low, units.high),
             max_return=None if max_return is None else float(max_return),
             states=listed,
-            stages=first,
+            segments=first,
             timeout=None if timeout is None else check_seconds(timeout),
             on_timeout=meaning,
         )
@@ -161,7 +161,7 @@ class Declaration:
 
     def check_size(self, states: int) -> None:
         """Refuse a number of states with which planning would need too much memory."""
-        check_size(self.horizon, states, len(self.actions), len(self.stages) + 1)
+        check_size(self.horizon, states, len(self.actions), len(self.segments) + 1)
 
     def to_json(self) -> str:
         """As it is stored."""
@@ -179,7 +179,7 @@ class Declaration:
         found |= {
             "actions": tuple(found["actions"]),
             "rewards": tuple(found["rewards"]),
-            "stages": tuple(found["stages"]),
+            "segments": tuple(found["segments"]),
             "states": states,
             "on_timeout": tuple(silence) if isinstance(silence, list) else silence,
         }
@@ -201,7 +201,7 @@ class Declaration:
             "delta": self.delta,
             "rewards": self.rewards,
             "max_return": self.max_return,
-            "stages": self.stages,
+            "segments": self.segments,
             "timeout": self.timeout,
         }
         silence = self.on_timeout

@@ -13,10 +13,11 @@ time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
 
 An outcome that is lost is known to be so, and counts as such.
 
-An outcome that was reported in two different ways is in doubt: it counts like one that stays open,
-which is right whatever it was, and whatever the reason for the second report. If a report names
-another action than the given one, the pair of the decision is in doubt, too: the outcome counts as
-unknown in the pair of the given action and in that of every action that a report names.
+An outcome that was reported in two different ways is treated as unknown: it counts like one that
+stays open, which is right whatever it was, and whatever the reason for the second report. If a
+report names
+another action than the given one, the pair of the decision is treated as unknown as well: the outcome
+counts as unknown in the pair of the given action and in that of every action that a report names.
 """
 
 from __future__ import annotations
@@ -78,15 +79,15 @@ class DelayedOutcomes:
     """Takes decisions and outcomes, and gives out steps in the order in which they count.
 
     Args:
-        stage: (H,) the stage of each step.
+        segment: (H,) the segment of each step.
 
     Attributes:
         open: by episode, the decision whose outcome is yet to come.
 
     """
 
-    def __init__(self, stage: Ints) -> None:
-        self._stage = stage.tolist()
+    def __init__(self, segment: Ints) -> None:
+        self._segment = segment.tolist()
         self._line: deque[PendingStep] = deque()  # from the first open one on
         self._rows: dict[tuple[int, int, int], deque[PendingStep]] = {}
         self._before: dict[int, tuple[int, int, float]] = {}  # of episodes that go on
@@ -110,13 +111,13 @@ class DelayedOutcomes:
         if len(self._line) > LONGEST_LINE:
             self._passed.append(self._line.popleft())
             self._pass_on()
-        self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
+        self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
         for other in named:
             self._add_extra(step, other)
 
     def _add_extra(self, step: PendingStep, action: int) -> None:
         """Add an unknown outcome of a decision to the pair of another action."""
-        row = self._rows.setdefault((self._stage[step.t], step.state, action), deque())
+        row = self._rows.setdefault((self._segment[step.t], step.state, action), deque())
         if all(x.order != step.order for x in row):
             extra = PendingStep(step.order, step.episode, step.t, step.state, action, step.before)
             extra.doubtful = extra.extra = True
@@ -135,17 +136,17 @@ class DelayedOutcomes:
         step = self.open.pop(episode)
         step.reward, step.following, step.told = reward, following, True
         if taken is not None:
-            given = self._stage[step.t], step.state, step.action
+            given = self._segment[step.t], step.state, step.action
             self._rows[given].remove(step)
             self._count(given)
             step.action = taken
             self._rows.setdefault((given[0], step.state, taken), deque()).append(step)
         if not over:
             self._before[episode] = step.action, step.state, reward
-        self._count((self._stage[step.t], step.state, step.action))
+        self._count((self._segment[step.t], step.state, step.action))
         self._pass_on()
 
-    def doubt(self, episode: int, taken: int | None = None) -> None:
+    def suboptimality(self, episode: int, taken: int | None = None) -> None:
         """Let the outcome of an episode's open decision stay unknown.
 
         ``taken``: the action that its report names, if it differs from the one given.
@@ -174,7 +175,7 @@ class DelayedOutcomes:
     def uncounted(self) -> list[PendingStep]:
         """The decisions that are not counted yet, in their order, open or behind an open one.
 
-        One whose pair is in doubt is listed once for each action that it may belong to.
+        One whose pair is treated as unknown is listed once for each action that it may belong to.
         """
         return sorted(self._in_rows(), key=lambda step: (step.order, step.action))
 
@@ -232,7 +233,7 @@ class DelayedOutcomes:
             if order >= first:
                 line.append(step)
             if not step.counted:
-                self._rows.setdefault((self._stage[t], state, action), deque()).append(step)
+                self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
             if not step.told and not step.doubtful:
                 self.open[episode] = step
         self._line = deque(sorted(line, key=lambda step: (step.order, step.extra)))

@@ -219,7 +219,7 @@ def settings_of(declaration: Declaration, states: StateIndex) -> dict[str, Any]:
         "states": None if declaration.states is None else closed,
         "actions": declaration.action_names,
         "horizon": declaration.horizon,
-        "stages": list(declaration.stages) or None,
+        "segments": list(declaration.segments) or None,
         "rewards": declaration.rewards,
         "max_return": declaration.max_return,
         "dropouts": "lost",

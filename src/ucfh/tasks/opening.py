@@ -59,7 +59,7 @@ def open_task(
     rewards: tuple[float, float] | None = None,
     max_return: float | None = None,
     states: Sequence[Any] | Mapping[Any, Any] | None = None,
-    stages: Sequence[int] | bool | None = None,
+    segments: Sequence[int] | bool | None = None,
     timeout: float | None = None,
     on_timeout: str | tuple[Any, float] | None = None,
     planning: str = "background",
@@ -81,7 +81,7 @@ def open_task(
         max_return: the largest sum of the rewards of an episode, if you know it.
         states: all there are, or a dictionary with the actions of each; left out, they are found
             on the way.
-        stages: the steps, counted from 0, from which on rewards or transitions may be others;
+        segments: the steps, counted from 0, from which on rewards or transitions may be others;
             True: they may be others at every step.
         timeout: the seconds after which an open decision expires; left out: never.
         on_timeout: what it means that it expires: "lost" (nothing is known; the default), or a
@@ -101,7 +101,7 @@ def open_task(
         raise unknown("planning", planning, PLANNING)
     given = {
         "actions": actions, "horizon": horizon, "epsilon": epsilon, "delta": delta,
-        "rewards": rewards, "max_return": max_return, "states": states, "stages": stages,
+        "rewards": rewards, "max_return": max_return, "states": states, "segments": segments,
         "timeout": timeout, "on_timeout": on_timeout,
     }  # fmt: skip
     missing = [key for key in NEEDED if given[key] is None]

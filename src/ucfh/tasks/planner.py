@@ -3,7 +3,7 @@
     loop
         wait until something was told, or a second
         take the events that are new
-        if enough is new, and nobody else has the right to: plan; write policy and learner at once
+        if enough is new, and nobody else has the right to: plan; write policy and agent at once
         write a report of what is known, for those who watch, unless that takes much of the time
 
 Several processes may serve one store. The right to plan (a lease) is written there: it ends by
@@ -30,10 +30,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ucfh._utils.arrays import Ints
+from ucfh.tasks.agent import TaskAgent, is_due
 from ucfh.tasks.config import Declaration
 from ucfh.tasks.errors import InvalidReport, TaskError, damaged, decoding
 from ucfh.tasks.labels import name_in_log
-from ucfh.tasks.learner import TaskLearner, is_due
 from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
@@ -69,12 +69,12 @@ class TaskPlanner:
         publish: called with each policy that is written.
         names: what the first so many states, the end among them, and all actions are called.
         sparing: whether to write what was learned less often than policies, if it takes long. The
-            events are there in any case; a learner that goes on from them has seen the same, and
+            events are there in any case; an agent that goes on from them has seen the same, and
             remembers less of its earlier bounds.
 
     Attributes:
         holder: who it is, among those that plan.
-        lock: held while the learner is used.
+        lock: held while the agent is used.
         error: what went wrong when it planned last, None if nothing did.
 
     """
@@ -93,12 +93,12 @@ class TaskPlanner:
         self.lock = Lock()
         self.error: str | None = None
         self._publish, self._names, self._sparing = publish, names, sparing
-        self._learner: TaskLearner | None = None
+        self._agent: TaskAgent | None = None
         self._held_until = self._took = self._pack_from = self._report_from = 0.0
         self._reported, self._too_large = 0, False
 
-    def learner(self) -> TaskLearner:
-        """The learner with all that was told so far; call it with the lock.
+    def agent(self) -> TaskAgent:
+        """The agent with all that was told so far; call it with the lock.
 
         Raises:
             Refused: the task needs more memory than there is.
@@ -107,34 +107,34 @@ class TaskPlanner:
         if self._too_large:
             raise InvalidReport(TOO_LARGE)
         self.declaration.check_size(self.store.figures(self.task).states)
-        learner, self._learner = self._learner, None  # unless all goes well
+        agent, self._agent = self._agent, None  # unless all goes well
         conflicts = self._conflicts()
         if (
-            learner is None
-            or learner.number < self.store.newest_number(self.task)
-            or learner.conflicts != conflicts
+            agent is None
+            or agent.number < self.store.newest_number(self.task)
+            or agent.conflicts != conflicts
         ):
-            learner = self._restored(conflicts)
-        feed(learner, self.store, self.task)
-        self._begin(learner)
-        self._learner = learner
-        return learner
+            agent = self._restored(conflicts)
+        feed(agent, self.store, self.task)
+        self._begin(agent)
+        self._agent = agent
+        return agent
 
-    def rebuilt(self, like: TaskLearner | None = None) -> TaskLearner:
-        """A learner that took all events, or those that another one has taken, and no plans."""
+    def rebuilt(self, like: TaskAgent | None = None) -> TaskAgent:
+        """An agent that took all events, or those that another one has taken, and no plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
         conflicts = self._conflicts() if like is None else like.conflicts
-        learner, states = TaskLearner(self.declaration, conflicts), self.store.states(self.task, 0)
+        agent, states = TaskAgent(self.declaration, conflicts), self.store.states(self.task, 0)
         with decoding(self.store.name):
             for _, _, actions in states if like is None else states[: like.experience.states - 1]:
-                learner.find(self.declaration.available(actions))
-            while learner.seq < last:
-                count = min(CHUNK, last - learner.seq)
-                events = self.store.events(self.task, learner.seq, count)
+                agent.find(self.declaration.available(actions))
+            while agent.seq < last:
+                count = min(CHUNK, last - agent.seq)
+                events = self.store.events(self.task, agent.seq, count)
                 if not events:
-                    raise damaged(self.store.name, f"event {learner.seq + 1} is missing")
-                learner.take(events)
-        return learner
+                    raise damaged(self.store.name, f"event {agent.seq + 1} is missing")
+                agent.take(events)
+        return agent
 
     def _conflicts(self) -> tuple[tuple[int, int, int], ...]:
         """The contradictory reports, in order: episode, step and action, -1 for the one given."""
@@ -145,35 +145,35 @@ class TaskPlanner:
                 sorted((e, t, -1 if text is None else actions.index(text)) for e, t, text in found)
             )
 
-    def _begin(self, learner: TaskLearner) -> None:
-        """Let a learner know what the task was told to begin with, of the states found so far."""
+    def _begin(self, agent: TaskAgent) -> None:
+        """Let an agent know what the task was told to begin with, of the states found so far."""
         begun = self.store.beginnings(self.task)
-        learner.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
+        agent.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
         prior = {name: line for x in begun for name, line in x.prior.items()}
         if prior:
             for number, text, _ in self.store.states(self.task, 0):
                 if (line := prior.get(name_in_log(text))) is not None:
-                    learner.prior[number] = np.array(line)
+                    agent.prior[number] = np.array(line)
 
-    def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskLearner:
-        """A learner as it was written with the last policy, or a new one.
+    def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
+        """An agent as it was written with the last policy, or a new one.
 
         What was learned before an outcome was reported in another way rests on the first report:
         it is not used, and all is counted again from the events.
         """
-        learner, found = TaskLearner(self.declaration, conflicts), self.store.snapshot(self.task)
+        agent, found = TaskAgent(self.declaration, conflicts), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
         arrays = None if found is None else unpacked(found[1])
         if arrays is not None and tuple(map(tuple, arrays["conflicts"].tolist())) == conflicts:
             with decoding(self.store.name):
-                learner.restore(arrays)
-            if learner.seq > self.store.last_seq(self.task):
-                raise damaged(self.store.name, f"the events up to {learner.seq} are missing")
+                agent.restore(arrays)
+            if agent.seq > self.store.last_seq(self.task):
+                raise damaged(self.store.name, f"the events up to {agent.seq} are missing")
         elif newest is not None:
-            learner.continue_numbers(newest.summary)
+            agent.continue_numbers(newest.summary)
         if newest is not None:
-            learner.number = max(learner.number, newest.number)
-        return learner
+            agent.number = max(agent.number, newest.number)
+        return agent
 
     def step(self) -> bool:
         """Take what is new, and plan if that is due and allowed; whether it did."""
@@ -182,14 +182,14 @@ class TaskPlanner:
                 return False
             begun = time.monotonic()
             try:
-                learner = self.learner()
-                if not learner.due:
+                agent = self.agent()
+                if not agent.due:
                     return False
-                self._learner = None  # unless its plan is written
+                self._agent = None  # unless its plan is written
                 begun = time.monotonic()
-                planned = learner.plan()
+                planned = agent.plan()
             except MemoryError:
-                self._learner, self._too_large = None, True
+                self._agent, self._too_large = None, True
                 raise InvalidReport(TOO_LARGE) from None
             self._took = time.monotonic() - begun
             number, actions, best, known, episodes, summary = planned
@@ -198,16 +198,16 @@ class TaskPlanner:
             policy = StoredPolicy(
                 number, time.time(), known, episodes, actions, best, changed, summary
             )
-            kept = self._packed(learner)
+            kept = self._packed(agent)
 
             def write(tx: Transaction) -> str | None:
                 if (other := tx.renew_lease(self.holder, self._lease)) is None:
-                    tx.publish(policy, learner.seq, kept)
+                    tx.publish(policy, agent.seq, kept)
                 return other
 
             if self.store.transact(self.task, write) is not None:
                 return False
-            self._learner, self._held_until = learner, time.monotonic() + self._lease
+            self._agent, self._held_until = agent, time.monotonic() + self._lease
             self._publish(policy)
             return True
 
@@ -224,16 +224,16 @@ class TaskPlanner:
             if not self._may_plan():
                 return
             begun = time.monotonic()
-            learner = self.learner()
-            names = self._names(learner.experience.states)
-            known, audit = learner.certificate(*names), learner.audited(*names)
+            agent = self.agent()
+            names = self._names(agent.experience.states)
+            known, audit = agent.certificate(*names), agent.audited(*names)
             content = {
                 "certificate": known.as_dict(),
                 "audit": audit.as_dict(),
                 "layout": LAYOUT,
-                "contradictions": len(learner.conflicts),
+                "contradictions": len(agent.conflicts),
             }
-            report = Report(newest, learner.seq, time.time(), content)
+            report = Report(newest, agent.seq, time.time(), content)
 
             def write(tx: Transaction) -> None:
                 if tx.renew_lease(self.holder, self._lease) is None:
@@ -244,7 +244,7 @@ class TaskPlanner:
             self._reported, self._report_from = newest, done + (done - begun) / REPORTING
 
     def _is_due(self) -> bool:
-        """Whether enough is new, by what the store says; a learner is not needed for that."""
+        """Whether enough is new, by what the store says; an agent is not needed for that."""
         n, number = self.store.figures(self.task), self.store.newest_number(self.task)
         progress = n.begun + n.outcomes + n.lost
         newest = next(iter(self.store.plans(self.task, number - 1)), None)
@@ -262,16 +262,16 @@ class TaskPlanner:
         except TaskError as error:
             self.error = str(error)
 
-    def _packed(self, learner: TaskLearner) -> bytes | None:
-        """The learner in bytes, unless that would take much of the time, and it may wait.
+    def _packed(self, agent: TaskAgent) -> bytes | None:
+        """The agent in bytes, unless that would take much of the time, and it may wait.
 
         If episodes are to be scored it may not: those that a crash makes forgotten would be
         selected by what caused the crash (docs/theory/flight.md).
         """
         begun = time.monotonic()
-        if self._sparing and begun < self._pack_from and not learner.watches:
+        if self._sparing and begun < self._pack_from and not agent.watches:
             return None
-        blob = packed(learner)
+        blob = packed(agent)
         done = time.monotonic()
         self._pack_from = done + (done - begun) / PACKING
         return blob
@@ -292,23 +292,23 @@ class TaskPlanner:
         return other is None
 
     def release(self) -> None:
-        """Let others plan, and let go of the learner: it is made again when it is needed."""
-        self._learner = None
+        """Let others plan, and let go of the agent: it is made again when it is needed."""
+        self._agent = None
         if self._held_until:
             self.store.transact(self.task, lambda tx: tx.release_lease(self.holder))
             self._held_until = 0.0
 
 
-def feed(learner: TaskLearner, store: TaskStore, task: int) -> None:
-    """Let a learner take all events that are new to it."""
+def feed(agent: TaskAgent, store: TaskStore, task: int) -> None:
+    """Let an agent take all events that are new to it."""
     while True:
-        events = store.events(task, learner.seq, CHUNK)
+        events = store.events(task, agent.seq, CHUNK)
         with decoding(store.name):
-            for _, _, actions in store.states(task, learner.experience.states - 1):
-                learner.find(learner.task.available(actions))  # those of these events, at least
+            for _, _, actions in store.states(task, agent.experience.states - 1):
+                agent.find(agent.task.available(actions))  # those of these events, at least
             if not events:
                 return
-            learner.take(events)
+            agent.take(events)
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
@@ -321,10 +321,10 @@ def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
     return changed
 
 
-def packed(learner: TaskLearner) -> bytes:
-    """All that a learner holds, in bytes."""
+def packed(agent: TaskAgent) -> bytes:
+    """All that an agent holds, in bytes."""
     file = io.BytesIO()
-    np.savez(file, **learner.state(), made_by=np.array(LAYOUT))
+    np.savez(file, **agent.state(), made_by=np.array(LAYOUT))
     return zlib.compress(file.getbuffer(), 1)
 
 

@@ -17,7 +17,7 @@ BY_PERSON, BY_NONE = -1, 0
 NO_TASK = 0
 """The number of what belongs to no task."""
 LAYOUT = "0.14.0"
-"""The version since which bounds, and the arrays of a learner, are stored as they are now.
+"""The version since which bounds, and the arrays of an agent, are stored as they are now.
 
 Plans, reports and snapshots of another layout are not used: they are made again from the events.
 """

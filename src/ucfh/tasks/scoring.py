@@ -88,7 +88,8 @@ class FrozenPolicyScores:
             del self.open[episode]
 
     def leave(self, episode: int) -> None:
-        """Score nothing more of an episode: another action was taken, or an outcome is in doubt."""
+        """Score nothing more of an episode: another action was taken, or an outcome is in
+        suboptimality."""
         self.open.pop(episode, None)
 
     def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:

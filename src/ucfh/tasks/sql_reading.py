@@ -279,7 +279,7 @@ class SqlReading(TaskStore):
             return [WarmStart(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
 
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
-        """The learner as it was written last, and after which event."""
+        """The agent as it was written last, and after which event."""
         rows = self.query(SNAPSHOT, (task,))
         with decoding(self.name):
             return (int(rows[0][0]), bytes(rows[0][1])) if rows else None

@@ -298,7 +298,7 @@ class SqlTransaction(Transaction):
             self._write(ADD_BEGINNING, (self._task, *given))
 
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a plan with its policy, and a learner; remove old policies that are not needed."""
+        """Write a plan with its policy, and an agent; remove old policies that are not needed."""
         task, (number, made, known, episodes, actions, best, changed, summary) = self._task, policy
         if number == self.newest:
             (found,) = self._read(PLANS, (task, number - 1))

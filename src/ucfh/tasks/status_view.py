@@ -82,7 +82,7 @@ def declared(declaration: Declaration) -> dict[str, Any]:
         "rewards": declaration.rewards,
         "max_return": declaration.max_return,
         "states": None if states is None else [label_of(text) for text, _ in states],
-        "stages": declaration.stages,
+        "segments": declaration.segments,
         "timeout": declaration.timeout,
         "on_timeout": silence if isinstance(silence, str) else [label_of(silence[0]), silence[1]],
     }
@@ -207,7 +207,7 @@ def _reported(task: Task, report: Report) -> dict[str, Any]:
         "episodes": known["episodes"],
         "missing": [
             {
-                "stage": x["stage"],
+                "segment": x["segment"],
                 # the certificate leaves out the end, which is the first of all names
                 "state": names[x["state"] + 1] if x["state"] >= 0 else None,
                 "action": actions[x["action"]] if x["state"] >= 0 else None,

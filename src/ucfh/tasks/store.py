@@ -4,7 +4,7 @@ The truth is a sequence of events, numbered 1, 2, ... by the database: a decisio
 this step, this action was taken), and its outcome (what was paid, and which state followed).
 A decision is written before its action leaves, an outcome before it is acknowledged, and neither
 is ever changed. States get numbers and episodes names in the same transactions. All else - which
-decisions are open, the policies, the learner's counts - can be made again from these.
+decisions are open, the policies, the agent's counts - can be made again from these.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a plan with its policy, and perhaps the learner as it was after event ``seq``.
+        """Write a plan with its policy, and perhaps the agent as it was after event ``seq``.
 
         Written again, it stays as it is. Older policies that no open decision uses are removed;
         plans are kept.
@@ -228,7 +228,7 @@ class TaskStore(ABC):
 
     @abstractmethod
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
-        """The learner as it was written last, and after which event."""
+        """The agent as it was written last, and after which event."""
 
     @abstractmethod
     def newest_policy(self, task: int) -> StoredPolicy | None:

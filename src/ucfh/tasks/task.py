@@ -195,8 +195,8 @@ class Task(TaskCalls):
     def certificate(self) -> Certificate:
         """What is known of the policy, from all that was told so far."""
         with self.planner.lock:
-            learner = self.planner.learner()
-            return learner.certificate(*self._names(learner.experience.states))
+            agent = self.planner.agent()
+            return agent.certificate(*self._names(agent.experience.states))
 
     def policy(self) -> LearnedPolicy:
         """The policy that the certificate is about."""
@@ -204,16 +204,16 @@ class Task(TaskCalls):
         from ucfh.tasks.exporting import TaskLabels
 
         with self.planner.lock:
-            learner = self.planner.learner()
-            learner.look()
-            actions = learner.learner.policy
+            agent = self.planner.agent()
+            agent.look()
+            actions = agent.agent.policy
         return LearnedPolicy(TaskLabels(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:
         """What was tested of all that is assumed, and found."""
         with self.planner.lock:
-            learner = self.planner.learner()
-            return learner.audited(*self._names(learner.experience.states))
+            agent = self.planner.agent()
+            return agent.audited(*self._names(agent.experience.states))
 
     def _names(self, count: int) -> tuple[list[str], list[str]]:
         """What the first states, the end among them, and the actions are called in a log."""
@@ -266,8 +266,8 @@ class Task(TaskCalls):
             return found
         try:
             with self.planner.lock:
-                learner = self.planner.learner()
-                return learner.differences(self.planner.rebuilt(learner))
+                agent = self.planner.agent()
+                return agent.differences(self.planner.rebuilt(agent))
         except StoreError as fault:
             return [str(fault)]
 

@@ -286,7 +286,7 @@ def _of_log(task: Task, source: Any) -> Iterator[ImportedStep]:
         raise InvalidReport(f"{_name(source)}: {wrong[0]}")
     settings = check_settings(combine(remembered, given))
     names = {name: a for a, name in enumerate(declaration.action_names)}
-    apart = declaration.horizon - 1 in declaration.stages or declaration.horizon == 1
+    apart = declaration.horizon - 1 in declaration.segments or declaration.horizon == 1
     # a log may end anywhere: before an episode that it does not show to its end, too
     cut = any(fault.kind == "cut" for fault in log.faults)
     for name, rows in _without_last(_episodes(source, settings, apart), cut):
@@ -328,7 +328,7 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
 
     A row: state, action, reward, next state (or "") and whether the episode is over.
 
-    ``apart``: whether the last step is a stage of its own.
+    ``apart``: whether the last step is a segment of its own.
     """
     flags, numbers = FlagCodes(), Numbers(settings.decimal, settings.blank_reward)
     with open_source(source, settings.encoding) as found:
@@ -337,7 +337,7 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
         if layout.derived and not apart:
             raise InputError(
                 "the log does not show what follows the last step: name its column of next states, "
-                "or declare the last step as a stage of the task"
+                "or declare the last step as a segment of the task"
             )
         rows: list[Row] = []
         before, skipped = None, layout.apart

@@ -58,12 +58,12 @@ LOW = -1e12
 
 @dataclass(frozen=True, eq=False)
 class OutcomeDistributions:
-    """What may come of each row: payment and next state, as far as the learner does not know it.
+    """What may come of each row: payment and next state, as far as the agent does not know it.
 
     Attributes:
-        horizon: H. stages: 1, or H where rows depend on the step.
-        first: (S+1,) first row of each state within a stage. state: (R,) the state of each row.
-        begin: (stages*R + 1,) where the outcomes of each row begin.
+        horizon: H. segments: 1, or H where rows depend on the step.
+        first: (S+1,) first row of each state within a segment. state: (R,) the state of each row.
+        begin: (segments*R + 1,) where the outcomes of each row begin.
         to: (E,) the next state of each outcome. p: (E,) its probability.
         paid: (1 or H, E) what is paid with it, by step.
         initial: (S,) where episodes begin.
@@ -71,7 +71,7 @@ class OutcomeDistributions:
     """
 
     horizon: int
-    stages: int
+    segments: int
     first: Ints
     state: Ints
     begin: Ints
@@ -82,12 +82,12 @@ class OutcomeDistributions:
 
     @property
     def pairs(self) -> int:
-        """R, the rows of a stage."""
+        """R, the rows of a segment."""
         return len(self.state)
 
     def rows(self, t: int) -> slice:
         """The rows of step t."""
-        first = t * self.pairs if self.stages > 1 else 0
+        first = t * self.pairs if self.segments > 1 else 0
         return slice(first, first + self.pairs)
 
     def step(self, t: int) -> tuple[slice, Ints, Floats]:
@@ -102,7 +102,7 @@ class OutcomeDistributions:
         return np.asarray(np.maximum.reduceat(Q, self.first[:-1], axis=-1), np.float64)
 
     def choose(self, Q: Floats) -> Ints:
-        """(S,) the first row, within a stage, of the largest Q (R,) of each state."""
+        """(S,) the first row, within a segment, of the largest Q (R,) of each state."""
         top = self.best(Q)[self.state] - SLACK <= Q
         rows = np.where(top, np.arange(self.pairs), self.pairs)
         return np.asarray(np.minimum.reduceat(rows, self.first[:-1]), np.int64)
@@ -121,8 +121,8 @@ class OutcomeDistributions:
         return float(self.initial @ self.best(Q[0]))
 
     def by_row(self, w: Floats) -> Floats:
-        """(stages*R,) w (H, R) of each row, summed over its steps."""
-        return np.asarray(w.ravel() if self.stages > 1 else w.sum(axis=0), np.float64)
+        """(segments*R,) w (H, R) of each row, summed over its steps."""
+        return np.asarray(w.ravel() if self.segments > 1 else w.sum(axis=0), np.float64)
 
     def value(self, p: Floats, Q: Floats) -> float:
         """What the policy earns by p (E,) that takes the largest Q (H, R)."""
@@ -144,18 +144,18 @@ class OutcomeDistributions:
 
 
 def laws_of(mdp: MDP, told: Problem) -> OutcomeDistributions:
-    """The outcomes of an MDP for a learner that is told ``told``.
+    """The outcomes of an MDP for an agent that is told ``told``.
 
     Each entry is an outcome; where rewards are unknown, and 0 or 1, it is two.
     """
-    mdp = mdp.by_stage() if told.table.stages > 1 else mdp
+    mdp = mdp.by_segment() if told.table.segments > 1 else mdp
     table, at = told.table, positions_in(mdp, told)
     body = int(table.indptr[table.start])
     to, begin = table.indices[:body].astype(np.int64), table.indptr[:-1]
     laid = np.zeros(table.entries)
     laid[at] = mdp.p
     p, rewards = laid[:body], mdp.rewards if told.rewards is None else told.rewards
-    pair = np.broadcast_to(rewards.pair, (max(len(rewards.pair), table.stages), table.pairs))
+    pair = np.broadcast_to(rewards.pair, (max(len(rewards.pair), table.segments), table.pairs))
     paid = np.repeat(pair.reshape(-1, table.start), table.lengths[:-1], axis=1)
     if rewards.successor is not None:
         extra = rewards.successor
@@ -169,7 +169,7 @@ def laws_of(mdp: MDP, told: Problem) -> OutcomeDistributions:
         paid = np.stack([np.zeros(body), one], axis=1).reshape(1, -1)
         to, begin = np.repeat(to, 2), 2 * begin
     return OutcomeDistributions(
-        told.horizon, table.stages, table.first, table.state, begin, to, p, paid, mdp.initial
+        told.horizon, table.segments, table.first, table.state, begin, to, p, paid, mdp.initial
     )
 
 
@@ -178,7 +178,7 @@ class Alternative(NamedTuple):
 
     Attributes:
         q: (E,) the probability of each outcome.
-        information: (stages*R,) KL(p, q) of each row.
+        information: (segments*R,) KL(p, q) of each row.
 
     """
 
@@ -204,7 +204,7 @@ class AlternativeSearch:
     """The search for alternatives to one model.
 
     Args:
-        model: the true one, as the learner sees it.
+        model: the true one, as the agent sees it.
         epsilon: the accuracy.
 
     """
@@ -219,7 +219,7 @@ class AlternativeSearch:
         self, progress: Callable[[float], None] | None = None
     ) -> Iterator[Alternative]:
         """All that are found; ``progress`` is called with the share that has been looked at."""
-        rows = self.model.stages * self.model.pairs
+        rows = self.model.segments * self.model.pairs
         most = 5 * rows + 3 * int(np.diff(self.model.first).max())  # of `directions`
         for k, D in enumerate(self.directions()):
             if progress is not None:
@@ -234,8 +234,8 @@ class AlternativeSearch:
         In all rows; in those that they take more often, and in the others; and in single rows: that
         one, or one of the optimal policy.
         """
-        m, state = self.model, np.tile(self.model.state, self.model.stages)
-        rows = np.arange(m.stages * m.pairs)
+        m, state = self.model, np.tile(self.model.state, self.model.segments)
+        rows = np.arange(m.segments * m.pairs)
         number = rows % m.pairs - m.first[state]
         here, taken = self._worth(self.Q)
         for wanted in [*np.eye(len(rows)), *(number == a for a in range(int(number.max()) + 1))]:
@@ -252,7 +252,7 @@ class AlternativeSearch:
             yield self._within(-here, int(row))
 
     def _worth(self, Q: Floats) -> tuple[Floats, Floats]:
-        """What outcomes (E,) are worth to the policy of Q (H, R), and its visits (stages*R,)."""
+        """What outcomes (E,) are worth to the policy of Q (H, R), and its visits (segments*R,)."""
         m, w = self.model, self.model.visits(Q)
         V, D = np.zeros(len(m.initial)), np.zeros(len(m.p))
         for t in range(m.horizon - 1, -1, -1):

@@ -207,11 +207,11 @@ def constants(
 def constants_of(
     problem: Problem, epsilon: float, delta: float, variant: Variant, m: float | None = None
 ) -> Constants:
-    """The constants for a problem as the learner is told it.
+    """The constants for a problem as the agent is told it.
 
     Three extensions that the paper calls straightforward are reduced to its setting like this:
 
-    - Transitions that depend on t: the stage-augmented problem, S H states with one pair of each
+    - Transitions that depend on t: the segment-augmented problem, S H states with one pair of each
       taken per episode (B = 1).
     - An unknown start: one more state, before the start, with one action and any state after it;
       an episode then has H + 1 steps.
@@ -222,8 +222,8 @@ def constants_of(
       the transitions that is 21/16 eps' = 63/64 epsilon for eps' = 3/4 epsilon.
     """
     table = problem.table
-    S, pairs, H = table.states * table.stages, table.start, problem.horizon
-    B = min(table.actions, H) if table.stages == 1 else 1
+    S, pairs, H = table.states * table.segments, table.start, problem.horizon
+    B = min(table.actions, H) if table.segments == 1 else 1
     C = int(table.lengths[:-1].max())
     epsilon, delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
     if problem.initial is None:

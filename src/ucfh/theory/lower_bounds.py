@@ -117,7 +117,7 @@ def episode_lower_bound(
 
 
 def _most_informative(model: OutcomeDistributions, c: Floats) -> tuple[float, Floats]:
-    """C, the most of c (stages*R,) that a policy collects in an episode, and its visits."""
+    """C, the most of c (segments*R,) that a policy collects in an episode, and its visits."""
     unit = float(c.max())  # for small numbers are ties
     by_outcome = np.repeat(c / unit, np.diff(model.begin))[None]
     Q = replace(model, paid=by_outcome).plan(model.p)
@@ -125,7 +125,7 @@ def _most_informative(model: OutcomeDistributions, c: Floats) -> tuple[float, Fl
 
 
 def _best_weights(model: OutcomeDistributions, K: Floats) -> tuple[Floats, float]:
-    """Weights (k,) of alternatives with information K (k, stages*R), and sum y / C(y)."""
+    """Weights (k,) of alternatives with information K (k, segments*R), and sum y / C(y)."""
     first = [_most_informative(model, one) for one in K]
     most = np.array([C for C, _ in first])  # by which they are scaled, for the sake of rounding
     told = [K @ visits / most for _, visits in first]  # what each policy tells of each alternative

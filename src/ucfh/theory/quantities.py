@@ -58,7 +58,7 @@ class Knownness:
     """The pairs of a phase by knownness and importance.
 
     Attributes:
-        w: (rows,) the weight of each pair, or of each (t, s, a) where rows have stages.
+        w: (rows,) the weight of each pair, or of each (t, s, a) where rows have segments.
         iota, kappa: (rows,) importance and knownness; those of pairs with w = 0 are 0.
         cells: {(kappa, iota): how many pairs of w > 0 share both}.
 
@@ -174,7 +174,7 @@ def best_stationary(mdp: MDP) -> tuple[float, int]:
 
     """
     table, H, S = mdp.table, mdp.horizon, mdp.states
-    if table.stages > 1:
+    if table.segments > 1:
         raise InputError(
             "the transitions of the MDP depend on t: pass an MDP with stationary transitions"
         )

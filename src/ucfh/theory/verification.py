@@ -89,7 +89,7 @@ class CheckedRun:
 
 
 def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> CheckedRun:
-    """Run a learner, reading the instruments in every phase."""
+    """Run an agent, reading the instruments in every phase."""
     readings: list[PhaseReading] = []
 
     def look(_: Run) -> None:
@@ -102,7 +102,7 @@ def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> Check
 
 
 def read(mdp: MDP, agent: UCFH) -> PhaseReading:
-    """The instruments, for the policy that a learner is about to follow."""
+    """The instruments, for the policy that an agent is about to follow."""
     constants, box, policy = agent.constants, agent.box, agent.policy
     w = weights_by_row(mdp, policy)
     seen = knownness(w, agent.n.visits[:-1], constants.m, constants.w_min)
@@ -146,12 +146,12 @@ def verify(
     """Every claim on one problem, from whole lifetimes.
 
     Args:
-        mdp: the problem; the learner is told rewards, successors and start.
+        mdp: the problem; the agent is told rewards, successors and start.
         epsilon, delta: the accuracy and the failure probability asked of it.
         variant: "paper" or "corrected".
         confidence: "paper" or "kl".
         runs: the number of lifetimes, with random seeds from ``seed``.
-        make: makes the learner; a faulty one shows what the checks find.
+        make: makes the agent; a faulty one shows what the checks find.
         progress: called with the number of lifetimes done.
 
     >>> from ucfh import make as problem
@@ -161,7 +161,7 @@ def verify(
 
     """
     mdp = as_mdp(mdp)
-    check_type("make", make, Callable, "a function that makes a learner, such as UCFH")
+    check_type("make", make, Callable, "a function that makes an agent, such as UCFH")
     check_type("progress", progress, Callable | None, "a function, or None")
     seed = check_seed(seed)
     lives = []

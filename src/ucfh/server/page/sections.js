@@ -64,20 +64,20 @@ function costOfLosses(losses, silent) {
 
 const missing = new Rows(
   find("missing-rows"),
-  (x) => JSON.stringify([x.stage, x.state, x.action]),
+  (x) => JSON.stringify([x.segment, x.state, x.action]),
   (x) => {
     const start = x.state === null;
     const share = [make("span", { class: "n" }), make("span", { class: "bar" }, make("span"))];
     return make(
       "tr", {},
       make("th", { scope: "row" }, start ? "where episodes start" : named(x.state)),
-      cell(start ? "–" : named(x.action)), cell(count(x.stage + 1), "n"), cell("", "n"),
+      cell(start ? "–" : named(x.action)), cell(count(x.segment + 1), "n"), cell("", "n"),
       make("td", {}, ...share),
     );
   },
   (row, x) => {
-    const [, , stage, visits, share] = row.children;
-    show(stage, missing.staged);
+    const [, , segment, visits, share] = row.children;
+    show(segment, missing.segmented);
     say(visits, count(x.visits));
     say(share.firstChild, percent(x.share));
     share.lastChild.firstChild.style.width = `${100 * Math.min(1, x.share)}%`;
@@ -87,8 +87,8 @@ const missing = new Rows(
 /** The pairs that are known too little, with their shares. */
 export function showMissing({ report }) {
   const pairs = report?.missing ?? [];
-  missing.staged = pairs.some((x) => x.stage > 0);
-  show(find("missing-stage"), missing.staged);
+  missing.segmented = pairs.some((x) => x.segment > 0);
+  show(find("missing-segment"), missing.segmented);
   missing.follow(pairs);
   show(find("missing"), pairs.length > 0);
   const shown = pairs.reduce((sum, x) => sum + x.share, 0);
@@ -175,7 +175,7 @@ export function showAbout({ task, version, declaration: d }) {
     : `it counts as state ${textOf(d.on_timeout[0])} with reward ${amount(d.on_timeout[1])}`;
   const sure = `wrong with a probability of ${amount(d.delta)} at most`;
   const most = d.max_return === null ? "no limit declared" : `${amount(d.max_return)} at most`;
-  const later = d.stages.map((t) => `a new one begins at step ${t}`).join(", ");
+  const later = d.segments.map((t) => `a new one begins at step ${t}`).join(", ");
   const wait = d.timeout === null ? "a decision waits for good"
     : `after ${span(d.timeout)} ${silence}`;
   const facts = [
@@ -185,7 +185,7 @@ export function showAbout({ task, version, declaration: d }) {
     ["Reward of a step", `from ${amount(low)} to ${amount(high)}`],
     ["Reward of an episode", most],
     ["States", d.states === null ? "found on the way" : "declared"],
-    ["Stages", later || "all steps are alike"],
+    ["Segments", later || "all steps are alike"],
     ["Without an outcome", wait],
     ["Version", `ucfh ${version}`],
   ];

@@ -1,4 +1,4 @@
-"""Where learners' constants come from: each says it, and those that are derived are derived here.
+"""Where agents' constants come from: each says it, and those that are derived are derived here.
 
 Numbers are worked out a second time, from what they are for, not from the formula in the code.
 """
@@ -36,7 +36,7 @@ def told(point: Point) -> Problem:
     return Problem(S, actions, H, np.zeros((S, actions)), initial=0)
 
 
-# -- every learner says where its constants come from ---------------------------------------------
+# -- every agent says where its constants come from ---------------------------------------------
 
 
 LEARNERS: list[type[Agent]] = [*map(agent_class, AGENTS)]
@@ -44,7 +44,7 @@ LEARNERS: list[type[Agent]] = [*map(agent_class, AGENTS)]
 
 @pytest.mark.parametrize("cls", LEARNERS, ids=[cls.__name__ for cls in LEARNERS])
 def test_each_says_where_its_constants_come_from(cls: type[Agent]) -> None:
-    """In its own class, for a text that is inherited is another learner's."""
+    """In its own class, for a text that is inherited is another agent's."""
     assert "constants" in vars(cls), f"{cls.__name__} does not say where its constants come from"
     text = vars(cls)["constants"]
     assert text
@@ -79,7 +79,7 @@ def test_what_was_not_seen_is_not_called_published() -> None:
 
 
 def test_numbers_of_ucfh_are_where_they_were() -> None:
-    """A class says where they come from, a learner has them."""
+    """A class says where they come from, an agent has them."""
     problem = make("chain:n=5").problem
     for cls in (UCFH, CertifiedUCFH):
         agent: UCFH | CertifiedUCFH = cls(problem, epsilon=0.5, delta=0.1)
@@ -87,7 +87,7 @@ def test_numbers_of_ucfh_are_where_they_were() -> None:
         assert isinstance(cls.constants, str)
 
 
-def test_a_learner_that_says_nothing() -> None:
+def test_a_agent_that_says_nothing() -> None:
     class Own(EULER):
         constants = Agent.constants
 

@@ -28,7 +28,7 @@ from ucfh.auditing.report import AuditReport, report_of
 from ucfh.certificate import Certificate
 from ucfh.certification import certificate_of_experience
 from ucfh.counts import due_after
-from ucfh.envs.certificates import certificate_of_learner
+from ucfh.envs.certificates import certificate_of_agent
 from ucfh.logs.assumptions import REPLACED, UNCONFOUNDED
 from ucfh.sparse_counts import ARRAYS, END, LOST
 from ucfh.tasks.config import Declaration
@@ -65,7 +65,7 @@ class PolicyToFollow(NamedTuple):
     summary: dict[str, Any]
 
 
-class TaskLearner:
+class TaskAgent:
     """Learns a task from events.
 
     Args:
@@ -73,10 +73,10 @@ class TaskLearner:
         conflicts: the contradictory reports, (episode, t, action): the decision, and the number
             of the action that the report names, -1 if it is the one given. The outcomes from the
             first of them on, in the same episode, count as unknown: in which state later decisions
-            were taken is in doubt.
+            were taken is treated as unknown.
 
     Attributes:
-        learner: the counts, the bounds, and what to do next.
+        agent: the counts, the bounds, and what to do next.
         flight, scores, audit: of what is under way, of episodes, and of what is assumed.
         seq: the number of the last event that was taken. known: how many outcomes were.
         number: of the policy that was made last, 0 if there is none.
@@ -95,18 +95,18 @@ class TaskLearner:
         for episode, t, action in self.conflicts:
             self._named.setdefault((episode, t), []).extend([action] if action >= 0 else [])
         H, A = task.horizon, len(task.actions)
-        self.learner = UnknownStatesUCFH(
+        self.agent = UnknownStatesUCFH(
             H,
             A,
             self.units.scaled_accuracy(task.epsilon, H, task.max_return),
             task.delta,
-            stages=task.stages,
+            segments=task.segments,
             max_return=self.units.scaled_return(task.max_return, H),
             after_end=self.units.after_end,
         )
-        self.experience = self.learner.experience
-        self.flight, self.scores = DelayedOutcomes(self.experience.stage), FrozenPolicyScores()
-        self.audit = Audit(True if len(task.stages) == H - 1 else task.stages, losses=False)
+        self.experience = self.agent.experience
+        self.flight, self.scores = DelayedOutcomes(self.experience.segment), FrozenPolicyScores()
+        self.audit = Audit(True if len(task.segments) == H - 1 else task.segments, losses=False)
         self.seq = self.known = self.number = 0
         self.recorded, self.replaced = False, 0
         self.prior: dict[int, Ints] = {}
@@ -138,7 +138,7 @@ class TaskLearner:
         self._check_available(events)
         flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
         shift, span = self.units.shift, self.units.span
-        after = self.learner.best.after_end.tolist()
+        after = self.agent.best.after_end.tolist()
         starts, when, where = [], [], []
         for event in events:
             if isinstance(event, DecisionRecord):
@@ -159,7 +159,7 @@ class TaskLearner:
                 self.replaced += taken is not None
                 if t >= self._doubtful.get(episode, H):
                     scores.leave(episode)
-                    flight.doubt(episode, taken)
+                    flight.suboptimality(episode, taken)
                     continue
                 paid = (reward + shift) / span
                 over = following in (END, LOST) or t + 1 == H or default[following] < 0
@@ -204,24 +204,24 @@ class TaskLearner:
 
         A number has one price, so that of another policy must not be used again.
         """
-        self.learner.beliefs.number = int(summary.get("frozen", 0))
+        self.agent.beliefs.number = int(summary.get("frozen", 0))
 
     def plan(self) -> PolicyToFollow:
         """Plan from all that was taken, and make the next policy."""
-        learner, beliefs = self.learner, self.learner.beliefs
+        agent, beliefs = self.agent, self.agent.beliefs
         self._planned = self.progress
         self.number += 1
         self._gather()
-        learner.plan()
-        actions = learner.policy if self.refuted else self._with_prior(learner.actions)
+        agent.plan()
+        actions = agent.policy if self.refuted else self._with_prior(agent.actions)
         watch = None
         if beliefs.watch is not None:
-            kept = learner.best.actions_of(beliefs.watch.rows)
+            kept = agent.best.actions_of(beliefs.watch.rows)
             watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.watch.leaving)
         self.scores.watch(self.number, watch)
         episodes = self.experience.episodes
         return PolicyToFollow(
-            self.number, actions, learner.policy, self.known, episodes, self._summary()
+            self.number, actions, agent.policy, self.known, episodes, self._summary()
         )
 
     def _with_prior(self, actions: Ints) -> Ints:
@@ -229,7 +229,7 @@ class TaskLearner:
 
         Where a state does not have the action of the prior, its own action stays.
         """
-        blind = self.learner.beliefs.upper >= self.learner.best.cap[0]
+        blind = self.agent.beliefs.upper >= self.agent.best.cap[0]
         if not self.prior or not blind or self.number % 2 == 0:
             return actions
         out = actions.copy()
@@ -242,17 +242,17 @@ class TaskLearner:
     @property
     def refuted(self) -> bool:
         """Whether the audit, or bounds that contradict each other, refute what is assumed."""
-        return self.learner.beliefs.crossing is not None or self.audit.found(ALPHA)
+        return self.agent.beliefs.crossing is not None or self.audit.found(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
         """What is known, in numbers."""
-        beliefs, units, H = self.learner.beliefs, self.units, self.task.horizon
+        beliefs, units, H = self.agent.beliefs, self.units, self.task.horizon
         known = beliefs.crossing is None  # else there are no bounds to show
         return {
             "upper": units.value(beliefs.upper, H) if known else None,
             "lower": units.value(max(0.0, beliefs.lower), H) if known else None,
             "gap": beliefs.gap * units.span if known else None,
-            "certified": beliefs.gap <= self.learner.epsilon and not self.refuted,
+            "certified": beliefs.gap <= self.agent.epsilon and not self.refuted,
             "refuted": self.refuted,
             "episodes": self.experience.episodes,
             "outcomes": self.known,
@@ -268,8 +268,8 @@ class TaskLearner:
         task, data, waiting = self.task, self.experience, self.flight.uncounted
         doubtful = len({step.order for step in waiting if step.doubtful})
         lost = int(data.lost.sum()) + doubtful
-        known = certificate_of_learner(
-            self.learner,
+        known = certificate_of_agent(
+            self.agent,
             self.units,
             task.epsilon,
             task.max_return,
@@ -321,12 +321,12 @@ class TaskLearner:
         """Compute bounds, and the policy that they are about, from all that was taken."""
         self._gather()
         if self._planned != self.progress:
-            self.learner.beliefs.look(self.experience)
+            self.agent.beliefs.look(self.experience)
 
     def _gather(self) -> None:
         """Let bounds see what was told ahead, and the best choice of scores."""
         self.experience.ahead = self.flight.ahead(self.experience)
-        self.scores.choose(self.learner.beliefs)
+        self.scores.choose(self.agent.beliefs)
 
     def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
         """What was tested of all that is assumed, and found."""
@@ -339,7 +339,7 @@ class TaskLearner:
             *(self.seq, self.known, self.number, self._planned, self.recorded, self.replaced)
         ]
         return {
-            **self.learner.state(),
+            **self.agent.state(),
             **self.audit.state(),
             **self.flight.state(),
             **self.scores.state(),
@@ -348,8 +348,8 @@ class TaskLearner:
         }
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Continue a new learner from what `state` returned."""
-        self.learner.restore(arrays)
+        """Continue a new agent from what `state` returned."""
+        self.agent.restore(arrays)
         self.audit.restore(arrays)
         self.flight.restore(arrays)
         self.scores.restore(arrays)
@@ -361,8 +361,8 @@ class TaskLearner:
         self._masked = {s: x for s, x in enumerate(have, 1) if not x.all()}
         self._close_if_complete()
 
-    def differences(self, other: TaskLearner) -> list[str]:
-        """In which counts two learners differ that took the same events, a sentence each.
+    def differences(self, other: TaskAgent) -> list[str]:
+        """In which counts two agents differ that took the same events, a sentence each.
 
         Whole numbers have to be equal; of sums of n numbers in [0, 1], added up in different
         orders, each may be off by n^2/2 roundings of 2^-53.

@@ -1,4 +1,4 @@
-"""The learner of a live task: the same whoever feeds it, and however often it is stored."""
+"""The agent of a live task: the same whoever feeds it, and however often it is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracles.open_world import assert_same
 from ucfh import make
 from ucfh._kernels import balls
 from ucfh.sparse_counts import ARRAYS, END, LOST
-from ucfh.tasks.learner import PolicyToFollow, TaskLearner
+from ucfh.tasks.agent import PolicyToFollow, TaskAgent
 from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
 SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
@@ -24,7 +24,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 class Led(RandomEvents):
-    """Events of episodes that follow the plans of a learner most of the time.
+    """Events of episodes that follow the plans of an agent most of the time.
 
     Attributes:
         plans: by number, after how many events it was made, and the plan.
@@ -34,7 +34,7 @@ class Led(RandomEvents):
     def __init__(self, seed: int, events: int = 120) -> None:
         self.plans: dict[int, tuple[int, PolicyToFollow]] = {}
         super().__init__(seed, 0, accuracy=0.6)
-        self.leader, given = self.learner(), 0
+        self.leader, given = self.agent(), 0
         for _ in range(events):
             self.go_on()
             if self.leader.progress + len(self.events) - given > self.next_plan:
@@ -59,8 +59,8 @@ class Led(RandomEvents):
         return self.have[state][0]
 
 
-def same(one: TaskLearner, other: TaskLearner) -> None:
-    """All that is stored of two learners is the same, but for the order of sums."""
+def same(one: TaskAgent, other: TaskAgent) -> None:
+    """All that is stored of two agents is the same, but for the order of sums."""
     a, b = one.state(), other.state()
     assert a.keys() == b.keys()
     for name in a:
@@ -71,9 +71,9 @@ def same(one: TaskLearner, other: TaskLearner) -> None:
 @settings(max_examples=12, deadline=None)
 @given(SEEDS)
 def test_portions_and_restarts_change_nothing(seed: int) -> None:
-    """A learner that is fed otherwise, and continued from what was stored with the last plan."""
+    """An agent that is fed otherwise, and continued from what was stored with the last plan."""
     stream = Led(seed)
-    other, taken = stream.learner(), 0
+    other, taken = stream.agent(), 0
     stored, at = other.state(), 0
     for number, (after, plan) in stream.plans.items():
         while taken < after:
@@ -81,7 +81,7 @@ def test_portions_and_restarts_change_nothing(seed: int) -> None:
             other.take(stream.events[taken : taken + size])
             taken += size
             if at and stream.rng.random() < 0.05:
-                other, taken = TaskLearner(stream.task), at
+                other, taken = TaskAgent(stream.task), at
                 other.restore(stored)
         made = other.plan()
         stored, at = other.state(), taken
@@ -98,39 +98,39 @@ def test_portions_and_restarts_change_nothing(seed: int) -> None:
 def test_it_goes_on_from_any_moment(seed: int) -> None:
     """Also where states were found since the last plan: no bound is wider than without the stop."""
     stream = Led(seed, 40)
-    one, at = TaskLearner(stream.task), int(stream.rng.integers(40))
+    one, at = TaskAgent(stream.task), int(stream.rng.integers(40))
     for mask in stream.masks[: int(stream.rng.integers(1, stream.S + 1))]:
         one.find(None if mask.all() else mask)
     one.plan()
     for mask in stream.masks[one.experience.states - 1 :]:
         one.find(None if mask.all() else mask)
     one.take(stream.events[:at])
-    other = TaskLearner(stream.task)
+    other = TaskAgent(stream.task)
     other.restore(one.state())
-    for learner in (one, other):
-        learner.take(stream.events[at:])
-        learner.plan()
+    for agent in (one, other):
+        agent.take(stream.events[at:])
+        agent.plan()
     assert_same(other.experience, stream.slow().in_order())
     near = 2 * SEARCHED * stream.H**2 + 1e-9
-    assert other.learner.beliefs.gap <= one.learner.beliefs.gap + near
+    assert other.agent.beliefs.gap <= one.agent.beliefs.gap + near
 
 
 @settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_scores_in_a_task_are_those_of_the_definition(seed: int) -> None:
-    """The whole learner: who is scored is decided when episodes begin."""
+    """The whole agent: who is scored is decided when episodes begin."""
     stream = Led(seed)
-    learner, taken, how_of = stream.learner(), 0, dict[int, Any]()
+    agent, taken, how_of = stream.agent(), 0, dict[int, Any]()
     for number, (after, _) in stream.plans.items():
-        learner.take(stream.events[taken:after])
+        agent.take(stream.events[taken:after])
         taken = after
         slow = stream.slow(stream.events[:taken])
-        if learner.scores.number:
+        if agent.scores.number:
             expected = slow.scores(how_of, stream.units.after_end)
-            np.testing.assert_allclose(learner.scores.x, expected, atol=1e-12)
-        learner.plan()
-        if number in learner.scores.watched:
-            how = learner.scores.watched[number]
+            np.testing.assert_allclose(agent.scores.x, expected, atol=1e-12)
+        agent.plan()
+        if number in agent.scores.watched:
+            how = agent.scores.watched[number]
             how_of = {k: x for k, x in how_of.items() if x.number == how.number} | {number: how}
 
 
@@ -143,9 +143,9 @@ def test_a_snapshot_and_its_tail_equal_a_rebuild() -> None:
     for seed in range(12):
         stream = Led(seed)
         half = int(stream.rng.integers(len(stream.events)))
-        one = stream.learner()
+        one = stream.agent()
         one.take(stream.events[:half])
-        other, rebuilt = TaskLearner(stream.task), stream.learner()
+        other, rebuilt = TaskAgent(stream.task), stream.agent()
         other.restore(one.state())
         other.take(stream.events[half:])
         rebuilt.take(stream.events)
@@ -156,59 +156,59 @@ def test_a_snapshot_and_its_tail_equal_a_rebuild() -> None:
 def test_a_planted_fault_is_named(name: str) -> None:
     for seed in range(200):
         stream = RandomEvents(seed, 80)
-        learner, rebuilt = stream.learner(), stream.learner()
-        learner.take(stream.events)
+        agent, rebuilt = stream.agent(), stream.agent()
+        agent.take(stream.events)
         rebuilt.take(stream.events)
-        array = getattr(learner.experience, name)
+        array = getattr(agent.experience, name)
         if len(array) and rebuilt.experience.lost.any():
             break
     at = int(stream.rng.integers(array.size))
     array.flat[at] = not array.flat[at] if array.dtype == bool else array.flat[at] + 1
-    assert [x.split("[")[0] for x in learner.differences(rebuilt)] == [name]
+    assert [x.split("[")[0] for x in agent.differences(rebuilt)] == [name]
     rebuilt.find()
-    assert len(learner.differences(rebuilt)) >= 1
+    assert len(agent.differences(rebuilt)) >= 1
 
 
 def test_a_decision_that_was_forgotten_is_seen() -> None:
     stream = RandomEvents(3, 60)
-    learner, rebuilt = stream.learner(), stream.learner()
+    agent, rebuilt = stream.agent(), stream.agent()
     rebuilt.take(stream.events)
     last = max(i for i, x in enumerate(stream.events) if isinstance(x, DecisionRecord))
-    learner.take([x for i, x in enumerate(stream.events) if i < last])
-    assert learner.differences(rebuilt)
+    agent.take([x for i, x in enumerate(stream.events) if i < last])
+    assert agent.differences(rebuilt)
 
 
-def waiting_task() -> tuple[TaskLearner, list[str], list[str]]:
+def waiting_task() -> tuple[TaskAgent, list[str], list[str]]:
     """One action, told in two episodes and open in a third, which began first."""
     stream = RandomEvents(0)
-    while (stream.H, stream.A, stream.S) != (2, 2, 2) or stream.task.stages:
+    while (stream.H, stream.A, stream.S) != (2, 2, 2) or stream.task.segments:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
-    learner, low = stream.learner(), stream.units.low
+    agent, low = stream.agent(), stream.units.low
     a = stream.have[1][0]
-    learner.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
-    learner.take([OutcomeRecord(4, 2, 0, low, END), OutcomeRecord(5, 3, 0, math.nan, LOST)])
-    return learner, ["end", "x", "y"], ["a", "b"]
+    agent.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    agent.take([OutcomeRecord(4, 2, 0, low, END), OutcomeRecord(5, 3, 0, math.nan, LOST)])
+    return agent, ["end", "x", "y"], ["a", "b"]
 
 
 def test_a_certificate_tells_what_is_late_and_lost() -> None:
-    learner, states, actions = waiting_task()
-    learner.plan()
-    found = learner.certificate(states, actions)
+    agent, states, actions = waiting_task()
+    agent.plan()
+    found = agent.certificate(states, actions)
     assert (found.waiting, found.lost, found.episodes) == (3, 0, 3)
     assert found.gap_if_random is not None
     assert found.gap_if_random <= found.gap
-    learner.take([OutcomeRecord(6, 1, 0, learner.units.low, END)])
-    found = learner.certificate(states, actions)
+    agent.take([OutcomeRecord(6, 1, 0, agent.units.low, END)])
+    found = agent.certificate(states, actions)
     assert (found.waiting, found.lost) == (0, 1)
 
 
 def test_a_certificate_after_a_state_was_found() -> None:
     """A state that nobody has been in yet changes nothing."""
-    learner, states, actions = waiting_task()
-    learner.plan()
-    before = learner.certificate(states, actions)
-    learner.find()
-    after = learner.certificate([*states, "z"], actions)
+    agent, states, actions = waiting_task()
+    agent.plan()
+    before = agent.certificate(states, actions)
+    agent.find()
+    after = agent.certificate([*states, "z"], actions)
     assert (after.upper, after.lower, after.gap) == (before.upper, before.lower, before.gap)
 
 
@@ -217,17 +217,17 @@ def test_the_first_places_belong_to_the_first_decisions() -> None:
     stream = RandomEvents(0)
     while len(stream.have[-1]) == 0 or stream.S < 2 or not stream.have[1]:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
-    learner, s = stream.learner(), stream.S
+    agent, s = stream.agent(), stream.S
     low = stream.units.low
-    learner.take([DecisionRecord(1, 1, 0, s, stream.have[s][0], 0, 0)])
-    learner.take(
+    agent.take([DecisionRecord(1, 1, 0, s, stream.have[s][0], 0, 0)])
+    agent.take(
         [DecisionRecord(2, 2, 0, 1, stream.have[1][0], 0, 0), OutcomeRecord(3, 2, 0, low, END)]
     )
-    places = learner.experience.place.reshape(-1, learner.experience.P)[:, 0]
+    places = agent.experience.place.reshape(-1, agent.experience.P)[:, 0]
     assert (places[s], places[1]) == (1, 2)
 
 
-def test_a_learner_certifies_with_fifty_open() -> None:
+def test_a_agent_certifies_with_fifty_open() -> None:
     """Small, but whole: a task of one state is certified, and rightly."""
     case = FlightCase(make("chain:n=3,horizon=3"), 0.8, 50, Delays(10.0, 0.0, unpaid))
     run = InFlight(case, 0.1, 0).run(2000, stop=True)

@@ -1,4 +1,4 @@
-"""What the logged behaviour earned: against a slow count, and against the truth in many logs."""
+"""What the logged behavior earned: against a slow count, and against the truth in many logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy import stats
 from helpers.lengths import many
 from ucfh._utils.arrays import Floats
 from ucfh.confidence import behavior_policy
-from ucfh.confidence.behavior_policy import behaviour_of
+from ucfh.confidence.behavior_policy import behavior_of
 
 Law = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 """Draws the expectations mu (n,) and the returns x (n,) of n episodes."""
@@ -50,7 +50,7 @@ def test_it_is_the_best_of_all_bets(
 ) -> None:
     least, most = ends
     x, complete = [x for x, _ in episodes], [ended for _, ended in episodes]
-    found = behaviour_of(
+    found = behavior_of(
         least + (most - least) * np.array(x), np.array(complete), least, most, delta
     )
     lost = -least / (most - least)  # what the steps that are not logged cost at worst
@@ -72,7 +72,7 @@ def test_no_bet_gains_on_average() -> None:
 
 
 def test_nothing_is_known_without_episodes() -> None:
-    found = behaviour_of(np.zeros(0), np.zeros(0, bool), -3.0, 7.0, 0.1)
+    found = behavior_of(np.zeros(0), np.zeros(0, bool), -3.0, 7.0, 0.1)
     assert (found.lower, found.upper, found.episodes) == (-3, 7, 0)
 
 
@@ -80,8 +80,8 @@ def test_what_is_not_known_widens_the_bounds() -> None:
     rng = np.random.default_rng(0)
     paid = rng.random(500)
     ended = rng.random(500) < 0.9
-    alone = behaviour_of(paid, np.ones(500, bool), 0, 1, 0.1)
-    found = behaviour_of(np.where(ended, paid, paid / 2), ended, 0, 1, 0.1)
+    alone = behavior_of(paid, np.ones(500, bool), 0, 1, 0.1)
+    found = behavior_of(np.where(ended, paid, paid / 2), ended, 0, 1, 0.1)
     assert found.lower < alone.lower < alone.upper < found.upper
     assert found.upper - alone.upper > 0.03  # a tenth of the episodes, half of the range each
 
@@ -94,7 +94,7 @@ def coin(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
 
 
 def contrary(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
-    """The behaviour changes with what was paid: it is bad whenever it went well before."""
+    """The behavior changes with what was paid: it is bad whenever it went well before."""
     mu, x, u, total = np.empty(n), np.empty(n), rng.random(n), 0.0
     for i in range(n):
         mu[i] = 0.2 if total > i / 2 else 0.8
@@ -148,13 +148,13 @@ def test_episodes_that_stop_short_may_not_be_left_out() -> None:
     for _ in range(200):
         paid, ended = stopped_by_outcome(rng, 1000)
         kept = paid[ended.astype(bool)]
-        without = behaviour_of(kept, np.ones(len(kept), bool), 0, 1, 0.1)
+        without = behavior_of(kept, np.ones(len(kept), bool), 0, 1, 0.1)
         wrong += not without.lower <= 0.5 <= without.upper
-        found = behaviour_of(paid, ended.astype(bool), 0, 1, 0.1)
+        found = behavior_of(paid, ended.astype(bool), 0, 1, 0.1)
         right += found.lower <= 0.5 <= found.upper
     assert (wrong, right) == (200, 200)
 
 
 def test_returns_may_be_of_any_size() -> None:
-    found = behaviour_of(np.array([1e300, 2e300]), np.ones(2, bool), 0.0, 3e300, 0.1)
+    found = behavior_of(np.array([1e300, 2e300]), np.ones(2, bool), 0.0, 3e300, 0.1)
     assert 0 <= found.lower <= found.upper <= 3e300 < inf

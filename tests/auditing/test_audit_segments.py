@@ -36,7 +36,7 @@ def slow_e(counts: Any) -> float:
 
 
 def task(H: int, S: int, A: int) -> ucfh.Problem:
-    return ucfh.Problem(S, A, H, rewards=np.zeros((S, A)), stage_dependent=True)
+    return ucfh.Problem(S, A, H, rewards=np.zeros((S, A)), time_dependent=True)
 
 
 @pytest.mark.parametrize("seed", range(20))

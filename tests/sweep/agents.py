@@ -87,7 +87,7 @@ class SimulateEntry:
     def _agent(self) -> Any:
         given = dict(self.known)
         if "successors" in given:
-            del given["stage_dependent"]
+            del given["time_dependent"]
         problem = ucfh.Problem(**given)
         options = {name: x for name, x in self.case.given.items() if name in CERTIFIED_UCFH}
         return ucfh.CertifiedUCFH(problem, **options)
@@ -96,7 +96,7 @@ class SimulateEntry:
         """Look before the first episode, at some phases, and at the end."""
         given, agent = self.case.given, self._agent()
         upper = None
-        if given["confidence"] == "best" and not self.case.model.segments:
+        if given["confidence"] == "tight" and not self.case.model.segments:
             upper = optimistic_value(self.case, self.known)
         self._look(agent.certificate, data=False, largest=upper)
         mdp = mdp_of(self.case.model)

@@ -1,4 +1,4 @@
-"""Problems and checks for the certified learner."""
+"""Problems and checks for the certified agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ucfh import MDP, Problem, make
 from ucfh.counts import ScoringRule
 
 
-def staged(seed: int = 0, **options: Any) -> MDP:
+def segmented(seed: int = 0, **options: Any) -> MDP:
     """Transitions that depend on the step."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3), (3, 3, 2))
@@ -37,7 +37,7 @@ CHAIN = make("chain:n=3,horizon=3")
 WORLDS: dict[str, tuple[MDP, Problem]] = {
     "chain": (CHAIN, CHAIN.problem),
     "successors unknown": (CHAIN, CHAIN.problem.hiding("successors")),
-    "stages": (staged(), staged().problem),
+    "segments": (segmented(), segmented().problem),
     "rewards unknown": (
         small(noise="bernoulli"),
         small(noise="bernoulli").problem.hiding("rewards"),
@@ -47,8 +47,8 @@ WORLDS: dict[str, tuple[MDP, Problem]] = {
         small(initial=[0.3, 0.7]).problem.hiding("initial"),
     ),
     "all unknown": (
-        staged(initial=[0.2, 0.3, 0.5]),
-        staged(initial=[0.2, 0.3, 0.5]).problem.hiding("rewards", "initial", "successors"),
+        segmented(initial=[0.2, 0.3, 0.5]),
+        segmented(initial=[0.2, 0.3, 0.5]).problem.hiding("rewards", "initial", "successors"),
     ),
     "fewer actions": (fewer_actions(), fewer_actions().problem),
 }
