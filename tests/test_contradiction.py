@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.drifting import EPSILON, arm, drift
-from ucfh import MDP, Certificate, make, simulate
+from ucfh import MDP, make, simulate
 from ucfh._kernels import balls, l1
 from ucfh._kernels.groups import Planned
 from ucfh.algorithms.certified import CertifiedUCFH
@@ -67,13 +67,6 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     assert kept is not None
     assert kept.contradiction == agent.certificate.contradiction
     assert json.loads(json.dumps(kept.as_dict()))["contradiction"] == kept.contradiction
-
-
-def test_an_older_certificate_has_none() -> None:
-    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, None, 0)
-    saved = known.as_dict()
-    del saved["contradiction"]
-    assert Certificate.of_dict(saved, known.policy).contradiction is None
 
 
 def test_a_small_gap_does_not_outweigh_it() -> None:
