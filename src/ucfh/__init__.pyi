@@ -1,6 +1,6 @@
 # Public names, each loaded on first use by lazy_loader (see __init__.py).
 from .algorithms.base import Agent as Agent
-from .algorithms.bonus import Online as Online
+from .algorithms.bonus import BonusAgent as BonusAgent
 from .algorithms.certified import CertifiedUCFH as CertifiedUCFH
 from .algorithms.registry import agent_class as agent_class
 from .algorithms.registry import make_agent as make_agent
@@ -15,9 +15,9 @@ from .confidence.intervals import confidence_set as confidence_set
 from .confidence.intervals import kl_set as kl_set
 from .counts import Counts as Counts
 from .counts import Limits as Limits
-from .counts import Watch as Watch
-from .envs.learning import Learned as Learned
-from .envs.learning import LearningFault as LearningFault
+from .counts import ScoringRule as ScoringRule
+from .envs.learning import LearningError as LearningError
+from .envs.learning import LearningResult as LearningResult
 from .envs.learning import learn as learn
 from .envs.policy import LearnedPolicy as LearnedPolicy
 from .exceptions import InputError as InputError
@@ -44,13 +44,13 @@ from .simulation.result import Run as Run
 from .simulation.runner import simulate as simulate
 from .tasks.errors import Conflict as Conflict
 from .tasks.errors import EpisodeOver as EpisodeOver
-from .tasks.errors import LateOutcome as LateOutcome
+from .tasks.errors import InvalidReport as InvalidReport
+from .tasks.errors import LateOutcomeWarning as LateOutcomeWarning
 from .tasks.errors import OutOfOrder as OutOfOrder
-from .tasks.errors import Refused as Refused
 from .tasks.errors import StoreBusy as StoreBusy
-from .tasks.errors import StoreFault as StoreFault
+from .tasks.errors import StoreError as StoreError
 from .tasks.errors import StoreFull as StoreFull
-from .tasks.errors import TaskFault as TaskFault
+from .tasks.errors import TaskError as TaskError
 from .tasks.errors import UnknownEpisode as UnknownEpisode
 from .tasks.errors import UnknownTask as UnknownTask
 from .tasks.opening import open_task as open_task
@@ -60,9 +60,9 @@ from .tasks.task import Task as Task
 from .theory.bounds import bounds as bounds
 from .theory.constants import Constants as Constants
 from .theory.constants import constants as constants
-from .theory.lower_bounds import Floor as Floor
-from .theory.lower_bounds import hard_class_floor as hard_class_floor
-from .theory.lower_bounds import least_episodes as least_episodes
+from .theory.lower_bounds import EpisodeLowerBound as EpisodeLowerBound
+from .theory.lower_bounds import episode_lower_bound as episode_lower_bound
+from .theory.lower_bounds import hard_class_lower_bound as hard_class_lower_bound
 from .theory.verification import verify as verify
 
 __all__: list[str]
