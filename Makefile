@@ -3,7 +3,6 @@
 # make test   install into .venv, then lint, types, doctests and tests
 # make quick  the same without the tests that take long or compile much: under a minute
 # make lowest every command once, with the lowest versions of all dependencies that are allowed
-# make kinds  write down which kernels commands call, for ucfh compile: after a change to their arguments
 # make browser  the page of the service in the system's Chromium
 # make docs   the documentation site, in docs/_build/html; warnings and dead links are errors
 # make links  follow the links that lead out of the site (needs a network)
@@ -24,7 +23,7 @@ PORT := 8765
 # modules that are parsed anew at every start cost each command a second
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run serve quick test lowest browser lint compiled kinds format docs links verify report bench alternatives clean
+.PHONY: run serve quick test lowest browser lint format docs links verify report bench alternatives clean
 
 $(BIN)/python:
 	python3 -m venv $(VENV)
@@ -51,7 +50,6 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 run: $(VENV)/.installed
 	mkdir -p out
-	$(BIN)/ucfh compile learn
 	@echo "== until the policy is certified"
 	$(BIN)/ucfh learn tutoring --epsilon 0.1 --delta 0.1 --plot out/certified.png --force
 	@echo "== the algorithm as printed"
@@ -66,17 +64,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# what tests would compile twice, on all cores
-compiled: $(VENV)/.installed-dev
-	$(BIN)/ucfh compile
-
-# after a change to a kernel's arguments: what `ucfh compile` compiles
-kinds: $(VENV)/.installed-dev
-	$(BIN)/python tests/helpers/kinds.py
-
 # tests of one file run in one process: so what they need is compiled once
-test: $(VENV)/.installed-dev
-	$(MAKE) --no-print-directory --jobs=2 lint compiled
+test: lint
 	$(BIN)/pytest -n 2 --dist loadfile
 	@echo "not run here: make browser (needs Chromium), make verify (over an hour)"
 

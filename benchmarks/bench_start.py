@@ -37,8 +37,8 @@ COMMANDS = {
 }
 GOALS = {"learn": 6, "certify": 4, "plan": 3, "compare": 8}
 """CPU seconds of the first run, on the machine of `make bench`."""
-WARM, AHEAD = 0.75, 25
-"""CPU seconds of a later `learn`; seconds in which everything is compiled on two cores."""
+WARM = 0.75
+"""CPU seconds of a later `learn`."""
 REPEATS = 5
 UNCERTIFIED = 3
 """How `certify` ends where a log proves too little, as this one does."""
@@ -80,16 +80,11 @@ def commands(report: Report, pythons: list[str]) -> None:
             goal = f"{GOALS[command]}" if command in GOALS else ""
             cells = [f"{x:.1f}" for x in first] + [f"{x:.2f}" for x in later]
             rows.append([command, *cells, goal])
-        cpu, seconds = run(sys.executable, ["compile"], folder, folder / "all")
     whose = [""] if len(pythons) == 1 else [" here", " there"]
     head = [f"first{x}" for x in whose] + [f"later{x}" for x in whose]
     report.say("CPU seconds of commands, from an empty folder for compiled code:")
     report.table(["command", *head, "first: asked"], rows)
-    report.say(
-        f"- A later `learn` should take {WARM} s.",
-        f"- `ucfh compile`, everything: {seconds:.1f} s, {cpu:.1f} s of CPU (asked on two cores: "
-        f"{AHEAD} s).",
-    )
+    report.say(f"- A later `learn` should take {WARM} s.")
 
 
 def _each(

@@ -15,7 +15,7 @@ from helpers.paths import SOURCE
 # A layer may import itself and those before it: kernels, core model, algorithms and simulation,
 # data sources, interfaces.
 LAYERS = [
-    ["exceptions", "_utils", "_kernels", "compilation"],
+    ["exceptions", "_utils", "_kernels"],
     ["transitions", "rewards", "planning", "mdp", "interval_mdp", "io", "problems", "counts",
      "sparse_counts", "confidence", "auditing", "certificate"],
     ["algorithms", "theory", "simulation", "comparison"],
@@ -86,19 +86,6 @@ def test_no_module_imports_itself_on_a_detour() -> None:
 KERNELS = sorted((SOURCE / "_kernels").glob("*.py"))
 
 
-def test_kernels_import_each_other_in_one_way() -> None:
-    """That which `ucfh._kernels.compiling` looks for, to notice what has changed; and no more."""
-    for path in KERNELS:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                assert not any(x.name.startswith("ucfh") for x in node.names), path.name
-            elif isinstance(node, ast.ImportFrom) and path.name != "compiling.py":
-                assert node.level == 0, path.name
-                ours = str(node.module).startswith("ucfh")
-                assert not ours or str(node.module).startswith("ucfh._kernels."), path.name
-                assert not ours or node.col_offset == 0, path.name
-
-
 def test_no_kernel_is_written_twice() -> None:
     """One that several files need is imported."""
     seen: dict[str, str] = {}
@@ -111,9 +98,14 @@ def test_no_kernel_is_written_twice() -> None:
 
 
 def test_kernels_are_compiled_in_one_way() -> None:
-    """Or some would fail where compiled code cannot be kept."""
+    """By `_jit.njit`, which caches them, and with nothing but numba's public modules."""
     for path in KERNELS:
-        assert "numba import njit" not in path.read_text(), path.name
+        assert path.name == "_jit.py" or "numba.njit" not in path.read_text(), path.name
+    for path in MODULES.values():
+        text = path.read_text()
+        assert "numba import njit" not in text, path.name
+        assert "numba.core" not in text, path.name
+        assert "llvmlite" not in text, path.name
 
 
 def test_importing_loads_nothing_heavy() -> None:

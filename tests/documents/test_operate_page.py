@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from contextlib import closing
@@ -68,12 +67,11 @@ def test_examples_start_what_there_is(capsys: pytest.CaptureFixture[str]) -> Non
     assert started.startswith("serve ")
 
 
-def test_what_the_image_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_image_runs(tmp_path: Path) -> None:
     """To compile, and to see whether it is healthy."""
     image = (EXAMPLES / "Containerfile").read_text()
-    (compiling,) = re.findall(r'^RUN \["ucfh", (.*)\]$', image, re.MULTILINE)
-    code, out, _ = run(capsys, *json.loads(f"[{compiling}]"))
-    assert (code, out[:9]) == (0, "compiled ")
+    (compiling,) = re.findall(r'^RUN \["python", "-c", "(.*)"\]$', image, re.MULTILINE)
+    exec(compiling, {})
     (healthy,) = re.findall(r'\["python", "-c", "(.*)"\]', image)
     with near_service(tmp_path / "tasks.db") as url:
         exec(healthy.replace("http://127.0.0.1:8765", url))

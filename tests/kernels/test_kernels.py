@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from helpers.lengths import many
 from oracles.vectorised import instance, learned_instance, sorted_fill
 from ucfh._kernels import evi
-from ucfh._kernels.boxes import guess_in_order, sort_again
-from ucfh._kernels.intrinsics import lowest_enough, weigh
+from ucfh._kernels.boxes import guess_in_order, guess_in_short, sort_again, weigh
 from ucfh._kernels.row_values import Model
 from ucfh.mdp import MDP
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
@@ -133,14 +132,9 @@ def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> floa
     return float(V[0, 0])
 
 
-@njit
-def weighed(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, listed: Any, x: float) -> Any:
-    return weigh(lo, hi, begin, end, y, listed, x)
-
-
-@pytest.mark.parametrize("size", range(1, 14))
+@pytest.mark.parametrize("size", [*range(1, 14), 31, 64, 65, 131])
 def test_one_row_is_weighed(size: int) -> None:
-    """Four entries at a time, and what is left: as one by one, whether values are listed or not."""
+    """Long rows are vectorized; the sums are those of NumPy, whether values are listed or not."""
     rng = np.random.default_rng(size)
     begin, end = 3, 3 + size
     lo, hi = rng.random(end), 1 + rng.random(end)
@@ -149,9 +143,9 @@ def test_one_row_is_weighed(size: int) -> None:
     z[indices[begin:end]] = y
     for x in (0.0, 0.5, 0.7, 1.0):
         p, q = (np.where(above, hi[begin:], lo[begin:]) for above in (y > x, y >= x))
-        found = weighed(lo, hi, begin, end, y, None, x)
+        found = weigh(lo, hi, begin, end, y, None, x)
         assert found == pytest.approx((p.sum(), q.sum(), (p * (y - x)).sum()), abs=TIGHT)
-        assert found == weighed(lo, hi, begin, end, z, indices, x)
+        assert weigh(lo, hi, begin, end, z, indices, x) == pytest.approx(found, abs=TIGHT)
 
 
 def test_exact_planning_is_planning_between_equal_bounds() -> None:
@@ -194,11 +188,6 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-@njit
-def lowest_of(lo: Floats, hi: Floats, begin: int, size: int, y: Floats) -> Any:
-    return lowest_enough(lo, hi, begin, size, y)
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 8, 13])
 def test_the_lowest_value_with_mass_to_spare_is_found(size: int) -> None:
     """Masses are multiples of 1/64, so that no sum of them is rounded."""
@@ -210,7 +199,8 @@ def test_the_lowest_value_with_mass_to_spare_is_found(size: int) -> None:
         y = rng.integers(0, 5, size + 2).astype(float)  # ties, and more values than the row has
         row = list(zip(y[:size], lo[begin:], hi[begin:], strict=True))
         enough = [x for x in y[:size] if sum(b if v > x else a for v, a, b in row) <= 1]
-        assert lowest_of(lo, hi, begin, size, y) == min(enough, default=np.inf)
+        found = guess_in_short(lo, hi, begin, begin + size, y, -1.0)
+        assert found == min(enough, default=-1.0)
 
 
 @njit

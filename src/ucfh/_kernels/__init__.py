@@ -1,7 +1,22 @@
 """All compiled code: arrays in, arrays out, no domain types.
 
-Arguments come in named groups, and so do results; those that several kernels share are in
-`ucfh._kernels.groups`. Numba's cache does not notice that what a function has from another file
-has changed; `ucfh._kernels.compiling` does, if it is imported by its name from a file of this
-package.
+Kernels take and return arrays in named tuples; those that several kernels share are in
+`ucfh._kernels.groups`. `ucfh._kernels._jit` compiles and caches them.
+
+Attributes:
+    telling: whether to print a message before the first kernel is compiled; the command line does.
+
 """
+
+import sys
+
+telling = False
+
+
+def tell_compiling(cached: bool) -> None:
+    """Print once that kernels are compiled, and whether they are ``cached``, if `telling`."""
+    global telling
+    if telling and sys.stderr is not None:
+        when = "first run only" if cached else "no cache directory is writable: set NUMBA_CACHE_DIR"
+        print(f"ucfh: compiling kernels ({when}, about 10 s)", file=sys.stderr, flush=True)
+    telling = False

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 from ucfh._kernels.rates import greedy
@@ -38,7 +38,7 @@ class Estimates(NamedTuple):
     open: Bools
 
 
-@njit(**uncounted)
+@njit()
 def update_all(
     t: int,
     s: int,
@@ -88,7 +88,7 @@ def update_all(
         learned.open[t, s] = V[t, s] - lower[t, s] > 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn_by_advantage(
     rng: np.random.Generator,
     episodes: int,

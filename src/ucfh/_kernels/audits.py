@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels._jit import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -114,7 +114,7 @@ class Draws(NamedTuple):
     z: Ints
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _slot(x: Register, a: int, b: int) -> Any:
     """Where (a, b) is, or would be."""
     mask = np.uint64(len(x.number) - 1)
@@ -126,7 +126,7 @@ def _slot(x: Register, a: int, b: int) -> Any:
     return at
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _number(x: Register, what: int, a: int, b: int) -> int:
     """The number of one of its kind, which is a new one if it was not met before."""
     at = _slot(x, a, b)
@@ -136,7 +136,7 @@ def _number(x: Register, what: int, a: int, b: int) -> int:
     return np.int64(x.number[at])  # type: ignore[return-value]
 
 
-@njit(**uncounted)
+@njit()
 def rehash(old: Register, new: Register) -> None:
     """Move all that is numbered to larger slots."""
     for i in range(len(old.number)):
@@ -145,7 +145,7 @@ def rehash(old: Register, new: Register) -> None:
             new.a[at], new.b[at], new.number[at] = old.a[i], old.b[i], old.number[i]
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
     """Bet on a draw by its context, and count it there."""
     n, n_z = 1.0 / max(k.n[row], 1), k.n_z[here]
@@ -172,7 +172,7 @@ def _in_context(k: Bets, row: int, label: int, test: int, here: int) -> None:
     k.n_z[here] += label != UNKNOWN
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _in_blocks(k: Bets, row: int, label: int) -> None:
     """Bet on a draw by the blocks of visits that it is in, and count it there."""
     n = k.n[row]
@@ -200,7 +200,7 @@ def _in_blocks(k: Bets, row: int, label: int) -> None:
             k.recent[j, i] += j == label
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _bet(x: Register, k: Bets, row: int, label: int, z: Ints, on: Ints, episode: int) -> None:
     """Bet on a draw of a row, by all contexts, and count it there."""
     doubling, n = 0, k.n[row]
@@ -217,7 +217,7 @@ def _bet(x: Register, k: Bets, row: int, label: int, z: Ints, on: Ints, episode:
     _in_blocks(k, row, label)
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _looks(x: Register, k: Bets, row: int, kind: int) -> bool:
     """Count a visit of a row; whether its draw is looked at."""
     k.visits[row] += 1
@@ -229,7 +229,7 @@ def _looks(x: Register, k: Bets, row: int, kind: int) -> bool:
     return kind > PAYS or k.visits[row] <= OFTEN or k.visits[row] % EVERY == 0
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _draw(
     x: Register, k: Bets, kind: int, code: int, symbol: int, z: Ints, on: Ints, episode: int
 ) -> int:
@@ -250,7 +250,7 @@ def _draw(
     return label
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> None:
     """Bet on a next state that nobody knows."""
     row = _number(x, ROWS, FOLLOWS * 4 + ROWS, code)
@@ -266,7 +266,7 @@ def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> N
             k.unknown[j] += 1
 
 
-@njit(**uncounted)
+@njit()
 def bet(x: Register, k: Bets, draws: Draws, begin: int, on: Ints) -> int:
     """Bet on draws from the ``begin``-th on; the first for which there was no room left.
 

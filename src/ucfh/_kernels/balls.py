@@ -28,9 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Layout, Planned, Seen
-from ucfh._kernels.intrinsics import bits_of, double_of
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -63,16 +62,16 @@ class Weighed(NamedTuple):
     square: float
 
 
-@njit(**folded, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: float) -> Weighed:
     """The sums of a row at x, ln(1+y) from below; v (end-begin,) <= B."""
     log, first, square, scale = 0.0, 0.0, 0.0, 1.0 / x
     for e in range(begin, end):
         y = (B - v[e - begin]) * scale
-        u = 1.0 + y
-        bits = bits_of(u)
+        u = np.float64(1.0 + y)
+        bits = u.view(np.int64)
         k = (bits >> 52) - 1023
-        f = y if u < 2.0 else double_of((bits & FRACTION) | ONE) - 1.0
+        f = y if u < 2.0 else np.int64((bits & FRACTION) | ONE).view(np.float64) - 1.0
         over = 1.0 / (u * (2.0 + f))
         s, w = f * u * over, y * (2.0 + f) * over
         z = s * s
@@ -84,7 +83,7 @@ def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: f
     return Weighed(log, first, square)
 
 
-@njit(**folded)
+@njit()
 def fill(
     begin: int,
     end: int,
@@ -106,7 +105,7 @@ def fill(
         v[e - begin] = min(sign * x, most)
 
 
-@njit(**uncounted, **inner)
+@njit()
 def extreme(
     begin: int,
     end: int,
@@ -188,7 +187,7 @@ def extreme(
     return Extreme(bound, best, B, slack)
 
 
-@njit(**uncounted, **inner)
+@njit()
 def climb(
     begin: int,
     end: int,
@@ -232,7 +231,7 @@ def climb(
     return out
 
 
-@njit(**uncounted)
+@njit()
 def longest(indptr: Ints) -> int:
     """The number of entries of the longest row."""
     most = 0
@@ -241,7 +240,7 @@ def longest(indptr: Ints) -> int:
     return most
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def reach(row: int, layout: Layout, seen: Seen, eta: Floats, V: Floats, sign: float) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row."""
     begin, end = layout.indptr[row], layout.indptr[row + 1]
@@ -251,7 +250,7 @@ def reach(row: int, layout: Layout, seen: Seen, eta: Floats, V: Floats, sign: fl
     return sign * extreme(begin, end, seen.c, n, eta[row], v, -inf, 0.0, 0.0, 0.0).bound
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def plan(
     layout: Layout,
     seen: Seen,

@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
 from ucfh._kernels.certificates import Certified
-from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.evidence import (
     AHEAD,
     ANYTHING,
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 IN_U, IN_L, IN_W, IN_D, TO_U, TO_L, TO_W, TO_D, OVER, UNDER = range(10)  # lines of weights
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _charge(
     kind: int,
     row: int,
@@ -92,7 +92,7 @@ def _charge(
     return x.state
 
 
-@njit(**uncounted)
+@njit()
 def blame(
     rows: Rows,
     evidence: Evidence,
@@ -189,7 +189,7 @@ def blame(
                 weights[IN_U + line, s], weights[TO_U + line, s] = weights[TO_U + line, s], 0.0
 
 
-@njit(**uncounted)
+@njit()
 def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints) -> None:
     """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
 
@@ -225,7 +225,7 @@ def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints
                 taken[t, s] = chosen
 
 
-@njit(**uncounted)
+@njit()
 def loss_by_leaving(
     rows: Rows,
     evidence: Evidence,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels._jit import njit
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -39,7 +39,7 @@ class Fault(NamedTuple):
     positive: int
 
 
-@njit(**uncounted, **inner, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def _add_up(lo: Floats, hi: Floats) -> tuple[float, float]:
     """The sums of lo and of hi."""
     low, high = 0.0, 0.0
@@ -49,7 +49,7 @@ def _add_up(lo: Floats, hi: Floats) -> tuple[float, float]:
     return low, high
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _count(lo: Floats, hi: Floats, most: float) -> tuple[int, int]:
     """(how many hi are positive, how many bounds are out of order)."""
     positive, wrong = 0, 0
@@ -59,7 +59,7 @@ def _count(lo: Floats, hi: Floats, most: float) -> tuple[int, int]:
     return positive, wrong
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _count_falls(indices: Index, states: int) -> tuple[int, int]:
     """(how many are no states, how many are not above the one before)."""
     wrong, falls = 0, 0
@@ -70,7 +70,7 @@ def _count_falls(indices: Index, states: int) -> tuple[int, int]:
     return wrong, falls
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _are_sound(
     indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
 ) -> tuple[bool, int]:
@@ -95,7 +95,7 @@ def _are_sound(
     return wrong + falls == 0, positive
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def first_fault(
     indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
 ) -> Fault:
@@ -135,7 +135,7 @@ def first_fault(
     return Fault(SOUND, -1, -1, total)
 
 
-@njit(**uncounted)
+@njit()
 def all_between(values: Floats, least: float, most: float) -> bool:
     """Whether every one of the values (lines, n) is a number from ``least`` to ``most``."""
     wrong = 0

@@ -30,18 +30,39 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Layout
-from ucfh._kernels.intrinsics import lowest_enough, weigh
 
 Ints = NDArray[np.int64]
+Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 SHORT = 24  # in rows up to this length, M is found at all values
 HALVE = 4  # every fourth look is halfway
 
 
-@njit(**folded, fastmath={"reassoc", "nnan", "nsz"})
+@njit(fastmath={"reassoc", "nsz"})
+def weigh(
+    lo: Floats, hi: Floats, begin: int, end: int, y: Floats, indices: Index | None, x: float
+) -> tuple[float, float, float]:
+    """Return (M(x), M just below x, sum_j p_j (y_j - x)) of the row of entries begin <= e < end.
+
+    lo, hi (entries,). Values are y[indices[e]], or y[e - begin] if ``indices`` is None. The order
+    of the sums depends on the length of the row only.
+    """
+    mass, reach, total = 0.0, 0.0, 0.0
+    # unsigned: numba wraps signed indices, which keeps the loop from being vectorized
+    first = np.uint64(begin)
+    for e in range(first, np.uint64(end)):
+        value = y[e - first] if indices is None else y[np.uint64(indices[e])]
+        p = hi[e] if value > x else lo[e]
+        mass += p
+        reach += hi[e] if value >= x else lo[e]
+        total += p * (value - x)
+    return mass, reach, total
+
+
+@njit(fastmath={"reassoc", "nnan", "nsz"})
 def _extent(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats
 ) -> tuple[float, float, float, float]:
@@ -55,7 +76,7 @@ def _extent(
     return bottom, most, top, least
 
 
-@njit(**folded, fastmath={"nnan", "nsz"})
+@njit(fastmath={"nnan", "nsz"})
 def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[float, float]:
     """Of the values y[:size] between low and high: the greatest up to x, the least above it.
 
@@ -69,16 +90,21 @@ def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[fl
     return below, above
 
 
-@njit(**uncounted, **inner)
+@njit(fastmath={"reassoc", "nsz"})
 def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float) -> float:
     """The pivot of a short row, but for rounding; x if it is longer."""
     if end - begin > SHORT:
         return x
-    lowest = lowest_enough(lo, hi, begin, end - begin, y)
+    lowest, first, size = np.inf, np.uint64(begin), np.uint64(end - begin)
+    for i in range(size):
+        mass = 0.0
+        for j in range(size):
+            mass += hi[first + j] if y[j] > y[i] else lo[first + j]
+        lowest = min(lowest, y[i] if mass <= 1.0 else np.inf)
     return lowest if lowest < np.inf else x
 
 
-@njit(**uncounted, **inner)
+@njit()
 def sort_again(order: Ints, z: Floats) -> None:
     """Bring order (C,), places of z (C,), into that of falling values; it nearly is."""
     for i in range(1, order.size):
@@ -89,7 +115,7 @@ def sort_again(order: Ints, z: Floats) -> None:
         order[j] = place
 
 
-@njit(**uncounted, **inner)
+@njit()
 def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
     """Where a row's pivot is, but for rounding, given the order (C,) of its values, falling."""
     mass, above, first = 0.0, np.uint64(0), np.uint64(begin)
@@ -102,7 +128,7 @@ def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
     return int(order[above])
 
 
-@njit(**uncounted, **inner)
+@njit()
 def best_mean(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float, place: int
 ) -> tuple[float, int]:
@@ -143,7 +169,7 @@ def best_mean(
     return total, place
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def expectation(row: int, layout: Layout, lo: Floats, hi: Floats, v: Floats, sign: float) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of v (S,) over the box of one row.
 

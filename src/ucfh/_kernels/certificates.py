@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
+from ucfh._kernels.atomic import APART, add_at
 from ucfh._kernels.balls import TIE, climb, fill
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
 from ucfh._kernels.evidence import (
     AHEAD,
     LEAST,
@@ -27,7 +28,6 @@ from ucfh._kernels.evidence import (
     bound_row,
     put_in_order,
 )
-from ucfh._kernels.intrinsics import APART, add_at, read_at
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -96,7 +96,7 @@ class Team(NamedTuple):
     states: Ints
 
 
-@njit(**folded)
+@njit()
 def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -> float:
     """The mean of V (S,) and of what entries pay over what a row has shown, weights c of n.
 
@@ -111,7 +111,7 @@ def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -
     return total / n if n > 0.0 else total
 
 
-@njit(**uncounted)
+@njit(inline="always")
 def _growth(weight: float, p: float, distance: float, w: float) -> float:
     """How much a row's bound moves at least when one of its values moves by w >= 0.
 
@@ -121,7 +121,7 @@ def _growth(weight: float, p: float, distance: float, w: float) -> float:
     return weight * p * w / (distance + 0.5 * (1.0 - p) * w)
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) -> float:
     """`_growth` summed over entries ``first`` to ``last`` of a row, all of one next state."""
     if side.sure:
@@ -134,7 +134,7 @@ def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) 
     return total
 
 
-@njit(**folded)
+@njit(inline="always")
 def _certify_above(
     t: int,
     s: int,
@@ -186,7 +186,7 @@ def _certify_above(
     out.M[t, s] = square
 
 
-@njit(**folded)
+@njit(inline="always")
 def _certify_difference(
     t: int,
     s: int,
@@ -307,7 +307,7 @@ def _certify_difference(
     W[t, s] = max(W[t, s], L[t, s] - D[t, s])
 
 
-@njit(**uncounted)
+@njit()
 def certify(
     thread: int,
     rows: Rows,
@@ -343,7 +343,7 @@ def certify(
                 put_in_order(out.W[t + 1], -1.0, states[5], states[7])
                 put_in_order(out.D[t + 1], 1.0, states[6], states[7])
         while True:
-            if thread > 0 and read_at(claims, 2 * APART * H) > 0:
+            if thread > 0 and add_at(claims, 2 * APART * H, 0) > 0:
                 return
             b = add_at(claims, 2 * APART * t, 1)
             if b >= blocks:
@@ -356,7 +356,7 @@ def certify(
                     _certify_difference(t, s, overlap, rows, evidence, pay, out, states, values)
             add_at(claims, 2 * APART * t + APART, 1)
         patience = PATIENCE * (S // blocks + 1)
-        while read_at(claims, 2 * APART * t + APART) < blocks:
+        while add_at(claims, 2 * APART * t + APART, 0) < blocks:
             patience -= 1
             if patience == 0 and thread == 0:
                 add_at(claims, 2 * APART * H, 1)

@@ -21,7 +21,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ WIDEST = 1e6  # times the range of values: with b so far away, u is as good as t
 CLOSE = 1e-10  # times z: how exactly z is met
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _at(
     c: Ints, v: Floats, apart: float, top: float, best: float, gap: float
 ) -> tuple[float, float, float]:
@@ -52,7 +52,7 @@ def _at(
     return z, best + (gap - A / T), -gap * T * squares / (A * d)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def upper_quantile(c: Ints, v: Floats, apart: float, top: float, z: float) -> float:
     """The u that w v exceeds with the probability of a normal variable to exceed z > 0.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_and_count
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 from ucfh._kernels.online import TIE
@@ -45,7 +45,7 @@ class Noise(NamedTuple):
     cases: float
 
 
-@njit(**uncounted)
+@njit()
 def draw_models(
     rng: np.random.Generator, indptr: Ints, c: Ints, posterior: Posterior, out: Draws
 ) -> None:
@@ -75,7 +75,7 @@ def draw_models(
                 p[j, most] = 1.0
 
 
-@njit(**uncounted)
+@njit()
 def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) -> None:
     """Plan for the best of J draws, row by row."""
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
@@ -101,7 +101,7 @@ def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) ->
             V[t, s] = min(best, left + 1.0) if posterior.cap else best
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn_by_draws(
     rng: np.random.Generator,
     own: np.random.Generator,
@@ -133,13 +133,13 @@ def learn_by_draws(
     return Progress(episodes, recorded)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def deviation(noise: Noise, k: int) -> float:
     """Of the noise before episode k, without visits."""
     return sqrt(noise.factor * log(noise.cases * k))
 
 
-@njit(**uncounted)
+@njit()
 def plan_with_noise(
     own: np.random.Generator, sheet: Sheet, noise: Noise, clock: Ints, seen: Seen, out: Chosen
 ) -> None:
@@ -164,7 +164,7 @@ def plan_with_noise(
             V[t, s] = best
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn_by_noise(
     rng: np.random.Generator,
     own: np.random.Generator,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
 from ucfh._kernels.balls import TIE
-from ucfh._kernels.compiling import inner, njit, uncounted
 from ucfh._kernels.evidence import (
     ANYTHING,
     LEAST,
@@ -25,28 +26,13 @@ from ucfh._kernels.evidence import (
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+BEFORE: Any = np.int64(-1)
+"""The step of the start. A plain -1 would be a type of its own, and compile kernels again."""
 TOLD = -1
 """In place of a kind of bound for the mean over the start."""
 
 
-@njit(**uncounted, **inner)
-def _mean(
-    kind: int,
-    row: int,
-    t: int,
-    paid: float,
-    rows: Rows,
-    evidence: Evidence,
-    pay: Pay,
-    V: Floats,
-    scratch: Scratch,
-    v: Floats,
-) -> float:
-    """What `bound_row` says; it is compiled once for all who ask here, as it is long."""
-    return bound_row(kind, row, t, paid, rows, evidence, pay, V, 0.0, scratch, v).value
-
-
-@njit(**uncounted)
+@njit()
 def evaluate(
     rows: Rows,
     evidence: Evidence,
@@ -85,7 +71,9 @@ def evaluate(
                 row = k * rows.step + rows.offset[t]
                 if given and row != taken[t, s]:
                     continue
-                x = _mean(kind, row, t, r[k], rows, evidence, pay, V[t + 1], scratch, v)
+                x = bound_row(
+                    kind, row, t, r[k], rows, evidence, pay, V[t + 1], 0.0, scratch, v
+                ).value
                 if given or r[k] + sign * x > best + TIE * H:
                     best, taken[t, s] = r[k] + sign * x, row
             V[t, s] = min(max(0.0, best), pay.cap[t])
@@ -93,10 +81,11 @@ def evaluate(
         return 0.0
     put_in_order(V[0], sign, states[1], states[2])
     row = len(rows.indptr) - 2
-    return sign * _mean(start, row, -1, -inf, rows, evidence, pay, V[0], scratch, v)
+    found = bound_row(start, row, BEFORE, -inf, rows, evidence, pay, V[0], 0.0, scratch, v)
+    return sign * found.value
 
 
-@njit(**uncounted)
+@njit()
 def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -> None:
     """What the policy that takes rows (H, S) earns in the empirical model: V (H+1, S), V[H] = 0.
 

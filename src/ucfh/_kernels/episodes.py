@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Nature, Record, Seen
 from ucfh._kernels.walk import draw
 
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@njit(**folded)
+@njit()
 def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
     s, row = 0, len(nature.indptr) - 2
@@ -28,7 +28,7 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
     return int(s)
 
 
-@njit(**folded)
+@njit()
 def walk_and_count(
     rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
 ) -> None:
@@ -41,7 +41,7 @@ def walk_and_count(
         s = nature.indices[path[t + 1]]
 
 
-@njit(cache=True, nogil=True, _nrt=True, **inner)  # `note` is uncounted, and this makes arrays
+@njit()
 def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
@@ -60,7 +60,7 @@ def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
     return float(x)
 
 
-@njit(**uncounted)
+@njit()
 def promise(start: Floats, v: Floats) -> float:
     """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
     x, best = 0.0, -inf
@@ -71,7 +71,7 @@ def promise(start: Floats, v: Floats) -> float:
     return x if start.size else best
 
 
-@njit(**folded)
+@njit()
 def same(a: Ints, b: Ints) -> bool:
     """Whether two policies (H, S) take the same rows."""
     for t in range(a.shape[0]):
@@ -81,7 +81,7 @@ def same(a: Ints, b: Ints) -> bool:
     return True
 
 
-@njit(**folded)
+@njit()
 def note(
     episode: int,
     recorded: int,

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
+from ucfh._kernels.atomic import APART, add_at
 from ucfh._kernels.boxes import best_mean
-from ucfh._kernels.compiling import inner, njit, uncounted
-from ucfh._kernels.intrinsics import APART, add_at, read_at
 from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
 Ints = NDArray[np.int64]
@@ -78,7 +78,7 @@ class Memory(NamedTuple):
     rival: Floats
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _plan_states(
     states: Index,
     tie: float,
@@ -149,7 +149,7 @@ def _plan_states(
     return growth
 
 
-@njit(**uncounted, **inner)
+@njit(inline="always")
 def _reward_growth(t: int, r: Floats) -> float:
     """How far r_{t-1} is above r_t at most; r (1 or H, R)."""
     if not 0 < t < len(r):
@@ -173,60 +173,7 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
     )
 
 
-@njit(**uncounted, **inner)
-def _sweep(
-    t: int,
-    helps: bool,
-    model: Model,
-    hi: Floats | None,
-    out: Swept,
-    shared: Shared,
-    scratch: Scratch,
-) -> None:
-    """`sweep`, with all that it needs."""
-    stride, r, states = model.stride, model.r, scratch.batch[0]
-    Z, growth, claims = shared.Z, shared.growth, shared.claims
-    V, policy = out.V, out.policy
-    H, S = policy.shape
-    blocks = growth.shape[1]
-    pairs = len(out.pivot)
-    memory = Memory(out.pivot, shared.likely, shared.upper[:pairs], shared.upper[pairs:])
-    # what a row held at one step bounds the next step only if it does not change in between
-    steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
-    for i in range(t, -1, -1):
-        step, mine = _see(i, H, model, Z[(i + 1) % 2]), 0
-        while add_at(claims, 3 * APART * i, 1) < blocks:
-            b = blocks - 1 - add_at(claims, 3 * APART * i + 2 * APART, 1) if helps else mine
-            mine += 1
-            most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
-            while s < end:
-                n = min(BATCH, end - s)
-                for j in range(n):
-                    states[j] = s + j
-                most = max(most, _plan_states(
-                    states[:n], TIE * H, far, grown, model, hi, step, memory, scratch, V[i],
-                    policy[i], Z[i % 2],
-                ))  # fmt: skip
-                s += n
-            growth[i, b] = most
-        add_at(claims, 3 * APART * i + APART, mine)
-        if helps and read_at(claims, 3 * APART * H):
-            return
-        patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
-        while read_at(claims, 3 * APART * i + APART) < blocks:
-            patience -= 1
-            if patience == 0 and not helps:
-                add_at(claims, 3 * APART * H, 1)
-        most = growth[i, 0]
-        for b in range(1, blocks):
-            most = max(most, growth[i, b])
-        # the last term is more than rounding
-        grown += most + _reward_growth(i, r) + 1e-15 * H
-        if steady:
-            far = FAR * H
-
-
-@njit(nogil=True, **inner)
+@njit(inline="always")
 def _scratch(states: int, actions: int) -> Scratch:
     """What a thread needs for itself."""
     rows, order = BATCH * actions, np.empty(states, np.int64)
@@ -243,7 +190,7 @@ def _scratch(states: int, actions: int) -> Scratch:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def sweep(
     t: int,
     helps: bool,
@@ -275,25 +222,54 @@ def sweep(
     to pass them as to plan for five states.
     """
     model = Model(first, action, indptr, indices, stride, lo, r, bonus, sign)
-    out, scratch = Swept(V, policy, pivot), _scratch(policy.shape[1], actions)
+    H, S = policy.shape
     if shared is None:
-        H, S = policy.shape
         Z = np.empty((2, S))
         for s in range(S):
             Z[(t + 1) % 2, s] = sign * V[t + 1, s]
-        alone = Shared(
-            np.zeros(S, np.int32),
-            np.empty(len(pivot) + S),
-            Z,
-            np.empty((H, 1)),
-            np.zeros(3 * APART * H + 1, np.int64),
-        )
-        _sweep(t, helps, model, hi, out, alone, scratch)
+        likely, upper, growth = np.zeros(S, np.int32), np.empty(len(pivot) + S), np.empty((H, 1))
+        claims = np.zeros(3 * APART * H + 1, np.int64)
     else:
-        _sweep(t, helps, model, hi, out, shared, scratch)
+        likely, upper, Z, growth, claims = shared
+    blocks, pairs, scratch = growth.shape[1], len(pivot), _scratch(S, actions)
+    states = scratch.batch[0]
+    memory = Memory(pivot, likely, upper[:pairs], upper[pairs:])
+    # what a row held at one step bounds the next step only if it does not change in between
+    steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
+    for i in range(t, -1, -1):
+        step, mine = _see(i, H, model, Z[(i + 1) % 2]), 0
+        while add_at(claims, 3 * APART * i, 1) < blocks:
+            b = blocks - 1 - add_at(claims, 3 * APART * i + 2 * APART, 1) if helps else mine
+            mine += 1
+            most, s, end = -np.inf, b * S // blocks, (b + 1) * S // blocks
+            while s < end:
+                n = min(BATCH, end - s)
+                for j in range(n):
+                    states[j] = s + j
+                most = max(most, _plan_states(
+                    states[:n], TIE * H, far, grown, model, hi, step, memory, scratch, V[i],
+                    policy[i], Z[i % 2],
+                ))  # fmt: skip
+                s += n
+            growth[i, b] = most
+        add_at(claims, 3 * APART * i + APART, mine)
+        if helps and add_at(claims, 3 * APART * H, 0):
+            return
+        patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
+        while add_at(claims, 3 * APART * i + APART, 0) < blocks:
+            patience -= 1
+            if patience == 0 and not helps:
+                add_at(claims, 3 * APART * H, 1)
+        most = growth[i, 0]
+        for b in range(1, blocks):
+            most = max(most, growth[i, b])
+        # the last term is more than rounding
+        grown += most + _reward_growth(i, r) + 1e-15 * H
+        if steady:
+            far = FAR * H
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def resweep(
     row: int,
     begin: Ints,
@@ -362,7 +338,7 @@ def resweep(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
     """The probabilities that attain V, into out (H, entries), or (1, entries) with stages."""
     indptr, stride, lo = model.indptr, model.stride, model.lo

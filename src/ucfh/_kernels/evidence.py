@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
 from ucfh._kernels.balls import extreme, fill
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -168,13 +168,13 @@ class Scratch(NamedTuple):
     order: Ints
 
 
-@njit(**folded)
+@njit(inline="always")
 def sign_of(kind: int) -> float:
     """1 for a bound from above, else -1."""
     return -1.0 if kind in (LOW, LEAST) else 1.0
 
 
-@njit(**folded)
+@njit(inline="always")
 def ball_of(kind: int, row: int, alone: bool, evidence: Evidence) -> Ball:
     """The ball of a row; ``alone``: rewards are apart from the next states."""
     known = evidence.known[row]
@@ -187,7 +187,7 @@ def ball_of(kind: int, row: int, alone: bool, evidence: Evidence) -> Ball:
     return Ball(evidence.outcomes, known.n_outcomes, known.eta_outcomes)
 
 
-@njit(**uncounted, **inner)
+@njit()
 def put_in_order(V: Floats, sign: float, order: Ints, other: Ints) -> None:
     """States by sign V (S,), the largest first and equal ones in their order: order (S,).
 
@@ -213,7 +213,7 @@ def put_in_order(V: Floats, sign: float, order: Ints, other: Ints) -> None:
         run *= 2
 
 
-@njit(**folded)
+@njit()
 def rest_of(
     row: int,
     rows: Rows,
@@ -255,7 +255,7 @@ def rest_of(
     return Rest(-inf if best < 0 else extra + sign * V[best], best)
 
 
-@njit(**folded)
+@njit(inline="always")
 def lost_above(known: Any, V: float, top: float) -> tuple[float, float]:
     """How many missing outcomes count, from above, with which value; the others with the best.
 
@@ -272,7 +272,7 @@ def lost_above(known: Any, V: float, top: float) -> tuple[float, float]:
     return min(k, max(0.0, (k * end - known.lost_paid) / (end - least))), least + V
 
 
-@njit(**folded)
+@njit(inline="always")
 def lost_below(known: Any, V: float) -> tuple[float, float]:
     """How many missing outcomes count, from below, with which value; the others with the worst.
 
@@ -284,7 +284,7 @@ def lost_below(known: Any, V: float) -> tuple[float, float]:
     return min(known.lost_known, known.lost_paid / most), most + V
 
 
-@njit(**folded)
+@njit()
 def bound_row(
     kind: int,
     row: int,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -20,7 +20,7 @@ Index = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def evaluate(
     indptr: Ints, indices: Index, stride: int, p: Floats, r: Floats, rows: Ints, V: Floats
 ) -> None:
@@ -36,7 +36,7 @@ def evaluate(
             V[t, s] = q
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def occupancy(indptr: Ints, indices: Index, p: Floats, rows: Ints, d: Floats) -> None:
     """P(s_t = s) into d (H, S): d_1 = p0, the last row; d_{t+1} = d_t P^pi."""
     H, S = rows.shape
@@ -51,7 +51,7 @@ def occupancy(indptr: Ints, indices: Index, p: Floats, rows: Ints, d: Floats) ->
                     d[t + 1, indices[e]] += d[t, s] * p[e]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def variance(
     layout: Layout,
     p: Floats,

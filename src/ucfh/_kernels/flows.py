@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 from ucfh._kernels.phase import Paths
 from ucfh._kernels.sampling import multinomial, multivariate_hypergeometric
 
@@ -24,7 +24,7 @@ class Flow(NamedTuple):
     edges: Ints
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def send(rng: np.random.Generator, n: int, paths: Paths, out: Flow) -> None:
     """Send n episodes through the graph."""
     live, ptr, to, p = paths.live, paths.ptr, paths.to, (paths.unmet, paths.met)
@@ -46,7 +46,7 @@ def send(rng: np.random.Generator, n: int, paths: Paths, out: Flow) -> None:
                     node_flow[k, to[e]] += edge_flow[k, e]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def split(rng: np.random.Generator, n: int, paths: Paths, flow: Flow, part: Flow) -> None:
     """Take the first n episodes out of a flow, into the part.
 

@@ -16,14 +16,14 @@ from math import expm1, inf, log1p, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 
 Floats = NDArray[np.float64]
 
 TINY = 1e-290  # below it, d/p overflows; p = 0 has the same reach up to rounding
 
 
-@njit(cache=True)
+@njit()
 def _g(x: float) -> float:
     """x - ln(1 + x), accurate for x near 0; infinite at x = -1."""
     if x <= -1.0:
@@ -39,13 +39,13 @@ def _g(x: float) -> float:
     return x * y - 2.0 * total
 
 
-@njit(cache=True)
+@njit()
 def _kl(p: float, q: float, d: float) -> float:
     """kl(p, p + d), where q = 1 - p."""
     return p * _g(d / p) + q * _g(-d / q)
 
 
-@njit(cache=True)
+@njit()
 def _reach(p: float, q: float, c: float) -> float:
     """`kl_reach` of numbers."""
     if c <= 0.0:
@@ -77,7 +77,7 @@ def _reach(p: float, q: float, c: float) -> float:
                 d = middle
 
 
-@njit(cache=True)
+@njit()
 def _reach_each(p: Floats, q: Floats, c: Floats, out: Floats) -> None:
     for i in range(p.size):
         out[i] = _reach(p[i], q[i], c[i])

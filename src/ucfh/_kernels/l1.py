@@ -10,13 +10,13 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Layout, Planned, Seen
 
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def reach(
     row: int,
     layout: Layout,
@@ -51,7 +51,7 @@ def reach(
     return float(sign * total)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def plan(
     layout: Layout,
     seen: Seen,

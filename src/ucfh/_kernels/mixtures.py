@@ -20,7 +20,7 @@ from math import exp, inf, lgamma, log, log1p, pi
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ MOST_TERMS = 100_000  # beyond the labels seen: larger numbers of labels are lef
 NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it smaller
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _single(c: float) -> float:
     """ln Gamma(c + 1/2) - c ln c + c."""
     if c < LARGE:
@@ -43,7 +43,7 @@ def _single(c: float) -> float:
     return HALF_LOG_2PI - (1.0 / 24.0 - x * (7.0 / 2880.0 - x * 31.0 / 40320.0)) / c
 
 
-@njit(cache=True)
+@njit(inline="always")
 def _total(n: float, m: float) -> float:
     """ln Gamma(n + m/2) - n ln n + n."""
     z = n + 0.5 * m
@@ -55,7 +55,7 @@ def _total(n: float, m: float) -> float:
     return growth + 0.5 * (m - 1.0) * log(z) - 0.5 * m + HALF_LOG_2PI + series
 
 
-@njit(cache=True)
+@njit()
 def _binary_excess_each(k: Floats, n: Floats, out: Floats) -> None:
     for i in range(n.size):
         out[i] = 2.0 * HALF_LOG_PI - _single(k[i]) - _single(n[i] - k[i]) + _total(n[i], 2.0)
@@ -69,7 +69,7 @@ def binary_excess(k: ArrayLike, n: ArrayLike) -> Floats:
     return out
 
 
-@njit(cache=True)
+@njit()
 def _portfolio_regret_each(n: Floats, out: Floats) -> None:
     for i in range(n.size):
         out[i] = HALF_LOG_PI + _total(n[i], 2.0) - _single(n[i])
@@ -87,7 +87,7 @@ def portfolio_regret(n: ArrayLike) -> Floats:
     return out
 
 
-@njit(cache=True)
+@njit()
 def excess(
     indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats, sizes: Ints | None = None
 ) -> None:
@@ -134,7 +134,7 @@ def excess(
         out[row] = base - first - log(total)
 
 
-@njit(cache=True)
+@njit()
 def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None) -> None:
     """The excess of the pattern of each row, into out (rows,): which earlier draw is repeated.
 
@@ -180,7 +180,7 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None)
         out[row] = base - first - log(total)
 
 
-@njit(cache=True)
+@njit()
 def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
     """ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)), rounded down.
 
@@ -211,7 +211,7 @@ def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
     return most + log(out) - ROUNDING * (len(bets) + 8.0) * (1.0 + abs(most))
 
 
-@njit(cache=True)
+@njit()
 def lower_mean(x: Floats, times: Ints, goal: float) -> float:
     """The largest v at which bets on x (k,) >= 0, each seen so many times, have won e^goal.
 

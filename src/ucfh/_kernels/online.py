@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucfh._kernels._jit import njit
 from ucfh._kernels.balls import extreme
-from ucfh._kernels.compiling import njit, uncounted
 from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
@@ -87,7 +87,7 @@ class Outlook(NamedTuple):
     rows: Ints
 
 
-@njit(**uncounted)
+@njit()
 def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     """The best mean of v (k,) within an L1 distance of c / sum c (k,).
 
@@ -120,7 +120,7 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
     return mean
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def plan(
     sheet: Sheet,
     rule: Rule,
@@ -218,7 +218,7 @@ def plan(
             L[t, s] = best_low if rule.lower == LOWER_OF_BEST else low_of_best
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn(
     rng: np.random.Generator,
     episodes: int,

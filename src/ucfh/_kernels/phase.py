@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Layout
 
 Ints = NDArray[np.int64]
@@ -66,7 +66,7 @@ class Visits(NamedTuple):
     shares: Floats
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit()
 def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     """Who meets a live row: p (entries,), the policy takes rows (H, S), is_live (rows,).
 
@@ -95,7 +95,7 @@ def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
     return Meeting(u, h, rest)
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit()
 def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
     """The graph of a phase, from what `_meeting` found."""
     indptr, indices, u = layout.indptr, layout.indices, meets.u
@@ -150,7 +150,7 @@ def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting
     )
 
 
-@njit(cache=True, nogil=True, **inner)
+@njit()
 def _expect(paths: Paths, out: Visits) -> None:
     """Add up the visits of each live row."""
     row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
@@ -170,7 +170,7 @@ def _expect(paths: Paths, out: Visits) -> None:
                 after[to[e]] += after[i] * met[e]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def build_graph(
     layout: Layout, p: Floats, rows: Ints, is_live: Bools, least: float, out: Visits
 ) -> Paths:
@@ -189,7 +189,7 @@ def build_graph(
     return paths
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bool:
     """Whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
     total = np.empty(visits.size, np.int64)
@@ -203,7 +203,7 @@ def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bo
     return False
 
 
-@njit(**uncounted)
+@njit()
 def tally(
     paths: Paths,
     flow: Ints,
@@ -236,7 +236,7 @@ def tally(
     return reached
 
 
-@njit(**uncounted)
+@njit()
 def walk_graph(
     rng: np.random.Generator,
     episodes: int,

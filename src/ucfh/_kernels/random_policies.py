@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import promise, same
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen
 from ucfh._kernels.walk import draw
@@ -41,7 +41,7 @@ class Model(NamedTuple):
     start: Floats
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> float:
     """What the policy earns that prefers rows (H, S), which are the best ones if it may choose.
 
@@ -67,7 +67,7 @@ def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> fl
     return promise(start, V[0])
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
     """p^ of a row into p (entries,): c/n, and all that may follow alike before the first visit."""
     begin, end = indptr[row], indptr[row + 1]
@@ -75,14 +75,14 @@ def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
         p[e] = c[e] / n[row] if n[row] > 0 else 1.0 / (end - begin)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def estimate(indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
     """p^ of all rows into p (entries,)."""
     for row in range(len(indptr) - 1):
         _estimate(row, indptr, c, n, p)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn(
     rng: np.random.Generator,
     own: np.random.Generator,

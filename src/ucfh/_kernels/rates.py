@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
 from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 
@@ -24,7 +24,7 @@ class Learned(NamedTuple):
     sums: Floats
 
 
-@njit(**uncounted)
+@njit()
 def update_q(
     H: int,
     t: int,
@@ -59,7 +59,7 @@ def update_q(
     Q[row] += alpha * (paid + ahead + bonus - Q[row])
 
 
-@njit(**uncounted)
+@njit()
 def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
     """The row of highest Q (rows,) in a state."""
     best = t * stride + first[s]
@@ -69,7 +69,7 @@ def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
     return int(best)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def learn_by_rates(
     rng: np.random.Generator,
     episodes: int,

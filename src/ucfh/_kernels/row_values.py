@@ -4,8 +4,6 @@ The mean over one row is the best or worst one between the bounds (`ucfh._kernel
 plain sum where the probabilities are known:
 
     Q_t = r_t + sign max { sum_j p_j y_j },   y_j = sign (V_{t+1}(s'_j) + bonus_j)
-
-Which rows are due is known in advance: they are on their way from memory before they are weighed.
 """
 
 from __future__ import annotations
@@ -15,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.boxes import best_mean, guess_in_order, guess_in_short, sort_again
-from ucfh._kernels.compiling import folded, inner, njit, uncounted
-from ucfh._kernels.intrinsics import prefetch, weigh
+from ucfh._kernels._jit import njit
+from ucfh._kernels.boxes import best_mean, guess_in_order, guess_in_short, sort_again, weigh
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -25,7 +22,6 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.uint64]
 
 BATCH = 512  # states planned at a time
-AHEAD = 32  # how many rows ahead rows are asked for from memory
 REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor likes
 
 
@@ -85,20 +81,7 @@ class Scratch(NamedTuple):
     order: Ints
 
 
-@njit(**folded)
-def _ask_for(k: int, model: Model, hi: Floats | None, step: Step) -> None:
-    """Have row k on its way from memory, up to its tenth entry or so."""
-    e = model.indptr[np.uint64(step.offset) + k]
-    prefetch(model.indices, e)
-    prefetch(model.indices, e + 9)
-    prefetch(model.lo, e)
-    prefetch(model.lo, e + 8)
-    if hi is not None:
-        prefetch(hi, e)
-        prefetch(hi, e + 8)
-
-
-@njit(**uncounted, **inner, fastmath=REORDER)
+@njit(fastmath=REORDER)
 def _average(p: Floats, z: Floats) -> float:
     """The mean of z over a row that lists all states in order: p, z (S,)."""
     total = 0.0
@@ -107,20 +90,15 @@ def _average(p: Floats, z: Floats) -> float:
     return total
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Floats) -> None:
     """The values of the rows that are due into q: of known probabilities."""
     indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
-    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
-    if indices.size:
-        for i in range(min(many, ahead)):
-            _ask_for(row[i], model, None, step)
+    offset = np.uint64(step.offset)
     for i in range(many):
         k, total = row[i], 0.0
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         if indices.size:
-            if i + ahead < many:
-                _ask_for(row[i + ahead], model, None, step)
             for e in range(np.uint64(begin), np.uint64(end)):
                 total += p[e] * z[np.uint64(indices[e])]
         else:
@@ -128,7 +106,7 @@ def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Flo
         q[i] = step.r[k] + model.sign * total
 
 
-@njit(**folded)
+@njit()
 def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
     """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
     indices, bonus, z = model.indices, step.bonus, step.z
@@ -140,7 +118,7 @@ def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
             y[e - start] += model.sign * bonus[e]
 
 
-@njit(**uncounted, **inner)
+@njit()
 def _weigh_rows(
     many: np.uint64,
     model: Model,
@@ -155,19 +133,14 @@ def _weigh_rows(
     Rows whose pivot is lost come last, all together: nobody can predict which they are.
     """
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
-    offset, ahead = np.uint64(step.offset), np.uint64(AHEAD)
+    offset = np.uint64(step.offset)
     plain, listed = not step.bonus.size, indices.size > 0
     values, lost, missing = scratch.value[2 * BATCH + row.size :], scratch.lost, np.uint64(0)
-    if plain and listed:
-        for i in range(min(many, ahead)):
-            _ask_for(row[i], model, hi, step)
     for i in range(many):
         k, y = row[i], z
         begin, end = indptr[offset + k], indptr[offset + k + np.uint64(1)]
         x, mass, reach, total = 0.0, 0.0, 0.0, 0.0
         if plain and listed:
-            if i + ahead < many:
-                _ask_for(row[i + ahead], model, hi, step)
             x = z[np.uint64(indices[np.uint64(begin + pivot[k])])]
             mass, reach, total = weigh(lo, hi, begin, end, z, indices, x)
         else:
@@ -196,7 +169,7 @@ def _weigh_rows(
         q[i] = step.r[k] + model.sign * mean
 
 
-@njit(**uncounted, **inner)
+@njit(inline="always")
 def value_rows(
     many: np.uint64,
     model: Model,

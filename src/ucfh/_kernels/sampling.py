@@ -78,7 +78,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ucfh._kernels.compiling import njit
+from ucfh._kernels._jit import njit
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ class Law(NamedTuple):
     var: float
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _eta_series(z: float) -> float:
     """Return Binet's remainder for z >= 16, where the first omitted term is below 2e-16."""
     r = 1.0 / z
@@ -125,13 +125,13 @@ def _eta_table() -> Floats:
 _ETA = _eta_table()
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _eta(z: float) -> float:
     """Return Binet's remainder at an integer z >= 1."""
     return _ETA[int(z)] if z < 16.0 else _eta_series(z)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _psi(z: float, k: float) -> float:
     """Return ln[Gamma(z + k) / Gamma(z)] - k ln z for integers z, z + k >= 1."""
     v = k / (2.0 * z + k)
@@ -147,7 +147,7 @@ def _psi(z: float, k: float) -> float:
     return main + _eta(z + k) - _eta(z)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _log_ratio(k: float, law: Law) -> float:
     """Return ln rho(k)."""
     t = k * law.lam - _psi(law.a, k)
@@ -158,7 +158,7 @@ def _log_ratio(k: float, law: Law) -> float:
     return t
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
     """Return the block's width w, the centre c and the rectangle's width h."""
     spread = math.sqrt(var + 0.5)
@@ -166,7 +166,7 @@ def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
     return w, eps + 0.5, _H1 * spread + _H0 + 2.0 * (w - 1)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _reject(rng: np.random.Generator, law: Law) -> int:
     """Draw the offset k from the mode by the ratio of uniforms."""
     w, centre, h = _rectangle(law.eps, law.var)
@@ -189,7 +189,7 @@ def _reject(rng: np.random.Generator, law: Law) -> int:
             return k
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _walk(rng: np.random.Generator, f0: float, theta: float, b: float, c: float, d: float) -> int:
     """Draw by inversion upwards from f(0) = f0; B, C, D are those of m = 0, or 0 if absent."""
     while True:
@@ -207,7 +207,7 @@ def _walk(rng: np.random.Generator, f0: float, theta: float, b: float, c: float,
             return x
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _two_product(x: float, y: float) -> tuple[float, float]:
     """Return t and e with x y = t + e exactly (Dekker's product with Veltkamp's splitting)."""
     x1 = 134217729.0 * x
@@ -218,7 +218,7 @@ def _two_product(x: float, y: float) -> tuple[float, float]:
     return t, ((x1 * y1 - t) + x1 * y0 + x0 * y1) + x0 * y0
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _mode(n: int, p: float, dp: float, delta: float) -> tuple[int, float]:
     """Return m = floor(mu + delta) and eps = mu - m, where mu = n (p + dp) and |dp| <= p 2^-53."""
     n1 = float(n)
@@ -229,7 +229,7 @@ def _mode(n: int, p: float, dp: float, delta: float) -> tuple[int, float]:
     return m + up, eps - up
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _binomial_at_mode(n: int, p: float) -> tuple[int, Law]:
     """Return m and the law, for p <= 1/2."""
     q = 1.0 - p
@@ -239,7 +239,7 @@ def _binomial_at_mode(n: int, p: float) -> tuple[int, Law]:
     return m, Law(m + 1.0, n - m + 1.0, 0.0, 0.0, lam, eps, n * p * q)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _binomial(rng: np.random.Generator, n: int, p: float) -> int:
     """Draw a binomial with n >= 1 and 0 < p <= 1/2."""
     if n * p < _SWITCH:
@@ -248,7 +248,7 @@ def _binomial(rng: np.random.Generator, n: int, p: float) -> int:
     return m + _reject(rng, law)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def binomial(rng: np.random.Generator, n: int, p: float) -> int:
     """Draw the number of successes in n trials of probability p; 0 <= n <= 9e18, 0 <= p <= 1."""
     if n <= 0 or p <= 0.0:
@@ -259,7 +259,7 @@ def binomial(rng: np.random.Generator, n: int, p: float) -> int:
     return _binomial(rng, n, p) if p <= 0.5 else n - _binomial(rng, n, 1.0 - p)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def multinomial(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> None:
     """Share n <= 9e18 trials among the entries of p (C,), into out (C,), by conditional binomials.
 
@@ -290,7 +290,7 @@ def multinomial(rng: np.random.Generator, n: int, p: Floats, out: Counts) -> Non
         raise ValueError("multinomial: no probability is positive")
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _hypergeometric_at_mode(g: int, b: int, s: int) -> tuple[int, Law]:
     """Return m and the law, for s <= g <= b."""
     total = g + b
@@ -307,7 +307,7 @@ def _hypergeometric_at_mode(g: int, b: int, s: int) -> tuple[int, Law]:
     return m, Law(a, g - m + 1.0, s - m + 1.0, d, lam, eps, var)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _hypergeometric(rng: np.random.Generator, g: int, b: int, s: int) -> int:
     """Draw a hypergeometric with 1 <= s <= g <= b."""
     total = float(g + b)
@@ -319,7 +319,7 @@ def _hypergeometric(rng: np.random.Generator, g: int, b: int, s: int) -> int:
     return m + _reject(rng, law)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def hypergeometric(rng: np.random.Generator, good: int, bad: int, sample: int) -> int:
     """Draw the number of good items in a sample without replacement.
 
@@ -340,7 +340,7 @@ def hypergeometric(rng: np.random.Generator, good: int, bad: int, sample: int) -
     return x if sample <= rest else good - x
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def multivariate_hypergeometric(
     rng: np.random.Generator, counts: Counts, sample: int, out: Counts
 ) -> None:
@@ -360,7 +360,7 @@ def multivariate_hypergeometric(
         left -= out[i]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _poisson_offset(rng: np.random.Generator, mu: float) -> int:
     """Draw a Poisson minus floor(mu), for 0 <= mu < 2^106."""
     if mu < _SWITCH:
@@ -372,13 +372,13 @@ def _poisson_offset(rng: np.random.Generator, mu: float) -> int:
     return _reject(rng, Law(m + 1.0, 0.0, 0.0, 0.0, lam, eps, mu))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def poisson(rng: np.random.Generator, mu: float) -> int:
     """Draw a Poisson of mean mu, 0 <= mu <= 9e18."""
     return int(mu) + _poisson_offset(rng, mu)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def binomials(rng: np.random.Generator, n: Counts, p: Floats, out: Counts) -> None:
     """Independent binomial(n[i], p[i]) variates into out; all of one length."""
     for i in range(len(n)):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.compiling import inner, njit, uncounted
+from ucfh._kernels._jit import njit
 from ucfh._kernels.groups import Nature, Seen
 
 Ints = NDArray[np.int64]
@@ -38,7 +38,7 @@ class Paid(NamedTuple):
     most: Floats
 
 
-@njit(**uncounted)
+@njit()
 def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
     """Running sums of each row into out (entries,), infinite from its last possible entry on."""
     for row in range(len(indptr) - 1):
@@ -51,7 +51,7 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
         out[last : indptr[row + 1]] = np.inf
 
 
-@njit(**uncounted, **inner)
+@njit()
 def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     """The first entry whose cumulative probability exceeds u."""
     while end - begin > 8:
@@ -65,7 +65,7 @@ def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     return begin
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def walk(
     rng: np.random.Generator,
     episodes: int,
@@ -133,7 +133,7 @@ def walk(
     return episodes, False
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def reachable(indptr: Ints, indices: Index, p: Floats, rows: Ints, out: NDArray[np.bool_]) -> None:
     """Whether each row can be visited under the policy that takes rows (H, S): out (rows,)."""
     H, S = rows.shape

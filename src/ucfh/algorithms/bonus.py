@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ from ucfh._kernels.online import (
     Rule,
 )
 from ucfh._utils.arrays import Floats, Ints
-from ucfh._utils.clock import work_seconds
 from ucfh._utils.plugins import PluginError
 from ucfh.algorithms.base import Agent, LoopResult
 from ucfh.counts import NEVER, Counts, Limits
@@ -199,14 +199,14 @@ class EpisodeAgent(Agent):
         for steps in seen.steps:
             self._count(steps)
         self._look_up()
-        started = work_seconds()
+        started = perf_counter()
         self._plan()
-        self.planning_seconds += work_seconds() - started
+        self.planning_seconds += perf_counter() - started
         return self.done or not np.array_equal(before, self.rows)
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
         """Run that many episodes at once, or fewer if its policy becomes final."""
-        started, walked = work_seconds(), 0
+        started, walked = perf_counter(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
             record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
@@ -218,7 +218,7 @@ class EpisodeAgent(Agent):
             self._look_up()
             if more == 0 and recorded < ROOM:
                 break
-        self.planning_seconds += work_seconds() - started
+        self.planning_seconds += perf_counter() - started
         self._catch_up()
         record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
         policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)

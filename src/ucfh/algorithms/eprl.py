@@ -48,12 +48,12 @@ then, in bulk. Rewards that are told are not used. A scale multiplies b.
 from __future__ import annotations
 
 from math import inf
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ucfh._utils.arrays import Floats, Ints
-from ucfh._utils.clock import work_seconds
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.bonus import check_scale
 from ucfh.algorithms.phased import FULL, best_rows
@@ -212,12 +212,12 @@ class EPRL(Agent):
         self.counts.add(seen)
         if self.done or (self.lacking.ravel()[on_path] > 0)[lacked].all():
             return False
-        started = work_seconds()
+        started = perf_counter()
         if (self.lacking > 0).any():
             self._cover()
         else:
             self._begin()
-        self.planning_seconds += work_seconds() - started
+        self.planning_seconds += perf_counter() - started
         return True
 
     def visits_of(self, row: int) -> int:

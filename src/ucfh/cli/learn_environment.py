@@ -176,7 +176,6 @@ def summary(
 ) -> dict[str, Any]:
     """What was learned in a few numbers, for programs."""
     from ucfh import __version__
-    from ucfh._utils.clock import compile_seconds
 
     known = found.certificate
     return {
@@ -204,7 +203,6 @@ def summary(
         "steps": found.steps,
         "seconds": found.seconds,
         "planning_seconds": found.planning_seconds,
-        "compile_seconds": compile_seconds(),
         "version": __version__,
     }
 

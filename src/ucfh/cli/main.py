@@ -18,7 +18,7 @@ from ucfh.exceptions import InputError, unknown
 
 COMMANDS = (
     "learn", "certify", "audit", "act", "task", "ask", "tell", "serve", "token", "compare",
-    "plan", "evaluate", "bounds", "problems", "agents", "verify", "compile",
+    "plan", "evaluate", "bounds", "problems", "agents", "verify",
 )  # fmt: skip
 """Modules of `ucfh.cli`, each with a function of the same name: its options and its body.
 
@@ -26,6 +26,7 @@ One that has commands of its own lists them in PARTS.
 """
 
 REMOVED = {
+    "compile": "any command: kernels are compiled when they are first used",
     "study": "python -m evaluation, in the source repository",
     "report": "make report, in the source repository",
     "task upgrade": "ucfh task export with the version that made the store, then ucfh task import",

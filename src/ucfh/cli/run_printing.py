@@ -43,7 +43,6 @@ def summary(
 ) -> dict[str, Any]:
     """A run in a few numbers, for programs."""
     from ucfh import __version__
-    from ucfh._utils.clock import compile_seconds
 
     mistakes, value = run.mistakes(), mdp.value(run.policy)
     known = run.certificate
@@ -73,14 +72,12 @@ def summary(
         "interrupted": run.interrupted,
         "settings": run.about,
         "seconds": run.seconds,
-        "compile_seconds": compile_seconds(),
         "version": __version__,
     }
 
 
 def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
     """A run for a person."""
-    from ucfh._utils.clock import compile_seconds
 
     mistakes, bound, known = run.mistakes(), run.episode_bound, run.certificate
     why = (
@@ -127,7 +124,7 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
     lines |= {
         "truth": f"this policy really earns {value:.6g}, the best one {run.optimal:.6g} "
         f"(loss {max(0.0, run.optimal - value):.3g})",
-        "took": f"{run.seconds:.2f} s, and {compile_seconds():.2f} s to compile or load code",
+        "took": f"{run.seconds:.2f} s",
     }
     if mdp.note:
         lines["note"] = mdp.note

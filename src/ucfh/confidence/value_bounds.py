@@ -16,6 +16,7 @@ import numpy as np
 
 from ucfh._kernels import blame as kernels
 from ucfh._kernels import certificates, earnings
+from ucfh._kernels.atomic import APART
 from ucfh._kernels.earnings import TOLD
 from ucfh._kernels.evidence import (
     AHEAD,
@@ -28,7 +29,6 @@ from ucfh._kernels.evidence import (
     Pay,
     Rows,
 )
-from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.mixtures import lower_mean
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.threads import cores, in_threads

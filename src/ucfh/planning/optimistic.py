@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
+from ucfh._kernels.atomic import APART
 from ucfh._kernels.boxes import expectation
-from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.row_values import Model
 from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.threads import cores, in_threads

@@ -20,7 +20,6 @@ from collections import OrderedDict
 from contextlib import suppress
 from threading import Condition, Thread
 
-from ucfh._utils import first_use
 from ucfh.server.access_log import AccessLog, place_of
 from ucfh.server.batching import TaskManager
 from ucfh.server.metrics import Metrics
@@ -113,6 +112,7 @@ class PlannerPool:
 
     def _plan(self) -> None:
         try:
+            _compile()
             warm_up()
         except Exception as error:  # the first task will say so, too
             self._failed(error, None)
@@ -164,8 +164,8 @@ class PlannerPool:
 
 
 def _compile() -> None:
-    """Compile what plans need in processes of their own, so that this one goes on serving."""
-    command = [sys.executable, "-m", "ucfh", "compile", "serve"]
+    """Compile kernels of plans in a process of its own, so that this one goes on serving."""
+    command = [sys.executable, "-c", "from ucfh.server import planners; planners.warm_up()"]
     with suppress(OSError):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -176,7 +176,6 @@ def warm_up() -> None:
     from ucfh.tasks.config import Declaration
     from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
-    first_use.before = _compile
     agent = TaskAgent(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
     agent.find()
     agent.find()

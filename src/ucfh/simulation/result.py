@@ -98,7 +98,7 @@ class Run:
         final: whether that policy can never change again; its endless phase is the last row,
             with no episodes counted.
         interrupted: whether the user stopped the run early.
-        seconds: how long it took, without compiling (see `ucfh._utils.clock`).
+        seconds: how long it took.
         certificate: what the agent knows at the end, if it has such bounds.
         checkpoint: where the last phase began: the agent's and the generator's state, from
             which `simulate` continues to the same result as if it had never stopped.

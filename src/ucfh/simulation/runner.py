@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ucfh._utils.arrays import Ints
-from ucfh._utils.clock import work_seconds
 from ucfh._utils.defaults import DELTA, EPSILON
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, make_agent
@@ -78,7 +77,7 @@ def simulate(
     (True, True, True)
 
     """
-    started = work_seconds()
+    started = perf_counter()
     title, mdp = name_of(mdp), as_mdp(mdp)
     if isinstance(agent, Agent):
         if epsilon is not None or delta is not None:
@@ -140,7 +139,7 @@ def simulate(
     run.certificate = agent.certificate
     if run.certificate is not None:
         run.policy = run.certificate.policy
-    run.seconds = spent + work_seconds() - started
+    run.seconds = spent + perf_counter() - started
     return run
 
 
