@@ -110,7 +110,7 @@ def crossed(t: Any, s: int, **values: float) -> BoundContradiction | None:
     b.U[:], b.L[:], b.D[:] = 1.0, 0.0, 0.0
     for name, value in values.items():
         getattr(b, name)[t, s] = value
-    return best._find_crossing(b)
+    return best._find_contradiction(b)
 
 
 def test_where_bounds_cross() -> None:
@@ -138,7 +138,7 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     H = 50
     mdp, counts = nearly_tied(H)
     best = KnownStateBounds(mdp.problem, 0.1)
-    best.take(counts)
+    best.update(counts)
     taken, lower = best.robust()
     table = mdp.problem.table
     policy = table.policy_of(taken)

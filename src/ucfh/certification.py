@@ -226,7 +226,9 @@ def certificate_of(
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
     worst = _worst(best, b, taken, by_difference)
-    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
+    blame = np.maximum(
+        best.attribute_gap(b, by_difference), best.attribute_gap_untried(b, taken, worst)
+    )
     over = np.zeros(problem.states, bool)
     over[list(problem.terminal)] = True
     return Certificate(
@@ -240,7 +242,7 @@ def certificate_of(
         "counts",
         assumed or assumptions(problem),
         what_is_missing(problem.table.pair_of, counts.visits, blame),
-        contradiction(problem.state_names, b.crossing, delta, times),
+        contradiction(problem.state_names, b.contradiction, delta, times),
         suboptimality=_suboptimality(best, worst, over),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
@@ -308,7 +310,9 @@ def certificate_of_experience(
     )
     b, taken, lower, gap, by_difference = _best_policy(best, experience)
     worst = _worst(best, b, taken, by_difference)
-    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
+    blame = np.maximum(
+        best.attribute_gap(b, by_difference), best.attribute_gap_untried(b, taken, worst)
+    )
     over = np.diff(best.rows.first) == 0
     known = Certificate(
         b.upper,
@@ -324,4 +328,4 @@ def certificate_of_experience(
         suboptimality=_suboptimality(best, worst, over),
         visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, max_return, b.crossing, names, times)
+    return in_units(known, units, H, max_return, b.contradiction, names, times)

@@ -17,7 +17,7 @@ from ucfh import MDP, UCFH, Run, make, simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import GapExploration
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
 from ucfh.exceptions import InputError
 from ucfh.simulation.environment import EpisodeBatch, Simulator
@@ -73,7 +73,7 @@ def test_every_kind_comes_to_a_certificate(name: str, confidence: str, schedule:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idea", IDEAS)
+@pytest.mark.parametrize("idea", COMPONENTS)
 def test_without_any_one_idea(idea: str) -> None:
     for name in ("chain", "rewards unknown"):
         mdp, problem = WORLDS[name]

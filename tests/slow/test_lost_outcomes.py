@@ -125,7 +125,7 @@ def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
     """A loss may have been something new, but that is not counted."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         data.make_room()
@@ -133,12 +133,12 @@ def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
         right(self, data)
         data.last_lost = last
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
     """Balls for all functions leave out what was lost."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         right(self, data)
@@ -149,7 +149,7 @@ def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
             whole.known[name] = balls.known[name]
         self.evidence = balls._replace(known=whole.known, one=whole.one)
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -53,7 +53,7 @@ def chord_beyond_the_cut() -> Iterator[None]:
     """Known rewards of missing outcomes are spread up to 1, though values are cut off before."""
     from ucfh.confidence.unknown_states import UnknownStateBounds
 
-    take = UnknownStateBounds.take
+    take = UnknownStateBounds.update
 
     def spread(self: Any, data: Any) -> None:
         take(self, data)
@@ -63,7 +63,7 @@ def chord_beyond_the_cut() -> Iterator[None]:
         wrong = k * end - (k - paid) * (end - least) / np.maximum(1.0 - least, 1e-9)
         known["lost_paid"][:] = np.where(least < end, wrong, paid)
 
-    with patch.object(UnknownStateBounds, "take", spread):
+    with patch.object(UnknownStateBounds, "update", spread):
         yield
 
 

@@ -52,7 +52,7 @@ class CertifiedUCFH(Agent):
         variant: which constants the schedule "paper" takes: "paper" or "corrected".
         m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
         without: ideas of "tight" that are switched off, to measure their effect; see
-            `ucfh.confidence.value_bounds.IDEAS`.
+            `ucfh.confidence.value_bounds.COMPONENTS`.
 
     Attributes (besides those of `Agent`):
         certificate: the policy, the bounds and what they depend on, at any time.
@@ -217,7 +217,9 @@ class CertifiedUCFH(Agent):
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
-            what_is_missing(problem.table.pair_of, self.n.visits, best.blame(b, by_difference)),
+            what_is_missing(
+                problem.table.pair_of, self.n.visits, best.attribute_gap(b, by_difference)
+            ),
             contradiction(problem.state_names, beliefs.crossing, self.delta),
         )
 

@@ -30,7 +30,7 @@ def certificate_of_agent(
     beliefs, data, H = agent.beliefs, agent.experience, agent.experience.horizon
     most = units.scaled_return(max_return, H)
     best = UnknownStateBounds(H, agent.delta, most, units.after_end)
-    blame = best.blame(best.bounds(data), beliefs.by_difference)
+    blame = best.attribute_gap(best.bounds(data), beliefs.by_difference)
     known = Certificate(
         beliefs.upper,
         max(0.0, beliefs.lower),
