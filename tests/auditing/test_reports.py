@@ -24,8 +24,8 @@ EFFECTS = {
     "next state by half of the bin": "in one part of its bins, state",
     "next state, a change in the middle": "from about episode [0-9]+ on, state",
     "start, a change in the middle": "from about episode [0-9]+ on, an episode starts in state",
-    "losses by state and action": "after action '0' in state '0', what follows is (lost|known)",
-    "losses by step": "at t >= 3, what follows is (lost|known)",
+    "losses by state and action": "after action '0' in state '0', the outcome is (missing|known)",
+    "losses by step": "at t >= 3, the outcome is (missing|known)",
 }
 
 

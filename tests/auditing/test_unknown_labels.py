@@ -26,8 +26,8 @@ def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
         detail=none,
     )  # fmt: skip
     audit.add(steps, PreviousStep(none, 10 + np.tile(np.arange(contexts), 2), np.full(n, np.nan)))
-    audit.look()
-    return bool(audit.found(0.01))
+    audit.update_evidence()
+    return bool(audit.refutes(0.01))
 
 
 @pytest.mark.parametrize(("rule", "accused"), [("chance", False), ("own", False), ("later", True)])

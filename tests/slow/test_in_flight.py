@@ -329,8 +329,8 @@ def count_accused(case: FlightCase, runs: int, episodes: int) -> int:
     for seed in range(runs):
         run = InFlight(case, 0.1, seed, plans=False).run(episodes)
         run.hand_on()
-        run.task.audit.look()
-        accused += run.task.audit.found(ALPHA)
+        run.task.audit.update_evidence()
+        accused += run.task.audit.refutes(ALPHA)
     return accused
 
 

@@ -15,10 +15,10 @@ At each planning the shorter route by these rules is taken. Where the first is m
 long, L, W and D are computed only after a tenth more outcomes: they take most of the time, and by
 the rule the first route is as long as it was. They are computed, too, before anything is certified,
 so that it is held against all bounds. What the route depends on most is sampled:
-the derivative of the gap by the visits of each row (`KnownStateBounds.attribute_gap`) is the reward of an
-episode, and the policy that collects most of it in the empirical model is followed. On the second
-route, once more episodes spent on U save fewer scored ones, the greedy policy is frozen and
-followed instead.
+the derivative of the gap by the visits of each row (`KnownStateBounds.attribute_gap`) is the
+reward of an episode, and the policy that collects most of it in the empirical model is followed.
+On the second route, once more episodes spent on U save fewer scored ones, the greedy policy is
+frozen and followed instead.
 """
 
 from __future__ import annotations

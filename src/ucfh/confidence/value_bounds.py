@@ -410,13 +410,13 @@ class ValueBounds(ABC):
         return V
 
     def robust(self) -> tuple[Ints, float]:
-        """Return the rows (H, S) of the policy with the largest lower bound, by 1, and the bound."""
+        """Return rows (H, S) of the policy with the largest lower bound, by 1, and the bound."""
         taken = self.first_rows()
         V = self._evaluate(taken, -1.0, given=False)
         return taken, self.at_start(V, -1.0)
 
     def cost_of_scores(self, j: int) -> float:
-        """Return ln(j(j+1)/delta), the log-wealth that rejects a value of the j-th frozen policy."""
+        """Return ln(j(j+1)/delta), the log-wealth to reject a value of the j-th frozen policy."""
         return self.costs["scores"] + log(j * (j + 1))
 
     def score_bound(self, scores: dict[float, int], j: int) -> float:

@@ -242,7 +242,7 @@ class TaskAgent:
     @property
     def refuted(self) -> bool:
         """Whether the audit, or bounds that contradict each other, refute what is assumed."""
-        return self.agent.beliefs.crossing is not None or self.audit.found(ALPHA)
+        return self.agent.beliefs.crossing is not None or self.audit.refutes(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
         """What is known, in numbers."""
