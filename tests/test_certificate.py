@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
-from ucfh.certificate import SHOWN, UncertaintySource
+from ucfh.certificate import MAX_SOURCES, UncertaintySource
 from ucfh.confidence.behavior_policy import behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.logs.synthetic import write_log
@@ -83,7 +83,7 @@ def test_any_counts_give_a_consistent_certificate(case: Case) -> None:
     assert optimum - value <= found.gap + tiny
     assert found.gap <= found.upper - found.lower + tiny
     assert found.episodes == case.counts.visits[-1]
-    assert len(found.missing) <= SHOWN
+    assert len(found.missing) <= MAX_SOURCES
     assert sum(x.share for x in found.missing) <= 1 + 1e-9
     shares = [x.share for x in found.missing]
     assert shares == sorted(shares, reverse=True)

@@ -17,7 +17,7 @@ from ucfh._kernels.groups import Planned
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import BINS, GapExploration
 from ucfh.certificate import contradiction
-from ucfh.certification import certificate_of
+from ucfh.certification import certificate_from_counts
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.union_bound import possible
 from ucfh.confidence.value_bounds import BoundContradiction
@@ -69,15 +69,8 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     assert json.loads(json.dumps(kept.as_dict()))["contradiction"] == kept.contradiction
 
 
-def test_an_older_certificate_has_none() -> None:
-    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, None, 0)
-    saved = known.as_dict()
-    del saved["contradiction"]
-    assert Certificate.of_dict(saved, known.policy).contradiction is None
-
-
 def test_a_small_gap_does_not_outweigh_it() -> None:
-    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
+    known = certificate_from_counts(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
     known = replace(known, gap=0.0)
     assert known.certified
     assert not replace(known, contradiction="so").certified
@@ -167,7 +160,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
     """A tenth is no double: a sum of H of them is above or below the sum of H tenths."""
     for pays in (0.1, 0.3, 0.7):
         mdp = MDP(np.ones((1, 1, 1)), [[pays]], H)
-        known = certificate_of(Counts.zero(mdp.problem), mdp.problem, 0.1, None, 0)
+        known = certificate_from_counts(Counts.zero(mdp.problem), mdp.problem, 0.1, None, 0)
         numerator, denominator = pays.as_integer_ratio()
         assert known.lower * denominator <= H * numerator <= known.upper * denominator
         assert 0 <= known.gap <= known.upper - known.lower < 1e-10

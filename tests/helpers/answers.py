@@ -12,7 +12,7 @@ import numpy as np
 
 from ucfh import Log, read_log
 from ucfh.auditing.report import ASSUMPTIONS, AssumptionCheck, Finding
-from ucfh.certification import certificate_of_log
+from ucfh.certification import certificate_from_log
 from ucfh.reporting.log_report import LogReport, answer_of
 
 CHANCES = {
@@ -93,7 +93,7 @@ def write_lessons(path: Path, students: int, states: int, horizon: int) -> Path:
 
 def answer_of_log(log: Log, name: str, epsilon: float, **changes: Any) -> LogReport:
     """What a log proves, changed as one likes."""
-    return answer_of(name, log, replace(certificate_of_log(log, 0.1, epsilon), **changes))
+    return answer_of(name, log, replace(certificate_from_log(log, 0.1, epsilon), **changes))
 
 
 def small_answer(folder: Path) -> LogReport:

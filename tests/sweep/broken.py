@@ -72,12 +72,12 @@ def missing_at_random() -> Iterator[None]:
     """Missing outcomes of a log are left out, as if they had nothing to do with what they were."""
     from ucfh import certification
 
-    certify = certification.certificate_of_experience
+    certify = certification.certificate_from_sparse_counts
 
     def without(data: Any, *given: Any, **more: Any) -> Any:
         return certify(data.without_lost() if data.lost.any() else data, *given, **more)
 
-    with patch.object(certification, "certificate_of_experience", without):
+    with patch.object(certification, "certificate_from_sparse_counts", without):
         yield
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ucfh._utils.arrays import Bools
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.exploration import GapExploration, SetExploration
-from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
+from ucfh.certificate import Certificate, assumptions, contradiction, uncertainty_sources
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.counts import UNLIMITED, Counts, Limits, check_schedule, due_after
@@ -217,7 +217,7 @@ class CertifiedUCFH(Agent):
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
-            what_is_missing(
+            uncertainty_sources(
                 problem.table.pair_of, self.n.visits, best.attribute_gap(b, by_difference)
             ),
             contradiction(problem.state_names, beliefs.crossing, self.delta),
