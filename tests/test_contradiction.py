@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.drifting import EPSILON, arm, drift
-from ucfh import MDP, Certificate, make, simulate
+from ucfh import MDP, make, simulate
 from ucfh._kernels import balls, l1
 from ucfh._kernels.groups import Planned
 from ucfh.algorithms.certified import CertifiedUCFH

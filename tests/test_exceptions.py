@@ -41,7 +41,7 @@ def test_whole_numbers_of_any_kind(kind: Callable[[int], Any]) -> None:
 @pytest.mark.parametrize("wrong", [True, np.True_, 1.0, np.float64(2), "3", None, -1])
 def test_what_is_no_count_is_one_line(wrong: Any) -> None:
     for check, least in ((lambda x: check_count("n", x), 1), (check_seed, 0)):
-        with pytest.raises(InputError, match=f"must be a whole number of at least {least}$"):
+        with pytest.raises(InputError, match=f"must be an integer of at least {least}$"):
             check(wrong)
 
 

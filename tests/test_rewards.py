@@ -103,7 +103,7 @@ def test_ranges_that_are_too_much(given: Any) -> None:
     assert len(message) <= 120 + len(ORDER)
 
 
-LEAST = "the least that 4 steps can pay: the largest sum of an episode's rewards"
+LEAST = "the least return of 4 steps: the largest sum of an episode's rewards"
 
 
 @pytest.mark.parametrize(

@@ -142,10 +142,10 @@ def test_one_name_is_no_list_of_names() -> None:
             lambda: verify(MDP3, 0.5, 0.1, make=FIVE),
             "make = 5 must be a function that makes a learn",
         ),
-        (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be a whole number"),
+        (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be an integer"),
         (lambda: check_agent(FIVE), "make = 5 must be a learner's name or class, or a function"),
-        (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be a whole number"),
-        (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be a whole number"),
+        (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be an integer"),
+        (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be an integer"),
     ],
 )
 def test_functions_runs_and_seeds(call: Callable[[], Any], message: str) -> None:

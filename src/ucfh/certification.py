@@ -25,7 +25,7 @@ from ucfh.confidence.behavior_policy import BehaviorValue, behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.confidence.value_bounds import Bounds, ValueBounds
-from ucfh.counts import MOST_COUNTED, Counts, counts_of
+from ucfh.counts import MAX_TOTAL, Counts, counts_of
 from ucfh.exceptions import InputError, check_unit
 from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
@@ -112,7 +112,7 @@ def _with_more(
     if epsilon is None or known.gap <= epsilon or known.refuted:
         return known
     more, counted = DataEstimate("unknown"), known.episodes * FAR * len(known.policy)
-    if 0 < counted < MOST_COUNTED:
+    if 0 < counted < MAX_TOTAL:
         with suppress(_ContradictionError):
             more = _more(known, epsilon, of, of_random)
     return replace(known, more=more)

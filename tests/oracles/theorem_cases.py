@@ -417,7 +417,7 @@ def known_case(
             counts.successors[entry] += 1
             if not told:
                 paid = float(rng.choice([[0.5], [0.0, 1.0], [0.1, 0.2, 0.9]][kinds[s, a]]))
-                counts.add_paid(np.array([entry]), np.array([paid]))
+                counts.add_rewards(np.array([entry]), np.array([paid]))
             outcomes[(t if by_step else 0, s, a)].append((following, paid))
             s = following
     model = Model(

@@ -110,17 +110,17 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 def left_out(patch: pytest.MonkeyPatch) -> None:
     """What is lost is taken to be so at random."""
-    patch.setattr(SparseCounts, "_lose", lambda *_: None)
+    patch.setattr(SparseCounts, "_add_missing", lambda *_: None)
 
 
 def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
     """What is not known to be paid is taken to be nothing."""
-    right = SparseCounts._lose
+    right = SparseCounts._add_missing
 
     def lose(self: SparseCounts, row: Any, reward: Any, seen: Any) -> None:
         right(self, row, np.nan_to_num(reward), seen)
 
-    patch.setattr(SparseCounts, "_lose", lose)
+    patch.setattr(SparseCounts, "_add_missing", lose)
 
 
 def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:

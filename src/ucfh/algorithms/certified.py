@@ -145,7 +145,7 @@ class CertifiedUCFH(Agent):
     def _learned(self) -> Bools:
         """(rows,) which rows are not known in advance."""
         learned = self.problem.table.lengths > 1
-        learned[:-1] |= self.problem.pays_unknown
+        learned[:-1] |= self.problem.reward_unknown
         learned[-1] &= self.problem.initial is None
         return np.asarray(learned, bool)
 

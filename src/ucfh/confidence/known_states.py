@@ -176,7 +176,7 @@ class KnownStateBounds(ValueBounds):
             row = table.row_of_entry[where]
             sums = np.bincount(row, counts.rewards[where], table.rows).astype(float)
             self.r_low, self.r_up = mean_reward(sums, counts.visits, self.costs["rewards"])
-            self.r_up[:-1] *= self.problem.pays_unknown
+            self.r_up[:-1] *= self.problem.reward_unknown
             self.r_up[-1] = 0.0
 
     def update(self, data: Counts) -> None:
@@ -200,7 +200,7 @@ class KnownStateBounds(ValueBounds):
             outcomes = outcomes_of(c, data.rewards[where], data.least[where], data.most[where])
             source = np.arange(table.entries)[where]
             known["noisy"][table.row_of_entry[source[outcomes.noisy]]] = True
-            known["rest"][:-1][problem.pays_unknown & ~self._full[:-1]] = REWARDS
+            known["rest"][:-1][problem.reward_unknown & ~self._full[:-1]] = REWARDS
             known["eta_outcomes"], known["n_outcomes"] = self.eta_outcomes, n - distinct(indptr, c)
             where, weight, repeats = source[outcomes.source], outcomes.c, outcomes.repeats
             bonus = outcomes.reward[None]

@@ -64,7 +64,7 @@ class ModelSet:
             C[-1] = 1  # known, so there is nothing to bound
         self._C = C
         self._certain = C <= 1
-        rewards = int(problem.pays_unknown.sum())
+        rewards = int(problem.reward_unknown.sum())
         self._intervals = max(1, int(np.where(C > 2, C, C - 1).sum()) + rewards)
         self._rows = max(1, int((C > 1).sum()) + rewards)
         self.box: Box | None = None
@@ -137,12 +137,12 @@ class ModelSet:
         seen, few = n.visits[:-1] > 0, visits[:-1]
         if self.problem.rewards is not None:
             return np.zeros(len(few)), np.ones(len(few))
-        mean = np.clip(n.paid_by_row(self.problem.table)[:-1] / few, 0.0, 1.0)
+        mean = np.clip(n.reward_sums(self.problem.table)[:-1] / few, 0.0, 1.0)
         budget = np.log(2.0 / delta_1[:-1])  # Chernoff's bound, at an n fixed in advance
         if self.kind in ALWAYS:
             budget = -np.log(delta_1[:-1]) + portfolio_regret(few)
         lo, hi = _kl_interval(mean, few, budget)
-        hi = np.where(self.problem.pays_unknown, np.where(seen, hi, 1.0), 0.0)
+        hi = np.where(self.problem.reward_unknown, np.where(seen, hi, 1.0), 0.0)
         return np.where(seen, lo, 0.0), hi
 
     def plan(self, n: Counts, optimistic: bool) -> tuple[Any, float]:

@@ -51,10 +51,10 @@ def count_events(problem: Problem) -> dict[str, int]:
     )
     steps = problem.horizon - (rewards is not None and rewards.successor is None)
     several = table.lengths[:-1] > 1
-    uncertain = (several | problem.pays_unknown).reshape(table.segments, table.pairs)
+    uncertain = (several | problem.reward_unknown).reshape(table.segments, table.pairs)
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
     here = possible(problem)[:steps] * (by_state[:steps] if table.segments > 1 else by_state)
-    start, unknown_rewards = int(problem.initial is None), int(problem.pays_unknown.sum())
+    start, unknown_rewards = int(problem.initial is None), int(problem.reward_unknown.sum())
     return {
         "above": max(1, int((here > 0).sum()) + start),
         "below": max(1, int(here.sum()) + start),
