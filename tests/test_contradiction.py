@@ -96,7 +96,7 @@ def test_it_names_the_state_and_the_step() -> None:
 
 
 def crossed(t: Any, s: int, **values: float) -> BoundContradiction | None:
-    """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
+    """Return the contradiction of bounds U = 1, L = D = 0, except for those given at (t, s)."""
     mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
     best = KnownStateBounds(mdp.problem, 0.1)
     b = best.bounds(Counts.zero(mdp.problem))

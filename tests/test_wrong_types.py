@@ -215,7 +215,7 @@ def test_counts_may_be_lists() -> None:
         wrong[k] = ["a", "b"]
         assert fault(Counts, *wrong).startswith(f"{name} must be an array of numbers")
     texts: Any = (["a", "b"], listed[1])
-    assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be whole")
+    assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be integers")
     assert "its lines differ" in fault(lambda: certify([[[1], [1, 2]]], problem))
 
 

@@ -111,7 +111,7 @@ def test_the_evidence_is_the_largest_of_all_looks() -> None:
 
 
 def test_bets_end_where_too_much_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stopped stays as it was, and says where."""
+    """A stopped audit keeps its evidence and the step at which it stopped."""
     monkeypatch.setattr(e_process, "CAPACITY", (700, 700, 700))
     rng = np.random.default_rng(0)
     log = clean_worlds("large", 1, rng).logs(3000, rng)[0]

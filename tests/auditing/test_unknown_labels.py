@@ -10,7 +10,7 @@ from ucfh.auditing.steps import AuditSteps, PreviousStep
 
 
 def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
-    """Whether an audit accuses fair coins, tossed twice in each context; first tosses may be lost.
+    """Return True if an audit refutes fair coins, with two tosses by context; some may be missing.
 
     rule: "chance", "own" (by the toss itself) or "later" (by the next toss in the context).
     """

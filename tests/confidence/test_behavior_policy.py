@@ -1,4 +1,4 @@
-"""What the logged behavior earned: against a slow count, and against the truth in many logs."""
+"""Bounds of the behavior's value: against a slow sum, and coverage in many logs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def contrary(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
 
 
 TIMES = np.unique([int(1.1**k) for k in range(100)])
-"""When bounds are looked at: up to 12,527 episodes."""
+"""Numbers of episodes at which bounds are computed: up to 12,527."""
 
 
 def misses(law: Law, delta: float, logs: int) -> int:

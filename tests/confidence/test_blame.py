@@ -1,4 +1,4 @@
-"""What to sample: which rows a gap depends on, and which policy does most about them."""
+"""Gap attribution to rows, and the exploration policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gap(best: Told, counts: Counts, given: Given, by_difference: bool) -> tuple[
 
 
 def grown(given: Given, row: int, by: float) -> Given:
-    """What is given with the budgets of one row grown by that part of themselves.
+    """Return the bounds with the budgets of one row increased by a relative amount.
 
     The width of a mean reward goes with the root of its budget, so it grows by half of that.
     """
@@ -116,7 +116,7 @@ def two_ways(seed: int, noise: str) -> Case:
 @pytest.mark.parametrize("noise", ["told", "none", "bernoulli"])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_blame_is_the_derivative_of_the_difference(overlap: bool, noise: str) -> None:
-    """Where no two rows lead to the same state, W is not better known through V*, nor D by U - W.
+    """If no two rows share a successor, neither W through V* nor D by U - W is tighter.
 
     The derivative is of what decided, by `Bounds.branch`; these two are no branches.
     """
@@ -161,7 +161,7 @@ def test_blame_of_unknown_rewards() -> None:
 
 
 def test_blame_of_rows_without_visits() -> None:
-    """Such a row has the range of its successors' values to answer for."""
+    """The share of such a row is the range of its successors' values."""
     r = np.array([[0.1, 0.0], [1.0, 1.0], [0.25, 0.25]])
     mdp = MDP(np.full((3, 2, 3), 1 / 3), r, 2)
     counts = Counts.zero(mdp.problem)

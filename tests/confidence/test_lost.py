@@ -78,7 +78,7 @@ def test_cells_by_hand() -> None:
 
 
 def least_margin(further: int) -> float:
-    """How much smaller the budget might be: for all draws of three labels, lost or not, any law.
+    """Return the slack of the budget over all draws of three labels, some missing, of any law.
 
     That is Proposition 66 without chance: ln(mixture/truth) is at least the ln of what bets on any
     function would have won, less the excess. Both are computed with as many labels.

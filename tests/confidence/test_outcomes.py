@@ -22,7 +22,7 @@ rewards = st.lists(reward, min_size=1, max_size=8)
 
 
 def seen(paid: list[list[float]]) -> Any:
-    """What outcomes are made of: counts, sums, least and most of what was paid, by next state."""
+    """Draw counts, and sums, least and most of rewards, by next state."""
     least, most = ([f(x) if x else y for x in paid] for f, y in ((min, 1.0), (max, 0.0)))
     c, sums = np.array([len(x) for x in paid]), np.array([math.fsum(x) for x in paid])
     return c, sums, np.array(least), np.array(most)

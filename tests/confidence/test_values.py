@@ -70,7 +70,7 @@ def test_bounds_hold_where_they_are_tight() -> None:
 
 
 def broken_by(seeds: int, factors: dict[str, float], **kind: Any) -> set[str]:
-    """Which claims fail if what they rest on is multiplied; few visits, from any start."""
+    """Return the claims that fail if their events are scaled; few visits, from any start."""
     broken: set[str] = set()
     for seed in range(seeds):
         hide = (*kind.get("hide", ()), *(("initial",) * (seed % 2)))
@@ -321,7 +321,7 @@ def test_a_bound_by_scores(seen: dict[float, int], j: int) -> None:
 
 
 def test_bets_are_fair() -> None:
-    """Where v is the mean of the scores, wealth is a martingale: its mean is one at any time."""
+    """For v equal to the mean of the scores, wealth is a martingale with mean one."""
     x, p = [0.0, 1.0, 2.5], [0.5, 0.3, 0.2]
     v = sum(a * b for a, b in zip(x, p, strict=True))
     for n in (1, 2, 5):

@@ -373,7 +373,7 @@ def test_bad_names(name: str, message: str) -> None:
 
 def test_bad_values_of_a_function() -> None:
     for n in (2.5, True, float("inf"), "3"):
-        with pytest.raises(InputError, match="n must be an integer"):
+        with pytest.raises(InputError, match="n must be a whole number"):
             catalogue()["chain"](n=n)
 
 
