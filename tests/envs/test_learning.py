@@ -323,7 +323,7 @@ def test_epsilon_is_in_the_users_units() -> None:
         ({"horizon": None}, "Listed has no limit of steps: pass horizon=H, such as 20"),
         ({"episodes": 0}, "episodes = 0 must be an integer of at least 1"),
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward of"),
-        ({"max_return": -1}, "max_return = -1 must be more than 0, the least that 4 steps can"),
+        ({"max_return": -1}, "max_return = -1 must be more than 0, the least return of 4"),
         ({"segments": [4]}, "segments = [4] must be steps from 1 to 3, ascending"),
         ({"seed": -1}, "seed = -1 must be an integer of at least 0"),
         ({"encode": 3}, "encode = 3 must be a function of the observation, or None"),
