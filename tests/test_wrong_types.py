@@ -191,7 +191,7 @@ def test_a_learner_refuses_counts_of_another_problem(
     assert wrong != right
     assert fault(agent.observe, seen) == (
         f"the counts have {wrong} {name}, and this problem has {right}: pass the problem they "
-        "belong to" + " (rewards are those of each successor)" * (name == "rewards")
+        "belong to" + " (one sum of rewards for each successor)" * (name == "rewards")
     )
     for odd in (None, 5, np.zeros(3)):
         assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the learner's problem")

@@ -354,7 +354,7 @@ def test_restoring_changes_nothing(name: str, settings: dict[str, Any]) -> None:
         ({"confidence": "kt-bal"}, "unknown confidence set 'kt-bal': did you mean 'kt-ball'"),
         ({"schedule": "doubbling"}, "unknown schedule 'doubbling': did you mean 'doubling'"),
         ({"stop": "never"}, "stop = 'never' must be 'certificate', or None"),
-        ({"without": ("scors",)}, "unknown idea 'scors': did you mean 'scores'"),
+        ({"without": ("scors",)}, "unknown component 'scors': did you mean 'scores'"),
         ({"confidence": "kt", "without": ("scores",)}, "without needs confidence='best'"),
         ({"confidence": "l1", "schedule": "growth"}, "holds at doublings only"),
         ({"m": 10.0}, "m and variant belong to schedule='paper'"),

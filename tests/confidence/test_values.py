@@ -266,7 +266,7 @@ def test_a_reward_costs_more_the_longer_one_looks(states: int, idea: tuple[str, 
 
 
 def test_unknown_ideas_are_refused() -> None:
-    with pytest.raises(InputError, match="unknown idea 'sparce': did you mean 'sparse'"):
+    with pytest.raises(InputError, match="unknown component 'sparce': did you mean 'sparse'"):
         KnownStateBounds(draw_case(0).problem, 0.1, ("sparce",))
 
 
