@@ -269,12 +269,7 @@ def contradiction(
 ) -> str | None:
     """Return a sentence about two bounds that contradict each other, or None.
 
-    Args:
-        names: of states, if any.
-        bounds: the contradiction.
-        delta: its largest probability under the assumptions.
-        times: the t of each step, 1, 2, ... by default.
-
+    ``names``: of states, if any; ``times``: the t of each step, 1, 2, ... by default.
     """
     if bounds is None:
         return None
@@ -293,14 +288,7 @@ def contradiction(
 def uncertainty_sources(
     pair_of: Callable[[int], tuple[int, int, int]], visits: Any, shares: Any
 ) -> tuple[UncertaintySource, ...]:
-    """Return the pairs with the largest shares of the gap, largest first.
-
-    Args:
-        pair_of: maps a row to its segment, state and action.
-        visits: (rows,).
-        shares: (rows,) the shares of the gap that are attributed to the rows, in any unit.
-
-    """
+    """Return the pairs with the largest shares (rows,) of the gap, in any unit; visits (rows,)."""
     total = float(shares.sum())
     largest = np.argsort(-shares, kind="stable")[:MAX_SOURCES]
     return tuple(
@@ -321,16 +309,9 @@ def in_units(
 ) -> Certificate:
     """Return a certificate for an unknown state space in the user's units.
 
-    Args:
-        known: the certificate with rewards in [0, 1], and the end as its first state; its epsilon
-            is in the user's units.
-        units: the range of rewards.
-        horizon: H.
-        max_return: the largest return, in the user's units. Bounds are cut to the possible range.
-        bounds: bounds that contradict each other, if any.
-        names: of states, if any.
-        times: the t of each step, 1, 2, ... by default.
-
+    ``known`` has rewards in [0, 1], and the end as its first state; epsilon and ``max_return`` are
+    in the user's units. Bounds are cut to the range of possible returns. ``bounds`` contradict each
+    other, if there are such bounds; ``times``: the t of each step, 1, 2, ... by default.
     """
     if bounds is not None:
         remaining = horizon - bounds.step

@@ -227,16 +227,9 @@ def certificate_from_counts(
     assumed: tuple[str, ...] = (),
     times: range | None = None,
 ) -> Certificate:
-    """Return the certificate from counts over the table of a problem.
+    """Return the certificate from counts over the table of a problem; see `certify`.
 
-    Args:
-        counts: the counts.
-        problem: the known part of the model.
-        delta, epsilon: as of `certify`.
-        episodes: the number of episodes.
-        assumed: the assumptions, a sentence each; by default those of the problem.
-        times: the t of each step, 1, 2, ... by default.
-
+    ``assumed``: by default the assumptions of the problem; ``times``: the t of each step.
     """
     if epsilon is not None:
         DEFAULT.scaled_accuracy(check_unit("epsilon", epsilon), problem.horizon)
@@ -314,18 +307,10 @@ def certificate_from_sparse_counts(
     closed: bool = False,
     times: range | None = None,
 ) -> Certificate:
-    """Return the certificate from sparse counts, in the user's units.
+    """Return the certificate from sparse counts, in the user's units; see `certify`.
 
-    Args:
-        data: the counts.
-        units: the range of rewards.
-        max_return: the largest return of an episode, in the user's units; None if it is unknown.
-        delta, epsilon: as of `certify`; epsilon is in the user's units.
-        assumed: the assumptions, a sentence each.
-        names: of the states, without the end.
-        closed: whether there are no other states.
-        times: the t of each step, 1, 2, ... by default.
-
+    ``names``: of the states, without the end; ``closed``: whether there are no other states;
+    ``times``: the t of each step, 1, 2, ... by default.
     """
     H = data.horizon
     if epsilon is not None:

@@ -133,13 +133,7 @@ class Counts:
         np.maximum.at(self.most, entry, reward)
 
     def check(self, problem: Problem) -> None:
-        """Check the counts against a problem.
-
-        Raises:
-            InputError: if the counts are not consistent integers over the problem's table, or
-                rewards are outside [0, 1].
-
-        """
+        """Raise `InputError` unless these are consistent counts of the problem."""
         table = problem.table
         self._check_sizes(Counts.zero(problem))
         least = np.minimum.reduceat(self.successors, table.indptr[:-1])
@@ -261,19 +255,10 @@ class Limits:
     steps: bool = False
 
     def check(self, counts: Counts, table: Table, fix: str) -> None:
-        """Check that no row of the counts has more visits than its limit.
+        """Raise `InputError`, with the remedy ``fix``, if a row has more visits than its limit.
 
         For agents whose guarantee needs update times that do not depend on the data: a surplus
         has to be dropped before it is counted.
-
-        Args:
-            counts: the counts since the last update.
-            table: the rows.
-            fix: the remedy, for the message.
-
-        Raises:
-            InputError: if a row has more visits.
-
         """
         for row in np.flatnonzero(counts.visits > self.visits)[:1]:
             raise InputError(
@@ -283,18 +268,10 @@ class Limits:
 
 
 def check_schedule(state: dict[str, Any], first: int, rows: Bools, table: Table, fix: str) -> None:
-    """Check that each of the rows was updated at ``first`` visits and then at doublings.
+    """Raise `InputError` unless rows were updated at ``first`` visits and then at doublings.
 
-    Args:
-        state: of an agent, with the counts n of its model and v since each row's last update.
-        first: the number of visits at the first update.
-        rows: (rows,) True for the rows to check.
-        table: the rows.
-        fix: the remedy, for the message.
-
-    Raises:
-        InputError: if a row does not follow the schedule.
-
+    rows (rows,): True for the rows to check. The state of the agent holds the counts n of its model and v
+    since each row's last update. ``fix`` is the remedy.
     """
     n, v = state["n_visits"], state["v_visits"]
     doublings = np.round(np.log2(np.maximum(n, first) / first))
@@ -313,12 +290,7 @@ def _check_rows(table: Table, valid: Bools, message: str, x: Any) -> None:
 
 
 def counts_of(array: Any, problem: Problem) -> Counts:
-    """Return counts from an array of the counts of next states, (S, A, S) or (H, S, A, S).
-
-    Raises:
-        InputError: if the array does not fit the problem.
-
-    """
+    """Return counts from an array of the counts of next states, (S, A, S) or (H, S, A, S)."""
     table = problem.table
     shape: tuple[int, ...] = (table.states, table.actions, table.states)
     shape = shape if table.segments == 1 else (table.segments, *shape)

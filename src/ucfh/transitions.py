@@ -147,15 +147,9 @@ class Table:
         return f"(t={t}, s={s}, a={a})" if self.segments > 1 else f"(s={s}, a={a})"
 
     def rows_of(self, policy: Any, horizon: int) -> Ints:
-        """Return (H, S) the rows of a policy in each state at each step.
+        """Return (H, S) the rows of a policy, or raise `InputError` if a state lacks an action.
 
-        Args:
-            policy: actions (H, S), or (S,) for a policy that does not depend on the time step.
-            horizon: H.
-
-        Raises:
-            InputError: if the shape is wrong, or a state lacks the action.
-
+        ``policy`` is (H, S), or (S,) for one that does not depend on the time step.
         """
         try:
             pi = np.asarray(policy)
@@ -209,10 +203,8 @@ class Table:
     def positions_of(self, other: Table) -> Ints:
         """Return (other.entries,) the index in this table of each entry of ``other``.
 
-        Raises:
-            InputError: if ``other`` has an entry that this table lacks: an agent would observe a
-                successor that its problem excludes.
-
+        Raise `InputError` if ``other`` has an entry that this table lacks: an agent would observe a
+        successor that its problem excludes.
         """
         same = (
             self.states == other.states
@@ -276,10 +268,7 @@ class Rewards:
             object.__setattr__(self, "successor", np.ascontiguousarray(self.successor))
 
     def by_entry(self, table: Table) -> Floats:
-        """Return (entries,) the mean reward of each entry of a table.
-
-        If rewards depend on t, the table must have a row for each step.
-        """
+        """Return (entries,) mean rewards by entry, of a table with segments if r_t depends on t."""
         pair = np.broadcast_to(self.pair, (table.segments, table.pairs)).ravel()
         mean = np.append(pair, 0.0)[table.row_of_entry]
         return mean if self.successor is None else mean + self.successor[0]

@@ -45,13 +45,9 @@ class Outcomes(NamedTuple):
 def outcomes_of(
     c: Ints, sums: Floats, least: Floats, most: Floats, first: Ints | None = None
 ) -> Outcomes:
-    """Return the outcomes of k next states.
+    """Return the outcomes of k next states from counts, sums, least and most rewards, (k,) each.
 
-    Args:
-        c: (k,) counts.
-        sums, least, most: (k,) the sum, the least and the most of the rewards.
-        first: (k,) the number of first visits that ``repeats`` is restricted to; None: all visits.
-
+    ``repeats`` is about the first (k,) of these visits only, if that is given.
     """
     noisy = (c > 0) & (most > least)
     source = np.repeat(np.arange(len(c)), 1 + noisy)
@@ -66,15 +62,10 @@ def outcomes_of(
 
 
 def mean_reward(sums: Floats, visits: Ints | Floats, cost: Floats | float) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds (rows,) of mean rewards in [0, 1].
+    """Return lower and upper bounds (rows,) of mean rewards in [0, 1], from sums (rows,).
 
-    The event is item 6 of `ucfh.confidence.known_states`.
-
-    Args:
-        sums: (rows,) sums of rewards.
-        visits: (rows,) counts.
-        cost: ln(1/delta), with the union bound over the rows included.
-
+    The event is item 6 of `ucfh.confidence.known_states`; cost: ln(1/delta), with the union bound
+    over the rows.
     """
     n = np.maximum(visits, 1).astype(float)
     mean = np.clip(sums / n, 0.0, 1.0)

@@ -72,13 +72,7 @@ class ModelSet:
         self._reward_bounds = np.zeros(table.start), np.ones(table.start)
 
     def learn(self, n: Counts, updates: Ints) -> None:
-        """Compute the sets from counts.
-
-        Args:
-            n: the counts.
-            updates: (rows,) the number of updates of each row so far.
-
-        """
+        """Compute the sets from counts; updates (rows,) is the number of updates of each row."""
         j = np.maximum(updates, 1)
         delta = self.delta / (j * (j + 1)) if self.kind in AT_DOUBLINGS else self.delta + 0.0 * j
         visits = np.maximum(n.visits, 1).astype(float)

@@ -38,10 +38,6 @@ def count_events(problem: Problem) -> dict[str, int]:
     above: for U, one for each (t, s); below: for L, one for each (t, s, a); all: one for each row;
     outcomes, rewards: one for each row with an unknown reward. Rows with one successor are certain
     if their reward is known. The last transition matters only if its reward depends on it.
-
-    Raises:
-        InputError: if the bounds would not fit into memory.
-
     """
     table, rewards = problem.table, problem.rewards
     # memory of all arrays of bounds over (t, s) and (t, s, a), checked before any is allocated

@@ -271,16 +271,9 @@ def _select_counts(data: SparseCounts, one: Floats) -> tuple[EntryCounts, EntryC
 
     In a row with pending outcomes, bounds of one function use the outcomes in the order of
     decisions, or all of them with the pending ones as missing: the option with the smaller
-    approximate width, a deviation of sqrt(eta/2) plus the share of missing outcomes.
-
-    Args:
-        data: the counts.
-        one: (rows,) the cost of one function.
-
-    Returns:
-        The counts in the order of decisions, the selected counts, both with the same entries, and
-        (rows,) the number of decisions in each row.
-
+    approximate width, a deviation of sqrt(eta/2) plus the share of missing outcomes. one (rows,):
+    the cost of one function. Returned are the counts in the order of decisions, the selected ones,
+    both with the same entries, and (rows,) the number of decisions in each row.
     """
     early = _entry_counts(data)
     if data.ahead is None:

@@ -259,11 +259,7 @@ class ValueBounds(ABC):
     def at_start(self, V: Floats, sign: float, fixed: bool = False) -> float:
         """Return an upper (sign 1) or lower (-1) bound of the mean of V[0] over the start.
 
-        Args:
-            V: (H+1, S) bounds of a value function.
-            sign: 1 or -1.
-            fixed: whether V bounds a function that does not depend on the data.
-
+        V (H+1, S) bounds a function, which does not depend on the data if it is ``fixed``.
         """
         if self.known_start is not None:
             x = float(self.known_start @ V[0])

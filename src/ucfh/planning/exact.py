@@ -53,13 +53,7 @@ def return_variance(
 ) -> float:
     """Return the variance of an episode's return under the policy with rows (H, S).
 
-    Args:
-        table: the rows.
-        p: (entries,) transition probabilities.
-        rewards: mean rewards.
-        rows: (H, S) the rows of the policy.
-        noisy: whether rewards are Bernoulli variables with these means, and not deterministic.
-
+    ``noisy``: rewards are Bernoulli variables with the given means, and not deterministic.
     """
     V = evaluate(table, p, mean_rewards(table, p, rewards), rows)
     W = np.zeros_like(V)

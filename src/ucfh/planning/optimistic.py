@@ -136,14 +136,10 @@ class PhasePlanner:
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
-        """Update `values` and `policy` for new bounds.
+        """Update `values` and `policy` for bounds lo, hi (entries,).
 
-        Args:
-            lo, hi: (entries,) bounds of the transition probabilities.
-            rewards: mean rewards.
-            changed: the only row whose bounds or rewards differ from those of the last call; None:
-                any may differ.
-
+        ``changed`` is the only row whose bounds or rewards differ from those of the last call;
+        None: any may differ.
         """
         model = as_model(self._table, lo, rewards, self._optimistic)
         if changed is None:
