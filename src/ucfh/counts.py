@@ -270,8 +270,8 @@ class Limits:
 def check_schedule(state: dict[str, Any], first: int, rows: Bools, table: Table, fix: str) -> None:
     """Raise `InputError` unless rows were updated at ``first`` visits and then at doublings.
 
-    rows (rows,): True for the rows to check. The state of the agent holds the counts n of its model and v
-    since each row's last update. ``fix`` is the remedy.
+    rows (rows,): True for the rows to check. The state of the agent holds the counts n of its
+    model and v since each row's last update. ``fix`` is the remedy.
     """
     n, v = state["n_visits"], state["v_visits"]
     doublings = np.round(np.log2(np.maximum(n, first) / first))
