@@ -148,7 +148,7 @@ def test_what_may_depend_on_the_step_is_said() -> None:
         certify(expected_counts(mdp, 5), mdp.problem).assumed for mdp in (CHAIN, STAGED)
     )
     alone, with_step = (
-        f"what happens next depends on {what} only"
+        f"the next state and the reward depend on {what} only"
         for what in ("state and action", "step, state and action")
     )
     assert (alone in stationary, with_step in stationary) == (True, False)

@@ -247,7 +247,7 @@ def assumptions(problem: Problem) -> tuple[str, ...]:
     """Return the assumptions about a problem with known states, a sentence each."""
     steps = "step, state and action" if problem.table.segments > 1 else "state and action"
     out = [
-        f"what happens next depends on {steps} only",
+        f"the next state and the reward depend on {steps} only",
         f"an episode lasts {problem.horizon} steps",
     ]
     out.append(
@@ -348,7 +348,7 @@ def assumptions_for_unknown_states(
     """Return the assumptions about a problem with unknown states, a sentence each."""
     steps = {horizon: "step, state and action", 1: "state and action"}
     out = [
-        f"what happens next depends on {steps.get(segments, 'segment, state and action')} only",
+        f"the next state and the reward depend on {steps.get(segments, 'segment, state and action')} only",
         f"the return of an episode is the sum of its first {horizon} rewards",
         f"rewards lie in {units}",
     ]

@@ -67,7 +67,7 @@ def test_the_same_from_python(capsys: Printed) -> None:
         assert found[name] == getattr(known, name)
     assert (found["gap_bound"], found["assumed"]) == (known.gap, list(known.assumed))
     assert (found["states"], found["steps"]) == (len(same.states), same.steps)
-    assert "what happens next depends on segment, state and action only" in found["assumed"]
+    assert "the next state and the reward depend on segment, state and action only" in found["assumed"]
     assert "rewards lie in [-1, 1.5]" in found["assumed"]
 
 
@@ -83,7 +83,7 @@ def test_a_person_is_told(capsys: Printed) -> None:
     assert lines[3].startswith("         cut  ")
     assert "This policy earns at least 0.000 per episode; no policy earns more than " in lines[4]
     assert lines[5].endswith("of optimal (90 % confidence).")
-    assert "     assumed  what happens next depends on state and action only" in lines
+    assert "     assumed  the next state and the reward depend on state and action only" in lines
     assert "              no episode pays more than 1 in all" in lines
     assert lines[-1].startswith("        took  ")
     code, out, _ = run(capsys, "learn", LAKE, "--episodes", "20", "--segments", "every")

@@ -63,7 +63,7 @@ def test_a_gymnasium_id() -> None:
     mdp = ucfh.make("gym:FrozenLake-v1,horizon=5")
     assert mdp.value(mdp.optimal().policy) <= known.upper
     assert known.assumed == (
-        "what happens next depends on state and action only",
+        "the next state and the reward depend on state and action only",
         "the return of an episode is the sum of its first 5 rewards",
         "rewards lie in [0, 1]",
         "no episode pays more than 1 in all",
