@@ -347,8 +347,9 @@ def assumptions_for_unknown_states(
 ) -> tuple[str, ...]:
     """Return the assumptions about a problem with unknown states, a sentence each."""
     steps = {horizon: "step, state and action", 1: "state and action"}
+    depends = steps.get(segments, "segment, state and action")
     out = [
-        f"the next state and the reward depend on {steps.get(segments, 'segment, state and action')} only",
+        f"the next state and the reward depend on {depends} only",
         f"the return of an episode is the sum of its first {horizon} rewards",
         f"rewards lie in {units}",
     ]

@@ -67,7 +67,8 @@ def test_the_same_from_python(capsys: Printed) -> None:
         assert found[name] == getattr(known, name)
     assert (found["gap_bound"], found["assumed"]) == (known.gap, list(known.assumed))
     assert (found["states"], found["steps"]) == (len(same.states), same.steps)
-    assert "the next state and the reward depend on segment, state and action only" in found["assumed"]
+    markov = "the next state and the reward depend on segment, state and action only"
+    assert markov in found["assumed"]
     assert "rewards lie in [-1, 1.5]" in found["assumed"]
 
 
