@@ -44,7 +44,7 @@ def main(episodes: int = 200_000) -> None:
         for batch in batches:
             audit.add(batch)
         added = perf_counter() - started
-        audit.look()
+        audit.update_evidence()
         looked = perf_counter() - started - added
         room = sum(x.nbytes for x in (*audit.bets, *audit.register)) / 2**20
         stopped = "" if audit.stopped is None else f", bets ended after {audit.stopped} steps"

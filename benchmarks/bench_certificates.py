@@ -15,12 +15,12 @@ import numpy as np
 
 from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.certified import CertifiedUCFH
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.value_bounds import COMPONENTS
 
 SEEDS = 20
 MOST = 20_000_000
 SETS = ("paper", "kl", "l1", "kl-ball", "kt", "kt-ball", "tight")
-METHODS = (*SETS, *(f"without {idea}" for idea in IDEAS))
+METHODS = (*SETS, *(f"without {idea}" for idea in COMPONENTS))
 WANTED = {"slip": 196, "linear": 145, "dense .5": 1685, "dense .25": 5581, "river": 979}
 WANTED |= {"hard": 6220}
 

@@ -31,7 +31,7 @@ from ucfh import UCFH, fixed_horizon_evi, make, simulate, write_model
 from ucfh.algorithms import exploration
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.registry import make_agent
-from ucfh.certification import certificate_of_log
+from ucfh.certification import certificate_from_log
 from ucfh.confidence.intervals import confidence_set
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.value_bounds import ValueBounds
@@ -289,8 +289,8 @@ def reading(report: Report) -> None:
             write_text(path, True, as_csv, episodes)
             found = read_log(path)
             read_it = best(partial(read_log, path), 3)
-            certificate_of_log(found, 0.1, None)
-            certify = best(partial(certificate_of_log, found, 0.1, None), 3)
+            certificate_from_log(found, 0.1, None)
+            certify = best(partial(certificate_from_log, found, 0.1, None), 3)
 
             def cells(path: Path = path) -> None:
                 with path.open(newline="") as file:

@@ -1,4 +1,4 @@
-"""An epsilon that every policy reaches is refused by every entry point: it certifies nothing."""
+"""Entry points refuse an epsilon for which every policy is epsilon-optimal."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from oracles.certified_cases import Case, cases, draw_case
 from ucfh import MDP, Certificate, Counts, InputError, Problem, certify, make, read_log
-from ucfh.certificate import SHOWN, UncertaintySource
+from ucfh.certificate import MAX_SOURCES, UncertaintySource
 from ucfh.confidence.behavior_policy import behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.logs.synthetic import write_log
@@ -83,7 +83,7 @@ def test_any_counts_give_a_consistent_certificate(case: Case) -> None:
     assert optimum - value <= found.gap + tiny
     assert found.gap <= found.upper - found.lower + tiny
     assert found.episodes == case.counts.visits[-1]
-    assert len(found.missing) <= SHOWN
+    assert len(found.missing) <= MAX_SOURCES
     assert sum(x.share for x in found.missing) <= 1 + 1e-9
     shares = [x.share for x in found.missing]
     assert shares == sorted(shares, reverse=True)
@@ -148,7 +148,7 @@ def test_what_may_depend_on_the_step_is_said() -> None:
         certify(expected_counts(mdp, 5), mdp.problem).assumed for mdp in (CHAIN, STAGED)
     )
     alone, with_step = (
-        f"what happens next depends on {what} only"
+        f"the next state and the reward depend on {what} only"
         for what in ("state and action", "step, state and action")
     )
     assert (alone in stationary, with_step in stationary) == (True, False)
@@ -178,8 +178,8 @@ INFINITE[0, 0, 0] = np.inf
     [
         (GOOD[None], {}, r"counts have shape \(1, 4, 2, 4\): this problem needs \(4, 2, 4\)"),
         (GOOD - 20, {}, "counts must be at least 0: one of them is -12"),
-        (HALF, {}, "counts must be whole numbers"),
-        (HALF * np.nan, {}, "counts must be whole numbers"),
+        (HALF, {}, "counts must be integers"),
+        (HALF * np.nan, {}, "counts must be integers"),
         (INFINITE, {}, "counts"),
         (OUTSIDE, {}, "2 counts are of successors that the problem excludes"),
         (GOOD, {"problem": None}, "counts need the problem"),
@@ -231,16 +231,19 @@ def test_right_counts_are_taken() -> None:
         ({"rewards": np.array([100.1, 0])}, r"its rewards sum to 100.1"),
         ({"rewards": np.zeros(3)}, "the counts have 3 rewards, and this problem has 2"),
         ({"least": np.ones(1)}, "the counts have 1 least, and this problem has 2"),
-        ({"rewards": np.array([51.0, 0])}, "51 in all, are not between their least and most"),
-        ({"least": np.array([0.51, 1])}, "50 in all, are not between their least and most"),
-        ({"most": np.array([0.49, 0])}, "50 in all, are not between their least and most"),
-        ({"most": np.array([1.5, 0])}, "are not between their least and most"),
-        ({"least": np.array([-0.5, 1])}, "are not between their least and most"),
-        ({"least": np.array([np.nan, 1])}, "are not between their least and most"),
-        ({"successors": np.array([-100, 100])}, r"a successor was counted -100 times"),
-        ({"successors": np.array([99, 100])}, r"counted 99 times, which is not the number of its"),
-        ({"successors": np.array([0.5, 100])}, "successors must be whole numbers"),
-        ({"visits": np.array([100.0, 100])}, "visits must be whole numbers"),
+        (
+            {"rewards": np.array([51.0, 0])},
+            "its rewards, 51, is not between",
+        ),
+        ({"least": np.array([0.51, 1])}, "its rewards, 50, is not between"),
+        ({"most": np.array([0.49, 0])}, "its rewards, 50, is not between"),
+        ({"most": np.array([1.5, 0])}, "is not between the least"),
+        ({"least": np.array([-0.5, 1])}, "is not between the least"),
+        ({"least": np.array([np.nan, 1])}, "is not between the least"),
+        ({"successors": np.array([-100, 100])}, "the count of a successor is -100"),
+        ({"successors": np.array([99, 100])}, "the counts of its successors sum to 99, not to"),
+        ({"successors": np.array([0.5, 100])}, "successors must be integers"),
+        ({"visits": np.array([100.0, 100])}, "visits must be integers"),
         ({"visits": np.full(2, 2**62), "successors": np.full(2, 2**62)}, r"less than 2\^61"),
     ],
 )
@@ -253,7 +256,7 @@ def test_rewards_after_the_end_cannot_be() -> None:
     problem = Problem(2, 1, 2, terminal=[1])
     counts = Counts.zero(problem)
     counts.rewards[2] = 1.0  # entries 0 and 1 are those of the first state
-    with pytest.raises(InputError, match=r"\(s=1, a=0\): .* the task is over there"):
+    with pytest.raises(InputError, match=r"\(s=1, a=0\): .* the task is over"):
         certify(counts, problem)
 
 
@@ -263,10 +266,10 @@ def test_rewards_after_the_end_cannot_be() -> None:
         (np.full((1, 1, 1), 2**62), r"less than 2\^61"),
         (np.full((1, 1, 1), 2**63, np.uint64), r"less than 2\^61"),
         (np.full((1, 1, 1), 1e300), r"less than 2\^61"),
-        (np.full((1, 1, 1), "7"), "whole numbers"),
-        (np.full((1, 1, 1), True), "whole numbers"),
-        (np.full((1, 1, 1), None), "whole numbers"),
-        (np.full((1, 1, 1), 1j), "whole numbers"),
+        (np.full((1, 1, 1), "7"), "integers"),
+        (np.full((1, 1, 1), True), "integers"),
+        (np.full((1, 1, 1), None), "integers"),
+        (np.full((1, 1, 1), 1j), "integers"),
     ],
 )
 def test_arrays_of_counts_that_cannot_be(array: Any, message: str) -> None:

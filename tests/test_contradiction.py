@@ -17,7 +17,7 @@ from ucfh._kernels.groups import Planned
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import BINS, GapExploration
 from ucfh.certificate import contradiction
-from ucfh.certification import certificate_of
+from ucfh.certification import certificate_from_counts
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.union_bound import possible
 from ucfh.confidence.value_bounds import BoundContradiction
@@ -70,7 +70,7 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
 
 
 def test_a_small_gap_does_not_outweigh_it() -> None:
-    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
+    known = certificate_from_counts(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
     known = replace(known, gap=0.0)
     assert known.certified
     assert not replace(known, contradiction="so").certified
@@ -96,14 +96,14 @@ def test_it_names_the_state_and_the_step() -> None:
 
 
 def crossed(t: Any, s: int, **values: float) -> BoundContradiction | None:
-    """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
+    """Return the contradiction of bounds U = 1, L = D = 0, except for those given at (t, s)."""
     mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
     best = KnownStateBounds(mdp.problem, 0.1)
     b = best.bounds(Counts.zero(mdp.problem))
     b.U[:], b.L[:], b.D[:] = 1.0, 0.0, 0.0
     for name, value in values.items():
         getattr(b, name)[t, s] = value
-    return best._find_crossing(b)
+    return best._find_contradiction(b)
 
 
 def test_where_bounds_cross() -> None:
@@ -131,7 +131,7 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     H = 50
     mdp, counts = nearly_tied(H)
     best = KnownStateBounds(mdp.problem, 0.1)
-    best.take(counts)
+    best.update(counts)
     taken, lower = best.robust()
     table = mdp.problem.table
     policy = table.policy_of(taken)
@@ -160,7 +160,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
     """A tenth is no double: a sum of H of them is above or below the sum of H tenths."""
     for pays in (0.1, 0.3, 0.7):
         mdp = MDP(np.ones((1, 1, 1)), [[pays]], H)
-        known = certificate_of(Counts.zero(mdp.problem), mdp.problem, 0.1, None, 0)
+        known = certificate_from_counts(Counts.zero(mdp.problem), mdp.problem, 0.1, None, 0)
         numerator, denominator = pays.as_integer_ratio()
         assert known.lower * denominator <= H * numerator <= known.upper * denominator
         assert 0 <= known.gap <= known.upper - known.lower < 1e-10

@@ -1,4 +1,4 @@
-"""What a user may give: whole numbers of Python and of NumPy, and one line for all else."""
+"""Integers of Python and NumPy as arguments, and errors for all other values."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def _no_overflow() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", [int, np.int8, np.uint16, np.int64])
-def test_whole_numbers_of_any_kind(kind: Callable[[int], Any]) -> None:
+def test_integers_of_any_kind(kind: Callable[[int], Any]) -> None:
     assert (check_count("n", kind(1)), check_count("n", kind(100))) == (1, 100)
     assert check_seed(kind(0)) == 0
     assert type(check_count("n", kind(3))) is type(check_seed(kind(3))) is int
 
 
 @pytest.mark.parametrize("wrong", [True, np.True_, 1.0, np.float64(2), "3", None, -1])
-def test_what_is_no_count_is_one_line(wrong: Any) -> None:
+def test_invalid_counts_are_refused(wrong: Any) -> None:
     for check, least in ((lambda x: check_count("n", x), 1), (check_seed, 0)):
-        with pytest.raises(InputError, match=f"must be a whole number of at least {least}$"):
+        with pytest.raises(InputError, match=f"must be an integer of at least {least}$"):
             check(wrong)
 
 
 @pytest.mark.parametrize("name", [True, None, 3, ("a", "b")])
-def test_a_name_that_is_no_text_is_one_line(name: Any) -> None:
+def test_names_that_are_not_strings_are_refused(name: Any) -> None:
     assert str(unknown("set", name, ["kt", "l1"])) == f"unknown set {name!r} (known: kt, l1)"
 
 

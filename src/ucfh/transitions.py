@@ -1,4 +1,4 @@
-"""The successor table: which states may follow each pair, as flat rows.
+"""The successor table: the possible next states of each pair, as flat rows.
 
 Everything that depends on a transition (probabilities, counts, confidence bounds, rewards on
 the next state) is a flat array over the entries of one table, in compressed sparse row form:
@@ -30,7 +30,7 @@ from ucfh.exceptions import InputError
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Successors of every pair and of the start.
+    """The successors of every pair and of the start.
 
     Attributes:
         states: S.
@@ -38,7 +38,7 @@ class Table:
         segments: 1, or H where the rows depend on the time step.
         first: (S+1,) first row of each state within a segment.
         action: (R,) the action of each row within a segment.
-        indptr: (segments*R + 2,) where each row's entries begin.
+        indptr: (segments*R + 2,) the first entry of each row, and the number of entries.
         indices: (entries,) the successor of each entry.
 
     """
@@ -73,18 +73,20 @@ class Table:
 
     @property
     def stride(self) -> int:
-        """How far a row moves from one time step to the next: R, or 0 without segments."""
+        """The distance of a row from one time step to the next: R, or 0 without segments."""
         return self.pairs if self.segments > 1 else 0
 
     @cached_property
     def arrays(self) -> Layout:
-        """The table as the kernels take it."""
+        """The arrays of the table, for the kernels."""
         return Layout(self.first, self.action, self.indptr, self.indices, self.stride)
 
     @cached_property
     def short_arrays(self) -> Layout:
-        """The same, but with no actions where every state has all of them, and no successors where
-        every pair lists all states in order.
+        """The arrays of the table, without those that are implied.
+
+        The actions are empty where every state has all of them, and the successors where every pair
+        lists all states in order.
         """
         all_actions = self.pairs == self.states * self.actions
         return self.arrays._replace(
@@ -94,12 +96,12 @@ class Table:
 
     @cached_property
     def lengths(self) -> Ints:
-        """(rows,) number of successors of each row."""
+        """(rows,) the number of successors of each row."""
         return np.diff(self.indptr)
 
     @cached_property
     def is_dense(self) -> bool:
-        """Whether every pair may be followed by any state."""
+        """True if every pair has all states as successors."""
         return bool((self.lengths[:-1] == self.states).all())
 
     @cached_property
@@ -114,38 +116,38 @@ class Table:
 
     @cached_property
     def available(self) -> Bools:
-        """(S, A) whether the state has the action."""
+        """(S, A) True where the state has the action."""
         mask = np.zeros((self.states, self.actions), bool)
         mask[self.state, self.action] = True
         return mask
 
     @cached_property
     def _row_of_pair(self) -> Ints:
-        """(S, A) row of each pair within a segment, -1 where the state lacks the action."""
+        """(S, A) the row of each pair within a segment, -1 where the state lacks the action."""
         rows = np.full((self.states, self.actions), -1)
         rows[self.state, self.action] = np.arange(self.pairs)
         return rows
 
     def entries_of(self, row: int) -> slice:
-        """The entries of one row."""
+        """Return the slice of the entries of one row."""
         return slice(int(self.indptr[row]), int(self.indptr[row + 1]))
 
     def pair_of(self, row: int) -> tuple[int, int, int]:
-        """(t, s, a) of a row; t is 0 without segments, and (0, -1, -1) is the start."""
+        """Return (t, s, a) of a row; t is 0 without segments, and (0, -1, -1) is the start."""
         if row == self.start:
             return 0, -1, -1
         t, k = divmod(row, self.pairs)
         return t, int(self.state[k]), int(self.action[k])
 
     def name_of(self, row: int) -> str:
-        """A row in words, for messages."""
+        """Return the name of a row, for messages: "(s=0, a=1)"."""
         if row == self.start:
             return "the start"
         t, s, a = self.pair_of(row)
         return f"(t={t}, s={s}, a={a})" if self.segments > 1 else f"(s={s}, a={a})"
 
     def rows_of(self, policy: Any, horizon: int) -> Ints:
-        """(H, S) the row that a policy takes in each state at each step.
+        """Return (H, S) the rows of a policy, or raise `InputError` if a state lacks an action.
 
         ``policy`` is (H, S), or (S,) for one that does not depend on the time step.
         """
@@ -161,7 +163,7 @@ class Table:
                 f"or (S,) = {(self.states,)} for a policy that does not depend on the time step"
             )
         if not np.issubdtype(pi.dtype, np.integer):
-            raise InputError(f"policy has type {pi.dtype}: actions are whole numbers")
+            raise InputError(f"policy has type {pi.dtype}: actions are integers")
         check_memory(
             f"a policy of {horizon} steps in {self.states} states", 34 * horizon * self.states
         )
@@ -180,29 +182,29 @@ class Table:
         return np.ascontiguousarray(rows + offsets, np.int64)
 
     def policy_of(self, rows: Ints) -> NDArray[Any]:
-        """(H, S) the actions of the rows (H, S) that a policy takes: the inverse of `rows_of`."""
+        """Return (H, S) the actions of rows (H, S): the inverse of `rows_of`."""
         pairs = rows - self.stride * np.arange(len(rows))[:, None]
         return np.asarray(self.action[pairs], np.min_scalar_type(self.actions - 1))
 
     def rectangular(self) -> tuple[Ints, Ints]:
-        """(t*S + s)*A + a and the successor of each entry, the start's left out."""
+        """Return (t*S + s)*A + a and the successor of each entry, without those of the start."""
         body = int(self.indptr[self.start])
         t, k = np.divmod(self.row_of_entry[:body], self.pairs)
         rows = (t * self.states + self.state[k]) * self.actions + self.action[k]
         return rows, self.indices[:body].astype(np.int64)
 
     def dense(self, flat: Floats) -> Floats:
-        """A flat array over entries as (S, A, S) or (H, S, A, S); zero where there is no entry."""
+        """Return a flat array over entries as (S, A, S) or (H, S, A, S), zero without an entry."""
         out = np.zeros((self.segments, self.states, self.actions, self.states), flat.dtype)
         rows, indices = self.rectangular()
         out.reshape(-1, self.states)[rows, indices] = flat[: len(rows)]
         return out if self.segments > 1 else out[0]
 
     def positions_of(self, other: Table) -> Ints:
-        """(other.entries,) where each entry of ``other`` stands in this table.
+        """Return (other.entries,) the index in this table of each entry of ``other``.
 
-        Raises if ``other`` has an entry that this table lacks: an agent would meet a successor
-        that it was told cannot occur.
+        Raise `InputError` if ``other`` has an entry that this table lacks: an agent would observe a
+        successor that its problem excludes.
         """
         same = (
             self.states == other.states
@@ -222,13 +224,13 @@ class Table:
             e = missing[0]
             row = self.name_of(int(other.row_of_entry[e]))
             raise InputError(
-                f"state {other.indices[e]} can follow {row}, but the agent was told that it "
-                "cannot: add it to the successors, or leave the successors out"
+                f"state {other.indices[e]} can follow {row}, but the agent's problem excludes it: "
+                "add it to the successors, or leave the successors out"
             )
         return np.asarray(at, np.int64)
 
     def by_segment(self, horizon: int) -> Table:
-        """The same rows, with a copy for each time step."""
+        """Return the table with a copy of the rows for each time step."""
         if self.segments > 1:
             return self
         body = self.indptr[self.start]
@@ -251,7 +253,7 @@ class Rewards:
 
     Attributes:
         pair: (1 or H, R) the part that does not depend on the next state.
-        successor: (1 or H, entries) the part that does, or None. One line is enough where the
+        successor: (1 or H, entries) the part that does, or None. The first axis is 1 where the
             table itself has a row for every segment.
 
     """
@@ -266,14 +268,14 @@ class Rewards:
             object.__setattr__(self, "successor", np.ascontiguousarray(self.successor))
 
     def by_entry(self, table: Table) -> Floats:
-        """(entries,) the reward of each entry of a table, whose rows have segments if r_t does."""
+        """Return (entries,) mean rewards by entry, of a table with segments if r_t depends on t."""
         pair = np.broadcast_to(self.pair, (table.segments, table.pairs)).ravel()
-        paid = np.append(pair, 0.0)[table.row_of_entry]
-        return paid if self.successor is None else paid + self.successor[0]
+        mean = np.append(pair, 0.0)[table.row_of_entry]
+        return mean if self.successor is None else mean + self.successor[0]
 
     @property
     def by_segment(self) -> bool:
-        """Whether the same row has different rewards at different time steps."""
+        """True if the rewards of a row depend on the time step."""
         return len(self.pair) > 1 or (self.successor is not None and len(self.successor) > 1)
 
 
@@ -286,11 +288,11 @@ def build(
     start: Ints,
     terminal: Sequence[int] = (),
 ) -> tuple[Table, Ints]:
-    """Make a table from loose entries.
+    """Build a table from unordered entries.
 
     Args:
         states: S.
-        available: (S, A) which actions a state has.
+        available: (S, A) True where the state has the action.
         segments: 1 or H.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry; entries of pairs that are
             not available or belong to a terminal state are ignored.
@@ -301,6 +303,9 @@ def build(
     Returns:
         The table, and (entries,) the source of each of its entries: an index into ``rows``, or
         -1 where the entry is new (terminal states, and the start).
+
+    Raises:
+        InputError: if a row has no successor, a repeated or an invalid one, or a state no action.
 
     """
     actions = available.shape[1]
@@ -343,7 +348,7 @@ def build(
 
 
 def _check(table: Table, index: Ints) -> None:
-    """Every row has successors, each within range and once; every state has an action."""
+    """Check that rows have successors, each within range and once, and states have actions."""
     bad = np.flatnonzero((index < 0) | (index >= table.states))
     if bad.size:
         row = table.name_of(int(table.row_of_entry[bad[0]]))

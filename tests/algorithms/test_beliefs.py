@@ -49,7 +49,7 @@ class Chooser(GapExploration):
         b = bounds(**known)
         n = Counts.zero(PROBLEM)
         n.visits[-1] = episodes
-        self.best.take(n)
+        self.best.update(n)
         return CHOICES[int(self._choose(b)[0])]
 
 

@@ -17,7 +17,7 @@ from ucfh import MDP, UCFH, Run, make, simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import GapExploration
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
 from ucfh.exceptions import InputError
 from ucfh.simulation.environment import EpisodeBatch, Simulator
@@ -73,7 +73,7 @@ def test_every_kind_comes_to_a_certificate(name: str, confidence: str, schedule:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("idea", IDEAS)
+@pytest.mark.parametrize("idea", COMPONENTS)
 def test_without_any_one_idea(idea: str) -> None:
     for name in ("chain", "rewards unknown"):
         mdp, problem = WORLDS[name]
@@ -354,7 +354,7 @@ def test_restoring_changes_nothing(name: str, settings: dict[str, Any]) -> None:
         ({"confidence": "kt-bal"}, "unknown confidence set 'kt-bal': did you mean 'kt-ball'"),
         ({"schedule": "doubbling"}, "unknown schedule 'doubbling': did you mean 'doubling'"),
         ({"stop": "never"}, "stop = 'never' must be 'certificate', or None"),
-        ({"without": ("scors",)}, "unknown idea 'scors': did you mean 'scores'"),
+        ({"without": ("scors",)}, "unknown component 'scors': did you mean 'scores'"),
         ({"confidence": "kt", "without": ("scores",)}, "without needs confidence='best'"),
         ({"confidence": "l1", "schedule": "growth"}, "holds at doublings only"),
         ({"m": 10.0}, "m and variant belong to schedule='paper'"),

@@ -70,7 +70,7 @@ def play(agent: EPRL, tape: Floats) -> int:
             entry = table.indptr[row]
             seen.visits[row] = seen.successors[entry] = m
             at = np.arange(used[row], used[row] + m) % tape.shape[1]
-            seen.add_paid(np.full(m, entry), tape[row, at])
+            seen.add_rewards(np.full(m, entry), tape[row, at])
             used[row] += m
         episodes += m
         agent.observe(seen)

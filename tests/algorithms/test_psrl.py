@@ -146,7 +146,7 @@ def test_own_seed_matters_and_suffices() -> None:
     ("cls", "choice", "message"),
     [
         (PSRL, {"prior": 0.0}, "prior = 0.0 must be a positive number"),
-        (OPSRL, {"J": 0}, "J = 0 must be a whole number"),
+        (OPSRL, {"J": 0}, "J = 0 must be an integer"),
         (OPSRL, {"kappa": -1.0}, "kappa = -1.0 must be"),
         (OPSRL, {"n0": float("inf")}, "n0 = inf must be"),
     ],

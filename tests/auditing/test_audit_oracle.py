@@ -170,7 +170,7 @@ class Coded(Game):
 
 
 def test_rewards_in_intervals_of_the_first_ones() -> None:
-    """What an interval means is settled before it is bet on."""
+    """The meaning of an interval is fixed before bets on it."""
     game = Coded("action", many(4, 5), [("row", 0), ("row", 1)], {"row": (0.4, 0.1, 0.2, 0.3)})
     assert fairness(Rules(), game).fair
 
@@ -281,7 +281,7 @@ def test_a_context_of_the_future_is_found_out() -> None:
     ],
 )
 def test_lost_by_their_outcome(rules: dict[str, Any], game: Game) -> None:
-    """Whoever loses them, and gives up the rows in which that does not pay."""
+    """An adversary removes outcomes, and gives up rows in which that is not profitable."""
     assert hiding(game, **rules) == pytest.approx((1, 1), abs=1e-9)
 
 

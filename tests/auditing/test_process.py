@@ -111,8 +111,8 @@ def test_the_evidence_is_the_largest_of_all_looks() -> None:
 
 
 def test_bets_end_where_too_much_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stopped stays as it was, and says where."""
-    monkeypatch.setattr(e_process, "MOST_KEPT", (700, 700, 700))
+    """A stopped audit keeps its evidence and the step at which it stopped."""
+    monkeypatch.setattr(e_process, "CAPACITY", (700, 700, 700))
     rng = np.random.default_rng(0)
     log = clean_worlds("large", 1, rng).logs(3000, rng)[0]
     audit = Audit()
@@ -132,7 +132,7 @@ def test_nothing_is_added_by_no_steps() -> None:
         *(np.zeros(0, kind) for kind in (bool, int, int, int, int, float, bool, int))
     )
     audit.add(empty)
-    audit.look()
+    audit.update_evidence()
     assert (audit.steps, audit.episodes, audit.evidence.max()) == (0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""What a report says: which assumption, where, in which context, and with which numbers."""
+"""Findings of planted violations: assumption, location, context and frequencies."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EFFECTS = {
     "next state by half of the bin": "in one part of its bins, state",
     "next state, a change in the middle": "from about episode [0-9]+ on, state",
     "start, a change in the middle": "from about episode [0-9]+ on, an episode starts in state",
-    "losses by state and action": "after action '0' in state '0', what follows is (lost|known)",
-    "losses by step": "at t >= 3, what follows is (lost|known)",
+    "losses by state and action": "after action '0' in state '0', the outcome is (missing|known)",
+    "losses by step": "at t >= 3, the outcome is (missing|known)",
 }
 
 
@@ -65,7 +65,7 @@ def test_a_change_is_dated() -> None:
 
 
 def test_evidence_that_has_gone_again() -> None:
-    """What happens at t = 0 and t = 1 is exchanged in the second half, so that in all it is alike:
+    """The outcomes at t = 0 and t = 1 are exchanged in the second half, so the totals agree:
     the finding stays, and so does what is said of it. State 1 is always at t = 2.
     """
     rng = np.random.default_rng(0)

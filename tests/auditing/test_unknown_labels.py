@@ -10,7 +10,7 @@ from ucfh.auditing.steps import AuditSteps, PreviousStep
 
 
 def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
-    """Whether an audit accuses fair coins, tossed twice in each context; first tosses may be lost.
+    """Return True if an audit refutes fair coins, with two tosses by context; some may be missing.
 
     rule: "chance", "own" (by the toss itself) or "later" (by the next toss in the context).
     """
@@ -26,8 +26,8 @@ def false_alarm(seed: int, rule: str, contexts: int = 800) -> bool:
         detail=none,
     )  # fmt: skip
     audit.add(steps, PreviousStep(none, 10 + np.tile(np.arange(contexts), 2), np.full(n, np.nan)))
-    audit.look()
-    return bool(audit.found(0.01))
+    audit.update_evidence()
+    return bool(audit.refutes(0.01))
 
 
 @pytest.mark.parametrize(("rule", "accused"), [("chance", False), ("own", False), ("later", True)])

@@ -67,7 +67,8 @@ def test_the_same_from_python(capsys: Printed) -> None:
         assert found[name] == getattr(known, name)
     assert (found["gap_bound"], found["assumed"]) == (known.gap, list(known.assumed))
     assert (found["states"], found["steps"]) == (len(same.states), same.steps)
-    assert "what happens next depends on segment, state and action only" in found["assumed"]
+    markov = "the next state and the reward depend on segment, state and action only"
+    assert markov in found["assumed"]
     assert "rewards lie in [-1, 1.5]" in found["assumed"]
 
 
@@ -83,7 +84,7 @@ def test_a_person_is_told(capsys: Printed) -> None:
     assert lines[3].startswith("         cut  ")
     assert "This policy earns at least 0.000 per episode; no policy earns more than " in lines[4]
     assert lines[5].endswith("of optimal (90 % confidence).")
-    assert "     assumed  what happens next depends on state and action only" in lines
+    assert "     assumed  the next state and the reward depend on state and action only" in lines
     assert "              no episode pays more than 1 in all" in lines
     assert lines[-1].startswith("        took  ")
     code, out, _ = run(capsys, "learn", LAKE, "--episodes", "20", "--segments", "every")
@@ -235,7 +236,7 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
             "env:CliffWalking-v1",
             "CliffWalking-v1 has no limit of steps: pass horizon=H, such as 20",
         ),
-        ("env:FrozenLake-v1,horizon=0", "horizon = 0 must be a whole number of at least 1"),
+        ("env:FrozenLake-v1,horizon=0", "horizon = 0 must be an integer of at least 1"),
         ("env:FrozenLake-v1,horizon=x", "env: horizon=x is not a whole number: write one"),
         ("env:FrozenLake-v1,horizon", "is not of the form name=value: write them like horizon=20"),
         ("env:FrozenLake-v1,horizon=4,horizon=5", "horizon is given twice in 'FrozenLake-v1,"),
@@ -248,8 +249,8 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         (f"{LAKE} --rewards a,b", "--rewards a,b must be two numbers, such as 0,1"),
         (f"{LAKE} --rewards 1,0", "rewards = (1.0, 0.0) must be the least and the largest reward"),
         (f"{LAKE} --rewards 0,inf", "rewards = (0.0, inf) must be the least and the largest"),
-        (f"{LAKE} --max-return 0", "max_return = 0.0 must be more than 0, the least that 4 steps"),
-        (f"{LAKE} --max-return -1", "max_return = -1.0 must be more than 0, the least that 4"),
+        (f"{LAKE} --max-return 0", "max_return = 0.0 must be more than 0, the least return of 4"),
+        (f"{LAKE} --max-return -1", "max_return = -1.0 must be more than 0, the least return of 4"),
         (f"{LAKE} --max-return nan", "max_return = nan must be more than "),
         (f"{LAKE} --segments x", "--segments x must be steps, such as 9 or 5,9, or the word every"),
         (f"{LAKE} --segments 4", "segments = [4] must be steps from 1 to 3, ascending"),
@@ -262,8 +263,8 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         (f"{LAKE} --epsilon 0", "epsilon = 0.0 must be a number of at least 1e-12, such"),
         (f"{LAKE} --epsilon 1e-300", "epsilon = 1e-300 must be a number of at least 1e-12, such"),
         (f"{LAKE} --delta 0", "delta = 0.0 is outside (0, 1]: pass a number such as 0.1"),
-        (f"{LAKE} --episodes 0", "episodes = 0 must be a whole number of at least 1"),
-        (f"{LAKE} --seed -1", "seed = -1 must be a whole number of at least 0"),
+        (f"{LAKE} --episodes 0", "episodes = 0 must be an integer of at least 1"),
+        (f"{LAKE} --seed -1", "seed = -1 must be an integer of at least 0"),
         (f"{LAKE} --agent psrl", "--agent is not for an agent that is told nothing: leave it"),
         (f"{LAKE} --paper", "--paper is not for an agent that is told nothing: leave it out"),
         (f"{LAKE} --variant corrected", "--variant is not for an agent that is told nothing"),

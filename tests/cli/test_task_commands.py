@@ -103,7 +103,7 @@ def test_a_certificate_with_its_policy(capsys: Capture, tmp_path: Path) -> None:
     assert code == 0
     assert "152 episodes; 1 decisions are not counted yet, 0 outcomes are lost\n" in out
     assert "This policy earns at least " in out
-    assert "     assumed  what happens next depends on state and action only\n" in out
+    assert "     assumed  the next state and the reward depend on state and action only\n" in out
     assert f"      policy  {policy}\n" in out
     assert Path(policy).read_text().splitlines()[1] == "0,new,call"
     assert "policy.csv exists: pass --force" in fails(capsys, *asked, "--policy", policy)

@@ -36,7 +36,7 @@ ROWS = ([0, 2, 3], [0, 1, 1], [0.5, 0.5, 1])
         ({"terminal": 5}, "terminal = 5 must be a list of states, such as [1]"),
         ({"terminal": None}, "terminal = None must be a list of states, such as [1]"),
         ({"state_names": 5}, "state_names = 5 must be a list of 2 names"),
-        ({"note": 5}, "note = 5 must be text"),
+        ({"note": 5}, "note = 5 must be a string"),
         ({"transitions": (1, 2, 3)}, "indptr must be a 1-d array of whole numbers"),
         ({"transitions": (None, None, None)}, "indptr must be a 1-d array of whole numbers"),
         ({"transitions": ROWS, "available": 5}, "available has shape (): it must be boolean"),

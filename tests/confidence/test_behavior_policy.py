@@ -1,4 +1,4 @@
-"""What the logged behavior earned: against a slow count, and against the truth in many logs."""
+"""Bounds of the behavior's value: against a slow sum, and coverage in many logs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def contrary(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
 
 
 TIMES = np.unique([int(1.1**k) for k in range(100)])
-"""When bounds are looked at: up to 12,527 episodes."""
+"""Numbers of episodes at which bounds are computed: up to 12,527."""
 
 
 def misses(law: Law, delta: float, logs: int) -> int:
@@ -113,7 +113,7 @@ def misses(law: Law, delta: float, logs: int) -> int:
     for _ in range(logs):
         mu, x = law(rng, int(TIMES[-1]))
         truth = np.cumsum(mu)
-        bounds = (behavior_policy._mean_at_least(x[:n], delta) for n in TIMES)
+        bounds = (behavior_policy._lower_bound(x[:n], delta) for n in TIMES)
         out += any(b > truth[n - 1] / n for b, n in zip(bounds, TIMES, strict=True))
     return out
 
@@ -128,10 +128,10 @@ def test_it_holds_at_all_times(law: Law) -> None:
 @pytest.mark.slow
 def test_bets_that_are_not_paid_for_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     logs, delta = many(600, 1000), 0.2
-    monkeypatch.setattr(behavior_policy, "PRICE", np.zeros(20))
+    monkeypatch.setattr(behavior_policy, "UNION_COST", np.zeros(20))
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
     monkeypatch.undo()
-    monkeypatch.setattr(behavior_policy, "GROWTH", behavior_policy.GROWTH / 4)
+    monkeypatch.setattr(behavior_policy, "PSI", behavior_policy.PSI / 4)
     logs //= 4  # so few show it
     assert stats.binomtest(misses(coin, delta, logs), logs, delta, "greater").pvalue < 1e-3
 

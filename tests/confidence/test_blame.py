@@ -1,4 +1,4 @@
-"""What to sample: which rows a gap depends on, and which policy does most about them."""
+"""Gap attribution to rows, and the exploration policy."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from oracles.certified_cases import Case, Given, Told, cases, random_budgets, to
 from ucfh._kernels import balls
 from ucfh._kernels import blame as kernels
 from ucfh.confidence.known_states import KnownStateBounds
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
 from ucfh.mdp import MDP, Problem
 
 
 def gap(best: Told, counts: Counts, given: Given, by_difference: bool) -> tuple[float, Any]:
     """The gap with other budgets, and which rows decided it."""
-    fresh = told(best.problem, given, tuple(x for x in IDEAS if not best.on[x]))
+    fresh = told(best.problem, given, tuple(x for x in COMPONENTS if not best.enabled[x]))
     b = fresh.bounds(counts)
     value = fresh.start() @ (b.D[0] if by_difference else b.U[0])
     return float(value), (b.up, b.low, b.greedy, b.rival, b.branch)
 
 
 def grown(given: Given, row: int, by: float) -> Given:
-    """What is given with the budgets of one row grown by that part of themselves.
+    """Return the bounds with the budgets of one row increased by a relative amount.
 
     The width of a mean reward goes with the root of its budget, so it grows by half of that.
     """
@@ -78,7 +78,7 @@ def check_upper(case: Case, seed: int) -> None:
     b = best.bounds(case.counts)
     # while nothing at all is known, no row is to blame more than another: see below
     assume(expected is not None and (expected.any() or b.upper < case.problem.horizon))
-    np.testing.assert_allclose(best.blame(b, False), expected, **NUMERIC)
+    np.testing.assert_allclose(best.attribute_gap(b, False), expected, **NUMERIC)
 
 
 def test_while_nothing_is_known_whatever_was_seen_least() -> None:
@@ -87,7 +87,7 @@ def test_while_nothing_is_known_whatever_was_seen_least() -> None:
     best = KnownStateBounds(problem, 0.1)
     b = best.bounds(Counts([3, 1, 4], [3, 1, 4], [3, 1, 0], [1, 1, 0], [1, 1, 0]))  # type: ignore[arg-type]
     assert b.upper == 1
-    assert best.blame(b, False).tolist() == [1 / 4, 1 / 2, 1 / 5]
+    assert best.attribute_gap(b, False).tolist() == [1 / 4, 1 / 2, 1 / 5]
 
 
 def two_ways(seed: int, noise: str) -> Case:
@@ -116,7 +116,7 @@ def two_ways(seed: int, noise: str) -> Case:
 @pytest.mark.parametrize("noise", ["told", "none", "bernoulli"])
 @pytest.mark.parametrize("overlap", [True, False])
 def test_blame_is_the_derivative_of_the_difference(overlap: bool, noise: str) -> None:
-    """Where no two rows lead to the same state, W is not better known through V*, nor D by U - W.
+    """If no two rows share a successor, neither W through V* nor D by U - W is tighter.
 
     The derivative is of what decided, by `Bounds.branch`; these two are no branches.
     """
@@ -133,7 +133,7 @@ def test_blame_is_the_derivative_of_the_difference(overlap: bool, noise: str) ->
         by_both = (b.D >= b.U - b.W - 1e-9)[:-1] & (b.branch < 2) & (b.D[:-1] > 1e-9)
         if expected is None or (low + 1e-9 < b.W).any() or by_both.any():
             continue
-        found = best.blame(b, True)
+        found = best.attribute_gap(b, True)
         np.testing.assert_allclose(found, expected, err_msg=str(seed), **NUMERIC)
         compared, ways = compared + 1, ways | {int(b.branch[0, 0])}
     assert compared >= 5
@@ -153,7 +153,7 @@ def test_blame_of_unknown_rewards() -> None:
     def bound(eta: float) -> float:
         return oracle.reach([13, 7], [0.0, 1.0], eta, 1)
 
-    found = best.blame(b, False)
+    found = best.attribute_gap(b, False)
     slope = (bound(eta * (1 + h)) - bound(eta * (1 - h))) / (2 * h)
     assert 0 < slope < 1
     assert found[0] == pytest.approx(4 * slope, rel=0.02)
@@ -161,12 +161,12 @@ def test_blame_of_unknown_rewards() -> None:
 
 
 def test_blame_of_rows_without_visits() -> None:
-    """Such a row has the range of its successors' values to answer for."""
+    """The share of such a row is the range of its successors' values."""
     r = np.array([[0.1, 0.0], [1.0, 1.0], [0.25, 0.25]])
     mdp = MDP(np.full((3, 2, 3), 1 / 3), r, 2)
     counts = Counts.zero(mdp.problem)
     best = KnownStateBounds(mdp.problem, 0.1)
-    found = best.blame(best.bounds(counts), False)
+    found = best.attribute_gap(best.bounds(counts), False)
     assert found.sum() == pytest.approx(1.0 - 0.1)
     assert found[0] == pytest.approx(1.0 - 0.1)  # row (0, 0), taken first; its values .1, 1, .25
 
@@ -186,7 +186,7 @@ def test_exploring_collects_most(case: Case, seed: int, equal: bool) -> None:
     H, S = problem.horizon, problem.states
     taken = np.zeros((H, S), np.int64)
     best = KnownStateBounds(problem, 0.1)
-    best.take(counts)
+    best.update(counts)
     kernels.explore(best.rows, best.evidence, gain, np.zeros((2, S)), taken)
 
     def collected(rows: Any) -> Any:
@@ -250,6 +250,6 @@ def test_loss_by_leaving_path_by_path(case: Case, seed: int) -> None:
                 expected += chance * max(0.0, worth[t, s] - counted[t, s])
                 break
     best = KnownStateBounds(problem, 0.1)
-    best.take(case.counts)
+    best.update(case.counts)
     loss = best.loss_by_leaving(taken, kept, worth, counted)
     assert loss == pytest.approx(expected, abs=1e-12)

@@ -60,7 +60,7 @@ def same(one: Bounds, other: Bounds, names: tuple[str, ...]) -> None:
 def test_threads_find_the_same_bits(case: Case, seed: int, many: int) -> None:
     alone = random_budgets(case, seed).bounds(case.counts)
     with (
-        mock.patch.object(module, "WORTH_SHARING", 0),
+        mock.patch.object(module, "MIN_PARALLEL", 0),
         mock.patch.object(module, "cores", return_value=many),
     ):
         together = random_budgets(case, seed).bounds(case.counts)
@@ -84,7 +84,7 @@ def test_a_warm_search_ends_where_a_fresh_one_does(case: Case, seed: int) -> Non
     """Whatever x was found before."""
     fresh, warm = random_budgets(case, seed), random_budgets(case, seed)
     rng = np.random.default_rng(seed)
-    for x in warm.found:  # as after other counts: anything from 0 to far beyond all values
+    for x in warm.roots:  # as after other counts: anything from 0 to far beyond all values
         x[:] = 10.0 ** rng.uniform(-9, 9, x.shape) * (rng.random(x.shape) < 0.8)
     one, two = fresh.bounds(case.counts), warm.bounds(case.counts)
     close = 2 * SEARCHED * case.problem.horizon**2 + 1e-9

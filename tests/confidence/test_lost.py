@@ -78,7 +78,7 @@ def test_cells_by_hand() -> None:
 
 
 def least_margin(further: int) -> float:
-    """How much smaller the budget might be: for all draws of three labels, lost or not, any law.
+    """Return the slack of the budget over all draws of three labels, some missing, of any law.
 
     That is Proposition 66 without chance: ln(mixture/truth) is at least the ln of what bets on any
     function would have won, less the excess. Both are computed with as many labels.
@@ -214,7 +214,7 @@ def test_bounds_are_the_recursion(
         patch.setattr(open_bounds, "SHARES", {**open_bounds.SHARES, "ladder": 1e-300})
         best, b = world.bounds(max_return=max_return, after_end=after_end, closed=closed)
     slow = SlowOpen(
-        world.slow, world.have, best.cap.tolist(), after_end, best.prices, closed, fast_excess
+        world.slow, world.have, best.cap.tolist(), after_end, best.costs, closed, fast_excess
     )
     expected = slow.recursion(best.actions_of(b.greedy).tolist())
     near = 2 * SEARCHED * world.H**2 + 1e-9
@@ -266,7 +266,7 @@ def test_to_lose_what_was_seen_never_narrows(seed: int, closed: bool, paid: bool
     assert (before.L + near >= found.L).all()
     taken = before.greedy
     assert (other.lower_values(taken) <= one.lower_values(taken) + near).all()
-    assert other.most_of(taken) >= one.most_of(taken) - near
+    assert other.upper_value(taken) >= one.upper_value(taken) - near
 
 
 def test_all_is_lost() -> None:

@@ -22,7 +22,7 @@ rewards = st.lists(reward, min_size=1, max_size=8)
 
 
 def seen(paid: list[list[float]]) -> Any:
-    """What outcomes are made of: counts, sums, least and most of what was paid, by next state."""
+    """Draw counts, and sums, least and most of rewards, by next state."""
     least, most = ([f(x) if x else y for x in paid] for f, y in ((min, 1.0), (max, 0.0)))
     c, sums = np.array([len(x) for x in paid]), np.array([math.fsum(x) for x in paid])
     return c, sums, np.array(least), np.array(most)
@@ -38,7 +38,7 @@ def test_each_next_state_is_one_outcome_or_two(paid: list[list[float]]) -> None:
         at = found.source == j
         assert at.sum() == 1 + found.noisy[j] == 1 + (len(set(x)) > 1)
         assert found.c[at].sum() == pytest.approx(len(x), rel=1e-15)
-        assert found.again[at].sum() == pytest.approx(max(len(x) - 1, 0), rel=1e-15)
+        assert found.repeats[at].sum() == pytest.approx(max(len(x) - 1, 0), rel=1e-15)
         assert (found.c[at] * found.reward[at]).sum() == pytest.approx(math.fsum(x), abs=1e-14)
         assert found.reward[at].tolist() == (sorted({min(x), max(x)}) if x else [0.0])
         assert found.c.min() >= 0
@@ -114,7 +114,10 @@ def test_to_list_all_that_may_follow_changes_nothing(case: Case, seed: int) -> N
     repeats = few.evidence.known["n_outcomes"][:-1]
     fresh = bool(((repeats == 0) & (few.evidence.known["n"][:-1] > 0)).any())
     for by_difference in () if tied or fresh else (False, True):
-        found, expected = few.blame(one, by_difference), all_of_them.blame(other, by_difference)
+        found, expected = (
+            few.attribute_gap(one, by_difference),
+            all_of_them.attribute_gap(other, by_difference),
+        )
         # rounding may stop a search earlier, where a slack is right up to this part of it
         np.testing.assert_allclose(found[:-1], expected[:R], rtol=balls.CLOSE, atol=1e-9)
     for sign in (1.0, -1.0):

@@ -159,13 +159,13 @@ def slow_value(case: Case, sets: ModelSet, optimistic: bool) -> float:
     belief = oracle.Belief(problem, counts, *[np.zeros(problem.table.rows)] * 6)
 
     def pays(t: int, row: oracle.Row) -> float:
-        """What the row pays, whatever follows: as told, or at most or at least."""
+        """Return the reward of a row that is independent of the next state: known, or its bound."""
         if problem.rewards is not None:
             return belief.told(t, row)
         return float(reward_bounds(sets)[optimistic][row.number])
 
     def worth(t: int, row: oracle.Row, V: list[float]) -> list[float]:
-        """What each successor is worth, with what it pays as told."""
+        """Return the value of each successor plus its known reward."""
         if problem.rewards is None:
             return [V[j] for j in row.states]
         return [x.reward + V[x.state] for x in belief.listed(t, row)]
@@ -207,7 +207,7 @@ def test_planning_finds_the_best_and_the_worst(case: Case, kind: str, optimistic
 
 
 def contains_the_truth(case: Case, sets: ModelSet) -> bool:
-    """Whether the true transitions and rewards lie in the sets."""
+    """Return True if the true transitions and rewards lie in the sets."""
     problem, p = case.problem, case.p
     if problem.rewards is None:
         table = problem.table

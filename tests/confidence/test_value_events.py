@@ -1,4 +1,4 @@
-"""How many events a certificate rests on: counted by hand, and by walking wherever one can go.
+"""Numbers of events of a certificate: by hand, and by enumeration of reachable states.
 
 The oracle knows nothing of tables. It is told a world in sets, as it was drawn, and counts what
 `ucfh.confidence.known_states` says has to hold: for V* from above one event per step and state,
@@ -18,7 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucfh import Problem
+from ucfh import InputError, Problem, make
+from ucfh._utils import memory
+from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.confidence.union_bound import count_events, possible
 
 
@@ -30,7 +32,7 @@ def named(*events: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class World:
-    """Who may follow whom.
+    """A model as sets.
 
     Attributes:
         states, horizon: S and H.
@@ -51,11 +53,11 @@ class World:
     rewards: str = "s, a"
 
     def actions(self, s: int) -> list[int]:
-        """What can be done in a state; in one that ends the episode, nothing."""
+        """Return the actions of a state; none in a terminal state."""
         return [a for a in range(9) if (0, s, a) in self.follow and s not in self.terminal]
 
     def after(self, t: int, s: int, a: int) -> frozenset[int]:
-        """Who may follow."""
+        """Return the successors of a pair at a step."""
         return self.follow[t if self.segments > 1 else 0, s, a]
 
     def walk(self) -> set[tuple[int, int]]:
@@ -166,7 +168,7 @@ def test_events_are_those_that_have_to_hold(world: World) -> None:
 @settings(max_examples=60)
 @given(worlds(longest=40, segmented=False))
 def test_events_of_long_episodes(world: World) -> None:
-    """Which may come round to where they were, for ever."""
+    """Walks on cycles."""
     problem = world.problem()
     assert reached(problem) == world.walk()
     assert count_events(problem) == world.events()
@@ -238,7 +240,7 @@ ZERO = frozenset([0])
     ],
 )
 def test_events_by_hand(world: World, events: tuple[int, ...]) -> None:
-    """Those of outcomes and rewards are left out where there are none."""
+    """Events of outcomes and rewards are left out where there are none."""
     expected = named(*events, *[0] * (5 - len(events)))
     assert count_events(world.problem()) == world.events() == expected
 
@@ -250,3 +252,34 @@ def test_what_is_possible_by_hand() -> None:
     turn = {(0, 0, 0): ZERO, (1, 0, 0): frozenset([1]), (2, 0, 0): ZERO}
     turn |= {(t, 1, 0): frozenset([1 - t % 2]) for t in range(3)}
     assert reached(World(2, 3, 3, turn, ZERO).problem()) == {(0, 0), (1, 0), (2, 1)}
+
+
+def ring(*lengths: int) -> Any:
+    """Successors (S, 1, S) that lead around several rings."""
+    S = sum(lengths)
+    mask, first = np.zeros((S, 1, S), bool), 0
+    for n in lengths:
+        for i in range(n):
+            mask[first + i, 0, first + (i + 1) % n] = True
+        first += n
+    return mask
+
+
+@pytest.mark.parametrize("lengths", [(1,), (3,), (3, 4, 5)])
+def test_long_horizons_repeat_themselves(lengths: tuple[int, ...]) -> None:
+    """A million steps, of which only the first few are walked."""
+    H, S = 10**6 + 7, sum(lengths)
+    firsts = np.cumsum([0, *lengths[:-1]])
+    initial = np.isin(np.arange(S), firsts) / len(lengths)
+    here = possible(Problem(S, 1, H, successors=ring(*lengths), initial=initial))
+    t = np.arange(H)[:, None]
+    expected = np.concatenate([t % n == np.arange(n) for n in lengths], axis=1)
+    np.testing.assert_array_equal(here, expected)
+
+
+def test_what_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**10)
+    with pytest.raises(InputError, match=r"a certificate for 100000 steps in 100000 states needs"):
+        CertifiedUCFH(make("chain:n=100000").problem, 0.1, 0.1)
+    with pytest.raises(InputError, match=r"a certificate for 1000000000 steps in 5 states needs"):
+        count_events(Problem(5, 2, 10**9))

@@ -17,8 +17,8 @@ from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import NOISE, Case, cases, draw_case, needed_budgets
 from ucfh._kernels import balls
-from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds
+from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
 from ucfh.exceptions import InputError
 from ucfh.mdp import Problem
@@ -70,7 +70,7 @@ def test_bounds_hold_where_they_are_tight() -> None:
 
 
 def broken_by(seeds: int, factors: dict[str, float], **kind: Any) -> set[str]:
-    """Which claims fail if what they rest on is multiplied; few visits, from any start."""
+    """Return the claims that fail if their events are scaled; few visits, from any start."""
     broken: set[str] = set()
     for seed in range(seeds):
         hide = (*kind.get("hide", ()), *(("initial",) * (seed % 2)))
@@ -123,7 +123,7 @@ def test_generous_data_bounds_the_truth(case: Case) -> None:
     assert min(found.values()) >= -ROUNDED * case.problem.horizon, found
 
 
-CHOICES = [(), *((idea,) for idea in IDEAS), IDEAS]
+CHOICES = [(), *((idea,) for idea in COMPONENTS), COMPONENTS]
 
 
 @pytest.mark.parametrize("idea", CHOICES)
@@ -136,7 +136,7 @@ def test_every_choice_of_ideas_bounds_the_truth(idea: tuple[str, ...]) -> None:
         b = best.bounds(case.counts)
         V = case.mdp.optimal().values
         assert (b.U >= V - ROUNDED).all()
-        if best.on["difference"]:
+        if best.enabled["difference"]:
             assert (
                 min(claims(case, KnownStateBounds(case.problem, 1e-6, idea)).values()) >= -ROUNDED
             )
@@ -201,17 +201,17 @@ def test_all_parts_together_fail_with_probability_delta(
     case: Case, delta: float, data: st.DataObject
 ) -> None:
     """Each part's price of one event, times its events, adds up to delta; and no more is spent."""
-    without = tuple(sorted(data.draw(st.sets(st.sampled_from(IDEAS)))))
+    without = tuple(sorted(data.draw(st.sets(st.sampled_from(COMPONENTS)))))
     best, problem, counts = (
         KnownStateBounds(case.problem, delta, without),
         case.problem,
         case.counts,
     )
     events = count_by_walking(problem)
-    price = {part: best.prices[part] for part in best.prices if part != "scores"}
+    price = {part: best.costs[part] for part in best.costs if part != "scores"}
     spent = sum(events[part] * math.exp(-x) for part, x in price.items())
     if "scores" not in without:
-        spent += sum(math.exp(-best.price_of_scores(j)) for j in range(1, 1000)) * 1000 / 999
+        spent += sum(math.exp(-best.cost_of_scores(j)) for j in range(1, 1000)) * 1000 / 999
     assert spent == pytest.approx(delta, rel=1e-9)
     unknown = problem.rewards is None
     wanted = {"all"} | ({"above", "below"} if unknown or "fixed" not in without else set())
@@ -266,7 +266,7 @@ def test_a_reward_costs_more_the_longer_one_looks(states: int, idea: tuple[str, 
 
 
 def test_unknown_ideas_are_refused() -> None:
-    with pytest.raises(InputError, match="unknown idea 'sparce': did you mean 'sparse'"):
+    with pytest.raises(InputError, match="unknown component 'sparce': did you mean 'sparse'"):
         KnownStateBounds(draw_case(0).problem, 0.1, ("sparce",))
 
 
@@ -283,8 +283,8 @@ def test_bounds_of_an_unknown_reward(n: int, mean: float) -> None:
     counts.rewards[:2] = mean * counts.successors[:2]
     best = KnownStateBounds(problem, 0.1)
     best.budget(counts)
-    total = sum(SHARES.values()) + sum(SHARES_OF_REWARDS.values())
-    budget = math.log(2 * total / (0.1 * SHARES_OF_REWARDS["rewards"]))  # of two rows
+    total = sum(SHARES.values()) + sum(REWARD_SHARES.values())
+    budget = math.log(2 * total / (0.1 * REWARD_SHARES["rewards"]))  # of two rows
     budget += float(mixtures.portfolio_regret(n))
 
     def inside(q: float, p: float, visits: int, level: float) -> Any:
@@ -308,12 +308,12 @@ scores = st.dictionaries(st.integers(0, 40).map(lambda k: k / 10), st.integers(1
 @given(scores, st.integers(1, 9))
 def test_a_bound_by_scores(seen: dict[float, int], j: int) -> None:
     best = KnownStateBounds(Problem(2, 2, 4, rewards=np.zeros((2, 1)), initial=0), 0.1)
-    found = best.by_scores(seen, j)
+    found = best.score_bound(seen, j)
     if not any(seen):
         assert found == 0
         return
     goal = math.log(j * (j + 1) * sum(SHARES.values()) / (0.1 * SHARES["scores"]))
-    assert best.price_of_scores(j) == pytest.approx(goal, rel=1e-12)
+    assert best.cost_of_scores(j) == pytest.approx(goal, rel=1e-12)
     least = mixtures.lower_mean(seen, goal)
     assert found <= least * (1 + 1e-9)
     # bets of next to nothing, which hardly win, may be left out
@@ -321,7 +321,7 @@ def test_a_bound_by_scores(seen: dict[float, int], j: int) -> None:
 
 
 def test_bets_are_fair() -> None:
-    """Where v is the mean of the scores, wealth is a martingale: its mean is one at any time."""
+    """For v equal to the mean of the scores, wealth is a martingale with mean one."""
     x, p = [0.0, 1.0, 2.5], [0.5, 0.3, 0.2]
     v = sum(a * b for a, b in zip(x, p, strict=True))
     for n in (1, 2, 5):

@@ -405,8 +405,8 @@ def test_interruptions_in_the_environment(where: str) -> None:
         ("MiniGrid-X-v9", {}, "; of another package, write MODULE:ID"),
         ("no_such:X-v0", {}, "env: cannot import 'no_such' of 'no_such:X-v0'"),
         ("FrozenLake-v1", {"settings": {"slip": 1}}, "parameter of env:FrozenLake-v1 'slip'"),
-        ("FrozenLake-v1", {"horizon": 0}, "horizon = 0 must be a whole number of at least 1"),
-        ("FrozenLake-v1", {"seed": -1}, "seed = -1 must be a whole number of at least 0"),
+        ("FrozenLake-v1", {"horizon": 0}, "horizon = 0 must be an integer of at least 1"),
+        ("FrozenLake-v1", {"seed": -1}, "seed = -1 must be an integer of at least 0"),
         ("FrozenLake-v1", {"encode": 5}, "encode = 5 must be a function of the observation"),
         ("FrozenLake-v1", {"masks": "no"}, "masks = 'no' must be True or False"),
         ("CliffWalking-v1", {}, "CliffWalking-v1 has no limit of steps: pass horizon=H, such"),
@@ -466,5 +466,5 @@ def test_an_experience_of_something_else_is_refused() -> None:
         assert message.startswith("FrozenLake-v1 has H, A, S = (5, 4, 1), the experience (")
     _, seen = run(env)
     assert "pass the experience of the earlier runs" in fault(run, env)
-    assert fault(env.run, seen, [[0]] * 5, -1).startswith("episodes = -1 must be a whole number")
+    assert fault(env.run, seen, [[0]] * 5, -1).startswith("episodes = -1 must be an integer")
     assert fault(env.run, 5, [[0]] * 5, 1) == "experience = 5 must be an Experience"

@@ -63,7 +63,7 @@ def test_a_gymnasium_id() -> None:
     mdp = ucfh.make("gym:FrozenLake-v1,horizon=5")
     assert mdp.value(mdp.optimal().policy) <= known.upper
     assert known.assumed == (
-        "what happens next depends on state and action only",
+        "the next state and the reward depend on state and action only",
         "the return of an episode is the sum of its first 5 rewards",
         "rewards lie in [0, 1]",
         "no episode pays more than 1 in all",
@@ -194,7 +194,7 @@ def test_acting() -> None:
     assert found.policy.act(0, 99) == 0  # never seen: the first action
     assert refusal(found.policy.act, 2, 0) == "t = 2 is after the last step: steps are 0 to 1"
     for t in (-1, 0.5, "0", None, True):
-        assert refusal(found.policy.act, t, 0).startswith(f"t = {t!r} must be a whole number of")
+        assert refusal(found.policy.act, t, 0).startswith(f"t = {t!r} must be an integer of")
     assert "which is not in its observation space Discrete(1)" in refusal(found.policy.act, 0, "a")
 
 
@@ -319,13 +319,13 @@ def test_epsilon_is_in_the_users_units() -> None:
     ("given", "message"),
     [
         ({"delta": 0}, "delta = 0 is outside (0, 1]: pass a number such as 0.1"),
-        ({"horizon": 0}, "horizon = 0 must be a whole number of at least 1"),
+        ({"horizon": 0}, "horizon = 0 must be an integer of at least 1"),
         ({"horizon": None}, "Listed has no limit of steps: pass horizon=H, such as 20"),
-        ({"episodes": 0}, "episodes = 0 must be a whole number of at least 1"),
+        ({"episodes": 0}, "episodes = 0 must be an integer of at least 1"),
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward of"),
-        ({"max_return": -1}, "max_return = -1 must be more than 0, the least that 4 steps can"),
+        ({"max_return": -1}, "max_return = -1 must be more than 0, the least return of 4"),
         ({"segments": [4]}, "segments = [4] must be steps from 1 to 3, ascending"),
-        ({"seed": -1}, "seed = -1 must be a whole number of at least 0"),
+        ({"seed": -1}, "seed = -1 must be an integer of at least 0"),
         ({"encode": 3}, "encode = 3 must be a function of the observation, or None"),
         ({"masks": 1.5}, "masks = 1.5 must be True or False"),
         ({"progress": 3}, "progress = 3 must be a function, or None"),

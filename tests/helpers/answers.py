@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ucfh import Log, read_log
-from ucfh.auditing.report import AssumptionCheck, Finding
-from ucfh.certification import certificate_of_log
+from ucfh.auditing.report import ASSUMPTIONS, AssumptionCheck, Finding
+from ucfh.certification import certificate_from_log
 from ucfh.reporting.log_report import LogReport, answer_of
 
 CHANCES = {
@@ -32,21 +32,19 @@ COLUMNS = {
 
 FINDING = Finding(
     name="memory",
-    assumption="what follows depends on the state and the action alone, not on what came before",
+    assumption="the outcome depends on the state and the action alone, not on earlier steps",
     where="after action 'call' in state 'warm'",
     effect="if the step before had action 'call', state 'left' follows more often (31% of 402) "
     "than otherwise (8% of 810)",
-    meaning="the bounds take these cases for one, so they may be false: nothing is certified",
+    meaning="the bounds pool these cases, so they may be invalid: the policy is not certified",
     remedy="make the previous action a part of the state",
     e_value=5.3e9,
     episodes=1200,
 )
 TESTED = (
     AssumptionCheck("memory", FINDING.assumption, FINDING.e_value, 500.0),
-    AssumptionCheck("drift", "what follows is the same early and late in the log", 0.31, 500.0),
-    AssumptionCheck(
-        "start", "episodes start in the same way early and late in the log", 41.0, 500.0
-    ),
+    AssumptionCheck("drift", ASSUMPTIONS["drift"], 0.31, 500.0),
+    AssumptionCheck("start", ASSUMPTIONS["start"], 41.0, 500.0),
 )
 
 
@@ -95,7 +93,7 @@ def write_lessons(path: Path, students: int, states: int, horizon: int) -> Path:
 
 def answer_of_log(log: Log, name: str, epsilon: float, **changes: Any) -> LogReport:
     """What a log proves, changed as one likes."""
-    return answer_of(name, log, replace(certificate_of_log(log, 0.1, epsilon), **changes))
+    return answer_of(name, log, replace(certificate_from_log(log, 0.1, epsilon), **changes))
 
 
 def small_answer(folder: Path) -> LogReport:

@@ -40,10 +40,10 @@ NOTHING: dict[str, Any] = {
     "refuted": False, "planner": None, "error": None, "conflicts": 0, "ahead": None,
 }  # fmt: skip
 NOW = 1_800_000_000.0
-MEMORY = "what follows depends on the state and the action alone, not on what came before"
-DRIFT = "what follows is the same early and late in the log"
+MEMORY = "the outcome depends on the state and the action alone, not on earlier steps"
+DRIFT = "the distribution of outcomes is the same early and late in the log"
 ASSUMED = [
-    "what happens next depends on state and action only",
+    "the next state and the reward depend on state and action only",
     "the return of an episode is the sum of its first 4 rewards",
     "rewards lie in [0, 1]",
     "no episode pays more than 1 in all",

@@ -162,7 +162,7 @@ class Witness:
         self._claim("gap", beliefs.gap - (self.optimum - certified))
         if beliefs.frozen is not None:
             worth = self.mdp.at_start(self.earned(beliefs.frozen, found))
-            self._claim("scores", worth - best.by_scores(beliefs.scores, beliefs.number))
+            self._claim("scores", worth - best.score_bound(beliefs.scores, beliefs.number))
         self._look_at_rows(found)
         if beliefs.crossing is not None:
             self.broken.add("crossing")
@@ -265,9 +265,9 @@ def watched(case: OpenCase, delta: float, episodes: int) -> Callable[[int], Witn
 
 def no_price(patch: pytest.MonkeyPatch) -> None:
     """States are found for nothing, and so are actions and steps: right for a single event."""
-    right = UnknownStateBounds._prices
+    right = UnknownStateBounds._log_events
 
     def prices(self: UnknownStateBounds, data: Any) -> Any:
         return tuple(0.0 * x for x in right(self, data))
 
-    patch.setattr(UnknownStateBounds, "_prices", prices)
+    patch.setattr(UnknownStateBounds, "_log_events", prices)

@@ -161,7 +161,7 @@ def audited(
     audit = Audit(segments, rewards, details, losses)
     for piece in pieces(log):
         audit.add(piece)
-    audit.look()
+    audit.update_evidence()
     return audit
 
 

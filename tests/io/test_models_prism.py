@@ -294,7 +294,7 @@ def test_random_bytes_and_odd_places(tmp_path: Path) -> None:
 def test_the_horizon_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, rooms())
     assert fault(read_intervals, path).startswith(f"{path} has no horizon: pass --horizon")
-    assert "horizon = 0 must be a whole number" in fault(read_intervals, path, 0)
+    assert "horizon = 0 must be an integer" in fault(read_intervals, path, 0)
 
 
 def test_models_that_do_not_fit_are_refused(

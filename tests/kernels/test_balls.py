@@ -283,7 +283,7 @@ def test_the_greedy_policy_is_optimal_in_the_empirical_model(case: Case, seed: i
 @given(cases(), st.integers(0, 99))
 def test_values_of_a_given_policy(case: Case, seed: int) -> None:
     best, rng = random_budgets(case, seed), np.random.default_rng(seed)
-    best.take(case.counts)
+    best.update(case.counts)
     table, H = case.problem.table, case.problem.horizon
     options = [np.diff(table.first)] * H
     chosen = table.first[:-1] + rng.integers(0, np.array(options))
@@ -292,7 +292,7 @@ def test_values_of_a_given_policy(case: Case, seed: int) -> None:
     near(best.lower_values(rows), oracle.evaluate(belief, rows, -1), H)
     near(best.mean_values(rows), oracle.expected(belief, rows), H)
     most = at_start(case, belief, oracle.evaluate(belief, rows, 1)[0], 1)
-    near(best.most_of(rows), min(most, H), H)
+    near(best.upper_value(rows), min(most, H), H)
 
 
 def at_start(case: Case, belief: oracle.Belief, V: list[float], sign: int) -> float:
@@ -306,7 +306,7 @@ def at_start(case: Case, belief: oracle.Belief, V: list[float], sign: int) -> fl
 @given(cases(states=2, actions=2, horizon=2), st.integers(0, 99))
 def test_the_robust_policy_is_the_best_of_all(case: Case, seed: int) -> None:
     best = random_budgets(case, seed)
-    best.take(case.counts)
+    best.update(case.counts)
     belief = best.belief(case.counts)
     taken, value = best.robust()
 

@@ -11,7 +11,7 @@ import pytest
 import ucfh
 from helpers.small_logs import read
 from ucfh import InputError, Problem, certify
-from ucfh.certification import certificate_of_log
+from ucfh.certification import certificate_from_log
 from ucfh.logs.synthetic import write_log
 
 KNOWN = Problem(
@@ -94,7 +94,7 @@ def test_bounds_stay_within_what_is_possible(
 ) -> None:
     rows = "{},0,a,x,3.3,b,0\n{},1,b,y,0.1,a,0\n{},2,a,x,1,b,0\n{},3,b,x,1,c,0\n"
     log = read(_episodes(rows, 3), tmp_path, rewards=rewards, max_return=max_return)
-    known = certificate_of_log(log, 0.1, 1.0)
+    known = certificate_from_log(log, 0.1, 1.0)
     least, most = 4 * min(0, rewards[0]), 4 * rewards[1] if max_return is None else max_return
     assert least <= known.lower <= known.upper <= most
     assert known.gap <= most - least

@@ -89,8 +89,8 @@ def test_a_problem_says_what_the_file_says(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("colums = {}", "unknown key 'colums': did you mean 'columns'? (known: accept_losses,"),
-        ("horizon = 'four'", "horizon = 'four' must be a whole number of at least 1"),
-        ("horizon = 2.5", "horizon = 2.5 must be a whole number of at least 1"),
+        ("horizon = 'four'", "horizon = 'four' must be an integer of at least 1"),
+        ("horizon = 2.5", "horizon = 2.5 must be an integer of at least 1"),
         ("columns = 'state'", "columns = 'state' must be names by column"),
         ("columns = {stat = 's'}", "unknown column of a log 'stat': did you mean 'state'?"),
         ("columns = {state = 3}", "columns['state'] = 3 must be the name of a column, or a list"),

@@ -11,7 +11,7 @@ import pytest
 from helpers.small_logs import read
 from ucfh import Certificate, certification, certify
 from ucfh.certificate import DataEstimate, UncertaintySource
-from ucfh.certification import certificate_of_log
+from ucfh.certification import certificate_from_log
 from ucfh.cli.log_report import print_answer, summary
 from ucfh.reporting.log_report import answer_of
 from ucfh.reporting.text import improvement, missing
@@ -136,7 +136,7 @@ def test_scaled_data_that_contradict_themselves_give_no_estimate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = read(one_state(30, 1), tmp_path, accept_losses=False)
-    compute = certification.certificate_of_experience
+    compute = certification.certificate_from_sparse_counts
 
     def contradicted(data: SparseCounts, *rest: Any) -> Certificate:
         known = compute(data, *rest)
@@ -144,7 +144,7 @@ def test_scaled_data_that_contradict_themselves_give_no_estimate(
             object.__setattr__(known, "contradiction", "the bounds contradict each other")
         return known
 
-    monkeypatch.setattr(certification, "certificate_of_experience", contradicted)
+    monkeypatch.setattr(certification, "certificate_from_sparse_counts", contradicted)
     assert more_of(log, 0.1) == DataEstimate("unknown")
 
 
@@ -190,7 +190,7 @@ def test_text_json_and_page_agree(
     rows, options, epsilon = CASES[case]
     status = case.partition(",")[0]
     log = read(rows, tmp_path, **{"accept_losses": False, **options})
-    answer = answer_of("log.csv", log, certificate_of_log(log, 0.1, epsilon))
+    answer = answer_of("log.csv", log, certificate_from_log(log, 0.1, epsilon))
     more = answer.known.more
     assert more is not None
     json = summary(answer)

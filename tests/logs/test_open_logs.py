@@ -191,7 +191,7 @@ def test_bad_declarations(tmp_path: Path) -> None:
     good: dict[str, Any] = {"rewards": (0, 100)}
     for given, message in (
         ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward"),
-        ({**good, "max_return": 0}, "max_return = 0 must be more than 0, the least that 3 steps"),
+        ({**good, "max_return": 0}, "max_return = 0 must be more than 0, the least return of 3"),
         ({**good, "segments": [3]}, "segments = [3] must be steps from 1 to 2, ascending"),
         ({**good, "states": 200_000}, "states = 200000 is too many: pass at most 100000"),
         ({**good, "states": "ab"}, "states = 'ab': pass a list of names, or how many there are"),

@@ -244,7 +244,7 @@ def part(log: AuditSteps, begin: int, end: int) -> AuditSteps:
 def evidence_now(audit: Audit) -> dict[tuple[str, str], float]:
     """ln E of all tests now, where an audit keeps the largest so far."""
     audit.evidence[:] = -np.inf
-    audit.look()
+    audit.update_evidence()
     return {
         (kind, test): float(audit.evidence[i, j])
         for i, kind in enumerate(KINDS)

@@ -211,7 +211,7 @@ def reward_bounds(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats]
 
     Often the truth is one of the bounds: there, whatever rests on both of them is put to the test.
     """
-    unknown = np.append(case.problem.pays_unknown, False)
+    unknown = np.append(case.problem.reward_unknown, False)
     if not unknown.any():
         return np.zeros(len(unknown)), np.zeros(len(unknown))
     r = case.row_rewards

@@ -122,7 +122,7 @@ def test_scores_of_a_frozen_policy() -> None:
         j = int(rng.integers(1, 5))
         counted = {x: scores.count(x) for x in set(scores)}
         exact = oracle.lower_mean(scores, math.log(j * (j + 1) / (0.1 * 0.15)))
-        assert exact - 1e-6 <= best.by_scores(counted, j) <= exact + 1e-12
+        assert exact - 1e-6 <= best.score_bound(counted, j) <= exact + 1e-12
 
 
 # ---------------------------------------------------------------- unknown state space

@@ -11,8 +11,8 @@ import numpy as np
 
 import ucfh
 from oracles.from_theorems import END, LOST, OPEN, Data, Model, Step, Task, UnknownStates
+from ucfh.confidence.known_states import REWARD_SHARES
 from ucfh.confidence.known_states import SHARES as SHARES_OF_KNOWN
-from ucfh.confidence.known_states import SHARES_OF_REWARDS
 from ucfh.confidence.unknown_states import SHARES, UnknownStateBounds
 from ucfh.sparse_counts import LOST as LOST_NUMBER
 from ucfh.sparse_counts import SparseCounts, Steps
@@ -351,7 +351,7 @@ class KnownCase:
     @property
     def shares(self) -> dict[str, float]:
         shares = {part: x for part, x in SHARES_OF_KNOWN.items() if part != "scores"}
-        return shares if self.model.rewards is not None else shares | SHARES_OF_REWARDS
+        return shares if self.model.rewards is not None else shares | REWARD_SHARES
 
 
 def known_case(
@@ -417,7 +417,7 @@ def known_case(
             counts.successors[entry] += 1
             if not told:
                 paid = float(rng.choice([[0.5], [0.0, 1.0], [0.1, 0.2, 0.9]][kinds[s, a]]))
-                counts.add_paid(np.array([entry]), np.array([paid]))
+                counts.add_rewards(np.array([entry]), np.array([paid]))
             outcomes[(t if by_step else 0, s, a)].append((following, paid))
             s = following
     model = Model(

@@ -404,7 +404,7 @@ def test_bad_segment_is_named() -> None:
 @pytest.mark.slow
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On several threads, however many states a block has: the same to the bit."""
-    monkeypatch.setattr("ucfh.planning.optimistic.WORTH_SHARING", 0)
+    monkeypatch.setattr("ucfh.planning.optimistic.MIN_PARALLEL", 0)
     rng = np.random.default_rng(0)
     for S, length in ((1, 1), (3, 3), (7, 2), (300, 20), (40, 40)):
         case = intervals(rng, S, 3, 6)

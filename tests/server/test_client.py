@@ -280,7 +280,7 @@ def test_methods_are_those_of_a_task() -> None:
     [
         (lambda task: task.ask(0.5, "e"), "state 0.5 is not a text"),
         (lambda task: task.ask("x", ""), "episode = '' must be a name"),
-        (lambda task: task.ask("x", "e", t=-1), "t = -1 must be a whole number"),
+        (lambda task: task.ask("x", "e", t=-1), "t = -1 must be an integer"),
         (lambda task: task.ask("x", "e", actions=["c"]), 'has an unknown action "c"'),
         (lambda task: task.tell("e", reward=1), "must be a Decision"),
         (lambda task: task.tell(("e", 0), reward=1, done=1), "done = 1 must be True or False"),

@@ -157,17 +157,17 @@ def test_certificates_on_own_axes(tmp_path: Any) -> None:
     bars: list[Any] = list(ax.patches)
     ends = sorted({round(x.get_x() + x.get_width(), 12) for x in bars})
     assert ends == sorted(round(x, 12) for x in (known().lower, known().upper, 0.1, 0.2))
-    assert ax.get_title() == f"within {known().gap:.3g} of optimal (90 % confidence)"
+    assert ax.get_title() == f"within {known().gap:.3g} of optimal (90% confidence)"
     assert {x.get_text() for x in ax.get_legend().get_texts()} == {
-        "at least, with 90 % confidence",
-        "perhaps",
-        f"no policy earns more than {known().upper:.3g}",
+        "lower bound, 90% confidence",
+        "up to the upper bound",
+        f"upper bound of all policies: {known().upper:.3g}",
     }
     known().plot(tmp_path / "known.svg", "$ _")
     assert (tmp_path / "known.svg").read_text().startswith("<?xml")
     with pytest.raises(InputError, match=r"known\.svg exists: pass"):
         known().plot(tmp_path / "known.svg")
-    with pytest.raises(InputError, match="the data refute what is assumed: there are no bounds"):
+    with pytest.raises(InputError, match="the data refute the assumptions: there are no bounds"):
         replace(known(), contradiction="x").plot()
 
 

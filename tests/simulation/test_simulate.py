@@ -364,7 +364,7 @@ def test_reward_sums(noise: Any, segmented: bool, on_successor: bool) -> None:
     want, variance = times * mean, times * mean * (1 - mean)
     came = times > 0
     assert not seen.rewards[-S:].any()  # the start pays nothing
-    assert seen.paid_by_row(problem.table) == pytest.approx([*got.sum(1), 0.0], rel=1e-12)
+    assert seen.reward_sums(problem.table) == pytest.approx([*got.sum(1), 0.0], rel=1e-12)
     assert (least[~came] == 1).all()
     assert (most[~came] == 0).all()
     if noise is None:

@@ -24,10 +24,10 @@ from ucfh import MDP, Problem, make, simulate
 from ucfh._kernels.evidence import NOTHING
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import GapExploration
-from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
+from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.confidence.union_bound import possible
-from ucfh.confidence.value_bounds import IDEAS
+from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.planning import evaluate
 from ucfh.simulation.environment import Simulator
 
@@ -81,7 +81,7 @@ class Witness(CertifiedUCFH):
         b, best, n = beliefs.bounds, beliefs.best, self.n
         assert isinstance(best, KnownStateBounds)
         self._claim("above", (b.U - self.V)[:-1][self.may_be])
-        if best.on["difference"]:
+        if best.enabled["difference"]:
             earns = self.values_of(b.greedy)
             self._claim("below", (self.V - b.L)[:-1][self.may_be])
             self._claim("all: W", (earns - b.W)[:-1][self.may_be])
@@ -99,7 +99,7 @@ class Witness(CertifiedUCFH):
             self._claim("outcomes", (best.eta_outcomes - away)[:-1][~noisy[:-1]])
         if beliefs.frozen is not None:
             earns = self.mdp.at_start(self.values_of(beliefs.frozen))
-            self._claim("scores", earns - best.by_scores(beliefs.scores, beliefs.number))
+            self._claim("scores", earns - best.score_bound(beliefs.scores, beliefs.number))
 
     def _entropy(self, c: Any, p: Any) -> Any:
         """(rows,) KL(c/n, p) of each row; c, p (entries,)."""
@@ -226,7 +226,7 @@ def test_other_sets_hold(kind: str) -> None:
         assert seen.upper() <= 0.5
 
 
-@pytest.mark.parametrize("idea", IDEAS)
+@pytest.mark.parametrize("idea", COMPONENTS)
 def test_each_choice_of_ideas_holds(idea: str) -> None:
     for name in ("slip chain", "rewards unknown"):
         (mdp, problem), epsilon = PROBLEMS[name]
@@ -277,9 +277,9 @@ EXTREME: dict[str, tuple[tuple[MDP, Problem], dict[str, Any]]] = {
 def shares(best: KnownStateBounds, delta: float) -> dict[str, float]:
     """What each claim may cost: its own part of delta, and those of the parts that it rests on."""
     unknown = best.problem.rewards is None
-    total = SHARES | (SHARES_OF_REWARDS if unknown else {})
-    used = {x: y for x, y in total.items() if x in best.prices}
-    part = {x: delta * used.get(x, 0.0) / sum(used.values()) for x in SHARES | SHARES_OF_REWARDS}
+    total = SHARES | (REWARD_SHARES if unknown else {})
+    used = {x: y for x, y in total.items() if x in best.costs}
+    part = {x: delta * used.get(x, 0.0) / sum(used.values()) for x in SHARES | REWARD_SHARES}
     any_function = ("all", "outcomes", "rewards")
     # a function of the next state is also bounded by what holds for all of them; of rewards, none
     fixed = () if unknown else ("all",)
@@ -331,7 +331,7 @@ def without_logs(*parts: str) -> Break:
 
         def init(self: KnownStateBounds, *given: Any, **options: Any) -> None:
             made(self, *given, **options)
-            self.prices |= dict.fromkeys([x for x in parts if x in self.prices], 0.0)
+            self.costs |= dict.fromkeys([x for x in parts if x in self.costs], 0.0)
 
         patch.setattr(KnownStateBounds, "__init__", init)
 
@@ -390,7 +390,7 @@ def without_regret(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_union(patch: pytest.MonkeyPatch) -> None:
-    parts = (*SHARES, *SHARES_OF_REWARDS)
+    parts = (*SHARES, *REWARD_SHARES)
     patch.setattr(ucfh.confidence.known_states, "count_events", lambda _: dict.fromkeys(parts, 1))
 
 

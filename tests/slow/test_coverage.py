@@ -21,7 +21,7 @@ import ucfh.confidence.known_states
 import ucfh.confidence.sets
 from ucfh import Counts, Problem
 from ucfh._kernels.mixtures import lower_mean, portfolio_regret
-from ucfh.confidence.known_states import SHARES, SHARES_OF_REWARDS, KnownStateBounds
+from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, ModelSet
 
 Floats = NDArray[np.float64]
@@ -153,7 +153,7 @@ def test_a_mixture_without_its_excess_is_found_out(monkeypatch: pytest.MonkeyPat
 
 def best_of(problem: Problem, part: str, level: float) -> KnownStateBounds:
     """Bounds of which one part fails with chance ``level`` a row."""
-    shares = SHARES | (SHARES_OF_REWARDS if problem.rewards is None else {})
+    shares = SHARES | (REWARD_SHARES if problem.rewards is None else {})
     return KnownStateBounds(
         problem, level * problem.table.start / (shares[part] / sum(shares.values()))
     )

@@ -177,7 +177,7 @@ def score_too_much(best: UnknownStateBounds, first: int, runs: int, episodes: in
         x = looks_ahead(np.random.default_rng(seed), first, episodes, 64.0)
         for m in range(1, episodes + 1):
             values, times = np.unique(x[:m], return_counts=True)
-            if best.by_scores(dict(zip(values.tolist(), times.tolist(), strict=True)), 1) > 0.5:
+            if best.score_bound(dict(zip(values.tolist(), times.tolist(), strict=True)), 1) > 0.5:
                 broken += 1
                 break
     return broken
@@ -329,8 +329,8 @@ def count_accused(case: FlightCase, runs: int, episodes: int) -> int:
     for seed in range(runs):
         run = InFlight(case, 0.1, seed, plans=False).run(episodes)
         run.hand_on()
-        run.task.audit.look()
-        accused += run.task.audit.found(ALPHA)
+        run.task.audit.update_evidence()
+        accused += run.task.audit.refutes(ALPHA)
     return accused
 
 

@@ -110,22 +110,22 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 def left_out(patch: pytest.MonkeyPatch) -> None:
     """What is lost is taken to be so at random."""
-    patch.setattr(SparseCounts, "_lose", lambda *_: None)
+    patch.setattr(SparseCounts, "_add_missing", lambda *_: None)
 
 
 def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
     """What is not known to be paid is taken to be nothing."""
-    right = SparseCounts._lose
+    right = SparseCounts._add_missing
 
     def lose(self: SparseCounts, row: Any, reward: Any, seen: Any) -> None:
         right(self, row, np.nan_to_num(reward), seen)
 
-    patch.setattr(SparseCounts, "_lose", lose)
+    patch.setattr(SparseCounts, "_add_missing", lose)
 
 
 def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
     """A loss may have been something new, but that is not counted."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         data.make_room()
@@ -133,12 +133,12 @@ def missing_since_the_last_new(patch: pytest.MonkeyPatch) -> None:
         right(self, data)
         data.last_lost = last
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
     """Balls for all functions leave out what was lost."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         right(self, data)
@@ -149,7 +149,7 @@ def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
             whole.known[name] = balls.known[name]
         self.evidence = balls._replace(known=whole.known, one=whole.one)
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 Break = Callable[[pytest.MonkeyPatch], None]

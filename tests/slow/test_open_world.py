@@ -98,25 +98,25 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 def no_atom(patch: pytest.MonkeyPatch) -> None:
     """What a row has not shown cannot come."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         right(self, data)
         known = self.evidence.known
         known["rest"] = np.where(known["n"] > 0, NOTHING, ANYTHING)
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 def price_after_a_look(patch: pytest.MonkeyPatch) -> None:
     """Every pair is paid for as if it had been the first to be found."""
-    right = UnknownStateBounds._prices
+    right = UnknownStateBounds._log_events
 
     def prices(self: UnknownStateBounds, data: SparseCounts) -> Any:
         functions, actions, discovery = right(self, data)
         return functions, actions, np.minimum(discovery, np.log(2.0))
 
-    patch.setattr(UnknownStateBounds, "_prices", prices)
+    patch.setattr(UnknownStateBounds, "_log_events", prices)
 
 
 def rewards_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -155,14 +155,14 @@ def no_pattern(patch: pytest.MonkeyPatch) -> None:
 
 def missing_from_the_start(patch: pytest.MonkeyPatch) -> None:
     """What is missing is bounded by all visits, not by those since something new was seen."""
-    right = UnknownStateBounds.take
+    right = UnknownStateBounds.update
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
         last, data.last_new = data.last_new, 0 * data.last_new
         right(self, data)
         data.last_new = last
 
-    patch.setattr(UnknownStateBounds, "take", take)
+    patch.setattr(UnknownStateBounds, "update", take)
 
 
 def scores_of_the_lucky(patch: pytest.MonkeyPatch) -> None:

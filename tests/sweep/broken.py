@@ -53,7 +53,7 @@ def chord_beyond_the_cut() -> Iterator[None]:
     """Known rewards of missing outcomes are spread up to 1, though values are cut off before."""
     from ucfh.confidence.unknown_states import UnknownStateBounds
 
-    take = UnknownStateBounds.take
+    take = UnknownStateBounds.update
 
     def spread(self: Any, data: Any) -> None:
         take(self, data)
@@ -63,7 +63,7 @@ def chord_beyond_the_cut() -> Iterator[None]:
         wrong = k * end - (k - paid) * (end - least) / np.maximum(1.0 - least, 1e-9)
         known["lost_paid"][:] = np.where(least < end, wrong, paid)
 
-    with patch.object(UnknownStateBounds, "take", spread):
+    with patch.object(UnknownStateBounds, "update", spread):
         yield
 
 
@@ -72,12 +72,12 @@ def missing_at_random() -> Iterator[None]:
     """Missing outcomes of a log are left out, as if they had nothing to do with what they were."""
     from ucfh import certification
 
-    certify = certification.certificate_of_experience
+    certify = certification.certificate_from_sparse_counts
 
     def without(data: Any, *given: Any, **more: Any) -> Any:
         return certify(data.without_lost() if data.lost.any() else data, *given, **more)
 
-    with patch.object(certification, "certificate_of_experience", without):
+    with patch.object(certification, "certificate_from_sparse_counts", without):
         yield
 
 

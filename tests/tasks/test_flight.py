@@ -176,7 +176,7 @@ def test_bounds_are_the_recursion(seed: int, max_return: float | None, closed: b
         b = best.bounds(data)
     oracle = stream.slow()
     slow = SlowOpen(
-        oracle.in_order(), stream.have, best.cap.tolist(), after_end, best.prices, closed, excess,
+        oracle.in_order(), stream.have, best.cap.tolist(), after_end, best.costs, closed, excess,
         oracle.all_as_lost(), rows_by_all(best, data),
     )  # fmt: skip
     expected = slow.recursion(best.actions_of(b.greedy).tolist())
@@ -196,7 +196,7 @@ def test_both_numbers_of_decisions_are_used() -> None:
         stream = RandomEvents(seed, 150)
         data = gathered(stream)
         best = UnknownStateBounds(stream.H, 0.2, without=("scores",))
-        best.take(data)
+        best.update(data)
         if data.ahead is not None:
             waits = np.flatnonzero(data.ahead.visits + data.ahead.lost > data.visits + data.lost)
             by_all += len(rows_by_all(best, data))

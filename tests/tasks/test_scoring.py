@@ -152,11 +152,11 @@ def test_the_best_of_several_numbers_of_scores_is_chosen(seed: int) -> None:
     def value(m: int) -> float:
         beliefs.scores = {}
         beliefs.score(np.array(scores.x[:m]))
-        return best.by_scores(beliefs.scores, 1)
+        return best.score_bound(beliefs.scores, 1)
 
     every = [value(m) for m in range(n + 1)]
     scores.choose(beliefs)
-    found = best.by_scores(beliefs.scores, 1)
+    found = best.score_bound(beliefs.scores, 1)
     assert found in every
     assert max(every[settled], every[n]) <= found
     assert n > 8 or found == max(every[settled:])

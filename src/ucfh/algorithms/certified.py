@@ -22,7 +22,7 @@ import numpy as np
 from ucfh._utils.arrays import Bools
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.exploration import GapExploration, SetExploration
-from ucfh.certificate import Certificate, assumptions, contradiction, what_is_missing
+from ucfh.certificate import Certificate, assumptions, contradiction, uncertainty_sources
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS
 from ucfh.counts import UNLIMITED, Counts, Limits, check_schedule, due_after
@@ -52,7 +52,7 @@ class CertifiedUCFH(Agent):
         variant: which constants the schedule "paper" takes: "paper" or "corrected".
         m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
         without: ideas of "tight" that are switched off, to measure their effect; see
-            `ucfh.confidence.value_bounds.IDEAS`.
+            `ucfh.confidence.value_bounds.COMPONENTS`.
 
     Attributes (besides those of `Agent`):
         certificate: the policy, the bounds and what they depend on, at any time.
@@ -145,7 +145,7 @@ class CertifiedUCFH(Agent):
     def _learned(self) -> Bools:
         """(rows,) which rows are not known in advance."""
         learned = self.problem.table.lengths > 1
-        learned[:-1] |= self.problem.pays_unknown
+        learned[:-1] |= self.problem.reward_unknown
         learned[-1] &= self.problem.initial is None
         return np.asarray(learned, bool)
 
@@ -217,7 +217,9 @@ class CertifiedUCFH(Agent):
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
-            what_is_missing(problem.table.pair_of, self.n.visits, best.blame(b, by_difference)),
+            uncertainty_sources(
+                problem.table.pair_of, self.n.visits, best.attribute_gap(b, by_difference)
+            ),
             contradiction(problem.state_names, beliefs.crossing, self.delta),
         )
 

@@ -114,7 +114,7 @@ class EPRL(Agent):
         self.after = table.indices[:-1].reshape(self.H, table.pairs).astype(np.int64)
         self.counts = Counts.zero(told)
         self.active = np.isfinite(self._before(np.zeros(self.after.shape)))
-        self.unknown = self.active & told.pays_unknown.reshape(self.after.shape)
+        self.unknown = self.active & told.reward_unknown.reshape(self.after.shape)
         self.N, self.target = int(self.unknown.sum()), 1
         self._begin()
 

@@ -15,10 +15,10 @@ At each planning the shorter route by these rules is taken. Where the first is m
 long, L, W and D are computed only after a tenth more outcomes: they take most of the time, and by
 the rule the first route is as long as it was. They are computed, too, before anything is certified,
 so that it is held against all bounds. What the route depends on most is sampled:
-the derivative of the gap by the visits of each row (`KnownStateBounds.blame`) is the reward of an
-episode, and the policy that collects most of it in the empirical model is followed. On the second
-route, once more episodes spent on U save fewer scored ones, the greedy policy is frozen and
-followed instead.
+the derivative of the gap by the visits of each row (`KnownStateBounds.attribute_gap`) is the
+reward of an episode, and the policy that collects most of it in the empirical model is followed.
+On the second route, once more episodes spent on U save fewer scored ones, the greedy policy is
+frozen and followed instead.
 """
 
 from __future__ import annotations
@@ -155,16 +155,16 @@ class GapExploration:
         self._consider(b.greedy, b.lower, b.difference, by_difference=True)
         if self.frozen is not None:
             self.frozen = best.widen(self.frozen)
-            by_scores = best.by_scores(self.scores, self.number)
+            by_scores = best.score_bound(self.scores, self.number)
             self._consider(self.frozen, by_scores, inf, by_difference=False)
-        self.crossing = self.crossing or b.crossing or self._find_crossing()
+        self.crossing = self.crossing or b.contradiction or self._find_crossing()
         return b
 
     def _find_crossing(self) -> BoundContradiction | None:
         """Whether what is about to be certified was contradicted since the policy was found."""
         if self.gap > self.epsilon:
             return None
-        most = min(self.upper, self.best.most_of(self.certified))
+        most = min(self.upper, self.best.upper_value(self.certified))
         if self.lower - most <= self.best.rounding:
             return None
         return BoundContradiction(0, -1, most, self.lower)
@@ -183,10 +183,10 @@ class GapExploration:
         episodes = max(1, int(self.best.evidence.known["n"][-1]))
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
-        if self.best.on["scores"]:
+        if self.best.enabled["scores"]:
             # few episodes may happen to agree: the second term keeps them from being believed
             variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
-            tail = 2 * variance * (self.best.price_of_scores(max(1, self.number)) + TYPICAL_REGRET)
+            tail = 2 * variance * (self.best.cost_of_scores(max(1, self.number)) + TYPICAL_REGRET)
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
             second_route = float((spent + tail / margins**2).min())
@@ -199,9 +199,9 @@ class GapExploration:
             margin = self.epsilon - ahead
             if not by_difference and margin > 0 and tail * ahead / (margin**3 * episodes) <= 1:
                 return self._freeze(b, margin)
-        if not self.best.on["directed"]:
+        if not self.best.enabled["directed"]:
             return b.up
-        return self.best.explore(self.best.blame(b, by_difference))
+        return self.best.explore(self.best.attribute_gap(b, by_difference))
 
     def _freeze(self, b: Bounds, margin: float) -> Ints:
         """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
@@ -238,14 +238,14 @@ class GapExploration:
             "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
-            "found": np.hstack(self.best.found),
+            "found": np.hstack(self.best.roots),
             "scores": np.array([*self.scores], float),
             "times": np.array([*self.scores.values()], np.int64),
         }
 
     def restore(self, state: dict[str, Any], data: Any, updates: Any = None) -> None:  # noqa: ARG002
         """Restore what `state` returned, the policy included: it was chosen with less frozen."""
-        self.best.take(data)
+        self.best.update(data)
         frozen = np.asarray(state["frozen"], np.int64)
         self.frozen = frozen if frozen.size else None
         self.number = int(state["number"])
@@ -263,7 +263,7 @@ class GapExploration:
         self.best.U[:, :known], self.best.L[:, :known] = state["U"], state["L"]
         pairs = state["found"].shape[1] // 2 - known
         parts = np.hsplit(state["found"], np.cumsum([pairs, pairs, known]))
-        for array, part in zip(self.best.found, parts, strict=True):
+        for array, part in zip(self.best.roots, parts, strict=True):
             array[:, : part.shape[1]] = part
         self.following = np.asarray(state["following"], np.int64)
         self.watch = None

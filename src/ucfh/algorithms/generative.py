@@ -110,7 +110,7 @@ class Generative(Agent):
         p = n.successors / np.maximum(n.visits, 1)[table.row_of_entry]
         plan = backward_induction(table, p, mean_rewards(table, p, self.rewards), self.H)
         self.policy = plan.policy
-        self.optimistic = self.problem.hoped_for(plan.values[0])
+        self.optimistic = self.problem.optimistic_start_value(plan.values[0])
         self.planning_seconds += perf_counter() - started
 
     def study(self, seen: Counts) -> None:

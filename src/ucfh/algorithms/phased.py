@@ -125,7 +125,7 @@ class Phased(Agent):
         self.sweep()
         self.planning_seconds += perf_counter() - started
         self.policy = self.problem.table.policy_of(self.rows)
-        self.optimistic = self.problem.hoped_for(self.V[0])
+        self.optimistic = self.problem.optimistic_start_value(self.V[0])
 
     def limits(self) -> Limits:
         """Until some row is due."""

@@ -35,7 +35,7 @@ class UnknownStatesUCFH:
         segments: the first step of each segment after the first; see `ucfh.sparse_counts`.
         max_return: the largest sum of the rewards of an episode; None: H.
         after_end: what a step pays after the end of an episode.
-        without: ideas that are switched off; see `ucfh.confidence.value_bounds.IDEAS`.
+        without: ideas that are switched off; see `ucfh.confidence.value_bounds.COMPONENTS`.
 
     Attributes:
         experience: what was seen.
@@ -117,7 +117,7 @@ class UnknownStatesUCFH:
         earned = np.where((so_far == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
         leaving = np.where(steps.state < known, watch.leaving[steps.t, old], 0.0)
         earned += np.where(left & (so_far == 1), leaving, 0.0)
-        ended = self.best.ended[steps.t + 1, np.minimum(steps.following, known - 1)]
+        ended = self.best.terminal_values[steps.t + 1, np.minimum(steps.following, known - 1)]
         over = (so_far == 0) & (steps.following < known) & (steps.following != LOST)
         earned += np.where(over, ended, 0.0)  # what is paid after the end
         return np.bincount(episode, earned, len(steps.starts)).astype(float)
@@ -132,5 +132,5 @@ class UnknownStatesUCFH:
         self.experience.restore(state)
         self.beliefs.restore(state, self.experience)
         self.best.missing = state["missing"].copy()
-        self.best.take(self.experience)
+        self.best.update(self.experience)
         self._planned = int(state["planned"])

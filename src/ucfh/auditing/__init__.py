@@ -1,1 +1,1 @@
-"""Tests of what certificates assume, from the steps of a log or of a live task."""
+"""Tests of the assumptions of certificates, from the steps of a log or of a live task."""

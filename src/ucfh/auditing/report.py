@@ -1,9 +1,10 @@
-"""What an audit found, in words: which assumption fails, where, by how much, and what to do."""
+"""The report of an audit: refuted assumptions with location, effect and remedy, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from math import exp
 from typing import Any, NamedTuple
 
@@ -25,11 +26,11 @@ from ucfh._kernels.audits import (
 )
 from ucfh._utils.arrays import Bools, Ints
 from ucfh._utils.defaults import ALPHA
-from ucfh.auditing.e_process import CODES, DRIFT, Audit, best_fit
+from ucfh.auditing.e_process import CODES, DRIFT, Audit, max_log_likelihood
 from ucfh.exceptions import check_unit
 
-MOST_LN = 700.0
-"""Larger logarithms of evidence are not distinguished."""
+MAX_LN_E = 700.0
+"""Larger logarithms of evidence are reported as this, so that E is finite."""
 
 KINDS = {FOLLOWS: "next state", PAYS: "reward", STARTS: "start", LOSES: "losses"}
 CONTEXT_NAMES = {
@@ -42,34 +43,70 @@ CONTEXT_NAMES = {
     DRIFT: "time",
 }
 ASSUMPTIONS = {
-    "memory": "what follows depends on the state and the action alone, not on what came before",
-    "step": "what follows does not depend on the step",
-    "bins": "what follows does not depend on where in its bin a number lies",
-    "drift": "what follows is the same early and late in the log",
-    "start": "episodes start in the same way early and late in the log",
-    "losses": "outcomes are lost at a constant rate",
+    "memory": "the outcome depends on the state and the action alone, not on earlier steps",
+    "step": "the outcome does not depend on the step",
+    "bins": "the outcome does not depend on the position of a number in its bin",
+    "drift": "the distribution of outcomes is the same early and late in the log",
+    "start": "the distribution of start states is the same early and late in the log",
+    "losses": "outcomes are missing at a constant rate",
 }
-"""What is tested, by name."""
-CHANGED = (
-    "find out what changed around episode {:,}, and use the episodes after it as a log of their own"
+"""The assumptions that are tested, by name."""
+POOLED = "the bounds pool these cases, so they may be invalid: the policy is not certified"
+MIXED = (
+    "the bounds describe a mixture of past and present, so they may be invalid: the policy is not "
+    "certified"
 )
-EVERY_STEP = "let every step be different, --time-dependent (time_dependent=True)"
-IN_LIVE_TASKS = {
-    CHANGED: "find out what changed around episode {:,}, and begin another task",
-    EVERY_STEP: "let every step be different in another task, --segments every (segments=True)",
-}
-"""Remedies of logs, and what they are of live tasks."""
-POOLED = "the bounds take these cases for one, so they may be false: nothing is certified"
-PAST = "the bounds describe a mixture of what was and what is, so they may be false: nothing is "
 MEANINGS = {
     "memory": POOLED,
     "step": POOLED,
     "bins": POOLED,
-    "drift": PAST + "certified",
-    "start": PAST + "certified",
-    "losses": "outcomes may be lost because of what they were, and bounds from the others false: "
-    "nothing is certified",
+    "drift": MIXED,
+    "start": MIXED,
+    "losses": "outcomes may be missing not at random, so bounds from the others may be invalid: "
+    "the policy is not certified",
 }
+
+
+class Remedy(Enum):
+    """Remedies of refuted assumptions."""
+
+    EXTEND_STATE = auto()
+    DECLARE_SEGMENT = auto()
+    EVERY_STEP = auto()
+    FINER_BINS = auto()
+    SPLIT_DATA = auto()
+    DECLARE_MISSING = auto()
+
+    def sentence(self, value: str | int = "", live: bool = False) -> str:
+        """Return the remedy in a sentence.
+
+        Args:
+            value: of EXTEND_STATE the variable, of DECLARE_SEGMENT the first t of the segment, of
+                SPLIT_DATA the first episode after the change.
+            live: whether the data are those of a live task, whose declarations are final.
+
+        """
+        another = " in another task" if live else ""
+        match self:
+            case Remedy.EXTEND_STATE:
+                return f"make the previous {value} a part of the state"
+            case Remedy.DECLARE_SEGMENT:
+                option = f"--segments {value} (segments=[{value}])"
+                return f"declare the segment that begins there{another}, {option}"
+            case Remedy.EVERY_STEP:
+                logs, tasks = "--time-dependent (time_dependent=True)", "--segments every"
+                option = f"{tasks} (segments=True)" if live else logs
+                return f"make every step a segment of its own{another}, {option}"
+            case Remedy.FINER_BINS:
+                return "use finer bins"
+            case Remedy.SPLIT_DATA:
+                then = "begin another task" if live else "use the episodes after it as another log"
+                return f"find out what changed around episode {value:,}, and {then}"
+            case Remedy.DECLARE_MISSING:
+                return (
+                    "declare the meaning of a missing outcome, --dropouts outcome, or allow any "
+                    "outcome in its place, --dropouts lost"
+                )
 
 
 @dataclass(frozen=True)
@@ -77,11 +114,11 @@ class Finding:
     """An assumption that the data refute.
 
     Attributes:
-        name: short, a key of `ASSUMPTIONS`. assumption: the sentence that is refuted.
-        where: the row and the context. effect: what differs there, and by how much.
-        meaning: what it does to a certificate. remedy: what can be done about it.
-        e_value: how strongly it is refuted: a true assumption reaches E with probability 1/E.
-        episodes: after how many it was largest.
+        name: a key of `ASSUMPTIONS`. assumption: the sentence that is refuted.
+        where: the row and the context. effect: the difference there, and its size.
+        meaning: the consequence for a certificate. remedy: the action to take.
+        e_value: the strength of the evidence: a true assumption reaches E with probability 1/E.
+        episodes: the number of episodes at which it was largest.
 
     """
 
@@ -99,7 +136,7 @@ class Finding:
 
 
 class AssumptionCheck(NamedTuple):
-    """One assumption, the largest E of its tests, and the E from which on it counts as refuted."""
+    """An assumption, the largest E of its tests, and the E from which on it counts as refuted."""
 
     name: str
     assumption: str
@@ -109,15 +146,16 @@ class AssumptionCheck(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """What was tested and found.
+    """The report of an audit.
 
     Attributes:
         findings: the assumptions that are refuted, the most strongly refuted first.
-        tested: all that were tested.
-        e_values: of each single test, such as "next state by previous action".
-        alpha: the probability of a finding if all that is assumed is true.
-        steps, episodes: how many were looked at.
-        stopped: after how many steps the tests ended, as too much differs; None if they did not.
+        tested: all assumptions that were tested.
+        e_values: the E of each single test, such as "next state by previous action".
+        alpha: the probability of a finding if all assumptions are true.
+        steps, episodes: the numbers of steps and episodes that were tested.
+        stopped: the number of steps after which the tests ended, as the data have few repetitions;
+            None if they did not end.
 
     """
 
@@ -130,67 +168,75 @@ class AuditReport:
     stopped: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, in numbers and texts."""
+        """Return the report as a dict of numbers and strings."""
         findings = [vars(x) for x in self.findings]
         return {**vars(self), "findings": findings, "tested": [x._asdict() for x in self.tested]}
 
     def __repr__(self) -> str:
-        found = ", ".join(x.name for x in self.findings) or "nothing found"
-        return f"AuditReport({found}; {len(self.tested)} assumptions, {self.episodes} episodes)"
+        refuted = ", ".join(x.name for x in self.findings) or "no findings"
+        return f"AuditReport({refuted}; {len(self.tested)} assumptions, {self.episodes} episodes)"
 
 
 class Contrast(NamedTuple):
-    """A label in some contexts, and in the others: how often it came, of how many draws."""
+    """Counts of a label, and of all draws, in some contexts and in the others."""
 
     inside: tuple[int, int]
     outside: tuple[int, int]
 
     @property
     def gain(self) -> float:
-        """By how much two shares explain the draws better than one, as ln of likelihoods."""
+        """The log-likelihood ratio of two probabilities against one."""
         (c, n), (d, m) = self.inside, self.outside
-        return float(best_fit(c, n) + best_fit(d, m) - best_fit(c + d, n + m))
+        apart = max_log_likelihood(c, n) + max_log_likelihood(d, m)
+        return float(apart - max_log_likelihood(c + d, n + m))
 
     @property
-    def words(self) -> str:
-        """How much the shares differ: "much more often"."""
+    def comparison(self) -> str:
+        """The size of the difference: "much more often"."""
         (c, n), (d, m) = self.inside, self.outside
         change = c / max(n, 1) - d / max(m, 1)
         by = "much " if abs(change) >= 0.3 else "slightly " if abs(change) < 0.05 else ""
         return f"{by}{'more' if change > 0 else 'less'} often"
 
-    def sentence(self, here: str, what: str, there: str) -> str:
-        """What comes here more or less often than there."""
+    def sentence(self, here: str, event: str, there: str) -> str:
+        """Return the comparison of an event here and there, with its frequencies."""
         (c, n), (d, m) = self.inside, self.outside
         return (
-            f"{here}, {what} {self.words} ({c / max(n, 1):.0%} of {n:,}) than {there} "
+            f"{here}, {event} {self.comparison} ({c / max(n, 1):.0%} of {n:,}) than {there} "
             f"({d / max(m, 1):.0%} of {m:,})"
         )
 
 
 def report_of(audit: Audit, alpha: float = ALPHA, live: bool = False) -> AuditReport:
-    """What an audit has found so far; ``live``: in a task that goes on, and not in a log."""
+    """Return the report of an audit so far.
+
+    Args:
+        audit: the tests.
+        alpha: the probability of a finding if all assumptions are true.
+        live: whether the steps are those of a live task, and not of a log.
+
+    """
     check_unit("alpha", alpha)
-    audit.look()
-    threshold, made = audit.threshold(alpha), np.argwhere(audit.tests).tolist()
+    audit.update_evidence()
+    threshold, tests = audit.threshold(alpha), np.argwhere(audit.tests).tolist()
     strongest: dict[str, tuple[int, int]] = {}
-    for kind, test in made:
+    for kind, test in tests:
         name = _name(kind, test)
         best = strongest.setdefault(name, (kind, test))
         if audit.evidence[kind, test] > audit.evidence[best]:
             strongest[name] = kind, test
-    found = [at for at in strongest.values() if audit.evidence[at] >= threshold]
-    found.sort(key=lambda at: -audit.evidence[at])
-    words = _Words(audit, live)
+    refuted = [at for at in strongest.values() if audit.evidence[at] >= threshold]
+    refuted.sort(key=lambda at: -audit.evidence[at])
+    renderer = _FindingRenderer(audit, live)
     return AuditReport(
-        findings=tuple(words.finding(*at) for at in found),
+        findings=tuple(renderer.finding(*at) for at in refuted),
         tested=tuple(
             AssumptionCheck(name, ASSUMPTIONS[name], _exp(audit.evidence[at]), exp(threshold))
             for name, at in sorted(strongest.items(), key=lambda x: [*ASSUMPTIONS].index(x[0]))
         ),
         e_values={
             f"{KINDS[kind]} by {CONTEXT_NAMES[test]}": _exp(audit.evidence[kind, test])
-            for kind, test in made
+            for kind, test in tests
         },
         alpha=alpha,
         steps=audit.steps,
@@ -200,23 +246,24 @@ def report_of(audit: Audit, alpha: float = ALPHA, live: bool = False) -> AuditRe
 
 
 def _name(kind: int, test: int) -> str:
-    """The assumption that a test is of."""
+    """Return the assumption of a test."""
     if kind in (STARTS, LOSES):
         return "start" if kind == STARTS else "losses"
     return {STEP: "step", DETAIL: "bins", DRIFT: "drift"}.get(test, "memory")
 
 
 def _exp(ln: float) -> float:
-    return exp(min(float(ln), MOST_LN))
+    return exp(min(float(ln), MAX_LN_E))
 
 
-class _Words:
-    """Finds the row, label and contexts in which a test found most, and says it."""
+class _FindingRenderer:
+    """Renders the strongest row, label and contexts of a test as a finding."""
 
     def __init__(self, audit: Audit, live: bool) -> None:
         self.audit, self.live = audit, live
 
     def finding(self, kind: int, test: int) -> Finding:
+        """Return the finding of a test."""
         audit = self.audit
         row, number, z, c, n, when = audit.strongest[kind, test]
         ordered = test in (STEP, DRIFT)
@@ -239,12 +286,13 @@ class _Words:
         )
 
     def _parts(self, row: int) -> tuple[int, int, int]:
-        """Segment, state and action of a row of next states."""
+        """Return segment, state and action of a row of next states."""
         x = self.audit.register
         code = int(x.b[(x.number == row) & (x.a == FOLLOWS * 4 + ROWS)][0])
         return code // CODES**2, code // CODES % CODES, code % CODES
 
     def _row(self, row: int, kind: int) -> str:
+        """Return the location of a row."""
         if kind == STARTS:
             return "where episodes start"
         if kind == LOSES:
@@ -265,16 +313,17 @@ class _Words:
         return f"after action {self._action(a)} in state {self._state(s)}{at}{follows}"
 
     def _label(self, kind: int, symbol: int) -> str:
+        """Return the event of a label."""
         if kind == STARTS:
             return f"an episode starts in state {self._state(symbol)}"
         if kind == LOSES:
-            return f"what follows is {'lost' if symbol else 'known'}"
+            return f"the outcome is {'missing' if symbol else 'known'}"
         if kind == PAYS:
             return f"a reward of {self.audit.rewards.name(symbol)} is paid"
         return f"state {self._state(symbol)} follows"
 
     def _context(self, test: int, z: Ints, others: Ints, since: int) -> tuple[str, str]:
-        """Where a label came more or less often, and all else."""
+        """Return the contexts of the effect, and all others."""
         if test == DRIFT:
             return f"from about episode {since:,} on", "before"
         if test == STEP:
@@ -290,57 +339,54 @@ class _Words:
             state, action = code // CODES % CODES, code % CODES
             return f"after action {self._action(action)} in state {self._state(state)}", "elsewhere"
         if code == 0:
-            return "in the first step", "in later ones"
-        what = {
+            return "in the first step", "in later steps"
+        previous = {
             ACTION: lambda: f"action {self._action(code - 1)}",
             STATE: lambda: f"state {self._state(code - 1)}",
             REWARD: lambda: f"reward {self.audit.rewards.name(code - 1)}",
         }[test]()
-        return f"if the step before had {what}", "otherwise"
+        return f"if the step before had {previous}", "otherwise"
 
     def _remedy(
         self, name: str, test: int, z: Ints, c: Ints, n: Ints, inside: Bools, since: int
     ) -> str:
-        if name == "step":
-            whole = float(best_fit(c, n).sum() - best_fit(c.sum(), n.sum()))
-            begins = self._t(int(z[inside].min()))
-            if z[inside].min() > z[~inside].max() and _contrast(c, n, inside).gain >= 0.9 * whole:
-                how = f"--segments {begins} (segments=[{begins}])"
-                return f"declare the segment that begins there, {how}"
-            return self._said(EVERY_STEP)
+        """Return the remedy of a finding, from its contexts; see `StrongestEvidence`."""
         if name == "memory":
-            what = {ACTION: "action", STATE: "state", REWARD: "reward"}[test]
-            return f"make the previous {what} a part of the state"
-        return {
-            "bins": "cut the bins finer",
-            "drift": self._said(CHANGED).format(since),
-            "start": self._said(CHANGED).format(since),
-            "losses": "say what a missing outcome means, --dropouts outcome, or count it as "
-            "anything, --dropouts lost",
-        }[name]
-
-    def _said(self, remedy: str) -> str:
-        return IN_LIVE_TASKS[remedy] if self.live else remedy
+            variable = CONTEXT_NAMES[test].removeprefix("previous ")
+            return Remedy.EXTEND_STATE.sentence(variable)
+        if name in ("drift", "start"):
+            return Remedy.SPLIT_DATA.sentence(since, self.live)
+        if name == "step" and z[inside].min() > z[~inside].max():
+            total = float(max_log_likelihood(c, n).sum() - max_log_likelihood(c.sum(), n.sum()))
+            if _contrast(c, n, inside).gain >= 0.9 * total:  # one change explains the effect
+                first = self._t(int(z[inside].min()))
+                return Remedy.DECLARE_SEGMENT.sentence(first, self.live)
+        by_name = {
+            "step": Remedy.EVERY_STEP,
+            "bins": Remedy.FINER_BINS,
+            "losses": Remedy.DECLARE_MISSING,
+        }
+        return by_name[name].sentence(live=self.live)
 
     def _t(self, step: int) -> int:
         times = self.audit.times
         return step if times is None else times[step]
 
     def _state(self, code: int) -> str:
-        return repr(_called(self.audit.state_names, code))
+        return repr(_name_or_code(self.audit.state_names, code))
 
     def _action(self, code: int) -> str:
-        return repr(_called(self.audit.action_names, code))
+        return repr(_name_or_code(self.audit.action_names, code))
 
 
-def _called(names: Sequence[str], code: int) -> str:
+def _name_or_code(names: Sequence[str], code: int) -> str:
     return names[code] if code < len(names) else str(code)
 
 
 def _split(c: Ints, n: Ints, ordered: bool) -> Bools:
-    """(k,) the contexts that differ most from the others: one, or if ordered the last ones.
+    """Return (k,) the contexts that differ most from the others: one, or if ordered the last ones.
 
-    c, n (k,): how often a label came in each, and of how many draws.
+    c, n (k,): the counts of a label, and of all draws, in each context.
     """
     k = len(n)
     options = [np.arange(k) == i for i in range(k)]

@@ -1,7 +1,8 @@
-"""Rewards as labels.
+"""Labels of rewards.
 
-The first `MOST_VALUES` rewards that differ are labels as they are, and later ones fall between
-eighths of these: such a label means the same from then on (docs/theory/audit.md, Proposition 69).
+Each of the first `MAX_VALUES` distinct rewards has its own label, and later ones are binned at the
+eighths of these values: the meaning of a label never changes (docs/theory/audit.md, Proposition
+69).
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ import numpy as np
 
 from ucfh._utils.arrays import Floats, Ints
 
-MOST_VALUES = 32
-"""How many rewards are labels of their own."""
+MAX_VALUES = 32
+"""The number of rewards with labels of their own."""
 PARTS = 8
-"""The number of intervals for all others."""
+"""The number of intervals for all other rewards."""
 
 
 class RewardCodes:
-    """Rewards as labels: those that were met first as they are, all others by intervals."""
+    """Labels of rewards: one for each of the first distinct values, then one for each interval."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.edges: Floats = np.zeros(0)
 
     def of(self, rewards: Floats) -> Ints:
-        """(n,) the labels of rewards (n,); -1 where there is none."""
+        """Return (n,) the labels of rewards (n,); -1 for nan."""
         codes = np.full(len(rewards), -1, np.int64)
         self._match(rewards, codes)
-        while len(self.values) < MOST_VALUES and len(left := self._unmatched(rewards, codes)):
+        while len(self.values) < MAX_VALUES and len(left := self._unmatched(rewards, codes)):
             self.values.append(float(rewards[left[0]]))
             codes[rewards == self.values[-1]] = len(self.values) - 1
         left = self._unmatched(rewards, codes)
@@ -37,7 +38,7 @@ class RewardCodes:
             if not len(self.edges):
                 inside = np.arange(1, PARTS) / PARTS
                 self.edges = np.unique(np.quantile(self.values, inside))
-            codes[left] = MOST_VALUES + np.searchsorted(self.edges, rewards[left], "right")
+            codes[left] = MAX_VALUES + np.searchsorted(self.edges, rewards[left], "right")
         return codes
 
     def _match(self, rewards: Floats, codes: Ints) -> None:
@@ -52,10 +53,10 @@ class RewardCodes:
         return np.flatnonzero((codes < 0) & ~np.isnan(rewards))
 
     def name(self, code: int) -> str:
-        """What a label stands for: "0.5" or "0.5 to 0.75"."""
-        if code < MOST_VALUES:
+        """Return the reward or interval of a label: "0.5" or "0.5 to 0.75"."""
+        if code < MAX_VALUES:
             return f"{self.values[code]:.4g}"
         limits = [f"{x:.4g}" for x in self.edges]
         names = [f"less than {limits[0]}"]
         names += [f"{low} to {high}" for low, high in pairwise(limits)]
-        return [*names, f"{limits[-1]} or more"][code - MOST_VALUES]
+        return [*names, f"{limits[-1]} or more"][code - MAX_VALUES]

@@ -1,13 +1,13 @@
-"""Whether what follows depends on the step, from counts that tell steps apart.
+"""Test of whether transitions depend on the step, from counts by step.
 
-Counts hold no order, but with segments they say how often each label came at each step. For one
-label of a pair (s, a), with c_t of n_t draws at step t, c of n in all, the Krichevsky-Trofimov
+Counts hold no order, but with segments they hold the frequency of each label at each step. For one
+label of a pair (s, a), with c_t of n_t draws at step t, c of n in total, the Krichevsky-Trofimov
 mixture of each step over the largest likelihood of one probability for all,
 
     ln E  =  sum over t of ln KT(c_t, n_t - c_t)  -  c ln(c/n) - (n - c) ln(1 - c/n),
 
-is an e-process whatever the order was, as KT does not depend on it. Successors are listed in
-advance; so E of a pair is the mean over these, and E of all the mean over pairs.
+is an e-process in every order, as KT does not depend on it. Successors are declared in advance; so
+E of a pair is the mean over these, and E of all the mean over pairs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.defaults import ALPHA
 from ucfh._utils.files import labels_of
-from ucfh.auditing.e_process import best_fit
+from ucfh.auditing.e_process import max_log_likelihood
 from ucfh.auditing.report import (
     ASSUMPTIONS,
-    MOST_LN,
+    MAX_LN_E,
     AssumptionCheck,
     AuditReport,
     Contrast,
@@ -36,7 +36,15 @@ _ln_gamma = np.frompyfunc(lgamma, 1, 1)
 
 
 def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> AuditReport:
-    """What counts by step refute: that what follows does not depend on the step.
+    """Return the audit report of counts by step: a test that transitions do not depend on the step.
+
+    Args:
+        counts: counts over the table of the problem.
+        problem: a problem whose table has a row for each step.
+        alpha: the probability of a finding if the assumption is true.
+
+    Raises:
+        InputError: if the counts are not by step.
 
     >>> import numpy as np, ucfh
     >>> task = ucfh.Problem(2, 1, 3, rewards=np.zeros((2, 1)), time_dependent=True)
@@ -49,8 +57,7 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
     table = problem.table
     if table.segments == 1:
         raise InputError(
-            "counts that do not tell steps apart hold no order, and nothing can be tested: pass a "
-            "log"
+            "counts that pool all steps hold no order, and no assumption can be tested: pass a log"
         )
     S, entries = table.states, table.indptr[table.start]
     segment, pair = np.divmod(table.row_of_entry[:entries], table.pairs)
@@ -58,15 +65,14 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
     c = np.zeros((table.segments, len(keys)), np.int64)  # (H, labels)
     c[segment, at] = counts.successors[:entries]
     n = counts.visits[:-1].reshape(table.segments, -1)[:, keys // S]
-    ln = (_kt(c) + _kt(n - c) - _ln_gamma(n + 1.0).astype(float)).sum(0) - best_fit(
-        c.sum(0), n.sum(0)
-    )
+    ln = (_kt(c) + _kt(n - c) - _ln_gamma(n + 1.0).astype(float)).sum(0)
+    ln -= max_log_likelihood(c.sum(0), n.sum(0))
     weighted = ln - np.log(np.bincount(keys // S)[keys // S] * table.pairs)
     evidence = max(0.0, float(np.logaddexp.reduce(weighted)))
     findings = []
     if evidence >= log(1 / alpha):
         findings.append(_finding(problem, c, n, keys, int(weighted.argmax()), evidence))
-    e_value = exp(min(evidence, MOST_LN))
+    e_value = exp(min(evidence, MAX_LN_E))
     return AuditReport(
         findings=tuple(findings),
         tested=(AssumptionCheck("step", ASSUMPTIONS["step"], e_value, 1 / alpha),),
@@ -79,12 +85,12 @@ def report_of_counts(counts: Counts, problem: Problem, alpha: float = ALPHA) -> 
 
 
 def _kt(c: Ints) -> Floats:
-    """ln Gamma(c + 1/2)/Gamma(1/2), elementwise."""
+    """Return ln Gamma(c + 1/2)/Gamma(1/2), elementwise."""
     return np.asarray(_ln_gamma(c + 0.5).astype(float) - lgamma(0.5))
 
 
 def _finding(problem: Problem, c: Ints, n: Ints, keys: Ints, at: int, evidence: float) -> Finding:
-    """What was found, where it is strongest; c, n (H, labels), keys (labels,)."""
+    """Return the finding about label ``at``; c, n (H, labels), keys (labels,)."""
     states, actions = labels_of(problem)
     pair, label = divmod(int(keys[at]), problem.states)
     _, s, a = problem.table.pair_of(pair)
@@ -96,14 +102,14 @@ def _finding(problem: Problem, c: Ints, n: Ints, keys: Ints, at: int, evidence: 
         for t in range(len(c))
     ]
     t = max(range(len(c)), key=lambda t: by_step[t].gain)
-    what = f"state {str(states.label(label))!r} follows"
+    event = f"state {str(states.label(label))!r} follows"
     return Finding(
         name="step",
         assumption=ASSUMPTIONS["step"],
         where=f"after action {str(actions.label(a))!r} in state {str(states.label(s))!r}",
-        effect=by_step[t].sentence(f"at step {t + 1}", what, "at other steps"),
-        meaning="bounds that take all steps for one may be false",
-        remedy="keep the steps apart, as time_dependent=True does",
-        e_value=exp(min(evidence, MOST_LN)),
+        effect=by_step[t].sentence(f"at step {t + 1}", event, "at other steps"),
+        meaning="bounds that pool the steps may be invalid",
+        remedy="do not pool the steps: time_dependent=True",
+        e_value=exp(min(evidence, MAX_LN_E)),
         episodes=0,
     )

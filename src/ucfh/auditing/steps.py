@@ -1,4 +1,4 @@
-"""Steps as the audit takes them."""
+"""Steps as the input of the audit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ucfh.sparse_counts import LOST, Steps
 
 @dataclass(eq=False)
 class AuditSteps:
-    """Steps in the order in which they were taken, (n,) each, as a rule episode after episode.
+    """Steps in temporal order, (n,) each, usually episode after episode.
 
     Attributes:
-        new: whether it is the first step of its episode.
-        t: the step within it, from 0.
-        state, action, following: their codes, from 0; following is -1 if it is not known.
-        reward: what was paid.
-        lost: 1 if what followed is lost, and that is assumed to have nothing to do with what it
-            was; 0 if it is not; -1 if it could not be lost.
-        detail: which part of its bins the state lies in, as a code; 0 where there are none.
+        new: True for the first step of an episode.
+        t: the step within the episode, from 0.
+        state, action, following: codes, from 0, of state, action and next state; following is -1 if
+            it is unknown.
+        reward: the reward.
+        lost: 1 if the outcome is missing, and assumed to be missing at random; 0 if it is known; -1
+            if it cannot be missing.
+        detail: the code of the part of the bins that the state lies in; 0 without bins.
 
     """
 
@@ -36,8 +37,8 @@ class AuditSteps:
     detail: Ints
 
 
-def passages_of(steps: Steps) -> AuditSteps:
-    """Steps of states that are no bins; those that are lost may be anything."""
+def to_audit_steps(steps: Steps) -> AuditSteps:
+    """Convert steps to audit input, for states without bins."""
     return AuditSteps(
         new=steps.t == 0,
         t=steps.t,
@@ -51,9 +52,9 @@ def passages_of(steps: Steps) -> AuditSteps:
 
 
 class PreviousStep(NamedTuple):
-    """Of each step, the action, the state and the reward before it in its episode, (n,) each.
+    """The previous action, state and reward of each step in its episode, (n,) each.
 
-    They are not used where an episode is new.
+    The values at the first step of an episode are not used.
     """
 
     action: Ints

@@ -54,7 +54,7 @@ def certify(
       ucfh certify exam.csv --rewards 0,100 --max-return 100 --segments 9
       ucfh certify tutoring.csv --problem tutoring
     """
-    from ucfh.certification import certificate_of_log
+    from ucfh.certification import certificate_from_log
     from ucfh.problems import make
     from ucfh.reporting.log_report import answer_of
 
@@ -69,6 +69,6 @@ def certify(
     if check:
         show_log(log.path, found, json)
         return
-    known = certificate_of_log(found, delta, epsilon)
+    known = certificate_from_log(found, delta, epsilon)
     show_answer(answer_of(log.path, found, known), files, json)
     raise typer.Exit(0 if known.certified else NOT_CERTIFIED)

@@ -1,1 +1,1 @@
-"""What counts say: of one probability, of a problem's transitions, of values."""
+"""Confidence bounds from counts: on single probabilities, on transition models, on values."""

@@ -1,8 +1,8 @@
-"""What the logged behavior earned: the mean of its expectations, from the returns of a log.
+"""Confidence bounds on the mean value of the behavior policies, from the returns of a log.
 
-Episode i pays X_i in [0, 1], after rescaling. Its mean mu_i, given all that happened before it
-began, is V^{pi_i} for the policy pi_i followed in it; people change their ways, so mu_i may depend
-on i and on the past. Wanted is M_n = (mu_1 + ... + mu_n)/n, from both sides.
+The return of episode i is X_i in [0, 1], after rescaling. Its mean mu_i, given all that happened
+before it began, is V^{pi_i} for the policy pi_i followed in it; policies may change, so mu_i may
+depend on i and on the past. Bounded is M_n = (mu_1 + ... + mu_n)/n, from both sides.
 
 One bet. For y >= -1 and 0 <= lambda < 1, with psi(lambda) = -ln(1 - lambda) - lambda,
 
@@ -17,14 +17,15 @@ supermartingale. By Ville's inequality, with probability 1 - delta, for all n at
     n M_n  >=  sum X_i - [ln(1/delta) + psi(lambda) sum (X_i - x_i)^2] / lambda.
 
 It is taken for lambda_k = 2^-(k+1), k = 0, 1, ..., each with the share delta/((k+1)(k+2)) of delta:
-the best of them holds, too. From above: the same for 1 - X_i. Each side has half of delta.
+the best of these bounds holds as well. The upper bound is the same for 1 - X_i. Each side has half
+of delta.
 
-Of an episode that was not logged to its end only Y_i <= X_i <= Z_i is known: the least that it can
-have been paid in all, by what was logged, and the largest return. Whatever the reason, also if it
-is what happened, E[Y_i | past] <= mu_i <= E[Z_i | past]: Y_i serves from below, Z_i from above.
+Of an episode that was not logged to its end only Y_i <= X_i <= Z_i is known: the least return that
+is compatible with the logged steps, and the largest return. Whatever the reason, even if it depends
+on the outcomes, E[Y_i | past] <= mu_i <= E[Z_i | past]: Y_i gives the lower bound, Z_i the upper.
 
 As it holds for all n at once, the log may end at any time. That M_n is about the policies that were
-followed, not about a future one, needs no assumption on them but that they did not know the future.
+followed, not about a future one, needs no assumption on them except that no policy uses the future.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ import numpy as np
 
 from ucfh._utils.arrays import Bools, Floats
 
-STAKE = 0.5 ** np.arange(1.0, 21.0)
-"""lambda_k (20,); smaller ones would serve only logs of more than 10^12 episodes."""
-GROWTH = -np.log1p(-STAKE) - STAKE
+LAMBDA = 0.5 ** np.arange(1.0, 21.0)
+"""lambda_k (20,); smaller ones would improve only logs of more than 10^12 episodes."""
+PSI = -np.log1p(-LAMBDA) - LAMBDA
 """psi(lambda_k) (20,)."""
-PRICE = np.log(np.arange(1.0, 21.0) * np.arange(2.0, 22.0))
+UNION_COST = np.log(np.arange(1.0, 21.0) * np.arange(2.0, 22.0))
 """ln((k+1)(k+2)) (20,)."""
-ROUNDED = 1e-9
-"""The share of the range by which sums of rounded rewards, and the bounds, may be off."""
+ROUNDING = 1e-9
+"""Relative error of sums of rounded rewards, and of the bounds, as a share of the range."""
 
 
 @dataclass(frozen=True)
 class BehaviorValue:
-    """What the logged behavior earned per episode, in the user's units.
+    """The value of the logged behavior per episode, in the user's units.
 
     Attributes:
-        mean: what episodes were paid on average, as far as they were logged.
-        lower, upper: with probability 1 - delta, the average of what episodes were expected to earn
-            under the policies that were followed lies between them.
-        episodes: how many there are. incomplete: how many were not logged to their end.
+        mean: the average return of the episodes, as far as they were logged.
+        lower, upper: with probability 1 - delta, the average of the expected returns of the
+            episodes, under the policies that were followed, lies between them.
+        episodes: the number of episodes. incomplete: the number not logged to their end.
 
     """
 
@@ -67,13 +68,13 @@ class BehaviorValue:
 def behavior_of(
     returns: Floats, complete: Bools, least: float, most: float, delta: float
 ) -> BehaviorValue:
-    """Bound what the logged behavior earned per episode.
+    """Bound the value of the logged behavior per episode.
 
     Args:
-        returns: (n,) what each episode was paid, as far as it was logged, in order.
-        complete: (n,) whether it was logged to its end.
-        least, most: between which all returns lie; least is at most 0, and so is what an episode
-            loses at worst in steps that were not logged.
+        returns: (n,) the return of each episode, as far as it was logged, in order.
+        complete: (n,) True where the episode was logged to its end.
+        least, most: the range of all returns; least is at most 0, and bounds the sum of the rewards
+            of steps that were not logged from below.
         delta: the probability with which a bound may be wrong.
 
     """
@@ -83,20 +84,20 @@ def behavior_of(
     known = np.where(complete, returns, returns + least)
     at_least = np.clip((known - least) / span, 0.0, 1.0)
     at_most = np.where(complete, at_least, 1.0)
-    low = _mean_at_least(at_least, delta / 2)
-    high = 1.0 - _mean_at_least(1.0 - at_most, delta / 2)
+    low = _lower_bound(at_least, delta / 2)
+    high = 1.0 - _lower_bound(1.0 - at_most, delta / 2)
     return BehaviorValue(
         mean=float(returns.mean()),
-        lower=least + span * max(0.0, low - ROUNDED),
-        upper=least + span * min(1.0, high + ROUNDED),
+        lower=least + span * max(0.0, low - ROUNDING),
+        upper=least + span * min(1.0, high + ROUNDING),
         episodes=n,
         incomplete=n - int(np.count_nonzero(complete)),
     )
 
 
-def _mean_at_least(x: Floats, delta: float) -> float:
-    """A bound from below on the mean of the expectations of x (n,), each in [0, 1]."""
+def _lower_bound(x: Floats, delta: float) -> float:
+    """Return a lower bound of the mean of the expectations of x (n,), each in [0, 1]."""
     n = len(x)
     guess = (0.5 + np.cumsum(x) - x) / np.arange(1.0, n + 1)
     spread = float(((x - guess) ** 2).sum())
-    return float(x.mean() - ((PRICE - np.log(delta) + GROWTH * spread) / STAKE).min() / n)
+    return float(x.mean() - ((UNION_COST - np.log(delta) + PSI * spread) / LAMBDA).min() / n)

@@ -1,6 +1,6 @@
 """Confidence sets for a transition probability: (p^, n) -> (lo, hi).
 
-The printed set (Algorithm 1, ConfidenceSet), with L = ln(6/delta_1), is all p' in [0, 1] with
+The published set (Algorithm 1, ConfidenceSet), with L = ln(6/delta_1), is all p' in [0, 1] with
 
     (i)    |p' - p^| <= sqrt(L / 2n)                                             Hoeffding
     (ii)   |p' - p^| <= sqrt(2 p^ (1-p^) L / n) + 7 L / (3 (n-1))                 Bernstein
@@ -11,20 +11,22 @@ u = min(p^, 1-p^) <= 1/2, and let X(x) = 2x^2/(1 + sqrt(1 - 4x^2)) <= x be the p
 standard deviation x. Then (iii) allows [X(sd - rho), X(sd + rho)], around u, and its mirror image,
 where X(x) = 0 for x < 0; from sd + rho = 1/2 on, both are one interval.
 
-The mirror image is out of reach, if it is apart. Let d = 1/2 - u and y^2 = rho (2 sd + rho). It is
-apart if (sd + rho)^2 = 1/4 - d^2 + y^2 is less than 1/4, that is, y < d; and it begins at
+Conditions (i) and (ii) exclude the mirror image if it is disjoint from the interval around u. Let
+d = 1/2 - u and y^2 = rho (2 sd + rho). It is disjoint if
+(sd + rho)^2 = 1/4 - d^2 + y^2 is less than 1/4, that is, y < d; and it begins at
 1 - X(sd + rho) = 1/2 + sqrt(d^2 - y^2), at least d away from u. But (i) keeps p' within
 rho/2 < y < d of u, and (ii) within sd rho + 7 rho^2/6 = y^2/2 + 2 rho^2/3 <= 7 y^2/6 < y < d,
 as rho <= y < 1/2. Either suffices. So the set is one interval, and stays one if any one of the
 three conditions is left out: it is bounded below by u - b and X(sd - rho), above by u + b and by
-X(sd + rho) if sd + rho < 1/2, else by 1 - X(sd - rho), with b the smaller of (i) and (ii). This
-last one binds only where (i) is left out: if sd > rho it is at least d + rho away from u.
+X(sd + rho) if sd + rho < 1/2, else by 1 - X(sd - rho), with b the smaller of (i) and (ii). The
+bound 1 - X(sd - rho) binds only where (i) is left out: if sd > rho it is at least d + rho away
+from u.
 
 The KL set is { q : n kl(p^, q) <= ln(2/delta_1) }. It has probability 1 - delta_1 by Chernoff's
-bound, and it implies (i)-(iii): it lies inside the printed set and keeps Theorem 1.
+bound, and it implies (i)-(iii): it lies inside the published set and keeps Theorem 1.
 
-Both bound the mean of any variable in [0, 1], not only of a Bernoulli one, through the same kl
-event; unknown rewards are bounded by the same sets.
+Both sets bound the mean of any variable in [0, 1], not only of a Bernoulli variable, through the
+same kl event; unknown mean rewards are bounded by the same sets.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Box:
 
     Attributes:
         lo, hi: (entries,) of transition probabilities.
-        reward_lo, reward_hi: (rows,) of mean rewards; 0 and 1 where those are told.
+        reward_lo, reward_hi: (rows,) of mean rewards; 0 and 1 where those are known.
 
     """
 
@@ -62,7 +64,7 @@ class Box:
     reward_hi: Floats
 
     def holds(self, p: Floats, mean_rewards: Floats | None) -> bool:
-        """Whether the truth lies within: p (entries,), and mean rewards (rows - 1,) if given."""
+        """Return True if the bounds contain p (entries,), and mean rewards (rows - 1,) if given."""
         slack = 1e-12  # the bounds are computed in double precision
         inside = bool(((self.lo - slack <= p) & (p <= self.hi + slack)).all())
         if mean_rewards is None:
@@ -72,7 +74,7 @@ class Box:
 
 
 def _check(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
-    """p^ and n as broadcast floats; p^ is 0 where n is 0, as it does not matter there."""
+    """Return p^ and n as broadcast floats; p^ is set to 0 where n is 0."""
     check_unit("delta_1", delta_1)
     given = as_numbers("p_hat", p_hat), as_numbers("n", n)
     try:
@@ -97,10 +99,20 @@ def _of_deviation(x: Floats) -> Floats:
 def confidence_set(
     p_hat: Any, n: Any, delta_1: float, *, without: str | None = None
 ) -> tuple[Floats, Floats]:
-    """The hull of the printed set, for arrays p^ and n of any shapes that broadcast.
+    """Return the hull of the published set, for arrays p^ and n of any shapes that broadcast.
 
-    ``without`` names a condition to leave out, "hoeffding", "bernstein" or "deviation". What is
-    left holds the truth at least as likely, and shows what that condition contributes.
+    Args:
+        p_hat: p^, in [0, 1].
+        n: the number of samples, at least 0.
+        delta_1: the failure probability of one set, in (0, 1].
+        without: a condition to leave out, "hoeffding", "bernstein" or "deviation", to measure its
+            effect. The set becomes larger, so it is valid at the same delta_1.
+
+    Returns:
+        The arrays lo and hi.
+
+    Raises:
+        InputError: if an argument is outside its range, or the shapes do not broadcast.
 
     >>> lo, hi = confidence_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
     >>> print(lo.round(4), hi.round(4))
@@ -125,7 +137,7 @@ def confidence_set(
     b = np.minimum(hoeffding, bernstein)
     below = _of_deviation(np.maximum(0, sd - rho))
     above = np.where(sd + rho < 0.5, _of_deviation(np.minimum(0.5, sd + rho)), 1 - below)
-    # p^ itself is a member, whatever rounding says
+    # p^ itself is a member, despite rounding
     lo = np.minimum(np.maximum(np.maximum(u - b, below), 0.0), u)
     hi = np.maximum(np.minimum(np.minimum(u + b, above), 1.0), u)
     flip = p > 0.5
@@ -133,7 +145,7 @@ def confidence_set(
 
 
 def kl_set(p_hat: Any, n: Any, delta_1: float) -> tuple[Floats, Floats]:
-    """The KL set, for arrays p^ and n of any shapes that broadcast.
+    """Return the KL set, lo and hi, for arrays p^ and n of any shapes that broadcast.
 
     >>> lo, hi = kl_set([0.0, 0.1, 0.5], n=1000, delta_1=0.01)
     >>> print(lo.round(4), hi.round(4))
@@ -157,7 +169,7 @@ SETS: dict[str, ConfidenceSet] = {
 
 
 def choose_set(name: str) -> ConfidenceSet:
-    """The confidence set of that name."""
+    """Return the confidence set of that name, or raise `InputError`."""
     if name not in SETS:
         raise unknown("confidence set", name, SETS)
     return SETS[name]

@@ -1,4 +1,4 @@
-"""Confidence sets of whole problems: what may be the truth, given counts, and planning over it.
+"""Confidence sets of whole transition models, from counts, and planning over them.
 
     paper, kl        intervals of single probabilities (`intervals.py`)         at doublings of n
     l1               |p - p^|_1 <= sqrt(2 ln((2^C - 2) R j(j+1)/delta) / n)     at doublings of n
@@ -8,10 +8,10 @@
 
 M counts the single probabilities that have to be bounded (C a row, one where C = 2, none where
 C = 1), R the rows with more than one successor; means of unknown rewards count as one more each.
-Those that hold at doublings only use the j-th update of a row with budget delta/(j(j+1)), whose n
-must not depend on what was seen: visits beyond the doubling are dropped. The others hold at any
-time by Ville's inequality (`ucfh._kernels.mixtures`; the bound of kl-ball is that of Jonsson et
-al. 2020 for the same kind of martingale).
+Sets that hold at doublings use the j-th update of a row with budget delta/(j(j+1)), whose n
+must not depend on the data: visits beyond the doubling are dropped. The others are confidence
+sequences, by Ville's inequality (`ucfh._kernels.mixtures`; the bound of kl-ball is that of Jonsson
+et al. 2020 for the same kind of martingale).
 
 Optimistic planning breaks ties between actions towards the one visited least.
 """
@@ -39,16 +39,17 @@ from ucfh.transitions import Rewards
 AT_DOUBLINGS = ("paper", "kl", "l1")
 ALWAYS = ("kt", "kl-ball", "kt-ball")
 PREFERENCE = 1e-10
-"""The reward taken off a visited action per rank, so that ties go to the least visited."""
+"""Reduction of the reward of an action per rank of its visits, so that ties go to the least
+visited."""
 
 
 class ModelSet:
-    """The sets of one kind, and planning over them.
+    """Confidence sets of one kind, and planning over them.
 
     Args:
-        problem: what the agent is told.
-        delta: the probability with which the truth may ever lie outside.
-        kind: one of the names above.
+        problem: the known part of the model.
+        delta: the probability with which the true model may ever lie outside.
+        kind: a name of `AT_DOUBLINGS` or `ALWAYS`.
 
     """
 
@@ -60,10 +61,10 @@ class ModelSet:
         table = problem.table
         C = table.lengths.copy()
         if problem.initial is not None:
-            C[-1] = 1  # told, so there is nothing to bound
+            C[-1] = 1  # known, so there is nothing to bound
         self._C = C
-        self._told = C <= 1
-        rewards = int(problem.pays_unknown.sum())
+        self._certain = C <= 1
+        rewards = int(problem.reward_unknown.sum())
         self._intervals = max(1, int(np.where(C > 2, C, C - 1).sum()) + rewards)
         self._rows = max(1, int((C > 1).sum()) + rewards)
         self.box: Box | None = None
@@ -71,7 +72,7 @@ class ModelSet:
         self._reward_bounds = np.zeros(table.start), np.ones(table.start)
 
     def learn(self, n: Counts, updates: Ints) -> None:
-        """Take counts; updates (rows,) says how often each row's were updated."""
+        """Compute the sets from counts; updates (rows,) is the number of updates of each row."""
         j = np.maximum(updates, 1)
         delta = self.delta / (j * (j + 1)) if self.kind in AT_DOUBLINGS else self.delta + 0.0 * j
         visits = np.maximum(n.visits, 1).astype(float)
@@ -81,17 +82,17 @@ class ModelSet:
             self._bound_rows(n, visits, delta / self._rows)
 
     def _bound_entries(self, n: Counts, visits: Floats, delta_1: Floats) -> None:
-        """lo and hi of every entry: a box."""
+        """Compute the intervals of all entries, a box."""
         table, problem = self.problem.table, self.problem
         of = table.row_of_entry
         p_hat = n.successors / visits[of]
         lo, hi = self._intervals_of(p_hat, visits[of], delta_1[of])
         unseen = n.visits[of] == 0
         lo, hi = np.where(unseen, 0.0, lo), np.where(unseen, 1.0, hi)
-        certain = self._told[of]
+        certain = self._certain[of]
         one = table.lengths[of] == 1
-        told = problem.initial[table.indices] if problem.initial is not None else np.ones(len(of))
-        lo, hi = (np.where(certain, np.where(one, 1.0, told), x) for x in (lo, hi))
+        start = problem.initial[table.indices] if problem.initial is not None else np.ones(len(of))
+        lo, hi = (np.where(certain, np.where(one, 1.0, start), x) for x in (lo, hi))
         r_lo, r_hi = self._bound_rewards(n, visits, delta_1)
         self.box = Box(lo, hi, np.append(r_lo, 0.0), np.append(r_hi, 1.0))
 
@@ -99,7 +100,7 @@ class ModelSet:
         if self.kind == "kt":
             budget = -np.log(delta_1) + binary_excess(np.round(p * n), n)
             return _kl_interval(p, n, budget)
-        # the sets take one delta_1: rows of the same age share theirs
+        # the sets take a scalar delta_1: rows with equal numbers of updates share it
         lo, hi = np.zeros_like(p), np.ones_like(p)
         for value in np.unique(delta_1):
             at = delta_1 == value
@@ -107,7 +108,7 @@ class ModelSet:
         return lo, hi
 
     def _bound_rows(self, n: Counts, visits: Floats, delta_1: Floats) -> None:
-        """The radius of every row's ball."""
+        """Compute the radius of the ball of every row."""
         table, C = self.problem.table, self._C.astype(float)
         if self.kind == "l1":
             with np.errstate(divide="ignore"):
@@ -126,35 +127,35 @@ class ModelSet:
         self._reward_bounds = self._bound_rewards(n, visits, delta_1)
 
     def _bound_rewards(self, n: Counts, visits: Floats, delta_1: Floats) -> tuple[Floats, Floats]:
-        """(rows - 1,) bounds of the mean rewards; 0 and 1 where they are told."""
+        """Return (rows - 1,) bounds of the mean rewards; 0 and 1 where they are known."""
         seen, few = n.visits[:-1] > 0, visits[:-1]
         if self.problem.rewards is not None:
             return np.zeros(len(few)), np.ones(len(few))
-        mean = np.clip(n.paid_by_row(self.problem.table)[:-1] / few, 0.0, 1.0)
-        budget = np.log(2.0 / delta_1[:-1])  # Chernoff's, at an n that was fixed before
+        mean = np.clip(n.reward_sums(self.problem.table)[:-1] / few, 0.0, 1.0)
+        budget = np.log(2.0 / delta_1[:-1])  # Chernoff's bound, at an n fixed in advance
         if self.kind in ALWAYS:
             budget = -np.log(delta_1[:-1]) + portfolio_regret(few)
         lo, hi = _kl_interval(mean, few, budget)
-        hi = np.where(self.problem.pays_unknown, np.where(seen, hi, 1.0), 0.0)
+        hi = np.where(self.problem.reward_unknown, np.where(seen, hi, 1.0), 0.0)
         return np.where(seen, lo, 0.0), hi
 
     def plan(self, n: Counts, optimistic: bool) -> tuple[Any, float]:
-        """The best policy (H, S) over the sets, and its value at the start: best, or worst."""
+        """Return the optimistic or robust policy (H, S), and a bound of its value at the start."""
         problem, table, H = self.problem, self.problem.table, self.problem.horizon
-        told = problem.rewards
-        if told is None:
+        rewards = problem.rewards
+        if rewards is None:
             r_lo, r_hi = self._reward_bounds
             if self.box is not None:
                 r_lo, r_hi = self.box.reward_lo[:-1], self.box.reward_hi[:-1]
-            told = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
-        # each of H steps adds what ties between actions, and the sums of a row, may make of values
-        # of size H
+            rewards = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
+        # rounding: each of H steps adds errors of ties between actions, and of the sum over a row,
+        # in values of size H
         slack = (2 * balls.TIE + 2.3e-16 * int(table.lengths.max())) * H * (H + 1)
         if optimistic:
-            told, worth = self._preferring_the_unvisited(told, n)
-            slack += worth
+            rewards, reduction = self._prefer_unvisited(rewards, n)
+            slack += reduction
         if self.box is not None:
-            plan = extended_value_iteration(table, self.box.lo, self.box.hi, told, H, optimistic)
+            plan = extended_value_iteration(table, self.box.lo, self.box.hi, rewards, H, optimistic)
             policy, V = plan.policy, plan.values
         else:
             V = np.zeros((H + 1, table.states))
@@ -164,8 +165,8 @@ class ModelSet:
                 table.arrays,
                 n.arrays,
                 self._eta,
-                told.pair,
-                np.zeros((1, 0)) if told.successor is None else told.successor,
+                rewards.pair,
+                np.zeros((1, 0)) if rewards.successor is None else rewards.successor,
                 1.0 if optimistic else -1.0,
                 balls.TIE * H,
                 Planned(V, policy),
@@ -174,15 +175,15 @@ class ModelSet:
             return policy, min(self._at_start(V, n, 1.0) + slack, float(H))
         return policy, max(self._at_start(V, n, -1.0) - slack, 0.0)
 
-    def _preferring_the_unvisited(self, told: Rewards, n: Counts) -> tuple[Rewards, float]:
-        """Rewards reduced by a tiny amount, more for actions visited more; and what that costs."""
+    def _prefer_unvisited(self, rewards: Rewards, n: Counts) -> tuple[Rewards, float]:
+        """Return rewards reduced by `PREFERENCE` per rank of visits, and the loss per episode."""
         table = self.problem.table
         visits = n.visits[:-1].reshape(table.segments, table.pairs)
         order = np.lexsort((visits.sum(0), table.state))
         rank = np.empty(table.pairs)
         rank[order] = np.arange(table.pairs) - table.first[table.state[order]]
-        worth = PREFERENCE * rank
-        return Rewards(told.pair - worth, told.successor), self.problem.horizon * worth.max()
+        less = PREFERENCE * rank
+        return Rewards(rewards.pair - less, rewards.successor), self.problem.horizon * less.max()
 
     def _at_start(self, V: Floats, n: Counts, sign: float) -> float:
         table, start = self.problem.table, self.problem.initial
@@ -198,7 +199,7 @@ class ModelSet:
 
 
 def _kl_interval(p: Floats, n: Floats, budget: Floats) -> tuple[Floats, Floats]:
-    """All q with n kl(p, q) <= budget, rounded outward."""
+    """Return the interval of all q with n kl(p, q) <= budget, rounded outward."""
     c = budget / n * (1 + 1e-12)
     lo, hi = p - kl_reach(1 - p, p, c), p + kl_reach(p, 1 - p, c)
     return np.maximum(lo - 1e-15 * p, 0.0), np.minimum(hi + 1e-15 * hi, 1.0)

@@ -1,4 +1,4 @@
-"""How many events have to hold for the bounds on values: what the union bound is over."""
+"""The union bound of the bounds on values: the number of events that have to hold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from ucfh.mdp import Problem
 
 
 def possible(problem: Problem) -> Bools:
-    """(H, S) which states an episode may be in at each step, given what was told.
+    """Return (H, S) True where an episode may be in the state at the step, by the known table.
 
-    Without segments the states of one step determine those of the next. So when they are those of
-    an
-    earlier step, all that follows is a repetition: that step is the last power of two (Brent).
+    Without segments the states of one step determine those of the next. So when they equal those of
+    an earlier step, the sequence is periodic: that step is the last power of two (Brent).
     """
     table, H = problem.table, problem.horizon
     here = np.zeros((H, table.states), bool)
@@ -34,28 +33,28 @@ def possible(problem: Problem) -> Bools:
 
 
 def count_events(problem: Problem) -> dict[str, int]:
-    """How many events have to hold, by part of `ucfh.confidence.known_states`.
+    """Return the number of events that have to hold, by part of `ucfh.confidence.known_states`.
 
     above: for U, one for each (t, s); below: for L, one for each (t, s, a); all: one for each row;
-    outcomes, rewards: one for each row whose reward is not told. Rows with one successor are
-    certain if their reward is told. The last transition matters only if it pays.
+    outcomes, rewards: one for each row with an unknown reward. Rows with one successor are certain
+    if their reward is known. The last transition matters only if its reward depends on it.
     """
-    table, told = problem.table, problem.rewards
-    # all that bounds need for each (t, s) and (t, s, a), asked before the first of it is made
+    table, rewards = problem.table, problem.rewards
+    # memory of all arrays of bounds over (t, s) and (t, s, a), checked before any is allocated
     check_memory(
         f"a certificate for {problem.horizon} steps in {table.states} states",
         problem.horizon * (136 * table.states + 16 * table.pairs),
     )
-    steps = problem.horizon - (told is not None and told.successor is None)
+    steps = problem.horizon - (rewards is not None and rewards.successor is None)
     several = table.lengths[:-1] > 1
-    uncertain = (several | problem.pays_unknown).reshape(table.segments, table.pairs)
+    uncertain = (several | problem.reward_unknown).reshape(table.segments, table.pairs)
     by_state = np.add.reduceat(uncertain.astype(int), table.first[:-1], axis=1)
     here = possible(problem)[:steps] * (by_state[:steps] if table.segments > 1 else by_state)
-    start, paid = int(problem.initial is None), int(problem.pays_unknown.sum())
+    start, unknown_rewards = int(problem.initial is None), int(problem.reward_unknown.sum())
     return {
         "above": max(1, int((here > 0).sum()) + start),
         "below": max(1, int(here.sum()) + start),
         "all": max(1, int(several.sum()) + start),
-        "outcomes": max(1, paid),
-        "rewards": max(1, paid),
+        "outcomes": max(1, unknown_rewards),
+        "rewards": max(1, unknown_rewards),
     }

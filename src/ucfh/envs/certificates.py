@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.auditing.report import Finding
-from ucfh.certificate import Certificate, in_units, open_assumptions, what_is_missing
+from ucfh.certificate import (
+    Certificate,
+    assumptions_for_unknown_states,
+    in_units,
+    uncertainty_sources,
+)
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.rewards import RewardRange
 
@@ -30,7 +35,7 @@ def certificate_of_agent(
     beliefs, data, H = agent.beliefs, agent.experience, agent.experience.horizon
     most = units.scaled_return(max_return, H)
     best = UnknownStateBounds(H, agent.delta, most, units.after_end)
-    blame = best.blame(best.bounds(data), beliefs.by_difference)
+    blame = best.attribute_gap(best.bounds(data), beliefs.by_difference)
     known = Certificate(
         beliefs.upper,
         max(0.0, beliefs.lower),
@@ -40,8 +45,8 @@ def certificate_of_agent(
         agent.delta,
         data.episodes,
         "open world, growth schedule",
-        (*open_assumptions(H, data.P, units, max_return), *assumed),
-        what_is_missing(data.pair_of, best.evidence.known["n"], blame),
+        (*assumptions_for_unknown_states(H, data.P, units, max_return), *assumed),
+        uncertainty_sources(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,
     )
     return in_units(known, units, H, max_return, beliefs.crossing, names, times)

@@ -27,7 +27,7 @@ from ucfh._utils.memory import check_memory
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import AuditReport, report_of
-from ucfh.auditing.steps import passages_of
+from ucfh.auditing.steps import to_audit_steps
 from ucfh.certificate import Certificate
 from ucfh.envs.certificates import certificate_of_agent
 from ucfh.envs.environment import RunOutput, SteppedEnvironment
@@ -146,7 +146,7 @@ class LearningResult:
     @property
     def refuted(self) -> bool:
         """Whether the data refute an assumption, or a declaration."""
-        found = self.audit is not None and self.audit.found(ALPHA)
+        found = self.audit is not None and self.audit.refutes(ALPHA)
         return found or self.contradiction is not None
 
     @property
@@ -382,7 +382,7 @@ def _count(out: LearningResult, ran: RunOutput, written: LogWriter) -> bool:
         ran.fault = ran.fault or error
     planned = agent.observe(ran.steps)
     if out.audit is not None:
-        out.audit.add(passages_of(ran.steps))
+        out.audit.add(to_audit_steps(ran.steps))
     out.planning_seconds += perf_counter() - begun
     if planned:
         out.history.append((out.episodes, out.upper, out.lower, out.gap))

@@ -19,7 +19,7 @@ import numpy as np
 from ucfh._utils import files
 from ucfh._utils.arrays import Ints
 from ucfh._utils.files import AnyPath, JsonObject, Labels, naming
-from ucfh.exceptions import NEAR, InputError, unknown
+from ucfh.exceptions import MIN_SIMILARITY, InputError, unknown
 from ucfh.mdp import Problem
 from ucfh.problems import AnyProblem, as_problem
 
@@ -130,7 +130,7 @@ class NamedPolicy:
     def _unknown(self, state: str, step: int) -> InputError:
         """An error for a state without an action, with similar ones that have one."""
         lower = {name.lower(): name for name in self.steps[step]}
-        close = get_close_matches(state.strip().lower(), lower, MOST_NEAR, NEAR)
+        close = get_close_matches(state.strip().lower(), lower, MOST_NEAR, MIN_SIMILARITY)
         hint = f"did you mean {' or '.join(repr(lower[x]) for x in close)}? " if close else ""
         return InputError(
             f"the policy has no action for state {state!r}: {hint}A policy is silent where the "

@@ -230,7 +230,7 @@ class KnownStateCounter:
         np.add.at(counts.visits, row, 1)
         np.add.at(counts.successors, entry, 1)
         if len(counts.rewards):
-            counts.add_paid(entry, np.nan_to_num(found.reward[good]))
+            counts.add_rewards(entry, np.nan_to_num(found.reward[good]))
         counts.visits[-1] += len(found.starts)
         start = self._find(np.full(len(found.starts), table.start), found.starts)
         np.add.at(counts.successors, start, 1)

@@ -58,7 +58,7 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
     if paid.max() > followed.max():
         row = int(paid.argmax())
         n = counts.visits[row]
-        mean = counts.paid_by_row(table)[row] / n
+        mean = counts.reward_sums(table)[row] / n
         return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) but {mu[row]:.3g} in the model"
     row = int(followed.argmax())
     at, n = table.entries_of(row), counts.visits[row]
@@ -83,7 +83,7 @@ def _by_successors(counts: Counts, table: Table, p: Floats) -> Floats:
 def _by_rewards(counts: Counts, table: Table, mu: Floats) -> Floats:
     """(rows - 1,) the same of rewards, whose means are mu (rows - 1,) in the model."""
     n = np.maximum(counts.visits[:-1], 1)
-    x = np.clip(counts.paid_by_row(table)[:-1] / n, 0.0, 1.0)
+    x = np.clip(counts.reward_sums(table)[:-1] / n, 0.0, 1.0)
     # the mean nearest to x among those that rounding may have turned into mu
     mu = np.clip(np.clip(x, mu - ROUNDED, mu + ROUNDED), 0.0, 1.0)
     ratio = n * (_entropy(x, mu) + _entropy(1 - x, 1 - mu)) - portfolio_regret(n)

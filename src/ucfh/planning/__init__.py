@@ -1,14 +1,14 @@
-"""Planning over a fixed horizon: optimistic, robust, exact; and what a policy earns.
+"""Planning over a fixed horizon: optimistic, robust and exact; evaluation of policies.
 
-FixedHorizonEVI (the paper's appendix A) maximises over policies and over transition models whose
+FixedHorizonEVI (the paper's appendix A) maximizes over policies and over transition models whose
 probabilities lie between lo and hi, independently at every step:
 
     V_{H+1} = 0,   Q_t(s,a) = r_t(s,a) + max { sum p V_{t+1} : lo <= p <= hi, sum p = 1 },
     V_t(s) = max_a Q_t(s,a),   pi_t(s) = argmax_a Q_t(s,a)
 
-with the lowest action on ties, which are values that differ by no more than rounding. (The printed
-pseudo-code forgets r_t.) Its robust counterpart takes the minimum over models: what is earned
-for certain, whatever the model. With lo = hi both are exact backward induction.
+with the lowest action on ties, which are values that differ by no more than rounding. (The
+published pseudo-code omits r_t.) Its robust counterpart takes the minimum over models, the
+guaranteed value. With lo = hi both are exact backward induction.
 """
 
 from ucfh.planning.evi import fixed_horizon_evi

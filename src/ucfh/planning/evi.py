@@ -1,4 +1,4 @@
-"""FixedHorizonEVI on the bounds that a user gives."""
+"""FixedHorizonEVI on arrays of bounds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from ucfh.planning.optimistic import ALL_ACTIONS, ALL_IN_ORDER, NO_BONUS, run
 from ucfh.planning.plan import Plan, blank
 
 SPARSE = 3
-"""A dense input with fewer than one positive entry in this many is planned with lists."""
+"""A dense input with fewer than one positive entry in this many is converted to sparse rows."""
 
 
 class _Rows(NamedTuple):
-    """Rows (t*S + s)*A + a of entries: indptr (rows+1,), indices (entries,), empty if every row
-    lists all states in order; lo, hi (entries,).
+    """Rows (t*S + s)*A + a of entries.
+
+    indptr (rows+1,); indices (entries,), empty if every row lists all states in order; lo, hi
+    (entries,).
     """
 
     states: int
@@ -35,7 +37,7 @@ class _Rows(NamedTuple):
     hi: Floats
 
     def name_of(self, row: int) -> str:
-        """A row in words, for messages."""
+        """Return the name of a row, for messages: "(s=0, a=1)"."""
         t, pair = divmod(row, self.states * self.actions)
         s, a = divmod(pair, self.actions)
         return f"(t={t}, s={s}, a={a})" if self.segments > 1 else f"(s={s}, a={a})"
@@ -52,9 +54,9 @@ def fixed_horizon_evi(
     threads: int | None = None,
     return_model: bool = False,
 ) -> Plan:
-    """Optimistic (or robust) planning over an interval MDP.
+    """Return the optimistic (or robust) plan of an interval MDP.
 
-    Arrays of doubles, and of 32-bit indices, are used where they are: nothing is copied.
+    Arrays of doubles, and of 32-bit indices, are not copied.
 
     Args:
         lo, hi: bounds of the transition probabilities: (S, A, S) or (H, S, A, S), or flat over
@@ -65,12 +67,16 @@ def fixed_horizon_evi(
         horizon: H.
         optimistic: True for the best model between the bounds, False for the worst.
         indptr, indices: compressed rows, as in SciPy.
-        threads: how many to use; None: all cores where that is faster. The result is the same.
-        return_model: whether to return p~ too.
+        threads: the number of threads; None: all cores where that is faster. The result is the
+            same.
+        return_model: whether to return p~, the optimistic (or robust) model.
 
     Returns:
         The policy (H, S), values (H+1, S), and p~ if asked for: (H, S, A, S), or (H, entries)
         for compressed rows that do not depend on t, or (entries,) for those that do.
+
+    Raises:
+        InputError: if shapes do not agree, or no distribution lies between the bounds of a row.
 
     >>> import numpy as np
     >>> lo = np.array([[[0.2, 0.4]], [[0.0, 1.0]]])
@@ -95,7 +101,7 @@ def fixed_horizon_evi(
         rows = _compressed(low, high, indptr, indices, rewards, H)
     positive = _check(rows, indices)
     r = validation.broadcast_rewards(rewards, rows.states, rows.actions, H)
-    # rewards on states that cannot follow do not matter, nor whether they are numbers
+    # rewards on impossible next states are ignored, even if they are nan
     if indptr is None and positive * (SPARSE if r.ndim == 3 else 1) < rows.lo.size:
         rows = _without_zeros(rows)
     pair, bonus = _rewards(r, rows)
@@ -128,7 +134,7 @@ def fixed_horizon_evi(
 
 
 def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
-    """The rows of bounds (S, A, S) or (H, S, A, S)."""
+    """Return the rows of bounds (S, A, S) or (H, S, A, S)."""
     shape = lo.shape
     if len(shape) not in (3, 4) or 0 in shape or shape[-3] != shape[-1]:
         raise InputError(
@@ -149,37 +155,37 @@ def _dense(lo: Floats, hi: Floats, horizon: int) -> _Rows:
 def _compressed(
     lo: Floats, hi: Floats, indptr: Any, indices: Any, rewards: Any, horizon: int
 ) -> _Rows:
-    """The rows of flat bounds."""
+    """Return the rows of flat bounds."""
     S, A = validation.shown_by(rewards, len(indptr) - 1)
     segments, begin, idx = validation.check_rows(indptr, indices, S, A, horizon)
     if lo.shape != idx.shape:
         raise InputError(
             f"lo and hi have shape {lo.shape} and indices {idx.shape}: they must agree"
         )
-    # numbers that 32 bits cannot hold are not states; they stay so
+    # numbers that 32 bits cannot hold are not states, nor are the clipped ones
     small = idx if idx.dtype == np.int32 else np.clip(idx, -1, S).astype(np.int32)
     flat = (np.ascontiguousarray(array) for array in (small, lo, hi))
     return _Rows(S, A, segments, begin, *flat)
 
 
 def _check(rows: _Rows, indices: Any) -> int:
-    """How many entries may be positive; an error if some row is at fault, which it names."""
-    fault, row, e, positive = bounds.first_fault(
+    """Return the number of entries that may be positive; raise `InputError` for an invalid row."""
+    error, row, e, positive = bounds.first_fault(
         rows.indptr, rows.indices, rows.lo, rows.hi, rows.states, MAX_ROUNDING
     )
-    if fault == bounds.SOUND:
+    if error == bounds.SOUND:
         return int(positive)
     name, at = rows.name_of(row), slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
     successor = e - at.start if indices is None else np.asarray(indices)[e]
-    if fault == bounds.EMPTY:
+    if error == bounds.EMPTY:
         raise InputError(f"{name} has no successor: give it at least one")
-    if fault == bounds.OUTSIDE:
+    if error == bounds.OUTSIDE:
         raise InputError(
             f"successor {successor} of {name} is not a state: states are 0 to {rows.states - 1}"
         )
-    if fault == bounds.TWICE:
+    if error == bounds.TWICE:
         raise InputError(f"{name} lists successor {successor} twice: merge the two")
-    if fault == bounds.DISORDER:
+    if error == bounds.DISORDER:
         raise InputError(
             f"the bounds of state {successor} after {name} are [{rows.lo[e]}, {rows.hi[e]}]: "
             "they must satisfy 0 <= lo <= hi <= 1"
@@ -191,7 +197,7 @@ def _check(rows: _Rows, indices: Any) -> int:
 
 
 def _without_zeros(rows: _Rows) -> _Rows:
-    """The same rows as lists of the successors that may follow."""
+    """Return the rows with the entries of positive hi only."""
     row, following = np.nonzero(rows.hi.reshape(-1, rows.states))
     begin = np.searchsorted(row, np.arange(len(rows.indptr)))
     at = row * rows.states + following
@@ -201,7 +207,7 @@ def _without_zeros(rows: _Rows) -> _Rows:
 
 
 def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
-    """Rewards (1 or H, S, A) or (1 or H, S, A, S) over the rows or their entries."""
+    """Return rewards (1 or H, S, A) or (1 or H, S, A, S) over the rows or their entries."""
     S, A = rows.states, rows.actions
     if r.ndim == 3:
         flat = r.reshape(len(r), S * A)
@@ -214,12 +220,12 @@ def _rewards(r: Floats, rows: _Rows) -> tuple[Floats, Floats]:
     if not flat.flags.carray:  # kernels are compiled anew for each kind of array
         flat = flat.copy()
     if not bounds.all_between(flat, 0.0, 1.0):
-        validation.check_range(flat, lambda line, i: _place(line, i, r.ndim, rows))
+        validation.check_range(flat, lambda line, i: _position(line, i, r.ndim, rows))
     return (flat, NO_BONUS) if r.ndim == 3 else (np.zeros((1, S * A)), flat)
 
 
-def _place(line: int, i: int, axes: int, rows: _Rows) -> str:
-    """Where the i-th reward of a line is in the array that a user gave, in words."""
+def _position(line: int, i: int, axes: int, rows: _Rows) -> str:
+    """Return the position in the input array of the i-th reward of a line, for messages."""
     if axes == 3:
         return validation.place_of(line, *divmod(i, rows.actions))
     row, following = _row_of_entry(rows)
@@ -228,7 +234,7 @@ def _place(line: int, i: int, axes: int, rows: _Rows) -> str:
 
 
 def _row_of_entry(rows: _Rows) -> tuple[Ints, NDArray[Any]]:
-    """(entries,) the row and the successor of each entry."""
+    """Return (entries,) the row and the successor of each entry."""
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     if not rows.indices.size:
         return row, np.tile(np.arange(rows.states), len(rows.indptr) - 1)
@@ -236,7 +242,7 @@ def _row_of_entry(rows: _Rows) -> tuple[Ints, NDArray[Any]]:
 
 
 def _as_dense(p: Floats, rows: _Rows, horizon: int) -> Floats:
-    """p~ (1 or H, entries) of a dense input as (H, S, A, S)."""
+    """Return p~ (1 or H, entries) of a dense input as (H, S, A, S)."""
     shape = (horizon, rows.states, rows.actions, rows.states)
     if not rows.indices.size:
         return p.reshape(shape)

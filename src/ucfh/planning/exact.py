@@ -1,6 +1,6 @@
-"""Planning with known transition probabilities, and what a policy earns.
+"""Planning and policy evaluation with known transition probabilities.
 
-The variance of an episode's reward satisfies a Bellman equation too (Lemma 4):
+The variance of an episode's return satisfies a Bellman equation (Lemma 4):
 
     Var_t = P_t Var_{t+1} + sigma^2_t,   sigma^2_t(s) = Var(r_t + V_{t+1}(s_{t+1}) | s_t = s)
 """
@@ -18,7 +18,7 @@ from ucfh.transitions import Rewards, Table
 
 
 def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:
-    """(1 or H, R) r_t(s, a) + sum_s' p(s'|s, a) r_t(s, a, s')."""
+    """Return (1 or H, R) r_t(s, a) + sum_s' p(s'|s, a) r_t(s, a, s')."""
     if rewards.successor is None:
         return rewards.pair
     by_row = np.add.reduceat(p * rewards.successor, table.indptr[:-1], axis=1)[:, :-1]
@@ -26,7 +26,7 @@ def mean_rewards(table: Table, p: Floats, rewards: Rewards) -> Floats:
 
 
 def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan:
-    """Exact planning; p (entries,), r (1 or H, R) mean rewards."""
+    """Return an optimal plan for p (entries,) and mean rewards r (1 or H, R)."""
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
     out = Swept(V, policy, no_pivot)
@@ -35,14 +35,14 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
 
 
 def evaluate(table: Table, p: Floats, r: Floats, rows: Ints) -> Floats:
-    """(H+1, S) V^pi for the policy that takes rows (H, S); r (1 or H, R) mean rewards."""
+    """Return (H+1, S) V^pi for the policy with rows (H, S); r (1 or H, R) mean rewards."""
     V = np.zeros((len(rows) + 1, table.states))
     kernels.evaluate(table.indptr, table.indices, table.stride, p, r, rows, V)
     return V
 
 
 def occupancy(table: Table, p: Floats, rows: Ints) -> Floats:
-    """(H, S) the probability of each state at each step, under the policy that takes rows."""
+    """Return (H, S) the probability of each state at each step, under the policy with rows."""
     d = np.zeros(rows.shape)
     kernels.occupancy(table.indptr, table.indices, p, rows, d)
     return d
@@ -51,7 +51,10 @@ def occupancy(table: Table, p: Floats, rows: Ints) -> Floats:
 def return_variance(
     table: Table, p: Floats, rewards: Rewards, rows: Ints, noisy: bool = False
 ) -> float:
-    """The variance of an episode's total reward under the policy that takes rows (H, S)."""
+    """Return the variance of an episode's return under the policy with rows (H, S).
+
+    ``noisy``: rewards are Bernoulli variables with the given means, and not deterministic.
+    """
     V = evaluate(table, p, mean_rewards(table, p, rewards), rows)
     W = np.zeros_like(V)
     kernels.variance(

@@ -14,7 +14,7 @@ from ucfh._utils.threads import cores, in_threads
 from ucfh.planning.plan import Plan, blank
 from ucfh.transitions import Rewards, Table
 
-WORTH_SHARING = 2_000_000
+MIN_PARALLEL = 2_000_000
 """With fewer entries times steps, starting threads takes longer than planning."""
 BLOCKS = 4
 """The states of a step are divided into this many blocks per thread."""
@@ -35,7 +35,17 @@ def extended_value_iteration(
     optimistic: bool = True,
     threads: int | None = 1,
 ) -> Plan:
-    """FixedHorizonEVI over a table; lo, hi (entries,). threads: None for all cores."""
+    """Return the plan of FixedHorizonEVI over a table.
+
+    Args:
+        table: the rows.
+        lo, hi: (entries,) bounds of the transition probabilities.
+        rewards: mean rewards.
+        horizon: H.
+        optimistic: True for the best model between the bounds, False for the worst.
+        threads: the number of threads; None for all cores.
+
+    """
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
     model = as_model(table, lo, rewards, optimistic)
@@ -44,7 +54,7 @@ def extended_value_iteration(
 
 
 def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True) -> Model:
-    """What is planned for, but for hi, as the kernels take it."""
+    """Return the arrays of a planning problem without hi, for the kernels."""
     bonus = NO_BONUS if rewards.successor is None else rewards.successor
     sign = 1.0 if optimistic else -1.0
     return Model(*table.short_arrays, lo, rewards.pair, bonus, sign)
@@ -58,10 +68,10 @@ def run(
     threads: int | None = 1,
     last: int | None = None,
 ) -> None:
-    """Fill V and policy, up to step ``last``, by several threads where they have enough to do."""
+    """Fill V and policy from step ``last`` down to 0, in parallel if the problem is large."""
     H, S = out.policy.shape
     t = H - 1 if last is None else last
-    if threads == 1 or model.lo.size * H < WORTH_SHARING:
+    if threads == 1 or model.lo.size * H < MIN_PARALLEL:
         evi.sweep(t, False, actions, *model, hi, *out, None)
         return
     workers = threads or cores()
@@ -79,7 +89,10 @@ def run(
 def start_value(
     table: Table, lo: Floats, hi: Floats, values: Floats, optimistic: bool = True
 ) -> float:
-    """The best or worst mean of values (H+1, S) at the start, over the box of the start row."""
+    """Return the largest or least mean of values[0] at the start, over the box of the start row.
+
+    lo, hi: (entries,); values: (H+1, S).
+    """
     sign = 1.0 if optimistic else -1.0
     return float(expectation(table.start, table.arrays, lo, hi, values[0], sign))
 
@@ -87,9 +100,9 @@ def start_value(
 def optimistic_model(
     table: Table, lo: Floats, hi: Floats, rewards: Rewards, values: Floats
 ) -> Floats:
-    """p~, the model between the bounds that attains values (H+1, S) of a plan: (H, entries).
+    """Return (H, entries) p~, the model between the bounds that attains values (H+1, S) of a plan.
 
-    Where rows have segments, all lines are the same. The start is not in it.
+    If rows have segments, p~ does not depend on the first axis. Entries of the start are 0.
     """
     H = len(values) - 1
     p = np.zeros((1 if table.segments > 1 else H, table.entries))
@@ -98,12 +111,12 @@ def optimistic_model(
 
 
 class PhasePlanner:
-    """FixedHorizonEVI(M_k), phase after phase.
+    """Incremental FixedHorizonEVI(M_k), phase after phase.
 
-    One phase of UCFH updates one pair, and so changes one row of M_k. What that cannot reach is
-    not planned again: a state is, at step t, if it has the row, or if V_{t+1} changed in a
-    state that may follow it. The value of a state is a function of V_{t+1} and of its rows alone
-    (`ucfh._kernels.boxes`), so the result is the same as planning everything again, to the bit.
+    One phase of UCFH updates one pair, and so changes one row of M_k. A state is planned again at
+    step t only if it has the row, or if V_{t+1} changed in one of its successors. The value of a
+    state is a function of V_{t+1} and of its rows alone (`ucfh._kernels.boxes`), so the result is
+    bitwise the same as planning all states again.
 
     Args:
         table: the rows.
@@ -123,10 +136,10 @@ class PhasePlanner:
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:
-        """Plan for bounds lo, hi (entries,).
+        """Update `values` and `policy` for bounds lo, hi (entries,).
 
         ``changed`` is the only row whose bounds or rewards differ from those of the last call;
-        None: any may.
+        None: any may differ.
         """
         model = as_model(self._table, lo, rewards, self._optimistic)
         if changed is None:
@@ -141,7 +154,7 @@ class PhasePlanner:
 
 
 def _preceding(table: Table) -> tuple[Ints, NDArray[np.int32]]:
-    """The states that each state may follow, at some step: (S+1,) where they begin, and they."""
+    """Return the predecessors of each state at any step, as indptr (S+1,) and indices."""
     body = int(table.indptr[table.start])
     state = table.state[table.row_of_entry[:body] % table.pairs]
     pair = np.unique(table.indices[:body].astype(np.int64) * table.states + state)

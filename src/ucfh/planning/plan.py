@@ -1,4 +1,4 @@
-"""What planning returns, and the memory that it needs."""
+"""Plans: policies and their values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Plan(NamedTuple):
 
     Attributes:
         policy: (H, S) the action at each step in each state, in the smallest integer type.
-        values: (H+1, S) the value from each step on; the last line is zero.
-        transitions: p~, the model that was planned with, if asked for: (H, S, A, S), or
+        values: (H+1, S) the value from each step on; values[H] is zero.
+        transitions: p~, the optimistic or robust model, if requested: (H, S, A, S), or
             (H, entries) over the rows of a compressed input.
 
     """
@@ -30,16 +30,16 @@ class Plan(NamedTuple):
     def __repr__(self) -> str:
         steps, states = self.policy.shape
         low, high = self.values[0].min(), self.values[0].max()
-        worth = f"worth {low:.4g} to {high:.4g} by first state"
+        values = f"values {low:.4g} to {high:.4g} by first state"
         model = ", with its model" if self.transitions is not None else ""
-        return f"Plan({states} states, {steps} steps, {worth}{model})"
+        return f"Plan({states} states, {steps} steps, {values}{model})"
 
     def _repr_html_(self) -> str:
         return block(repr(self), policy_table(self.policy, self.values))
 
 
 def blank(states: int, actions: int, horizon: int) -> tuple[Floats, NDArray[Any]]:
-    """Zero values (H+1, S), and a policy (H, S) to be filled."""
+    """Allocate zero values (H+1, S) and a zero policy (H, S)."""
     kind = np.uint8 if actions <= 256 else np.min_scalar_type(actions - 1)
     check_memory("a plan", (8 * (horizon + 1) + np.dtype(kind).itemsize * horizon) * states)
     return np.zeros((horizon + 1, states)), np.zeros((horizon, states), kind)

@@ -26,7 +26,7 @@ from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import AuditReport, report_of
 from ucfh.certificate import Certificate
-from ucfh.certification import certificate_of_experience
+from ucfh.certification import certificate_from_sparse_counts
 from ucfh.counts import due_after
 from ucfh.envs.certificates import certificate_of_agent
 from ucfh.logs.assumptions import REPLACED, UNCONFOUNDED
@@ -242,7 +242,7 @@ class TaskAgent:
     @property
     def refuted(self) -> bool:
         """Whether the audit, or bounds that contradict each other, refute what is assumed."""
-        return self.agent.beliefs.crossing is not None or self.audit.found(ALPHA)
+        return self.agent.beliefs.crossing is not None or self.audit.refutes(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
         """What is known, in numbers."""
@@ -282,7 +282,7 @@ class TaskAgent:
             return known
         told = data.copy()
         told.add(steps_of([step for step in waiting if step.told]))
-        by_chance = certificate_of_experience(
+        by_chance = certificate_from_sparse_counts(
             told.without_lost(),
             self.units,
             task.max_return,

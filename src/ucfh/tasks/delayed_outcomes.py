@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._utils.arrays import Ints
-from ucfh.auditing.steps import AuditSteps, PreviousStep, passages_of
+from ucfh.auditing.steps import AuditSteps, PreviousStep, to_audit_steps
 from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 NOTHING = (-1, -1, np.nan)
@@ -193,7 +193,7 @@ class DelayedOutcomes:
         line, self._passed = self._passed, []
         earlier = [[x.before[k] for x in line] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
-        passages = passages_of(steps_of(line))
+        passages = to_audit_steps(steps_of(line))
         begins = passages.new & ~np.array([x.extra for x in line], bool)  # an episode begins once
         before = PreviousStep(action, state, np.array(earlier[2], float))
         return replace(passages, new=begins), before

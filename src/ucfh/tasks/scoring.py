@@ -111,7 +111,7 @@ class FrozenPolicyScores:
         for end in np.unique(np.linspace(settled, len(self.x), CHOICES).astype(int)).tolist():
             beliefs.scores = {}
             beliefs.score(np.array(self.x[:end]))
-            value = beliefs.best.by_scores(beliefs.scores, beliefs.number)
+            value = beliefs.best.score_bound(beliefs.scores, beliefs.number)
             if value > best:
                 best, chosen = value, beliefs.scores
         beliefs.scores = chosen

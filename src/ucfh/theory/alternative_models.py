@@ -165,7 +165,7 @@ def laws_of(mdp: MDP, told: Problem) -> OutcomeDistributions:
         paid = paid + extra[:, :body]
     if told.rewards is None and mdp.noise == "bernoulli":
         p = np.stack([p * (1 - paid[0]), p * paid[0]], axis=1).ravel()
-        one = np.repeat(told.pays_unknown, table.lengths[:-1]).astype(float)
+        one = np.repeat(told.reward_unknown, table.lengths[:-1]).astype(float)
         paid = np.stack([np.zeros(body), one], axis=1).reshape(1, -1)
         to, begin = np.repeat(to, 2), 2 * begin
     return OutcomeDistributions(
