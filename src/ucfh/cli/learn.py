@@ -176,7 +176,7 @@ def learn(
     from ucfh.algorithms.registry import make_agent
     from ucfh.io import policies
     from ucfh.problems import make
-    from ucfh.simulation import result_file
+    from ucfh.simulation import result
     from ucfh.simulation.checker import check_runnable
     from ucfh.simulation.result import Run
     from ucfh.simulation.runner import simulate
@@ -195,7 +195,7 @@ def learn(
     # in this order: a figure, which depends on most, comes last and costs no other file
     outputs = [
         ("policy", policy, policies.ENDINGS),
-        ("run", save, result_file.ENDINGS),
+        ("run", save, result.ENDINGS),
         ("figure", plot, plotting.ENDINGS),
     ]
     inputs = [path for path in (problem, log, resume) if path is not None]

@@ -14,8 +14,7 @@ from ucfh._utils.files import labels_of
 from ucfh.envs.environment import RunOutput, SteppedEnvironment
 from ucfh.logs.labels import text_of
 from ucfh.mdp import MDP
-from ucfh.simulation.environment import Simulator
-from ucfh.simulation.result_file import fingerprint
+from ucfh.simulation.environment import Simulator, fingerprint
 from ucfh.sparse_counts import END, SparseCounts, Steps
 
 
@@ -33,7 +32,7 @@ class SteppedMDP(SteppedEnvironment):
         self.identity = fingerprint(mdp, mdp.problem)
         self._states, actions = labels_of(mdp.problem)
         self.action_names = [str(actions.label(a)) for a in range(mdp.actions)]
-        self._nature = Simulator(mdp, mdp.problem).as_nature()
+        self._model = Simulator(mdp, mdp.problem).model
         self.number = np.full(mdp.states, -1)
         self.number[list(mdp.problem.terminal)] = END
         self.labels: list[Hashable] = ["end"]
@@ -82,7 +81,7 @@ class SteppedMDP(SteppedEnvironment):
             self.rng,
             episodes,
             self.rows(actions),
-            self._nature,
+            self._model,
             mdp.rewards.pair,
             mdp.rewards.successor,
             False,
