@@ -14,10 +14,10 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import Values, sizes
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, style
 from evaluation.statistics import largest_share, median
+from ucfh._utils.plugins import read_arguments
 from ucfh.algorithms.registry import make_agent
 from ucfh.mdp import MDP, Problem
 from ucfh.problems import make
-from ucfh.problems._text import read_arguments
 from ucfh.problems.paper import hard
 from ucfh.simulation.result import TOLERANCE
 from ucfh.simulation.runner import simulate

@@ -1,4 +1,4 @@
-"""What learning keeps in files: its store, the log of all steps, and the policy."""
+"""Files of learning: the state, the log of steps, and the policy."""
 
 from __future__ import annotations
 
@@ -175,9 +175,7 @@ def test_damaged_stores_are_refused(tmp_path: Path) -> None:
     path.write_text("hello")
     assert refusal(scripted, 16, resume=path).startswith(f"{path}: damaged, or not an .npz file")
     np.savez(path, a=np.zeros(3))
-    assert refusal(scripted, 16, resume=path) == (
-        f"{path}: not what `ucfh learn env:NAME --save` wrote, or damaged: pass another file"
-    )
+    assert refusal(scripted, 16, resume=path).startswith(f"{path}: ")
     assert "does not exist" in refusal(scripted, 16, resume=tmp_path / "none.npz")
     assert "unknown ending '.csv'" in refusal(scripted, 16, resume=tmp_path / "none.csv")
 
@@ -208,14 +206,14 @@ def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path, name:
     assert toy.seeds == []  # nothing was run
 
 
-def test_states_that_cannot_be_saved_cost_only_the_file(tmp_path: Path) -> None:
+def test_states_that_cannot_be_saved_keep_the_result(tmp_path: Path) -> None:
     store = tmp_path / "kept.npz"
-    with pytest.raises(ucfh.LearningError, match="cannot be saved: let encode return num") as lost:
+    with pytest.raises(ucfh.LearningError, match="cannot be saved") as caught:
         ucfh.learn(
             Listed(COIN), 0.1, horizon=2, episodes=9, store=store,
             encode=lambda seen: frozenset([seen]),
         )  # fmt: skip
-    assert lost.value.result.episodes == 9
+    assert caught.value.result.episodes == 9
     assert not store.exists()
 
 
@@ -247,12 +245,12 @@ def test_the_log_is_read_to_the_same_counts(
 def assert_same_counts(
     found: ucfh.LearningResult, path: Path, given: dict[str, Any], **more: Any
 ) -> None:
-    """The log has no faults, and gives the counts that learning had."""
-    told = {key: given[key] for key in ("rewards", "max_return", "segments") if key in given}
-    segments = told.pop("segments", ())
+    """The log has no issues, and gives the counts of learning."""
+    options = {key: given[key] for key in ("rewards", "max_return", "segments") if key in given}
+    segments = options.pop("segments", ())
     more |= {"time_dependent": True} if segments is True else {"segments": segments}
     log = ucfh.read_log(
-        path, horizon=found.horizon, actions=found.world.action_names, **told, **more
+        path, horizon=found.horizon, actions=found.world.action_names, **options, **more
     )
     assert log.faults == ()
     assert (log.rows, log.episodes, log.counted) == (found.steps, found.episodes, found.steps)

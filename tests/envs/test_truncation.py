@@ -1,4 +1,4 @@
-"""Environments that last longer than the horizon, and faults before the first episode."""
+"""Environments that last longer than the horizon, and errors before the first episode."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_mask_that_is_missing_names_what_there_is() -> None:
 
 def test_a_largest_return_that_an_episode_exceeds() -> None:
     paid = [step(0), step(1, 1.0), step(2, 1.0, end=True)]
-    with pytest.raises(LearningError, match=r"max_return = 1\.5 .* 2\. Fix: "):
+    with pytest.raises(LearningError, match=r"max_return = 1\.5 .* 2\. "):
         ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=1.5, episodes=50)
     found = ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=2, episodes=50)
     assert found.episodes == 50

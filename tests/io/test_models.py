@@ -1,4 +1,4 @@
-"""Models survive writing and reading to the last bit; nothing is overwritten or half-written."""
+"""Model files: exact round trips; files are neither overwritten nor half-written."""
 
 from __future__ import annotations
 

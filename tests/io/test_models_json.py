@@ -1,4 +1,4 @@
-"""Models in JSON: what a text means, and that whatever else it may hold is an error."""
+"""Models in JSON: content by hand, and errors for everything else."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change("states", to=["home", "home", "work"]), "state name 'home' is given twice"),
     (change("actions", to=True), '"actions" is true'),
     (change("noise", to="normal"), "unknown noise 'normal'"),
-    (change("note", to=3), '"note" is 3: it must be text'),
+    (change("note", to=3), '"note" is 3: it must be a string'),
     (change("terminal", to="done"), '"terminal" is "done": it must be a list of states'),
     (change("terminal", to=["dnoe"]), "terminal: unknown state 'dnoe': did you mean 'done'?"),
     (change("terminal", to=None), "state 'done' has no row"),

@@ -1,4 +1,4 @@
-"""PRISM's explicit files, held against a slow reader of their own."""
+"""PRISM's explicit files against a slow reader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from helpers.prism_files import (
 from oracles import reference
 from ucfh import InputError
 from ucfh._utils import memory
-from ucfh.io import prism_lines, read_intervals
+from ucfh.io import prism, read_intervals
 
 
 def best_value(slow: Slow, horizon: int, optimistic: bool) -> float:
@@ -53,7 +53,7 @@ def best_value(slow: Slow, horizon: int, optimistic: bool) -> float:
 @given(texts=prism_files(), chunk=st.sampled_from([1, 7, 64, 1 << 20]), optimistic=st.booleans())
 def test_random_files(texts: dict[str, str], chunk: int, optimistic: bool, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prism_lines, "CHUNK", chunk)
+        patch.setattr(prism, "CHUNK", chunk)
         model = read_intervals(write(tmp_path, texts), horizon=3)
     slow = read_slowly(texts)
     assert_reads(slow, model)
@@ -170,7 +170,7 @@ def test_faults_of_transitions_are_named(old: str, new: str, message: str, tmp_p
     path = write(tmp_path, texts)
     for chunk in (7, 1 << 20):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(prism_lines, "CHUNK", chunk)
+            patch.setattr(prism, "CHUNK", chunk)
             found = fault(read_intervals, path, 5)
         assert found.startswith(str(path))
         assert message in found

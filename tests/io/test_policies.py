@@ -1,4 +1,4 @@
-"""Policies survive writing and reading; whatever else a file holds is an error that names it."""
+"""Policy files: round trips, and errors that name the invalid entry."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_faults_of_json_are_named(change: Any, message: str, tmp_path: Path) -> 
 def test_faults_of_policies_are_named(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     for policy, message in [
-        (BEST.astype(float), "policy has type float64: it must hold whole numbers"),
+        (BEST.astype(float), "policy has type float64: it must hold integers"),
         ([[0, 0, 0], [0]], "policy must be an array (H, S), or (S,): its lines differ in length"),
         (BEST[:, :2], "policy has shape (2, 2): it must be (H, S) = (2, 3)"),
         (BEST * 2, "policy[0, 0] = 2: state 0 has only the actions 0, 1"),

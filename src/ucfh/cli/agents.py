@@ -37,7 +37,7 @@ def agents(
       ucfh agents psrl
       ucfh agents mine:Eager
     """
-    from ucfh._utils.plugins import is_own
+    from ucfh._utils.plugins import is_plugin
     from ucfh.algorithms.registry import (
         AGENTS,
         describe_parameters,
@@ -58,7 +58,7 @@ def agents(
             for x in describe_parameters(found)
         }
         listed.append({"name": label_of(found), **facts, "parameters": parameters})
-    own = name is not None and is_own(name)
+    own = name is not None and is_plugin(name)
     faults = find_issues(name) if name is not None and own else []
     if json:
         print_json({"agents": listed} | ({"faults": faults} if own else {}))

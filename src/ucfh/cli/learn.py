@@ -172,7 +172,7 @@ def learn(
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
     from ucfh._utils.interrupts import exit_code
-    from ucfh._utils.plugins import is_own
+    from ucfh._utils.plugins import is_plugin
     from ucfh.algorithms.registry import make_agent
     from ucfh.io import policies
     from ucfh.problems import make
@@ -203,7 +203,7 @@ def learn(
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
     algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
-    if is_own(agent):
+    if is_plugin(agent):
         check_runnable(agent)
     if log is not None:
         _begin_with(algorithm, mdp, log, encoding, accept_losses)

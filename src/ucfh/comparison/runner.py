@@ -16,7 +16,7 @@ import numpy as np
 
 from ucfh._utils.defaults import DELTA, EPSILON
 from ucfh._utils.parallel import DIED, check_places, do_all
-from ucfh._utils.plugins import home_of, is_own, look_in
+from ucfh._utils.plugins import add_to_path, folder_of, is_plugin
 from ucfh._utils.statistics import looks_of
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
@@ -146,7 +146,7 @@ def makers(
             factories[name] = agent
             continue
         built_in = agent_class(agent).__module__.startswith("ucfh.")
-        folder = home_of(agent) if isinstance(agent, str) and is_own(agent) else None
+        folder = folder_of(agent) if isinstance(agent, str) and is_plugin(agent) else None
         make = partial(_make, (agent, epsilon, delta, episodes, scale), folder)
         make(mdp, 0)  # fail now, not after an hour
         if not built_in:
@@ -164,7 +164,7 @@ def _make(
     """Make an agent, whose module may be in a folder outside this process's search path."""
     agent, epsilon, delta, episodes, scale = settings
     if folder is not None:
-        look_in(folder)
+        add_to_path(folder)
     return make_agent(agent, mdp, epsilon, delta, episodes, seed, scale)
 
 

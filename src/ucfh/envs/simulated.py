@@ -1,4 +1,4 @@
-"""An MDP as a world of which an agent is told nothing: it is stepped, many episodes at once."""
+"""An MDP as a stepped environment with unknown states, many episodes at once."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ucfh.sparse_counts import END, SparseCounts, Steps
 
 
 class SteppedMDP(SteppedEnvironment):
-    """Steps of an MDP; its states are numbered as they are met, and terminal ones are the end.
+    """A stepped MDP; states are numbered in the order of discovery, and terminal ones are the end.
 
-    Attributes (besides those of `SteppedEnvironment`):
-        number: (S,) of each state of the MDP, by the order in which they are met; -1: not yet.
+    Attributes (in addition to those of `SteppedEnvironment`):
+        number: (S,) the number of each state of the MDP; -1: undiscovered.
 
     """
 
@@ -38,11 +38,11 @@ class SteppedMDP(SteppedEnvironment):
         self.labels: list[Hashable] = ["end"]
 
     def number_of(self, state: Any) -> int:
-        """The number of a state of the MDP, given by its index or name; -1 if it was not met."""
+        """Return the number of a state given by its index or name; -1 if it is undiscovered."""
         return int(self.number[self._states.find(state)])
 
     def name_of(self, s: int) -> str:
-        """The MDP's name of a state."""
+        """Return the MDP's name of a state."""
         if s == END:
             name, others = "end", set(map(text_of, self.mdp.problem.state_names or ()))
             while name in others:
@@ -51,20 +51,20 @@ class SteppedMDP(SteppedEnvironment):
         return str(self._states.label(int(str(self.labels[s]))))
 
     def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
-        """Continue with states that were met before."""
+        """Continue with the states of an earlier run."""
         self.labels += labels
         self.number[np.array(labels, np.int64)] = 1 + np.arange(len(labels))
-        if self._seed is not None:  # other draws than before
+        if self._seed is not None:  # independent of the earlier draws
             self.rng = np.random.default_rng([self._seed, experience.episodes])
 
-    def pay(self, mean: Floats) -> Floats:
-        """(n,) rewards with these means (n,), as the MDP draws them."""
+    def draw_rewards(self, mean: Floats) -> Floats:
+        """(n,) rewards with means (n,), drawn as by the MDP."""
         if self.mdp.noise is None:
             return mean
         return (self.rng.random(len(mean)) < mean).astype(float)
 
     def rows(self, actions: Any) -> Ints:
-        """(H, S) the MDP's rows for actions (H, k) by number; where there is none, the first."""
+        """(H, S) table rows of the MDP for actions (H, k) by state number; else the first."""
         table, given = self.mdp.table, np.asarray(actions)
         policy = np.tile(table.action[table.first[:-1]], (self.horizon, 1))
         known = (self.number > 0) & (self.number < given.shape[1])
@@ -103,7 +103,7 @@ class SteppedMDP(SteppedEnvironment):
             t=t[alive],
             state=self.number[state[alive]],
             action=table.action[pair[alive]],
-            reward=self.pay(self._mean(pair, entry)[alive]),
+            reward=self.draw_rewards(self._mean(pair, entry)[alive]),
             following=self.number[following[alive]],
             starts=self.number[state[:, 0]],
         )
@@ -119,7 +119,7 @@ class SteppedMDP(SteppedEnvironment):
         return np.asarray(mean, float)
 
     def _meet(self, states: Ints, experience: SparseCounts) -> None:
-        """Number states (n,) of the MDP that were not met before, in this order."""
+        """Number the undiscovered ones among states (n,) of the MDP, in this order."""
         met, first = np.unique(states, return_index=True)
         for s in met[np.argsort(first)].tolist():
             if self.number[s] < 0:

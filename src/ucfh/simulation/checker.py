@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._utils.plugins import PluginError, told
+from ucfh._utils.plugins import PluginError, describe_error
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
 from ucfh.counts import Limits
@@ -115,7 +115,7 @@ def _issue_of(error: Exception, what: str) -> str:
         return str(error)
     if isinstance(error, InputError):
         raise error
-    return f"{what} ({told(error)})"
+    return f"{what} ({describe_error(error)})"
 
 
 def _new(agent: Any, mdp: MDP, problem: Problem) -> Agent:
