@@ -16,7 +16,7 @@ from evaluation.plotting import GREY, Analysis, legend, new_figure, style
 from evaluation.statistics import exponent
 
 AXES = {"1/eps": 2, "H": 2, "S and C": 2, "S": 1, "A": 1, "C": 1}
-"""What is varied, and its exponent in Theorem 1 without logarithms."""
+"""The varied quantity, and its exponent in Theorem 1 without logarithms."""
 
 X = {"H": "horizon", "S and C": "successors", "S": "states", "A": "actions", "C": "successors"}
 TRUE, SMALL = "true m", "m/1e6"

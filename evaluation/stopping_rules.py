@@ -47,14 +47,14 @@ UNKNOWN = [
     {"problem": "deepsea:n=4", "epsilon": 0.2, "rewards": "unknown"},
     {"problem": "chain:n=3,horizon=3,slip=0", "epsilon": 0.1, "rewards": "unknown"},
 ]
-"""Deterministic problems whose rewards are unknown, and paid as 0 or 1."""
+"""Deterministic problems with unknown rewards, drawn as 0 or 1."""
 
-LEAD = "certified-ucfh best"
+LEAD = "certified-ucfh tight"
 BOUND, LOWER = "UCFH: bound of Theorem 1", "lower bound"
 
 
 def _shown(problem: str, rewards: str) -> tuple[MDP, Problem]:
-    """Return the MDP and what is known of it; unknown rewards are noisy, or one visit tells all."""
+    """Return the MDP and what is known of it; unknown rewards are noisy, or one visit suffices."""
     mdp = make(problem)
     if rewards == "known":
         return mdp, mdp.problem

@@ -240,12 +240,12 @@ HASHABLE = ", which is not hashable: return a number, a string or a tuple of the
 @pytest.mark.parametrize(
     ("second", "given", "message"),
     [
-        (step(4, 1.5), {}, f"returned reward 1.5 {AT}, outside of [0, 1]: declare .* --rewards LOW,HIGH"),
+        (step(4, 1.5), {}, f"returned reward 1.5 {AT}, outside of [0, 1]: "),
         (step(4, -0.1, end=True), {}, f"returned reward -0.1 {AT}, outside of [0, 1]: "),
-        (step(4, 0.0), {"units": RewardRange(1, 2)}, f"returned reward 0 {AT}, outside of [1, 2]: "),
+        (step(4, 0.0), {"units": RewardRange(1, 2)}, f"returned reward 0 {AT}, outside of [1, 2]"),
         (step(4, 1 + 2e-9), {}, f"returned reward 1.000000002 {AT}, outside of [0, 1]: "),
         (step(4, float("nan")), {}, f"returned reward nan {AT}, outside of [0, 1]: "),
-        (step(4, None), {}, f"returned reward None {AT}, which is not a number: it must be a float"),
+        (step(4, None), {}, f"returned reward None {AT}, which is not a number"),
         (step(4, "1"), {}, f"returned reward '1' {AT}, which is not a number"),
         (step(4, [1.0]), {}, f"returned reward [1.0] {AT}, which is not a number"),
         (step(4, np.zeros(1)), {}, f"returned reward array([0.]) {AT}, which is not a number"),

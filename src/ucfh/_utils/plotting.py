@@ -125,7 +125,7 @@ def save(figure: Any, path: AnyPath | None, force: bool) -> None:
     if path is None:
         return
     with replacing(path, force) as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
+        warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks
         with load_matplotlib().rc_context(EMBEDDED):
             figure.savefig(temporary, dpi=150)
 
