@@ -231,7 +231,7 @@ def test_agents_with_unchanged_policy_are_marked(result: Comparison) -> None:
 
 
 def test_the_paper_s_agent_keeps_its_first_policy_on_riverswim() -> None:
-    """Which happens to be the best one: it ranks first without having learned."""
+    """The first policy is optimal there: the agent ranks first without learning."""
     found = compare("riverswim", ["ucfh", "psrl"], 300, seeds=2, workers=1)
     changed = {x.place.agent: x.changed for x in found.standings()}
     assert changed == {"ucfh": False, "psrl": True}

@@ -157,7 +157,7 @@ def late(kind: type, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def learned(*given: Any, **more: Any) -> ucfh.LearningResult:
-    """What is learned; pytest itself would end at a KeyboardInterrupt."""
+    """Call `learn`; pytest itself would end at a KeyboardInterrupt."""
     try:
         return ucfh.learn(*given, **more)
     except KeyboardInterrupt:

@@ -319,7 +319,7 @@ def test_names_that_a_log_takes_for_one(tmp_path: Path) -> None:
 
 
 def test_no_log_of_episodes_that_may_begin_at_the_end(tmp_path: Path) -> None:
-    """They would leave no row, and a log of the others would say that all begin elsewhere."""
+    """A log without these episodes would have a wrong start distribution."""
     path, P = tmp_path / "steps.csv", np.eye(2)[:, None]
     mdp = ucfh.MDP(P, np.array([[1.0], [0.0]]), 1, [0.5, 0.5], terminal=[1])
     assert refusal(ucfh.learn, mdp, 1e-3, seed=1, episodes=300, log=path) == (

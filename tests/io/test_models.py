@@ -64,7 +64,7 @@ def test_round_trip_keeps_rounding_errors(ending: str, tmp_path: Path) -> None:
 def test_round_trip_of_a_start_in_few_of_many_states(
     ending: str, units: int, tmp_path: Path
 ) -> None:
-    """What counts as rounding depends on the states of the start, not on all there are."""
+    """The rounding tolerance depends on the number of start states, not on S."""
     S = 100
     initial = np.zeros(S)
     initial[[3, 70]] = 0.5, 0.5 + units * 2.0**-52

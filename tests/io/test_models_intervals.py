@@ -287,7 +287,7 @@ def test_truncation_at_every_length(ending: str, tmp_path: Path) -> None:
 @FUZZ
 @given(data=st.data())
 def test_mutations(data: st.DataObject, tmp_path: Path) -> None:
-    """Whatever a file says is refused in one line, or planned with."""
+    """A mutated file is rejected in one line, or can be planned with."""
     document = interval_example()
     mutate(document, data)
     path = tmp_path / "model.json"

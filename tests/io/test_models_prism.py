@@ -97,7 +97,7 @@ def test_other_files_can_be_named(tmp_path: Path) -> None:
 
 
 def test_rewards_of_choices_are_kept_as_such(tmp_path: Path) -> None:
-    """What is the same for all transitions of a choice does not depend on the next state."""
+    """Rewards that agree for all transitions of a choice do not depend on the next state."""
     texts = rooms(trew="6 10 4\n0 0 0 1\n0 0 1 1\n2 0 2 0.5\n4 0 5 3\n")
     model = read_intervals(write(tmp_path, texts), horizon=5)
     assert model.rewards.successor is None

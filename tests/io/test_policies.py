@@ -118,7 +118,7 @@ def test_round_trip(case: tuple[Problem, Ints], ending: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])
 def test_of_an_mdp(ending: str, tmp_path: Path) -> None:
-    """What a plan holds, in its smallest integer type, is a policy."""
+    """The policy of a plan, in its smallest integer type."""
     rng = np.random.default_rng(1)
     mdp = MDP(rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3)), 5)
     path = tmp_path / f"policy.{ending}"

@@ -120,7 +120,7 @@ def test_issues_of_a_bonus(returned: Any, message: str) -> None:
 
 
 def test_a_bonus_that_fails_only_after_many_visits() -> None:
-    """As a run finds it: the first table has fewer."""
+    """The check does not reach that many visits; a run does."""
     bonus = {"coefficients": lambda _, n: {"flat": np.where(n < 2000, 1 / n, np.nan)}}
     late = type("LateAnswer", (BonusAgent,), bonus)
     check_agent(late)

@@ -274,7 +274,7 @@ def test_the_proved_lower_bound() -> None:
 
 
 def test_the_formula_of_theorem_1_names_its_m() -> None:
-    """Where pairs are many and successors few, the bound is larger than 16 SA m E_max (E17)."""
+    """For many pairs and few successors, the bound is larger than 16 SA m E_max (E17)."""
     size: dict[str, Any] = {
         "states": 10**6,
         "actions": 4,

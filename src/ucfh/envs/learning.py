@@ -61,9 +61,9 @@ BROKEN_OFF = (
 class LearningError(InputError):
     """An error of the environment; ``result`` is the `LearningResult` until then."""
 
-    def __init__(self, fault: InputError, result: LearningResult) -> None:
-        super().__init__(str(fault))
-        self.result, self.__cause__ = result, fault.__cause__
+    def __init__(self, error: InputError, result: LearningResult) -> None:
+        super().__init__(str(error))
+        self.result, self.__cause__ = result, error.__cause__
 
 
 @dataclass(eq=False)
@@ -246,7 +246,7 @@ def certificate_of_agent(
         epsilon,
         agent.delta,
         data.episodes,
-        "open world, growth schedule",
+        "unknown states, growth schedule",
         (*open_assumptions(H, data.P, units, max_return), *assumed),
         what_is_missing(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,

@@ -21,7 +21,7 @@ class LogWriter:
 
     Args:
         path: the file; None writes nothing.
-        world: the environment, which names states and actions.
+        environment: the environment, which names states and actions.
         units: the range of the rewards in the file.
         force: True overwrites an existing file.
         resumed: True appends to an existing file.
@@ -31,12 +31,12 @@ class LogWriter:
     def __init__(
         self,
         path: AnyPath | None,
-        world: SteppedEnvironment,
+        environment: SteppedEnvironment,
         units: RewardRange,
         force: bool = False,
         resumed: bool = False,
     ) -> None:
-        self._path, self._world, self._units = path, world, units
+        self._path, self._environment, self._units = path, environment, units
         self._file: IO[str] | None = None
         self._begun = resumed and path is not None and Path(path).exists()
         if path is not None:
@@ -68,7 +68,7 @@ class LogWriter:
             return  # no outcome yet
         if self._file is None:
             self._open(self._path)
-        name, actions = self._world.name_of, self._world.action_names
+        name, actions = self._environment.name_of, self._environment.action_names
         number = episodes - 1
         lines: list[tuple[Any, ...]] = []
         rewards = [self._unscaled(r) for r in steps.reward.tolist()]

@@ -36,8 +36,8 @@ class LearnedPolicy:
 
     """
 
-    def __init__(self, world: StateNames, actions: Ints) -> None:
-        self._world, self._numbers = world, actions
+    def __init__(self, environment: StateNames, actions: Ints) -> None:
+        self._environment, self._numbers = environment, actions
 
     @property
     def actions(self) -> Ints:
@@ -57,17 +57,17 @@ class LearnedPolicy:
         H = len(self._numbers)
         if check_count("t", t, least=0) >= H:
             raise InputError(f"t = {t} is after the last step: steps are 0 to {H - 1}")
-        s = self._world.number_of(state)
+        s = self._environment.number_of(state)
         known = 0 < s < self._numbers.shape[1]
         first = 0 if available is None else int(np.argmax(np.asarray(available, bool)))
-        return self._world.action_of(int(self._numbers[t, s]) if known else first)
+        return self._environment.action_of(int(self._numbers[t, s]) if known else first)
 
     def named(self) -> list[list[tuple[str, str]]]:
         """Return the name of each state and its action, for each step."""
-        world, states = self._world, range(1, self._numbers.shape[1])
-        names = [world.name_of(s) for s in states]
+        environment, states = self._environment, range(1, self._numbers.shape[1])
+        names = [environment.name_of(s) for s in states]
         return [
-            [(name, world.action_names[a]) for name, a in zip(names, line, strict=True)]
+            [(name, environment.action_names[a]) for name, a in zip(names, line, strict=True)]
             for line in self.actions.tolist()
         ]
 

@@ -26,7 +26,7 @@ ENDINGS = (".npz",)
 def save(
     path: AnyPath,
     agent: UnknownStatesUCFH,
-    world: SteppedEnvironment,
+    environment: SteppedEnvironment,
     about: dict[str, Any],
     broken_off: int = 0,
     truncated: int = 0,
@@ -38,7 +38,7 @@ def save(
     Args:
         path: the file.
         agent: the agent.
-        world: the environment.
+        environment: the environment.
         about: the settings that a continued run must share.
         broken_off, truncated: the numbers of unfinished episodes, and of those cut at the horizon.
         audit: the assumption checks, if any.
@@ -47,7 +47,7 @@ def save(
     """
     check_ending(path, ENDINGS)
     labels = []
-    for label in world.labels[1:]:
+    for label in environment.labels[1:]:
         labels.append(repr(label))
         if _read(labels[-1]) != label:
             raise InputError(
@@ -70,7 +70,7 @@ def save(
 def load(
     path: AnyPath,
     agent: UnknownStatesUCFH,
-    world: SteppedEnvironment,
+    environment: SteppedEnvironment,
     about: dict[str, Any],
     audit: Audit | None = None,
 ) -> tuple[int, int]:
@@ -111,7 +111,7 @@ def load(
             audit.restore(arrays)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): start again with another file") from error
-    world.know(labels, agent.experience)
+    environment.know(labels, agent.experience)
     return int(head["broken_off"]), int(head["truncated"])
 
 

@@ -177,7 +177,7 @@ def test_hard_class_at_the_border() -> None:
 
 
 def test_known_rewards_of_impossible_successors() -> None:
-    """They hold in all alternatives: here the second action is always best."""
+    """All alternatives have them: here the second action is always best."""
     p, r = np.zeros((3, 2, 3)), np.zeros((1, 3, 2, 3))
     p[0, :, 1] = p[1, :, 1] = p[2, :, 2] = 1
     r[0, 0] = [[0.4] * 3, [0.5] * 3]
