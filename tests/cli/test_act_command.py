@@ -45,7 +45,7 @@ def test_what_it_does_not_know_is_one_line(
     asked = ["act", written(tmp_path, ending, first=1), "--t", "1", "--state"]
     error = fails(capsys, *asked, "Wram")
     assert "did you mean 'warm'?" in error
-    assert "states that its data never showed" in error
+    assert "states without data" in error
     error = fails(capsys, *asked, "hot")
     assert "did you mean" not in error
     assert "'hot'" in error

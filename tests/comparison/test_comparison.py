@@ -79,7 +79,7 @@ def test_holm_is_bonferroni_over_all_families(p: list[float]) -> None:
 
 
 @pytest.mark.slow
-def test_equal_agents_are_rarely_told_apart() -> None:
+def test_equal_agents_rarely_differ_significantly() -> None:
     """Though the best was chosen by the same data: tests with the best alone claim 41 times."""
     rng, trials, false = np.random.default_rng(2), many(100, 300), 0
     for _ in range(trials):
@@ -90,7 +90,7 @@ def test_equal_agents_are_rarely_told_apart() -> None:
     assert false <= stats.binom.isf(0.002, trials, 1 - LEVEL)
 
 
-def test_ranking_pairs_seeds_and_tells_what_it_can() -> None:
+def test_ranking_pairs_seeds() -> None:
     world = np.random.default_rng(1).normal(scale=100, size=20)  # far larger than the differences
     near, far = 1e-13 * np.arange(20), 5.0 + np.arange(20)
     runs = {"far": world + far, "twin": world + near, "good": world}

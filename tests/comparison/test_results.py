@@ -68,7 +68,7 @@ def test_without_pandas_one_line(result: Comparison, monkeypatch: pytest.MonkeyP
     assert str(error.value) == "a frame needs pandas, which is not installed: pip install pandas"
 
 
-def test_csv_files_hold_what_the_frames_hold(capsys: Capture, tmp_path: Path) -> None:
+def test_csv_files_equal_frames(capsys: Capture, tmp_path: Path) -> None:
     runs, curves = tmp_path / "runs.csv", tmp_path / "runs-curves.csv"
     asked = ["compare", "chain:n=3", "--agents", "psrl,uniform", "--episodes", "30", "--seeds", "2"]
     asked += ["--workers", "1", "--csv", str(runs)]

@@ -132,7 +132,7 @@ def test_the_runs_are_those_of_a_comparison_with_all_seeds() -> None:
     assert [x.regret for x in few.outcomes] == [x.regret for x in full.outcomes]
 
 
-def test_an_early_end_keeps_what_was_claimed() -> None:
+def test_an_early_end_keeps_claims() -> None:
     """Also if the user stops it before the second look."""
     outcomes = [outcome(a, k, r + k) for a, r in (("a", 0.0), ("b", 1.0)) for k in range(9)]
     result = Comparison(["a", "b"], 1, 28, 0.1, 1.0, outcomes, interrupted=True, looks=[7, 14, 28])

@@ -81,7 +81,7 @@ def test_no_false_alarm() -> None:
     assert not found.refuted
 
 
-def test_the_audit_goes_on_from_a_store(tmp_path: Path) -> None:
+def test_the_audit_continues_from_a_store(tmp_path: Path) -> None:
     """A coin that turns is found although learning was stopped before it did."""
     path = tmp_path / "kept.npz"
     env = Drifting(COIN)

@@ -215,7 +215,7 @@ def test_encode_makes_the_states() -> None:
     assert fault(env.name_of, 9) == "state 9 does not exist: states are 0 to 8"
 
 
-def test_an_older_experience_goes_on() -> None:
+def test_an_older_experience_continues() -> None:
     env = Environment("Blackjack-v1", horizon=4, units=RewardRange(-1, 1), seed=0)
     ran, seen = run(env, 50)
     seen.add(ran.steps)
@@ -317,7 +317,7 @@ def test_errors_of_a_reset() -> None:
     assert (ran.episodes, len(ran.steps), len(ran.steps.starts)) == (0, 0, 0)
 
 
-def test_truncated_is_a_fault_before_the_horizon() -> None:
+def test_truncated_is_an_error_before_the_horizon() -> None:
     toy = Scripted([START, step(1), step(2, cut=True), step(3)])
     ran, _ = run(Environment(toy, horizon=3))
     assert_faulty(ran, "Scripted truncated an episode after 2 of 3 steps: pass a smaller")
@@ -433,7 +433,7 @@ def test_invalid_arguments(env: Any, given: dict[str, Any], message: str) -> Non
         assert part in found
 
 
-def test_several_environments_at_once_are_refused() -> None:
+def test_several_environments_at_once_are_rejected() -> None:
     several = gymnasium.make_vec("FrozenLake-v1", num_envs=2, vectorization_mode="sync")
     assert "is several environments at once: pass one of them" in fault(Environment, several)
     several.close()
@@ -451,7 +451,7 @@ def test_several_environments_at_once_are_refused() -> None:
         spaces.OneOf([spaces.Discrete(2), BOX(0, 1)]),
     ],
 )
-def test_observations_that_cannot_be_states_are_refused(space: Any) -> None:
+def test_observations_that_cannot_be_states_are_rejected(space: Any) -> None:
     message = fault(lambda: Environment(Scripted(space=space), horizon=3))
     assert message.startswith("Scripted: its observation space ")
     assert "pass encode=f, where f(observation) is a number" in message
@@ -467,7 +467,7 @@ def test_without_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fault(Environment, env).endswith("pip install gymnasium")
 
 
-def test_an_experience_of_something_else_is_refused() -> None:
+def test_an_experience_of_something_else_is_rejected() -> None:
     env = Environment("FrozenLake-v1", horizon=5)
     for other, steps in ((SparseCounts(4, 4), 5), (SparseCounts(5, 3), 5), (SparseCounts(5, 4), 4)):
         message = fault(env.run, other, [[0]] * steps, 1)

@@ -227,7 +227,7 @@ def test_an_error_keeps_the_counts(
     assert (tmp_path / "kept.npz").exists() == kept
 
 
-def test_truncation_is_a_fault_after_its_step() -> None:
+def test_truncation_is_an_error_after_its_step() -> None:
     toy = Scripted([step(0), step(1, 0.5), step(2, 0.25, cut=True), step(3)])
     with pytest.raises(ucfh.LearningError, match="truncated an episode after 2 of 3 steps") as one:
         ucfh.learn(toy, 0.1, horizon=3)
@@ -235,7 +235,7 @@ def test_truncation_is_a_fault_after_its_step() -> None:
     assert one.value.result.states == [0, 1, 2]
 
 
-def test_a_fault_at_the_reset() -> None:
+def test_an_error_at_the_reset() -> None:
     toy = Scripted([step(0), step(1, end=True)], [RuntimeError("no more")])
     with pytest.raises(
         ucfh.LearningError, match="raised RuntimeError at the reset: no more"
@@ -244,7 +244,7 @@ def test_a_fault_at_the_reset() -> None:
     assert (one.value.result.episodes, one.value.result.steps) == (1, 1)
 
 
-def test_a_fault_shows_where_the_environment_raised() -> None:
+def test_an_error_shows_where_the_environment_raised() -> None:
     with pytest.raises(ucfh.LearningError) as caught:
         ucfh.learn(Counting(5, crash), 0.01, horizon=3)
     cause = caught.value.__cause__
@@ -254,7 +254,7 @@ def test_a_fault_shows_where_the_environment_raised() -> None:
     assert names[-1] == "crash"
 
 
-def test_the_log_of_a_fault_at_the_first_step_has_the_same_start(tmp_path: Path) -> None:
+def test_the_log_of_an_error_at_the_first_step_has_the_same_start(tmp_path: Path) -> None:
     """An episode without steps has a row without an outcome, which is a loss."""
     path = tmp_path / "steps.csv"
     toy = Scripted([step(0), step(1, end=True)], [step(5), RuntimeError("no")])
@@ -290,7 +290,7 @@ def test_a_log_that_cannot_be_written_any_more(
     assert (found.episodes, found.steps) == (19, 0)
 
 
-def test_the_log_of_an_interruption_goes_on(tmp_path: Path) -> None:
+def test_the_log_of_an_interruption_continues(tmp_path: Path) -> None:
     """An unfinished episode is a missing outcome that the log's reader names."""
     kinds = set()
     for at in range(20, 40):  # in the middle of an episode, and at its first step
@@ -331,7 +331,7 @@ def test_a_refuted_declaration_leaves_no_bounds(
     assert not store.exists()
 
 
-def test_a_fault_before_the_first_outcome_writes_nothing(tmp_path: Path) -> None:
+def test_an_error_before_the_first_outcome_writes_nothing(tmp_path: Path) -> None:
     toy, path, store = (
         Scripted([step(5), RuntimeError("no")]),
         tmp_path / "a.csv",

@@ -58,7 +58,7 @@ def csv_of(path: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("given", [{}, {"segments": [1]}, {"rewards": (-1, 2), "max_return": 4}])
-def test_learning_goes_on_from_a_store(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_learning_continues_from_a_store(tmp_path: Path, given: dict[str, Any]) -> None:
     path = tmp_path / "kept.npz"
     whole = scripted(80, **given)
     first = scripted(32, store=path, **given)
@@ -79,7 +79,7 @@ def test_learning_goes_on_from_a_store(tmp_path: Path, given: dict[str, Any]) ->
     assert other.steps == 0
 
 
-def test_what_is_resumed_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_resumed_file_is_not_modified(tmp_path: Path) -> None:
     path, new = tmp_path / "kept.npz", tmp_path / "new.npz"
     scripted(32).save(path)
     before = path.read_bytes()
@@ -88,7 +88,7 @@ def test_what_is_resumed_is_left_as_it_is(tmp_path: Path) -> None:
     assert scripted(44, resume=new).episodes == 44
 
 
-def test_another_accuracy_goes_on(tmp_path: Path) -> None:
+def test_another_accuracy_continues(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     rough = ucfh.learn(Listed(COIN), 0.4, horizon=1, store=path)
     assert rough.certificate.certified
@@ -109,7 +109,7 @@ def test_another_accuracy_goes_on(tmp_path: Path) -> None:
         ({"segments": True}, "its segments is [], and now it is [1, 2]"),
     ],
 )
-def test_a_store_of_something_else_is_refused(
+def test_a_store_of_something_else_is_rejected(
     tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / "kept.npz"
@@ -121,7 +121,7 @@ def test_a_store_of_something_else_is_refused(
     assert path.read_bytes() == before
 
 
-def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
+def test_a_store_of_another_environment_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     ucfh.learn("FrozenLake-v1", 0.1, horizon=4, episodes=5, store=path)
     others: list[tuple[Any, dict[str, Any], str]] = [
@@ -140,7 +140,7 @@ def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["settings", "masks", "mdp"])
-def test_another_task_of_the_same_name_is_refused(tmp_path: Path, which: str) -> None:
+def test_another_task_of_the_same_name_is_rejected(tmp_path: Path, which: str) -> None:
     path, P = tmp_path / "kept.npz", np.full((2, 2, 2), 0.5)
     tasks: dict[str, list[tuple[Any, dict[str, Any]]]] = {
         "settings": [
@@ -160,7 +160,7 @@ def test_another_task_of_the_same_name_is_refused(tmp_path: Path, which: str) ->
     assert ucfh.learn(env, 0.1, episodes=9, store=path, **given).episodes == 9
 
 
-def test_damaged_stores_are_refused(tmp_path: Path) -> None:
+def test_damaged_stores_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "kept.npz"
     found = scripted(8, store=path)
     whole = path.read_bytes()
@@ -181,7 +181,7 @@ def test_damaged_stores_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["environment", "mdp"])
-def test_what_is_continued_does_not_draw_the_same_again(tmp_path: Path, which: str) -> None:
+def test_a_continued_run_draws_new_outcomes(tmp_path: Path, which: str) -> None:
     """The same outcomes, counted twice, would make bounds narrow that are not."""
     path, logs = tmp_path / "kept.npz", [tmp_path / "1.csv", tmp_path / "2.csv"]
     P = np.zeros((3, 1, 3))
@@ -200,7 +200,7 @@ def test_what_is_continued_does_not_draw_the_same_again(tmp_path: Path, which: s
 
 
 @pytest.mark.parametrize("name", ["kept.txt", "nowhere/kept.npz"])
-def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path, name: str) -> None:
+def test_a_store_that_cannot_be_written_is_rejected_at_once(tmp_path: Path, name: str) -> None:
     toy = Scripted(*SHOWN)
     refusal(ucfh.learn, toy, 0.1, horizon=3, episodes=4, store=tmp_path / name)
     assert toy.seeds == []  # nothing was run
@@ -269,7 +269,7 @@ def assert_same_counts(
     assert "there are no states besides" not in " ".join(known.assumed)
 
 
-def test_a_log_goes_on_with_its_store(tmp_path: Path) -> None:
+def test_a_log_continues_with_its_store(tmp_path: Path) -> None:
     path, store = tmp_path / "steps.csv", tmp_path / "kept.npz"
     given: dict[str, Any] = {"rewards": (-1, 2), "horizon": 4}
     first = ucfh.learn(Listed(GAMBLE), 0.01, episodes=30, log=path, store=store, **given)

@@ -100,7 +100,7 @@ def test_it_plans_after_two_percent_more_episodes() -> None:
 
 
 @pytest.mark.parametrize("after_end", [0.0, 0.5])
-def test_restored_it_goes_on_as_before(after_end: float) -> None:
+def test_restored_it_continues_as_before(after_end: float) -> None:
     def make() -> UnknownStatesUCFH:
         return UnknownStatesUCFH(3, 2, 0.05, 0.2, segments=[2], max_return=2.0, after_end=after_end)
 

@@ -121,7 +121,7 @@ def test_endings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["json", "npz"])
-def test_nothing_is_overwritten_unasked(ending: str, tmp_path: Path) -> None:
+def test_files_are_not_overwritten_without_force(ending: str, tmp_path: Path) -> None:
     mdp = read(example(), tmp_path)
     path = tmp_path / f"out.{ending}"
     path.write_text("mine")

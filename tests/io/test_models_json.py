@@ -79,7 +79,7 @@ def change(*keys: Any, to: Any) -> Callable[[Any], None]:
 
 ROW = "transitions[1]: "
 NEXT, REWARD = ("transitions", 1, "next"), ("transitions", 1, "reward")
-FAULTS: list[tuple[Callable[[Any], None], str]] = [
+ERRORS: list[tuple[Callable[[Any], None], str]] = [
     (change("format", to=None), 'its "format" is missing: it must be "ucfh-model"'),
     (change("format", to="ucfh-policy"), 'its "format" is "ucfh-policy": it must be'),
     (change("version", to=2), 'its "version" is 2: this version of ucfh reads version 1'),
@@ -152,14 +152,14 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "message"), FAULTS)
-def test_faults_are_named(spoil: Callable[[Any], None], message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("spoil", "message"), ERRORS)
+def test_errors_are_named(spoil: Callable[[Any], None], message: str, tmp_path: Path) -> None:
     document = example()
     spoil(document)
     assert message in fault(read, document, tmp_path)
 
 
-def test_faults_of_segments_are_named(tmp_path: Path) -> None:
+def test_errors_of_segments_are_named(tmp_path: Path) -> None:
     document = segmented_example()
     last = document["transitions"].pop()
     message = fault(read, document, tmp_path)

@@ -128,7 +128,7 @@ def test_names_of_single_choices_are_not_actions(tmp_path: Path) -> None:
     assert (model.problem.action_names, model.problem.actions) == (None, 1)
 
 
-TRA_FAULTS: list[tuple[str, str, str]] = [
+TRA_ERRORS: list[tuple[str, str, str]] = [
     ("6 10 17", "6 10", "line 2 is '0 0 0 [0.3,0.5] slow': it must be 'state next state prob"),
     ("6 10 17", "6", "line 1 is '6': it must give the sizes, 'states choices transitions' or 'sta"),
     ("6 10 17", "6 10 17 3", "line 1 is '6 10 17 3': it must give the sizes"),
@@ -163,8 +163,8 @@ TRA_FAULTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), TRA_FAULTS)
-def test_faults_of_transitions_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("old", "new", "message"), TRA_ERRORS)
+def test_errors_of_transitions_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert TRA.count(old) == 1
     texts = rooms(tra=TRA.replace(old, new))
     path = write(tmp_path, texts)
@@ -182,7 +182,7 @@ def test_known_probabilities_are_named_too(tmp_path: Path) -> None:
     assert "the probabilities after (state 0, action 0) (from line 2 on) sum to 0.9" in message
 
 
-OTHER_FAULTS: list[tuple[str, str, str]] = [
+OTHER_ERRORS: list[tuple[str, str, str]] = [
     ("srew", "", "line 1 is '': it must give the sizes, 'states rewards'"),
     ("srew", "6 2\n2 5\n", "it ends on line 2, after 1 of 2 entries: it is cut short"),
     ("srew", "6 1\n2 5", "line 2 does not end: the file is cut short"),
@@ -227,8 +227,8 @@ OTHER_FAULTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ending", "text", "message"), OTHER_FAULTS)
-def test_faults_of_other_files_are_named(
+@pytest.mark.parametrize(("ending", "text", "message"), OTHER_ERRORS)
+def test_errors_of_other_files_are_named(
     ending: str, text: str, message: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, rooms(**{ending: text}))
@@ -291,13 +291,13 @@ def test_random_bytes_and_odd_places(tmp_path: Path) -> None:
     assert "Is a directory" in fault(read_intervals, path, 5)
 
 
-def test_the_horizon_is_asked_for(tmp_path: Path) -> None:
+def test_the_horizon_is_required(tmp_path: Path) -> None:
     path = write(tmp_path, rooms())
     assert fault(read_intervals, path).startswith(f"{path} has no horizon: pass --horizon")
     assert "horizon = 0 must be a whole number" in fault(read_intervals, path, 0)
 
 
-def test_models_that_do_not_fit_are_refused(
+def test_models_that_do_not_fit_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what the first line says, before anything is read or made of that size."""

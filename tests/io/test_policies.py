@@ -192,7 +192,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
         (b"t,state,action\n0,h\xf6me,go\n", "line 2 is not text in UTF-8"),
     ],
 )
-def test_faults_of_csv_are_named(text: str | bytes, message: str, tmp_path: Path) -> None:
+def test_errors_of_csv_are_named(text: str | bytes, message: str, tmp_path: Path) -> None:
     assert message in fault(read_csv, text, tmp_path)
 
 
@@ -224,11 +224,11 @@ def test_many_missing_lines_are_counted(tmp_path: Path) -> None:
         ({"policy": {"home": "go"}}, "no action for (state 'work'): add a line"),
     ],
 )
-def test_faults_of_json_are_named(change: Any, message: str, tmp_path: Path) -> None:
+def test_errors_of_json_are_named(change: Any, message: str, tmp_path: Path) -> None:
     assert message in fault(read_json, document() | change, tmp_path)
 
 
-def test_faults_of_policies_are_named(tmp_path: Path) -> None:
+def test_errors_of_policies_are_named(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     for policy, message in [
         (BEST.astype(float), "policy has type float64: it must hold integers"),
@@ -243,7 +243,7 @@ def test_faults_of_policies_are_named(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+def test_files_are_not_overwritten_without_force(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     write_policy(BEST, COMMUTE, path)
     message = fault(write_policy, BEST[[0, 0]], COMMUTE, path)

@@ -253,7 +253,7 @@ def test_large_problems_are_built_sparsely() -> None:
     assert mdp.table.entries == 4_000_001
 
 
-def test_random_draws_what_it_says() -> None:
+def test_random_problem_by_its_parameters() -> None:
     mdp = make("random:states=8,actions=2,successors=3,horizon=4,alpha=0.5")
     assert (mdp.table.lengths[:-1] == 3).all()
     segmented = make("random:states=8,actions=2,successors=3,horizon=4,segments=1")

@@ -101,15 +101,13 @@ def behind(door: float) -> MDP:
 @pytest.mark.parametrize("door", [1e-3, 1e-18, 1e-25, 1e-100, 1e-308])
 @pytest.mark.parametrize("cap", [10**6, 10**18, 10**26])
 @pytest.mark.parametrize("m", [300.0, None])
-def test_caps_on_phases_that_wait_for_what_hardly_ever_happens(
-    door: float, cap: int, m: float | None
-) -> None:
+def test_caps_on_phases_that_wait_for_rare_pairs(door: float, cap: int, m: float | None) -> None:
     mdp = behind(door)
     run = simulate(mdp, UCFH(mdp.problem, 0.5, 0.1, m=m), cap)
     assert run.final or run.episodes == cap
 
 
-def test_what_is_never_met_is_an_error_without_a_cap() -> None:
+def test_an_unreachable_pair_is_an_error_without_a_cap() -> None:
     mdp = behind(1e-308)
     with pytest.raises(InputError, match=r"pass episodes=N \(--episodes N\)"):
         simulate(mdp, UCFH(mdp.problem, 0.5, 0.1))
@@ -266,7 +264,7 @@ def test_saved_runs_load_back(tmp_path: Path) -> None:
         ({"version": "0.0.1"}, "was made by ucfh 0.0.1, and this is"),
     ],
 )
-def test_resuming_something_else_is_refused(change: dict[str, object], words: str) -> None:
+def test_resuming_something_else_is_rejected(change: dict[str, object], words: str) -> None:
     mdp = make("chain:n=3,horizon=3")
     run = simulate(mdp, UCFH(mdp.problem, 0.3, 0.1), 1000)
     if "version" in change:
@@ -293,7 +291,7 @@ def test_prior_knowledge_that_is_false_is_rejected() -> None:
         simulate(one, UCFH(elsewhere.problem, 0.3, 0.1), 10)
 
 
-def test_counts_that_would_overflow_are_refused_before_running() -> None:
+def test_counts_that_would_overflow_are_rejected_before_running() -> None:
     problem = make("chain:n=5").problem
     with pytest.raises(InputError, match=r"64-bit counts hold: pass at least ([0-9.e-]+)") as error:
         UCFH(problem, 1e-5, 0.1)
@@ -303,7 +301,7 @@ def test_counts_that_would_overflow_are_refused_before_running() -> None:
 
 
 @pytest.mark.parametrize("episodes", [0, -3])
-def test_a_cap_below_one_episode_is_refused(episodes: int) -> None:
+def test_a_cap_below_one_episode_is_rejected(episodes: int) -> None:
     mdp = make("chain:n=3")
     with pytest.raises(InputError, match="episodes = "):
         simulate(mdp, UCFH(mdp.problem, 0.3, 0.1), episodes)

@@ -146,7 +146,7 @@ def test_certificates_on_own_axes(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("thing", [CERTIFIED, PRINTED, CERTIFIED.certificate])
-def test_what_cannot_be_drawn_on(thing: Any) -> None:
+def test_invalid_axes(thing: Any) -> None:
     figure = Figure()
     with pytest.raises(InputError):
         thing.plot(ax=figure)

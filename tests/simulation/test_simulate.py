@@ -396,7 +396,7 @@ def test_drop_surplus_in_the_walk() -> None:
         assert batch.counts.successors.tolist() == want
 
 
-def test_told_of_another_problem() -> None:
+def test_prior_knowledge_of_another_problem() -> None:
     mdp = random_mdp(11)
     mask = np.ones((3, 2, 3), bool)
     mask[1, 1, 2] = False

@@ -36,7 +36,7 @@ def test_constants_of_all_sizes() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("size", [10**51, 10**400])
-def test_sizes_beyond_are_refused(place: int, size: int) -> None:
+def test_sizes_beyond_are_rejected(place: int, size: int) -> None:
     given: list[Any] = [10, 2, 10, 0.1, 0.1]
     given[place] = size
     for call in (bounds, constants):

@@ -95,7 +95,7 @@ def test_value_difference_is_an_identity(case: tuple[MDP, Any], seed: int) -> No
     assert left == pytest.approx(right, abs=1e-10)
 
 
-def test_value_difference_of_what_evi_chooses() -> None:
+def test_value_difference_of_the_model_of_evi() -> None:
     """p~ of FixedHorizonEVI: the identity gives back its value."""
     mdp = make("random:states=4,actions=2,successors=4,horizon=5")
     p = mdp.table.dense(mdp.p)
@@ -143,4 +143,3 @@ def test_cells_by_definition(pairs: list[tuple[float, int]]) -> None:
             cells[kappa, iota] += 1
     assert seen.cells == dict(cells)
     assert seen.balanced == all(c <= kappa for (kappa, iota), c in cells.items() if iota > 0)
-    assert seen.balanced == (not seen.excess)

@@ -74,12 +74,6 @@ class Knownness:
         """True if |X_{kappa,iota}| <= kappa for all kappa and all iota > 0."""
         return all(size <= kappa for (kappa, iota), size in self.cells.items() if iota > 0)
 
-    @property
-    def excess(self) -> dict[tuple[int, int], int]:
-        """{(kappa, iota): |X_{kappa,iota}| - kappa} where positive, iota > 0."""
-        over = {cell: size - cell[0] for cell, size in self.cells.items() if cell[1] > 0}
-        return {cell: more for cell, more in over.items() if more > 0}
-
 
 def knownness(w: Any, n: Any, m: float, w_min: float) -> Knownness:
     """Return importance and knownness of pairs.

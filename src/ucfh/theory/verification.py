@@ -98,14 +98,14 @@ class CheckedRun:
         return sum(row.episodes for row, reading in pairs if keep(reading))
 
 
-def run_checked(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> CheckedRun:
+def run_checked(mdp: MDP, agent: UCFH, seed: int) -> CheckedRun:
     """Run an agent and measure every phase."""
     readings: list[PhaseReading] = []
 
     def record(_: Run) -> None:
         readings.append(measure(mdp, agent))
 
-    run = simulate(mdp, agent, episodes, seed, on_phase=record)
+    run = simulate(mdp, agent, seed=seed, on_phase=record)
     if run.interrupted:
         raise KeyboardInterrupt  # the claims are about full runs
     return CheckedRun(run, readings)
