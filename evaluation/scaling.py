@@ -159,10 +159,10 @@ def _exponents(fits: pd.DataFrame) -> Any:
     ):
         top = y
         for fit in group.itertuples():
-            look = style(families.index(fit.family))
+            marks = style(families.index(fit.family))
             axes.plot(fit.theorem, y, label="Theorem 1, with logarithms", **theorem)
-            axes.hlines(y, fit.low, fit.high, lw=2, color=look["color"])
-            axes.plot(fit.exponent, y, ls="", ms=6, label=fit.family, **look)
+            axes.hlines(y, fit.low, fit.high, lw=2, color=marks["color"])
+            axes.plot(fit.exponent, y, ls="", ms=6, label=fit.family, **marks)
             y -= 1
         ticks[(top + y + 1) / 2] = axis
         axes.plot(

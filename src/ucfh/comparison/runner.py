@@ -82,32 +82,32 @@ def compare(
     check_unit("delta", delta)
     episodes, seeds = check_count("episodes", episodes), check_count("seeds", seeds)
     check_places(workers, cluster)
-    made = makers(mdp, agents, epsilon, delta, episodes, scale)
-    if not made:
+    factories = makers(mdp, agents, epsilon, delta, episodes, scale)
+    if not factories:
         raise InputError("no agents are given: name at least one")
     optimal = mdp.at_start(mdp.optimal().values)
-    result = Comparison(list(made), episodes, seeds, epsilon, optimal, problem=title)
+    result = Comparison(list(factories), episodes, seeds, epsilon, optimal, problem=title)
     if until_significant:
-        result.looks = looks_of(seeds, len(made))
+        result.looks = looks_of(seeds, len(factories))
     try:
-        first, racing = 0, result.agents
+        first, active = 0, result.agents
         for most in result.looks:
             jobs = [
-                SeedRun(name, made[name], seed, mdp, episodes, epsilon)
+                SeedRun(name, factories[name], seed, mdp, episodes, epsilon)
                 for seed in range(first, most)
-                for name in racing
+                for name in active
             ]
-            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(racing)
+            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(active)
             for done in _add(result, jobs, workers, cluster):
                 if progress is not None:
                     progress(done, all_runs)
             if most < seeds:
-                first, racing = most, result.undecided()
-            if not racing:
+                first, active = most, result.undecided()
+            if not active:
                 break
     except KeyboardInterrupt:
         result.interrupted = True
-    order = {name: k for k, name in enumerate(made)}
+    order = {name: k for k, name in enumerate(factories)}
     result.outcomes.sort(key=lambda x: (order[x.agent], x.seed))
     result.failures.sort(key=lambda x: (order[x.agent], x.seed))
     return result

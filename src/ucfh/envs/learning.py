@@ -342,8 +342,8 @@ def learn(
         old = existing if resume is None else resume
         if old is not None:
             out.broken_off, out.truncated = load(old, agent, world, out.about(), out.audit)
-        with LogWriter(log, world, units, force, old is not None) as written, deferring():
-            fault = _run(out, max_episodes, written, progress)
+        with LogWriter(log, world, units, force, old is not None) as writer, deferring():
+            fault = _run(out, max_episodes, writer, progress)
         if store is not None and out.contradiction is None and (out.has_data or fault is None):
             try:
                 out.save(store, force=True)
@@ -357,31 +357,31 @@ def learn(
 
 
 def _run(
-    out: LearningResult, max_episodes: int | None, written: LogWriter, progress: OnPlan | None
+    out: LearningResult, max_episodes: int | None, writer: LogWriter, progress: OnPlan | None
 ) -> InputError | None:
     """Run episodes until the agent is done or the run ends early; return the error, if any."""
     world, agent = out.world, out.agent
     started = perf_counter()
     while not (agent.done or out.refuted) and (max_episodes is None or out.episodes < max_episodes):
         room = agent.room if max_episodes is None else min(agent.room, max_episodes - out.episodes)
-        ran = world.run(agent.experience, agent.actions.tolist(), room)
-        begun = perf_counter()
-        out.steps += len(ran.steps)
-        ran.fault = ran.fault or _contradiction(out, ran.steps)
-        final = ran.steps.following[ran.steps.t == out.horizon - 1]
+        output = world.run(agent.experience, agent.actions.tolist(), room)
+        planning_started = perf_counter()
+        out.steps += len(output.steps)
+        output.fault = output.fault or _contradiction(out, output.steps)
+        final = output.steps.following[output.steps.t == out.horizon - 1]
         out.truncated += int((final != END).sum())
-        out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
+        out.unfinished = output.fault is not None or output.episodes < len(output.steps.starts)
         try:
-            written.write(ran.steps, out.episodes)
+            writer.write(output.steps, out.episodes)
         except InputError as error:  # a full disk affects only the log
-            ran.fault = ran.fault or error
-        planned = agent.observe(ran.steps)
+            output.fault = output.fault or error
+        planned = agent.observe(output.steps)
         if out.audit is not None:
-            out.audit.add(passages_of(ran.steps))
-        ending = ran.fault is not None or ran.interrupted
+            out.audit.add(passages_of(output.steps))
+        ending = output.fault is not None or output.interrupted
         if ending and not planned:
             agent.plan()
-        out.planning_seconds += perf_counter() - begun
+        out.planning_seconds += perf_counter() - planning_started
         out.seconds = perf_counter() - started
         if planned or ending:
             out.history.append((out.episodes, out.upper, out.lower, out.gap))
@@ -390,12 +390,12 @@ def _run(
                 progress(out)
             check()
         except KeyboardInterrupt:
-            ran.interrupted = ending = True
-        if isinstance(ran.fault, ContradictionError):
-            out.contradiction = str(ran.fault)
+            output.interrupted = ending = True
+        if isinstance(output.fault, ContradictionError):
+            out.contradiction = str(output.fault)
         if ending:
-            out.interrupted, out.fault = ran.interrupted, ran.fault is not None
-            return ran.fault
+            out.interrupted, out.fault = output.interrupted, output.fault is not None
+            return output.fault
     if out.episodes and (not out.history or out.history[-1][0] != out.episodes):
         agent.plan()
         out.history.append((out.episodes, out.upper, out.lower, out.gap))
