@@ -252,8 +252,8 @@ HASHABLE = ", which is not hashable: return a number, a string or a tuple of the
         (step(4, [[1], [1, 2]]), {}, f"returned reward [[1], [1, 2]] {AT}, which is not a number"),
         (ValueError("no\n way"), {}, f"raised ValueError {AT}: no way"),
         ((1, 2), {}, f"raised ValueError {AT}: not enough values to unpack (expected 5, got 2)"),
-        (step(0.5), {}, f"showed 0.5 {AT}, which is not in its observation space Discrete(100): "),
-        (step("x"), {}, f"showed 'x' {AT}, which is not in .*: correct one of them, or pass"),
+        (step(0.5), {}, f"returned 0.5 {AT}, which is not in its observation space"),
+        (step("x"), {}, f"returned 'x' {AT}, which is not in .*: correct one, or pass"),
         (masked(4, [0, 1, 1]), MASK, f"gave the action_mask [0, 1, 1] {AT}: it must be 2 of"),
         (masked(4, [0, 2]), MASK, f"gave the action_mask [0, 2] {AT}: it must be 2 of 0 or 1"),
         (masked(4, [0, 0]), MASK, f"gave the action_mask [0, 0] {AT}: .*, not all 0"),
@@ -306,7 +306,7 @@ def test_errors_of_encode(encode: Callable[[Any], Any], message: str) -> None:
 def test_errors_of_a_reset() -> None:
     for shown, message in (
         (RuntimeError("broken\npipe"), "Scripted raised RuntimeError at the reset: broken pipe"),
-        (step(0.5), "Scripted showed 0.5 at the reset, which is not in its observation space"),
+        (step(0.5), "Scripted returned 0.5 at the reset, which is not in its observation space"),
     ):
         env = Environment(Scripted([START, step(1, end=True)], [shown]), horizon=3)
         ran, _ = run(env, 5)

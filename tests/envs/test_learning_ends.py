@@ -178,7 +178,7 @@ def test_an_interruption_between_runs_keeps_all(
 
 
 def test_an_interruption_of_an_mdp_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    late(SteppedMDP, "_meet", monkeypatch)
+    late(SteppedMDP, "_discover", monkeypatch)
     found = learned(ucfh.make("chain:n=3,horizon=3"), 0.01, episodes=200)
     assert found.interrupted
     assert found.episodes >= 19

@@ -73,7 +73,7 @@ class SteppedEnvironment(ABC):
         """Return the unique name of a state in files."""
 
     @abstractmethod
-    def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
+    def restore_states(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
         """Continue with the states of an earlier run, without the end, as experience has them."""
 
     def action_of(self, a: int) -> Any:

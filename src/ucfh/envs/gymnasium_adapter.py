@@ -91,9 +91,9 @@ class Environment(SteppedEnvironment):
             ``ast.literal_eval(repr(key)) == key``.
 
     >>> env = Environment("FrozenLake-v1", horizon=20, seed=0)
-    >>> seen = SparseCounts(env.horizon, env.actions)
-    >>> ran = env.run(seen, [[0]] * 20, episodes=100)
-    >>> ran.episodes, env.labels[1], env.number_of(15)
+    >>> counts = SparseCounts(env.horizon, env.actions)
+    >>> output = env.run(counts, [[0]] * 20, episodes=100)
+    >>> output.episodes, env.labels[1], env.number_of(15)
     (100, 0, -1)
 
     """
@@ -135,14 +135,14 @@ class Environment(SteppedEnvironment):
         """Run up to ``episodes`` episodes of at most H steps; see `SteppedEnvironment`."""
         episodes = check_count("episodes", episodes, least=0)
         self._check(experience, actions)
-        walk = EpisodeBuffer([], [], [], [])
+        buffer = EpisodeBuffer([], [], [], [])
         fault, interrupted = None, False
         try:
-            self._walk(walk, experience, actions, episodes)
+            self._run(buffer, experience, actions, episodes)
         except _StepError as error:
             at = "at the reset"
-            if not walk.is_over(self.horizon):
-                s, t = walk.path[-1], len(walk.path) - 1 - walk.begins[-1]
+            if not buffer.is_over(self.horizon):
+                s, t = buffer.path[-1], len(buffer.path) - 1 - buffer.begins[-1]
                 a = self._least + (actions[t][s] if s < _known(actions) else self._first[s])
                 at = f"at step {t} (state {short(self.name_of(s))}, action {a})"
             fault = error.kind(f"{error.what} {at}{error.remedy}")
@@ -156,16 +156,16 @@ class Environment(SteppedEnvironment):
             )
         except KeyboardInterrupt:
             interrupted = True
-            if walk.begins and walk.begins[-1] == len(walk.path):  # its state is missing yet
-                walk.begins.pop()
+            if buffer.begins and buffer.begins[-1] == len(buffer.path):  # its state is missing yet
+                buffer.begins.pop()
             del self.labels[experience.states :]  # the last one may be missing there
             self._catch_up(experience)
-        finished = len(walk.begins) - (not walk.is_over(self.horizon))
-        return RunOutput(walk.steps(), finished, fault, interrupted)
+        finished = len(buffer.begins) - (not buffer.is_over(self.horizon))
+        return RunOutput(buffer.steps(), finished, fault, interrupted)
 
-    def _walk(
+    def _run(
         self,
-        walk: EpisodeBuffer,
+        buffer: EpisodeBuffer,
         experience: SparseCounts,
         actions: Sequence[Sequence[int]],
         episodes: int,
@@ -175,16 +175,20 @@ class Environment(SteppedEnvironment):
         step, reset, key_of = self.env.step, self.env.reset, self._key
         number, rescaled, first = self._numbers.get, self._rescaled.get, self._first
         known = _known(actions)
-        path, begins = walk.path, walk.begins
-        add_state, add_action, add_reward = path.append, walk.actions.append, walk.rewards.append
+        path, begins = buffer.path, buffer.begins
+        add_state, add_action, add_reward = (
+            path.append,
+            buffer.actions.append,
+            buffer.rewards.append,
+        )
         for _ in range(episodes):
             check()
             try:
-                seen, info = reset(seed=self._seed)
+                observation, info = reset(seed=self._seed)
             except Exception as error:
                 raise _raised(self.name, error) from error
             self._seed = None
-            key, s = self._look_up(seen)
+            key, s = self._look_up(observation)
             if s < 0:
                 s = self._find(experience, key, info)
             elif masks:
@@ -194,7 +198,7 @@ class Environment(SteppedEnvironment):
             for row in actions:
                 a = row[s] if s < known else first[s]
                 try:
-                    seen, reward, terminated, truncated, info = step(a + least)
+                    observation, reward, terminated, truncated, info = step(a + least)
                 except Exception as error:
                     raise _raised(self.name, error) from error
                 try:
@@ -207,10 +211,10 @@ class Environment(SteppedEnvironment):
                     s = END
                 else:
                     try:
-                        key = key_of(seen)
+                        key = key_of(observation)
                         n = number(key)
                     except Exception as error:
-                        raise self._unreadable(seen) from error
+                        raise self._unreadable(observation) from error
                     if n is None:
                         n = self._find(experience, key, info)
                     elif masks:
@@ -252,7 +256,7 @@ class Environment(SteppedEnvironment):
         """Return an action as the environment numbers it."""
         return self._least + a
 
-    def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
+    def restore_states(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
         """Continue with the states of an earlier run; see `SteppedEnvironment`."""
         self.labels += labels
         if self._seed is not None:  # independent of the earlier draws
@@ -288,13 +292,13 @@ class Environment(SteppedEnvironment):
             for n in range(len(self._masks), experience.states if self.masks else 0):
                 self._masks.append(experience.available(n).astype(int).tolist())
 
-    def _look_up(self, seen: Any) -> tuple[Hashable, int]:
+    def _look_up(self, observation: Any) -> tuple[Hashable, int]:
         """Return the key of an observation, and its state or -1."""
         try:
-            key = self._key(seen)
+            key = self._key(observation)
             return key, self._numbers.get(key, -1)
         except Exception as error:
-            raise self._unreadable(seen) from error
+            raise self._unreadable(observation) from error
 
     def _find(self, experience: SparseCounts, key: Hashable, info: Any) -> int:
         """Number a new state, in an order from which `_catch_up` recovers after an interrupt."""
@@ -366,16 +370,16 @@ class Environment(SteppedEnvironment):
             self._rescaled[reward] = scaled
         return scaled
 
-    def _unreadable(self, seen: Any) -> _StepError:
+    def _unreadable(self, observation: Any) -> _StepError:
         """Return the error of an observation without a key."""
         try:
-            key = self._key(seen)
+            key = self._key(observation)
         except Exception as error:
             if self._encoded:
                 return _raised("encode", error)
             space = short(self.env.observation_space)
-            remedy = f", which is not in its observation space {space}: correct one of them"
-            return _StepError(f"{self.name} showed {short(repr(seen))}", f"{remedy}, or {ENCODE}")
+            remedy = f", which is not in its observation space {space}: correct one, or {ENCODE}"
+            return _StepError(f"{self.name} returned {short(repr(observation))}", remedy)
         remedy = ", which is not hashable: return a number, a string or a tuple of them"
         return _StepError(f"encode returned {short(repr(key))}", remedy)
 

@@ -50,7 +50,7 @@ class SteppedMDP(SteppedEnvironment):
             return name
         return str(self._states.label(int(str(self.labels[s]))))
 
-    def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
+    def restore_states(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
         """Continue with the states of an earlier run."""
         self.labels += labels
         self.number[np.array(labels, np.int64)] = 1 + np.arange(len(labels))
@@ -97,7 +97,7 @@ class SteppedMDP(SteppedEnvironment):
         ends = np.isin(following, mdp.problem.terminal)
         alive: Bools = np.cumsum(ends, axis=1) - ends == 0
         alive &= ~np.isin(state[:, :1], mdp.problem.terminal)
-        self._meet(np.column_stack([state, following[:, -1:]]).ravel(), experience)
+        self._discover(np.column_stack([state, following[:, -1:]]).ravel(), experience)
         t = np.broadcast_to(np.arange(H), alive.shape)
         steps = Steps(
             t=t[alive],
@@ -118,7 +118,7 @@ class SteppedMDP(SteppedEnvironment):
             mean = mean + of_entry[np.minimum(step, len(of_entry) - 1), entry]
         return np.asarray(mean, float)
 
-    def _meet(self, states: Ints, experience: SparseCounts) -> None:
+    def _discover(self, states: Ints, experience: SparseCounts) -> None:
         """Number the undiscovered ones among states (n,) of the MDP, in this order."""
         met, first = np.unique(states, return_index=True)
         for s in met[np.argsort(first)].tolist():

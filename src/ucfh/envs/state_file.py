@@ -111,7 +111,7 @@ def load(
             audit.restore(arrays)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): start again with another file") from error
-    environment.know(labels, agent.experience)
+    environment.restore_states(labels, agent.experience)
     return int(head["broken_off"]), int(head["truncated"])
 
 
