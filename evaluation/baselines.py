@@ -167,26 +167,26 @@ def _curves(online: pd.DataFrame, order: list[str]) -> Any:
     chosen = [agent for agent in order if agent in HIGHLIGHTED]
     for axes, name in zip(panels, names, strict=False):
         runs, episodes = online[online["name"] == name], online["episodes"].max()
-        floor = max(runs["regret"][runs["regret"] > NOISE].min() / 10, 1e-3)
+        lowest = max(runs["regret"][runs["regret"] > NOISE].min() / 10, 1e-3)
         for agent in order:
             found = runs[runs["agent"] == agent]
             if found.empty:
                 continue
             curves = np.column_stack([np.stack(list(found["regrets"])), found["regret"]])
             quartiles = np.quantile(curves, [0.25, 0.5, 0.75], axis=0)
-            low, middle, high = np.maximum(quartiles, floor)
+            low, middle, high = np.maximum(quartiles, lowest)
             after = [*found["after"].iloc[0], episodes]
             if agent not in chosen:
                 axes.plot(after, middle, lw=0.6, color="#b8b8b8", zorder=1, label="others")
                 continue
-            look: dict[str, Any] = style(chosen.index(agent)) | {"markevery": 8, "ms": 4}
-            look = {"color": GREY, "ls": "--"} if agent == "uniform" else look
-            axes.fill_between(after, low, high, alpha=0.15, lw=0, color=look["color"])
-            axes.plot(after, middle, lw=1.2, label=agent, zorder=3, **look)
+            marks: dict[str, Any] = style(chosen.index(agent)) | {"markevery": 8, "ms": 4}
+            marks = {"color": GREY, "ls": "--"} if agent == "uniform" else marks
+            axes.fill_between(after, low, high, alpha=0.15, lw=0, color=marks["color"])
+            axes.plot(after, middle, lw=1.2, label=agent, zorder=3, **marks)
         axes.set(xscale="log", yscale="log", xlim=(episodes / 1000, episodes))
-        axes.set_ylim(floor / 1.5, 2 * runs["regret"].max())
-        zero = {floor: "0"} if runs.groupby("agent")["regret"].median().min() <= NOISE else {}
-        powers_of_ten(axes.yaxis, 2 * floor, 2 * runs["regret"].max(), zero)
+        axes.set_ylim(lowest / 1.5, 2 * runs["regret"].max())
+        zero = {lowest: "0"} if runs.groupby("agent")["regret"].median().min() <= NOISE else {}
+        powers_of_ten(axes.yaxis, 2 * lowest, 2 * runs["regret"].max(), zero)
         axes.set_title(name, fontsize=10)
         axes.set(xlabel="episodes", ylabel="regret (reward)")
         axes.grid(alpha=0.25)

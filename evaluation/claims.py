@@ -72,7 +72,7 @@ def _numbers(results: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Any]:
     failed = published[~published["holds"].astype(bool)]
     positive = proved[(proved["margin"] > 0) & (proved["margin"] < np.inf)]
     captured = claims[claims["claim"].str.startswith("Lemma 1")]
-    lost = int((captured["measured"] * captured["runs"]).round().sum())
+    missed = int((captured["measured"] * captured["runs"]).round().sum())
     return {
         "runs": int(results["runs"].sum()),
         "problems": results["problem"].nunique(),
@@ -82,9 +82,9 @@ def _numbers(results: pd.DataFrame, claims: pd.DataFrame) -> dict[str, Any]:
         "failed": failed.sort_values("margin").to_dict("records"),
         "tight": positive.loc[positive["margin"].idxmin()].to_dict(),
         "loose": positive.loc[positive["margin"].idxmax()].to_dict(),
-        "lost": lost,
-        "lost_share": largest_share(lost, int(captured["runs"].sum())),
-        "lost_allowed": captured["predicted"].max(),
+        "missed": missed,
+        "missed_share": largest_share(missed, int(captured["runs"].sum())),
+        "missed_allowed": captured["predicted"].max(),
     }
 
 

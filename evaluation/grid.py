@@ -32,14 +32,16 @@ import ucfh
 
 SEED_NAMES = {
     "full_run": "lifetime",
-    "run_baseline": "agent",
+    "run_baseline": "learner",
     "run_stopping_rule": "stopping",
     "check_claims": "claims",
     "record_knownness": "knownness",
-    "per_step": "segments",
+    "per_step": "stages",
     "max_episodes": "most",
     "known": "told",
     "unknown": "hidden",
+    "tight": "best",
+    "certified-ucfh:confidence=tight": "certified-ucfh:confidence=best",
 }
 """Names from which the seeds of the published report were derived.
 

@@ -161,10 +161,10 @@ def _table(axes: Any, cells: list[list[int]], rows: range) -> None:
         if size > kappa and iota > 0:
             full.add(at)
     for at, size in pairs.items():
-        look: dict[str, Any] = {"fc": "#cfe3f0", "ec": COLORS[0]}
+        marks: dict[str, Any] = {"fc": "#cfe3f0", "ec": COLORS[0]}
         if at in full:
-            look = {"fc": "white", "ec": COLORS[1], "hatch": "/////"}
-        axes.add_patch(Rectangle(at, 1, 1, lw=1, **look))
+            marks = {"fc": "white", "ec": COLORS[1], "hatch": "/////"}
+        axes.add_patch(Rectangle(at, 1, 1, lw=1, **marks))
         box = {"fc": "white", "ec": "none", "pad": 0.8} if at in full else None
         axes.text(
             at[0] + 0.5, at[1] + 0.45, str(size), ha="center", va="center", fontsize=8, bbox=box
@@ -184,11 +184,11 @@ def _phases(axes: Any, run: Any) -> None:
     first = max(float(phases["first_episode"].iloc[min(1, len(phases) - 1)]), 1.0)
     edges = [first / 10, *phases["first_episode"].iloc[1:], 10 * max(run.episodes, first)]
     values = phases[["gap", "mismatch"]].to_numpy(float)
-    floor = 10.0 ** np.floor(np.log10(values[values > 1e-12].min()) - 0.5)
+    lowest = 10.0 ** np.floor(np.log10(values[values > 1e-12].min()) - 0.5)
     top = 3 * max(values.max(), run.epsilon)
-    axes.set(xscale="log", yscale="log", xlim=(edges[0], edges[-1]), ylim=(floor / 2, top))
+    axes.set(xscale="log", yscale="log", xlim=(edges[0], edges[-1]), ylim=(lowest / 2, top))
     axes.fill_between(
-        np.repeat(edges, 2)[1:-1], floor / 2, top, step=None,
+        np.repeat(edges, 2)[1:-1], lowest / 2, top, step=None,
         where=np.repeat(~phases["balanced"].to_numpy(bool), 2), fc="#fbe6d9", ec=COLORS[1],
         hatch="///", lw=0, alpha=0.5, label="unbalanced phases",
     )  # fmt: skip
@@ -196,7 +196,7 @@ def _phases(axes: Any, run: Any) -> None:
         ("mismatch", COLORS[2], 3, "$|\\tilde V - V|$: error of the estimate"),
         ("gap", "black", 1.2, "$V^* - V$: loss of the policy"),
     ):
-        heights = phases[column].clip(lower=floor)
+        heights = phases[column].clip(lower=lowest)
         axes.stairs(heights, edges, baseline=None, color=color, lw=width, label=label)
     axes.axhline(run.epsilon, color=GREY, ls=":", lw=1.5, label=f"$\\epsilon$ = {run.epsilon:g}")
     at = [max(float(moment["episode"]), edges[0]) for moment in run.moments]

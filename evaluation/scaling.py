@@ -16,7 +16,7 @@ from evaluation.plotting import GREY, Analysis, legend, new_figure, style
 from evaluation.statistics import exponent
 
 AXES = {"1/eps": 2, "H": 2, "S and C": 2, "S": 1, "A": 1, "C": 1}
-"""What is varied, and its exponent in Theorem 1 without logarithms."""
+"""The varied quantity, and its exponent in Theorem 1 without logarithms."""
 
 X = {"H": "horizon", "S and C": "successors", "S": "states", "A": "actions", "C": "successors"}
 TRUE, SMALL = "true m", "m/1e6"
@@ -159,10 +159,10 @@ def _exponents(fits: pd.DataFrame) -> Any:
     ):
         top = y
         for fit in group.itertuples():
-            look = style(families.index(fit.family))
+            marks = style(families.index(fit.family))
             axes.plot(fit.theorem, y, label="Theorem 1, with logarithms", **theorem)
-            axes.hlines(y, fit.low, fit.high, lw=2, color=look["color"])
-            axes.plot(fit.exponent, y, ls="", ms=6, label=fit.family, **look)
+            axes.hlines(y, fit.low, fit.high, lw=2, color=marks["color"])
+            axes.plot(fit.exponent, y, ls="", ms=6, label=fit.family, **marks)
             y -= 1
         ticks[(top + y + 1) / 2] = axis
         axes.plot(

@@ -14,10 +14,10 @@ from evaluation.grid import Job, grid
 from evaluation.measurements import Values, sizes
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure, style
 from evaluation.statistics import largest_share, median
+from ucfh._utils.plugins import read_arguments
 from ucfh.algorithms.registry import make_agent
 from ucfh.mdp import MDP, Problem
 from ucfh.problems import make
-from ucfh.problems._text import read_arguments
 from ucfh.problems.paper import hard
 from ucfh.simulation.result import TOLERANCE
 from ucfh.simulation.runner import simulate
@@ -47,14 +47,14 @@ UNKNOWN = [
     {"problem": "deepsea:n=4", "epsilon": 0.2, "rewards": "unknown"},
     {"problem": "chain:n=3,horizon=3,slip=0", "epsilon": 0.1, "rewards": "unknown"},
 ]
-"""Deterministic problems whose rewards are unknown, and paid as 0 or 1."""
+"""Deterministic problems with unknown rewards, drawn as 0 or 1."""
 
-LEAD = "certified-ucfh best"
+LEAD = "certified-ucfh tight"
 BOUND, LOWER = "UCFH: bound of Theorem 1", "lower bound"
 
 
 def _shown(problem: str, rewards: str) -> tuple[MDP, Problem]:
-    """Return the MDP and what is known of it; unknown rewards are noisy, or one visit tells all."""
+    """Return the MDP and what is known of it; unknown rewards are noisy, or one visit suffices."""
     mdp = make(problem)
     if rewards == "known":
         return mdp, mdp.problem
@@ -86,24 +86,25 @@ def run_stopping_rule(
 
 
 def bound_episodes(problem: str, epsilon: float, delta: float, rewards: str = "known") -> Values:
-    """Bound the episodes until a rule may stop; exact.
+    """Return exact bounds on the number of episodes.
 
-    ``floor``: no valid rule needs fewer, in expectation. ``class_floor``: the same on the worst
-    problem of the paper's hard class. ``bound``: mistakes of UCFH by Theorem 1.
+    ``lower_bound``: on the expected number of episodes of any valid rule. ``class_lower_bound``: of
+    the same on the worst problem of the paper's hard class. ``bound``: on the mistakes of UCFH, by
+    Theorem 1.
     """
     mdp, known = _shown(problem, rewards)
-    all_known, class_floor = rewards == "known", None
+    all_known, class_lower_bound = rewards == "known", None
     if all_known and problem.startswith("hard:"):
         named = signature(hard).bind(**read_arguments("hard", hard, problem[5:])[1])
         named.apply_defaults()
         n, actions, horizon, gap, bias = (
             named.arguments[x] for x in ("n", "actions", "horizon", "gap", "bias")
         )
-        class_floor = hard_class_lower_bound(n, actions, horizon, epsilon, delta, gap, bias)
+        class_lower_bound = hard_class_lower_bound(n, actions, horizon, epsilon, delta, gap, bias)
     return {
         **sizes(mdp),
-        "floor": episode_lower_bound(mdp, epsilon, delta, known).episodes,
-        "class_floor": class_floor,
+        "lower_bound": episode_lower_bound(mdp, epsilon, delta, known).episodes,
+        "class_lower_bound": class_lower_bound,
         "bound": constants_of(known, epsilon, delta, "paper").episode_bound if all_known else None,
     }
 
@@ -173,13 +174,13 @@ def _scores(runs: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
     for (name, rule), of in runs.groupby(["name", "rule"], sort=False):
         value, low, high = median(of["cost"])
         stopped, sampled = of["certified"].mean(), bool(of["samples"].max() > 0)
-        floor = bounds.at[name, "floor"] if name in bounds.index else np.nan
+        lower_bound = bounds.at[name, "lower_bound"] if name in bounds.index else np.nan
         # the lower bound is about rules that know less than these two kinds
-        comparable = floor >= 1 and stopped == 1 and not sampled and rule != "reveliotis"
+        comparable = lower_bound >= 1 and stopped == 1 and not sampled and rule != "reveliotis"
         rows.append({
             "name": name, "rule": rule, "value": value, "low": low, "high": high,
             "cut": stopped <= 0.5, "sampled": sampled,
-            "distance": of["cost"].mean() / floor if comparable else np.nan,
+            "distance": of["cost"].mean() / lower_bound if comparable else np.nan,
         })  # fmt: skip
     scores = pd.DataFrame(rows)
     fewest = scores["value"].where(~scores["cut"]).groupby(scores["name"]).transform("min")
@@ -192,7 +193,7 @@ def _numbers(runs: pd.DataFrame, scores: pd.DataFrame, bounds: pd.DataFrame) -> 
     ratio = scores["value"] / scores["name"].map(lead["value"])
     foreign = ~scores["rule"].str.startswith("certified") & ~scores["sampled"] & ~scores["cut"]
     ratios = {rule: span(x, 2) for rule, x in ratio[foreign].groupby(scores["rule"])}
-    floors = bounds["floor"][bounds["floor"] >= 1]
+    lower_bounds = bounds["lower_bound"][bounds["lower_bound"] >= 1]
     stops = runs[runs["certified"].astype(bool)]
     shares = [largest_share(int(x["wrong"].sum()), len(x)) for _, x in stops.groupby("rule")]
     sampled = runs[runs["samples"] > 0]["samples"]
@@ -204,11 +205,11 @@ def _numbers(runs: pd.DataFrame, scores: pd.DataFrame, bounds: pd.DataFrame) -> 
         "medians": span(lead["value"]),
         "separated": int((lead["high"] < others.reindex(lead.index)).sum()),
         "ratio": ratios,
-        "floors": len(floors),
-        "floor": span(floors, 2),
+        "lower_bounds": len(lower_bounds),
+        "lower_bound": span(lower_bounds, 2),
         "distance": span(lead["distance"], 2),
-        "bound_distance": span((bounds["bound"] / floors).dropna(), 2),
-        "class_floor": dict(bounds["class_floor"].dropna()),
+        "bound_distance": span((bounds["bound"] / lower_bounds).dropna(), 2),
+        "class_lower_bound": dict(bounds["class_lower_bound"].dropna()),
         "stops": len(stops),
         "wrong": int(stops["wrong"].sum()),
         "largest_loss": 100 * (stops["loss"] / stops["epsilon"]).max(),
@@ -224,7 +225,7 @@ def _medians(scores: pd.DataFrame, bounds: pd.DataFrame, order: list[str]) -> pd
     wide = scores.assign(text=text).pivot(index="rule", columns="name", values="text")
     wide = wide.reindex(index=order, columns=list(dict.fromkeys(scores["name"]))).fillna("-")
     ends = bounds.reindex(wide.columns)
-    wide.loc[LOWER] = [number(x, 2) for x in ends["floor"]]
+    wide.loc[LOWER] = [number(x, 2) for x in ends["lower_bound"]]
     wide.loc[BOUND] = [number(x) for x in ends["bound"]]
     return wide.reindex([LOWER, *order, BOUND]).reset_index()
 
@@ -233,7 +234,7 @@ def _problems(scores: pd.DataFrame, bounds: pd.DataFrame) -> pd.DataFrame:
     first = scores[scores["first"]].drop_duplicates("name").set_index("name")
     return pd.DataFrame([
         {
-            "problem": f"{name}, ε={x.epsilon:g}", "lower bound": number(x.floor, 2),
+            "problem": f"{name}, ε={x.epsilon:g}", "lower bound": number(x.lower_bound, 2),
             "first": first.at[name, "rule"],
             "episodes": f"{number(first.at[name, 'value'])} ({number(first.at[name, 'low'])} to "
             f"{number(first.at[name, 'high'])})",
@@ -261,11 +262,14 @@ def _figure(scores: pd.DataFrame, bounds: pd.DataFrame, order: list[str]) -> Any
     names = list(dict.fromkeys(scores["name"]))
     figure = new_figure(2.2 + 0.7 * len(names))
     axes = figure.subplots()
-    limits = bounds.reindex(names)[["floor", "bound"]]
+    limits = bounds.reindex(names)[["lower_bound", "bound"]]
     dot_plot(
         axes, data, "episodes until the rule stops", order, set(scores[scores["sampled"]]["rule"])
     )
-    for column, color, width, label in (("floor", "black", 3, LOWER), ("bound", GREY, 1.5, BOUND)):
+    for column, color, width, label in (
+        ("lower_bound", "black", 3, LOWER),
+        ("bound", GREY, 1.5, BOUND),
+    ):
         at = [i for i, x in enumerate(limits[column]) if x >= 1]
         x = limits[column].iloc[at]
         axes.vlines(x, np.array(at) - 0.4, np.array(at) + 0.4, color=color, lw=width, label=label)

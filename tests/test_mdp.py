@@ -308,7 +308,7 @@ def rows(which: int, value: Any) -> dict[str, Any]:
         (rows(1, lambda x: x - 1), r"successor -1 of \(s=\d, a=\d\).*states are 0 to 3"),
         (rows(1, lambda x: x[:-1]), "indptr must rise from 0 to len"),
         (rows(1, lambda x: x * 0), r"\(s=\d, a=\d\) lists successor 0 twice"),
-        (rows(1, lambda x: x.astype(float)), "indices must be a 1-d array of whole numbers"),
+        (rows(1, lambda x: x.astype(float)), "indices must be a 1-d array of integers"),
         (rows(0, lambda x: x[:-1]), "indptr describes 11 rows: there must be"),
         (rows(0, lambda x: x[::-1]), "indptr must rise from 0"),
         (rows(2, lambda x: x[:-1]), "give one probability for each index"),

@@ -125,7 +125,7 @@ def slow_epsilon_greedy(
     rng, own = np.random.default_rng(seed), np.random.default_rng([own_seed, 1])
     H, table = mdp.horizon, mdp.table
     own.random((2, H, mdp.states))  # the policy drawn before the first episode
-    cumulative = Simulator(mdp, mdp.problem).as_nature().cumulative
+    cumulative = Simulator(mdp, mdp.problem).model.cumulative
     c, n = np.zeros(table.entries), np.zeros(table.rows)
     records: list[tuple[int, float, float]] = []
     last = None

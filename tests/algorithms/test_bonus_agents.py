@@ -218,7 +218,7 @@ def fails(cls: Any, holds: Test, learned: Test, scale: float = 1.0) -> bool:
     epsilon = 0.5 if scale == 1 else 1e-6
     for seed in range(runs):
         agent = cls(CHAIN.problem, epsilon, DELTA, episodes, scale, **options)
-        nature = Simulator(CHAIN.by_segment() if cls is UBEV else CHAIN, agent.problem).as_nature()
+        nature = Simulator(CHAIN.by_segment() if cls is UBEV else CHAIN, agent.problem).model
         good, seen, rng = holds(agent), 0, np.random.default_rng(seed)
         while good and seen < episodes and not agent.done:
             more = 1 + seen // 20
@@ -395,7 +395,7 @@ def test_stops(cls: Any, scale: float) -> None:
 def test_bpi_tests_often() -> None:
     """Once it may stop, tests are 2 % of the episodes apart, so that it does little later."""
     rng, agent = np.random.default_rng(1), BPIUCBVI(CHAIN.problem, 0.5, 0.1, 10**5, 0.1)
-    nature = Simulator(CHAIN, CHAIN.problem).as_nature()
+    nature = Simulator(CHAIN, CHAIN.problem).model
     while not agent.done:
         seen, test = agent.clock
         assert seen < test <= 1.02 * max(seen, agent.first_stop) + 1

@@ -335,7 +335,7 @@ def test_restoring_changes_nothing(name: str, settings: dict[str, Any]) -> None:
             limits, stretch = agent.limits(), EpisodeBatch(Counts.zero(problem))
             rows = mdp.table.rows_of(agent.policy, mdp.horizon)
             world.walk(rng, rows, limits, limits.episodes or 10**6, stretch)
-            agent.observe(stretch.seen)
+            agent.observe(stretch.counts)
         assert isinstance(agent.beliefs, GapExploration)
         frozen += agent.beliefs.number
     assert frozen > 0 or settings != SCORED

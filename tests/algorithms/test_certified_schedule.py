@@ -30,7 +30,7 @@ def walk(mdp: MDP, agent: CertifiedUCFH, rng: np.random.Generator, episodes: int
     limits = Limits(np.full(agent.problem.table.rows, NEVER - 1))
     rows = agent.problem.table.rows_of(agent.policy, mdp.horizon)
     Simulator(mdp, agent.problem).walk(rng, rows, limits, episodes, stretch)
-    return stretch.seen
+    return stretch.counts
 
 
 def beliefs(agent: CertifiedUCFH) -> list[Any]:

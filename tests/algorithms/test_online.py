@@ -349,7 +349,7 @@ def test_scored_by_the_truth() -> None:
         [x.episodes for x in run.rows[:-1]]
     ).tolist()
     one = UCBVIBernstein(mdp.problem, 0.5, 0.1, 1000, 0.01)
-    rng, nature = np.random.default_rng(0), Simulator(mdp, mdp.problem).as_nature()
+    rng, nature = np.random.default_rng(0), Simulator(mdp, mdp.problem).model
     followed = []
     for _ in range(300):
         followed.append(mdp.value(one.policy))

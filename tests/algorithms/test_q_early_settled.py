@@ -143,7 +143,7 @@ BEST_Q = CHAIN.rewards.pair.reshape(-1, 3, 2) + np.stack(
 
 
 def nature_of(agent: QEarlySettled) -> Any:
-    return Simulator(CHAIN.by_segment(), agent.problem).as_nature()
+    return Simulator(CHAIN.by_segment(), agent.problem).model
 
 
 def test_settles_once() -> None:

@@ -88,7 +88,7 @@ def test_against_the_page(
     mdp = MDP(rng.dirichlet(np.ones(S), (S, A)), rewards, H)
     mdp = mdp.by_segment() if segmented else mdp
     agent = RLSVI(mdp.problem, 0.5, 0.1, 100, seed=seed)
-    nature = Simulator(mdp, mdp.problem).as_nature()
+    nature = Simulator(mdp, mdp.problem).model
     for k in range(2, 8):
         z = draws_of(agent)
         agent.follow(rng, nature, 1)
@@ -130,7 +130,7 @@ def optimistic_plans(mdp: MDP, scale: float) -> list[int]:
     """Of 1000 plans each, at several moments of a run: how many promise V* or more."""
     best = mdp.at_start(mdp.optimal().values)
     agent = RLSVI(mdp.problem, 0.5, 0.1, 10_000, scale)
-    rng, nature, found = np.random.default_rng(7), Simulator(mdp, mdp.problem).as_nature(), []
+    rng, nature, found = np.random.default_rng(7), Simulator(mdp, mdp.problem).model, []
     for episodes in (1, 9, 90, 900, 9000):
         agent.follow(rng, nature, episodes)
         total = 0

@@ -60,7 +60,7 @@ def test_scores_episode_by_episode(name: str, seed: int) -> None:
     stretch = EpisodeBatch(Counts.zero(problem))
     Simulator(mdp, problem).walk(np.random.default_rng(seed), rows, limits, 200, stretch)
     expected = walk_and_score(mdp, problem.rewards is not None, rows, watch, seed, 200)
-    np.testing.assert_allclose(stretch.seen.scores, expected, atol=1e-12)
+    np.testing.assert_allclose(stretch.counts.scores, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -71,7 +71,7 @@ def test_scores_are_worth_the_watched_policy(name: str) -> None:
     limits, stretch = Limits(np.full(problem.table.rows, NEVER), watch=watch), None
     stretch = EpisodeBatch(Counts.zero(problem))
     Simulator(mdp, problem).walk(np.random.default_rng(0), rows, limits, 40_000, stretch)
-    scores = stretch.seen.scores
+    scores = stretch.counts.scores
     value = mdp.value(mdp.table.policy_of(watch.rows))
     assert abs(scores.mean() - value) <= 4.5 * scores.std() / 200 + 1e-12
 
@@ -84,7 +84,7 @@ def test_scores_stop_with_the_episodes() -> None:
     stretch = EpisodeBatch(Counts.zero(mdp.problem))
     Simulator(mdp, mdp.problem).walk(np.random.default_rng(0), rows, limits, 10_000, stretch)
     assert stretch.ended
-    assert len(stretch.seen.scores) == stretch.episodes < 10_000
+    assert len(stretch.counts.scores) == stretch.episodes < 10_000
 
 
 def test_scores_are_rounded_down() -> None:

@@ -99,7 +99,7 @@ def follow(mdp: MDP, agent: UCFH, seed: int, phases: int) -> Iterator[Seen]:
         if not final:
             world.walk(rng, rows, limits, 10**6, stretch)
             assert stretch.ended
-            assert agent.observe(stretch.seen)
+            assert agent.observe(stretch.counts)
         successors = table.dense(agent.n.successors.astype(np.float64))
         pair = -1 if final else agent.updated
         n = agent.n.visits[:-1].copy()
@@ -228,7 +228,7 @@ def test_a_waiting_pair_needs_one_episode_only() -> None:
     stretch = EpisodeBatch(Counts.zero(mdp.problem))
     world.walk(np.random.default_rng(0), rows, agent.limits(), 1000, stretch)
     assert (stretch.episodes, stretch.ended) == (1, True)
-    assert agent.observe(stretch.seen)
+    assert agent.observe(stretch.counts)
     assert agent.updated == 3
 
 

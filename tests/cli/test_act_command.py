@@ -45,7 +45,7 @@ def test_what_it_does_not_know_is_one_line(
     asked = ["act", written(tmp_path, ending, first=1), "--t", "1", "--state"]
     error = fails(capsys, *asked, "Wram")
     assert "did you mean 'warm'?" in error
-    assert "states that its data never showed" in error
+    assert "states without data" in error
     error = fails(capsys, *asked, "hot")
     assert "did you mean" not in error
     assert "'hot'" in error
@@ -98,7 +98,7 @@ def test_faults_of_csv_are_named(
     ("changes", "message"),
     [
         ({"first": -1}, '"first" is -1: it must be the t of the first step'),
-        ({"step": 0}, '"step" is 0: it must be by how much t grows each step'),
+        ({"step": 0}, '"step" is 0: it must be the increment of t'),
         ({"first": True}, '"first" is true'),
         ({"horizon": 0}, '"horizon" is 0, it must be the number of steps'),
         ({"policy": [{"a": "b"}]}, '"policy" is a list of 1: it must be a list of 2'),

@@ -234,10 +234,10 @@ def test_a_policy_that_cannot_be_written_costs_no_other_file(
         ("env:no_such:X-v0,horizon=4", "env: cannot import 'no_such' of 'no_such:X-v0'"),
         (
             "env:CliffWalking-v1",
-            "CliffWalking-v1 has no limit of steps: pass horizon=H, such as 20",
+            "CliffWalking-v1 has no step limit: pass horizon=H, such as 20",
         ),
         ("env:FrozenLake-v1,horizon=0", "horizon = 0 must be an integer of at least 1"),
-        ("env:FrozenLake-v1,horizon=x", "env: horizon=x is not a whole number: write one"),
+        ("env:FrozenLake-v1,horizon=x", "env: horizon=x is not an integer: write one"),
         ("env:FrozenLake-v1,horizon", "is not of the form name=value: write them like horizon=20"),
         ("env:FrozenLake-v1,horizon=4,horizon=5", "horizon is given twice in 'FrozenLake-v1,"),
         ("env:FrozenLake-v1,slip=1,horizon=4", "unknown parameter of env:FrozenLake-v1 'slip'"),

@@ -160,7 +160,7 @@ FAULTS: list[tuple[list[str], str]] = [
     (["rooms.tra", "--horizon", "5", "--labels", "no.lab"], "no.lab does not exist"),
     (
         ["delivery.json", "--horizon", "5"],
-        "delivery.json says everything itself: leave out horizon",
+        "horizon is for .tra files",
     ),
     (["delivery.json", "--threads", "0"], "threads = 0 must be an integer"),
     (["delivery.json", "--policy", "a.txt"], "a.txt: unknown ending '.txt'"),

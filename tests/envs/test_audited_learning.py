@@ -1,4 +1,4 @@
-"""Learning that tests what it assumes: worlds that violate it are found, others are not accused."""
+"""Assumption checks during learning: violations are found, without false alarms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COIN: dict[Any, Any] = {s: {a: [(0.5, 0.0, 0), (0.5, 1.0, 1)] for a in (0, 1)} f
 
 
 class Hidden(Listed):
-    """The coin falls by what was done a step earlier, which no state shows."""
+    """The coin depends on the previous action, which no state shows."""
 
     def __init__(self) -> None:
         super().__init__(COIN)
@@ -59,7 +59,7 @@ def learn(env: Any, episodes: int, **given: Any) -> ucfh.LearningResult:
     ("env", "name", "word"),
     [(Hidden(), "memory", "previous"), (Drifting(COIN), "drift", "episode")],
 )
-def test_what_violates_the_assumptions_is_not_certified(env: Any, name: str, word: str) -> None:
+def test_violated_assumptions_are_not_certified(env: Any, name: str, word: str) -> None:
     found = learn(env, 3000)
     known = found.certificate
     assert found.episodes < 3000
@@ -71,7 +71,7 @@ def test_what_violates_the_assumptions_is_not_certified(env: Any, name: str, wor
     assert "refuted" in repr(known)
 
 
-def test_a_clean_world_is_not_accused() -> None:
+def test_no_false_alarm() -> None:
     found = learn(Listed(COIN), 1000)
     report = found.audited
     assert report is not None
@@ -81,7 +81,7 @@ def test_a_clean_world_is_not_accused() -> None:
     assert not found.refuted
 
 
-def test_the_audit_goes_on_from_a_store(tmp_path: Path) -> None:
+def test_the_audit_continues_from_a_store(tmp_path: Path) -> None:
     """A coin that turns is found although learning was stopped before it did."""
     path = tmp_path / "kept.npz"
     env = Drifting(COIN)

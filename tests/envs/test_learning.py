@@ -1,4 +1,4 @@
-"""Learning from environments, their ids and MDPs: what comes out, in which units."""
+"""Learning from environments, their ids and MDPs: results and units."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(found: ucfh.LearningResult, world: Listed) -> None:
     assert known.contradiction is None
 
 
-# what comes out
+# results
 
 
 def test_a_gymnasium_id() -> None:
@@ -62,17 +62,10 @@ def test_a_gymnasium_id() -> None:
     assert not found.interrupted
     mdp = ucfh.make("gym:FrozenLake-v1,horizon=5")
     assert mdp.value(mdp.optimal().policy) <= known.upper
-    assert known.assumed == (
-        "the next state and the reward depend on state and action only",
-        "the return of an episode is the sum of its first 5 rewards",
-        "rewards lie in [0, 1]",
-        "no episode pays more than 1 in all",
-    )
-    assert repr(found).startswith(f"Learned({len(found.states)} states, Certificate(certified: ")
-    assert repr(found.policy) == f"LearnedPolicy(5 steps, {len(found.states)} states)"
+    assert len(known.assumed) == 4
 
 
-def test_how_the_bounds_close_in() -> None:
+def test_bounds_are_monotone() -> None:
     seen = []
     found = ucfh.learn(
         Listed(FORK), 0.3, horizon=3, seed=1, masks=True,
@@ -119,7 +112,7 @@ def test_an_mdp_is_stepped_like_an_environment() -> None:
     assert {name for name, _ in named.policy.named()[0]} <= set(tutoring.problem.state_names or ())
 
 
-def test_an_mdp_of_which_all_is_odd() -> None:
+def test_an_mdp_with_missing_actions_and_a_terminal_state() -> None:
     P = np.zeros((3, 2, 3))
     P[0, 0, [0, 1]], P[0, 1, 2], P[1, 0, 0], P[2, 0, 2] = 0.5, 1.0, 1.0, 1.0
     mdp = ucfh.MDP(
@@ -134,7 +127,7 @@ def test_an_mdp_of_which_all_is_odd() -> None:
     assert found.certificate.certified
 
 
-# worlds at the edge
+# edge cases
 
 
 @pytest.mark.parametrize(
@@ -152,7 +145,7 @@ def test_an_mdp_of_which_all_is_odd() -> None:
         (FORK, {"horizon": 4, "masks": True, "segments": (1, 3), "max_return": 3}),
     ],
 )
-def test_small_worlds(table: dict[Any, Any], given: dict[str, Any]) -> None:
+def test_small_environments(table: dict[Any, Any], given: dict[str, Any]) -> None:
     world = Listed(table)
     found = ucfh.learn(Listed(table), 0.05, 0.1, seed=11, episodes=120, **given)
     check(found, world)
@@ -192,17 +185,16 @@ def test_acting() -> None:
     found = ucfh.learn(Listed(COIN), 0.3, horizon=2, seed=0)
     assert found.policy.act(0, 0) == found.policy.act(1, np.int64(0)) == 1
     assert found.policy.act(0, 99) == 0  # never seen: the first action
-    assert refusal(found.policy.act, 2, 0) == "t = 2 is after the last step: steps are 0 to 1"
-    for t in (-1, 0.5, "0", None, True):
-        assert refusal(found.policy.act, t, 0).startswith(f"t = {t!r} must be an integer of")
-    assert "which is not in its observation space Discrete(1)" in refusal(found.policy.act, 0, "a")
+    for t in (2, -1, 0.5, "0", None, True):
+        assert refusal(found.policy.act, t, 0).startswith(f"t = {t!r} ")
+    assert "Discrete(1)" in refusal(found.policy.act, 0, "a")
 
 
 def test_a_state_without_the_first_action() -> None:
     toy = Scripted([masked(0, [0, 1]), masked(3, [0, 1]), masked(0, [0, 1])])
     found = ucfh.learn(toy, 1.0, horizon=2, episodes=20, masks=True)
     assert [found.policy.act(t, s) for t in range(2) for s in (0, 3)] == [1] * 4
-    assert "a state has the actions that it had when it was found" in found.certificate.assumed
+    assert any("actions" in x for x in found.certificate.assumed)
 
 
 # units
@@ -210,7 +202,7 @@ def test_a_state_without_the_first_action() -> None:
 
 @cache
 def learned_in_units(a: float, b: float, most: float | None) -> ucfh.LearningResult:
-    """A small world where a reward of r is paid as a*r + b."""
+    """A small world where a reward of r becomes a*r + b."""
     table: dict[Any, Any] = {
         s: {x: [(p, a * r + b, s1) for p, r, s1 in y] for x, y in actions.items()}
         for s, actions in {
@@ -256,7 +248,7 @@ def test_a_largest_return_helps() -> None:
 
 
 @pytest.mark.parametrize("most", [0.01, 0.5, 1.0])
-def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
+def test_a_largest_return_that_is_too_small(most: float) -> None:
     with pytest.raises(LearningError, match="max_return") as caught:
         ucfh.learn(
             Listed({0: {0: [(1.0, 1.0, 0)], 1: [(1.0, 0.9, 0)]}}),
@@ -265,14 +257,14 @@ def test_a_largest_return_that_is_too_small_is_noticed(most: float) -> None:
     assert caught.value.result.episodes < 400
 
 
-# what is assumed
+# assumptions
 
 
 def test_an_mdp_that_depends_on_the_step() -> None:
     """The task is known to depend on the step: one segment for all would certify nonsense."""
     mdp = ucfh.MDP(np.ones((1, 2, 1)), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), 2)
-    changes = "rewards or transitions change at step {}, counted from 0: pass segments={}"
-    assert refusal(ucfh.learn, mdp, 0.2, seed=0) == changes.format(1, True)
+    changes = "change at step {}, counted from 0: pass segments={}"
+    assert refusal(ucfh.learn, mdp, 0.2, seed=0).endswith(changes.format(1, True))
     found = ucfh.learn(mdp, 0.2, seed=0, segments=True)
     assert found.certificate.certified
     assert 2 - mdp.value(found.certificate.policy) <= 0.2
@@ -288,7 +280,7 @@ def test_an_mdp_that_depends_on_the_step() -> None:
         (moving, [1], changes.format(2, [2])),
         (paying, [1], changes.format(2, [2])),
     ):
-        assert refusal(ucfh.learn, other, 0.2, segments=segments) == message
+        assert refusal(ucfh.learn, other, 0.2, segments=segments).endswith(message)
     assert ucfh.learn(paying, 0.2, segments=[2], episodes=5).agent.experience.P == 2
 
 
@@ -311,37 +303,39 @@ def test_epsilon_is_in_the_users_units() -> None:
     found = ucfh.learn(Listed(COIN), 9, horizon=4, rewards=(-4, 8), episodes=50)
     assert found.certificate.epsilon == 9
     for epsilon in (0, -1, 9e-13, float("nan"), float("inf"), "0.1", None, True):
-        message = refusal(ucfh.learn, Listed(COIN), epsilon, horizon=4)
-        assert message == f"epsilon = {epsilon!r} must be a number of at least 1e-12, such as 0.1"
+        assert refusal(ucfh.learn, Listed(COIN), epsilon, horizon=4).startswith("epsilon = ")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given",
     [
-        ({"delta": 0}, "delta = 0 is outside (0, 1]: pass a number such as 0.1"),
-        ({"horizon": 0}, "horizon = 0 must be an integer of at least 1"),
-        ({"horizon": None}, "Listed has no limit of steps: pass horizon=H, such as 20"),
-        ({"episodes": 0}, "episodes = 0 must be an integer of at least 1"),
-        ({"rewards": (1, 0)}, "rewards = (1, 0) must be the least and the largest reward of"),
-        ({"max_return": -1}, "max_return = -1 must be more than 0, the least return of 4"),
-        ({"segments": [4]}, "segments = [4] must be steps from 1 to 3, ascending"),
-        ({"seed": -1}, "seed = -1 must be an integer of at least 0"),
-        ({"encode": 3}, "encode = 3 must be a function of the observation, or None"),
-        ({"masks": 1.5}, "masks = 1.5 must be True or False"),
-        ({"progress": 3}, "progress = 3 must be a function, or None"),
-        ({"settings": {"a": 1}}, "settings are for the id of an environment: make this one"),
+        {"delta": 0},
+        {"horizon": 0},
+        {"episodes": 0},
+        {"rewards": (1, 0)},
+        {"max_return": -1},
+        {"segments": [4]},
+        {"seed": -1},
+        {"encode": 3},
+        {"masks": 1.5},
+        {"progress": 3},
+        {"settings": {"a": 1}},
     ],
+    ids=str,
 )
-def test_what_is_refused(given: dict[str, Any], message: str) -> None:
-    assert refusal(ucfh.learn, Listed(COIN), 0.1, **{"horizon": 4, **given}).startswith(message)
+def test_invalid_arguments(given: dict[str, Any]) -> None:
+    (name,) = given
+    assert refusal(ucfh.learn, Listed(COIN), 0.1, **{"horizon": 4, **given}).startswith(name)
 
 
-def test_what_an_mdp_does_not_take() -> None:
+def test_an_environment_without_a_step_limit_needs_a_horizon() -> None:
+    assert "horizon" in refusal(ucfh.learn, Listed(COIN), 0.1)
+
+
+def test_options_that_do_not_apply_to_mdps() -> None:
     mdp = ucfh.make("chain:n=3,horizon=3")
-    assert "has a horizon of 3: leave horizon out" in refusal(ucfh.learn, mdp, 0.1, horizon=4)
+    assert "horizon" in refusal(ucfh.learn, mdp, 0.1, horizon=4)
     for given in ({"rewards": (0, 2)}, {"encode": str}, {"masks": True}, {"settings": {"a": 1}}):
-        assert refusal(ucfh.learn, mdp, 0.1, **given).startswith("an MDP has states, actions and")
-    assert "must be an environment of Gymnasium" in refusal(ucfh.learn, mdp.problem, 0.1)
-    assert "several environments at once" in refusal(
-        ucfh.learn, gymnasium.make_vec("FrozenLake-v1", num_envs=2), 0.1
-    )
+        assert next(iter(given)) in refusal(ucfh.learn, mdp, 0.1, **given)
+    for env in (mdp.problem, gymnasium.make_vec("FrozenLake-v1", num_envs=2)):
+        assert refusal(ucfh.learn, env, 0.1).startswith("env = ")

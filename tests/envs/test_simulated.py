@@ -1,4 +1,4 @@
-"""MDPs that are stepped: every step is one that the MDP can take, and follows the policy."""
+"""Stepped MDPs: every step has positive probability and follows the policy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ucfh.sparse_counts import END, SparseCounts
 
 
 def random_mdp(rng: np.random.Generator) -> tuple[MDP, Any, Any]:
-    """An MDP with a bit of everything, its transitions (H, S, A, S) and rewards (H, S, A, S)."""
+    """A random MDP with all options, its transitions (H, S, A, S) and rewards (H, S, A, S)."""
     S, A, H = (int(x) for x in rng.integers([2, 1, 1], [5, 4, 5]))
     P = rng.dirichlet(np.full(S, 0.5), size=(H if rng.random() < 0.5 else 1, S, A))
     P[P < 0.05] = 0

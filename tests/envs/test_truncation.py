@@ -1,4 +1,4 @@
-"""Environments that last longer than the horizon, and faults before the first episode."""
+"""Environments that last longer than the horizon, and errors before the first episode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_episodes_that_are_cut_at_the_horizon_are_counted(tmp_path: Path) -> Non
     assert again.truncated == 40
 
 
-def test_a_fault_at_the_first_reset_writes_nothing(tmp_path: Path) -> None:
+def test_an_error_at_the_first_reset_writes_nothing(tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("kept.npz", "log.csv")}
     with pytest.raises(LearningError) as caught:
         ucfh.learn(
@@ -104,7 +104,7 @@ def test_a_module_that_does_not_import(elsewhere: Path, capsys: pytest.CaptureFi
     assert "KeyError" in err
 
 
-def test_a_mask_that_is_missing_names_what_there_is() -> None:
+def test_a_missing_mask_is_an_error_with_the_keys() -> None:
     shown = (0, 0.0, False, False, {"admissible_actions": [0], "day": 3})
     with pytest.raises(LearningError, match=r"admissible_actions, day"):
         ucfh.learn(Scripted([shown]), 0.5, horizon=2, masks=True)
@@ -112,7 +112,7 @@ def test_a_mask_that_is_missing_names_what_there_is() -> None:
 
 def test_a_largest_return_that_an_episode_exceeds() -> None:
     paid = [step(0), step(1, 1.0), step(2, 1.0, end=True)]
-    with pytest.raises(LearningError, match=r"max_return = 1\.5 .* 2\. Fix: "):
+    with pytest.raises(LearningError, match=r"max_return = 1\.5 .* 2\. "):
         ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=1.5, episodes=50)
     found = ucfh.learn(Scripted(paid), 0.5, horizon=2, max_return=2, episodes=50)
     assert found.episodes == 50

@@ -1,4 +1,4 @@
-"""The agent of an open world: the scores of its episodes, and how it continues."""
+"""The agent for unknown state spaces: scores of episodes, and continuation."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_scores_are_those_of_single_episodes(seed: int, after_end: float, segmen
     watch = ScoringRule(rows, rng.random((H + 1, data.states)) * H)
     episodes = world.walk(agent, 20, S)
     cut = int(rng.integers(1, len(episodes[-1]) + 1))
-    episodes[-1] = episodes[-1][:cut]  # broken off: it scores what it has earned
+    episodes[-1] = episodes[-1][:cut]  # broken off: it scores the rewards so far
     agent.experience.add(joined(episodes))
     found = agent.scores(joined(episodes), watch)
     np.testing.assert_allclose(found, slow_scores(episodes, data, watch, after_end), atol=1e-12)
@@ -86,7 +86,7 @@ def test_an_episode_without_steps_scores_nothing() -> None:
     assert agent.scores(steps_of([], [s]), watch).tolist() == [0.0]
 
 
-def test_it_plans_after_two_per_cent_more_episodes() -> None:
+def test_it_plans_after_two_percent_more_episodes() -> None:
     agent = UnknownStatesUCFH(1, 1, 1e-6, 0.1)
     s = agent.experience.find()
     planned = []
@@ -100,7 +100,7 @@ def test_it_plans_after_two_per_cent_more_episodes() -> None:
 
 
 @pytest.mark.parametrize("after_end", [0.0, 0.5])
-def test_restored_it_goes_on_as_before(after_end: float) -> None:
+def test_restored_it_continues_as_before(after_end: float) -> None:
     def make() -> UnknownStatesUCFH:
         return UnknownStatesUCFH(3, 2, 0.05, 0.2, segments=[2], max_return=2.0, after_end=after_end)
 

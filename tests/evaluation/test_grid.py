@@ -64,11 +64,14 @@ def test_a_grid_has_every_combination() -> None:
 
 
 def test_seeds_are_those_of_the_published_report() -> None:
-    from evaluation import baselines, mistakes, stopping_rules
+    from evaluation import baselines, mistakes, stationarity, stopping_rules
 
     assert mistakes.jobs()[0].seed == 6590821280336985710
     assert baselines.jobs()[0].seed == 7956919493805154322
     assert stopping_rules.jobs()[-1].seed == 6230405120642114908
+    renamed = next(x for x in stopping_rules.jobs() if "=tight" in str(x.parameters.get("agent")))
+    assert renamed.seed == 2428621126697886635
+    assert stationarity.jobs()[0].seed == 5920006043203557039
 
 
 def test_a_rerun_skips_finished_jobs(tmp_path: Path, executor: Counting) -> None:

@@ -1,4 +1,4 @@
-"""Models survive writing and reading to the last bit; nothing is overwritten or half-written."""
+"""Model files: exact round trips; files are neither overwritten nor half-written."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_round_trip_keeps_rounding_errors(ending: str, tmp_path: Path) -> None:
 def test_round_trip_of_a_start_in_few_of_many_states(
     ending: str, units: int, tmp_path: Path
 ) -> None:
-    """What counts as rounding depends on the states of the start, not on all there are."""
+    """The rounding tolerance depends on the number of start states, not on S."""
     S = 100
     initial = np.zeros(S)
     initial[[3, 70]] = 0.5, 0.5 + units * 2.0**-52
@@ -121,7 +121,7 @@ def test_endings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["json", "npz"])
-def test_nothing_is_overwritten_unasked(ending: str, tmp_path: Path) -> None:
+def test_files_are_not_overwritten_without_force(ending: str, tmp_path: Path) -> None:
     mdp = read(example(), tmp_path)
     path = tmp_path / f"out.{ending}"
     path.write_text("mine")

@@ -1,4 +1,4 @@
-"""Models in JSON: what a text means, and that whatever else it may hold is an error."""
+"""Models in JSON: content by hand, and errors for everything else."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def change(*keys: Any, to: Any) -> Callable[[Any], None]:
 
 ROW = "transitions[1]: "
 NEXT, REWARD = ("transitions", 1, "next"), ("transitions", 1, "reward")
-FAULTS: list[tuple[Callable[[Any], None], str]] = [
+ERRORS: list[tuple[Callable[[Any], None], str]] = [
     (change("format", to=None), 'its "format" is missing: it must be "ucfh-model"'),
     (change("format", to="ucfh-policy"), 'its "format" is "ucfh-policy": it must be'),
     (change("version", to=2), 'its "version" is 2: this version of ucfh reads version 1'),
@@ -94,7 +94,7 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
     (change("states", to=["home", "home", "work"]), "state name 'home' is given twice"),
     (change("actions", to=True), '"actions" is true'),
     (change("noise", to="normal"), "unknown noise 'normal'"),
-    (change("note", to=3), '"note" is 3: it must be text'),
+    (change("note", to=3), '"note" is 3: it must be a string'),
     (change("terminal", to="done"), '"terminal" is "done": it must be a list of states'),
     (change("terminal", to=["dnoe"]), "terminal: unknown state 'dnoe': did you mean 'done'?"),
     (change("terminal", to=None), "state 'done' has no row"),
@@ -152,14 +152,14 @@ FAULTS: list[tuple[Callable[[Any], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "message"), FAULTS)
-def test_faults_are_named(spoil: Callable[[Any], None], message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("spoil", "message"), ERRORS)
+def test_errors_are_named(spoil: Callable[[Any], None], message: str, tmp_path: Path) -> None:
     document = example()
     spoil(document)
     assert message in fault(read, document, tmp_path)
 
 
-def test_faults_of_segments_are_named(tmp_path: Path) -> None:
+def test_errors_of_segments_are_named(tmp_path: Path) -> None:
     document = segmented_example()
     last = document["transitions"].pop()
     message = fault(read, document, tmp_path)

@@ -68,7 +68,7 @@ def test_flipped_bits_of_npz(tmp_path: Path) -> None:
             assert_same(found, mdp)
 
 
-NPZ_FAULTS: list[tuple[str, Any, str]] = [
+NPZ_ERRORS: list[tuple[str, Any, str]] = [
     ("header", np.frombuffer(b"{}", np.uint8), 'header: its "format" is missing'),
     ("header", np.arange(3), '"header" is int64 of shape (3,): it must be uint8 of shape (any)'),
     ("p", None, '"p" is missing'),
@@ -125,8 +125,8 @@ def arrays(tmp_path: Path) -> dict[str, Any]:
     return dict(np.load(tmp_path / "whole.npz"))
 
 
-@pytest.mark.parametrize(("name", "value", "message"), NPZ_FAULTS)
-def test_faults_of_arrays_are_named(
+@pytest.mark.parametrize(("name", "value", "message"), NPZ_ERRORS)
+def test_errors_of_arrays_are_named(
     name: str, value: Any, message: str, tmp_path: Path, arrays: dict[str, Any]
 ) -> None:
     if value is None:

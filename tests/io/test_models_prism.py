@@ -1,4 +1,4 @@
-"""PRISM's explicit files, held against a slow reader of their own."""
+"""PRISM's explicit files against a slow reader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from helpers.prism_files import (
 from oracles import reference
 from ucfh import InputError
 from ucfh._utils import memory
-from ucfh.io import prism_lines, read_intervals
+from ucfh.io import prism, read_intervals
 
 
 def best_value(slow: Slow, horizon: int, optimistic: bool) -> float:
@@ -53,7 +53,7 @@ def best_value(slow: Slow, horizon: int, optimistic: bool) -> float:
 @given(texts=prism_files(), chunk=st.sampled_from([1, 7, 64, 1 << 20]), optimistic=st.booleans())
 def test_random_files(texts: dict[str, str], chunk: int, optimistic: bool, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prism_lines, "CHUNK", chunk)
+        patch.setattr(prism, "CHUNK", chunk)
         model = read_intervals(write(tmp_path, texts), horizon=3)
     slow = read_slowly(texts)
     assert_reads(slow, model)
@@ -97,7 +97,7 @@ def test_other_files_can_be_named(tmp_path: Path) -> None:
 
 
 def test_rewards_of_choices_are_kept_as_such(tmp_path: Path) -> None:
-    """What is the same for all transitions of a choice does not depend on the next state."""
+    """Rewards that agree for all transitions of a choice do not depend on the next state."""
     texts = rooms(trew="6 10 4\n0 0 0 1\n0 0 1 1\n2 0 2 0.5\n4 0 5 3\n")
     model = read_intervals(write(tmp_path, texts), horizon=5)
     assert model.rewards.successor is None
@@ -128,7 +128,7 @@ def test_names_of_single_choices_are_not_actions(tmp_path: Path) -> None:
     assert (model.problem.action_names, model.problem.actions) == (None, 1)
 
 
-TRA_FAULTS: list[tuple[str, str, str]] = [
+TRA_ERRORS: list[tuple[str, str, str]] = [
     ("6 10 17", "6 10", "line 2 is '0 0 0 [0.3,0.5] slow': it must be 'state next state prob"),
     ("6 10 17", "6", "line 1 is '6': it must give the sizes, 'states choices transitions' or 'sta"),
     ("6 10 17", "6 10 17 3", "line 1 is '6 10 17 3': it must give the sizes"),
@@ -163,14 +163,14 @@ TRA_FAULTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "message"), TRA_FAULTS)
-def test_faults_of_transitions_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("old", "new", "message"), TRA_ERRORS)
+def test_errors_of_transitions_are_named(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert TRA.count(old) == 1
     texts = rooms(tra=TRA.replace(old, new))
     path = write(tmp_path, texts)
     for chunk in (7, 1 << 20):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(prism_lines, "CHUNK", chunk)
+            patch.setattr(prism, "CHUNK", chunk)
             found = fault(read_intervals, path, 5)
         assert found.startswith(str(path))
         assert message in found
@@ -182,7 +182,7 @@ def test_known_probabilities_are_named_too(tmp_path: Path) -> None:
     assert "the probabilities after (state 0, action 0) (from line 2 on) sum to 0.9" in message
 
 
-OTHER_FAULTS: list[tuple[str, str, str]] = [
+OTHER_ERRORS: list[tuple[str, str, str]] = [
     ("srew", "", "line 1 is '': it must give the sizes, 'states rewards'"),
     ("srew", "6 2\n2 5\n", "it ends on line 2, after 1 of 2 entries: it is cut short"),
     ("srew", "6 1\n2 5", "line 2 does not end: the file is cut short"),
@@ -227,8 +227,8 @@ OTHER_FAULTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("ending", "text", "message"), OTHER_FAULTS)
-def test_faults_of_other_files_are_named(
+@pytest.mark.parametrize(("ending", "text", "message"), OTHER_ERRORS)
+def test_errors_of_other_files_are_named(
     ending: str, text: str, message: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path, rooms(**{ending: text}))
@@ -291,13 +291,13 @@ def test_random_bytes_and_odd_places(tmp_path: Path) -> None:
     assert "Is a directory" in fault(read_intervals, path, 5)
 
 
-def test_the_horizon_is_asked_for(tmp_path: Path) -> None:
+def test_the_horizon_is_required(tmp_path: Path) -> None:
     path = write(tmp_path, rooms())
     assert fault(read_intervals, path).startswith(f"{path} has no horizon: pass --horizon")
     assert "horizon = 0 must be an integer" in fault(read_intervals, path, 0)
 
 
-def test_models_that_do_not_fit_are_refused(
+def test_models_that_do_not_fit_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By what the first line says, before anything is read or made of that size."""

@@ -1,4 +1,4 @@
-"""Policies survive writing and reading; whatever else a file holds is an error that names it."""
+"""Policy files: round trips, and errors that name the invalid entry."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_round_trip(case: tuple[Problem, Ints], ending: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])
 def test_of_an_mdp(ending: str, tmp_path: Path) -> None:
-    """What a plan holds, in its smallest integer type, is a policy."""
+    """The policy of a plan, in its smallest integer type."""
     rng = np.random.default_rng(1)
     mdp = MDP(rng.dirichlet(np.ones(4), (4, 3)), rng.random((4, 3)), 5)
     path = tmp_path / f"policy.{ending}"
@@ -192,7 +192,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
         (b"t,state,action\n0,h\xf6me,go\n", "line 2 is not text in UTF-8"),
     ],
 )
-def test_faults_of_csv_are_named(text: str | bytes, message: str, tmp_path: Path) -> None:
+def test_errors_of_csv_are_named(text: str | bytes, message: str, tmp_path: Path) -> None:
     assert message in fault(read_csv, text, tmp_path)
 
 
@@ -224,14 +224,14 @@ def test_many_missing_lines_are_counted(tmp_path: Path) -> None:
         ({"policy": {"home": "go"}}, "no action for (state 'work'): add a line"),
     ],
 )
-def test_faults_of_json_are_named(change: Any, message: str, tmp_path: Path) -> None:
+def test_errors_of_json_are_named(change: Any, message: str, tmp_path: Path) -> None:
     assert message in fault(read_json, document() | change, tmp_path)
 
 
-def test_faults_of_policies_are_named(tmp_path: Path) -> None:
+def test_errors_of_policies_are_named(tmp_path: Path) -> None:
     path = tmp_path / "policy.csv"
     for policy, message in [
-        (BEST.astype(float), "policy has type float64: it must hold whole numbers"),
+        (BEST.astype(float), "policy has type float64: it must hold integers"),
         ([[0, 0, 0], [0]], "policy must be an array (H, S), or (S,): its lines differ in length"),
         (BEST[:, :2], "policy has shape (2, 2): it must be (H, S) = (2, 3)"),
         (BEST * 2, "policy[0, 0] = 2: state 0 has only the actions 0, 1"),
@@ -243,7 +243,7 @@ def test_faults_of_policies_are_named(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+def test_files_are_not_overwritten_without_force(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     write_policy(BEST, COMMUTE, path)
     message = fault(write_policy, BEST[[0, 0]], COMMUTE, path)

@@ -35,7 +35,7 @@ def visits(mdp: MDP, problem: Problem, episodes: int, seed: int) -> Counts:
         rows = mdp.table.rows_of(rng.integers(0, 2, (3, 2)), 3)
         limits = Limits(np.full(mdp.table.rows, NEVER))
         world.walk(rng, rows, limits, episodes // 8, stretch)
-    return stretch.seen
+    return stretch.counts
 
 
 HIDDEN: list[tuple[Any, ...]] = [(), ("rewards",), ("rewards", "successors", "initial")]

@@ -21,8 +21,8 @@ def value(m: OutcomeDistributions, p: Floats, policy: dict[tuple[int, int], int]
         for s in range(len(V)):
             row = m.rows(t).start + policy[t, s]
             for e in range(m.begin[row], m.begin[row + 1]):
-                paid = m.paid[min(t, len(m.paid) - 1), e]
-                new[s] += p[e] * (paid + V[m.to[e]])
+                reward = m.reward[min(t, len(m.reward) - 1), e]
+                new[s] += p[e] * (reward + V[m.to[e]])
         V = new
     return float(m.initial @ V)
 

@@ -370,7 +370,7 @@ ROWS: dict[str, Any] = {**box(), **CSR, "hi": np.ones(8)}
         ({**ROWS, "indptr": [0, 3, 4, 5, 6, 7]}, "indptr describes 5 rows"),
         ({**ROWS, "indptr": [0, 4, 3, 5, 6, 7, 8]}, "falls"),
         ({**ROWS, "indptr": [0, 3, 4, 5, 6, 7, 9]}, "indptr must rise from 0 to"),
-        ({**ROWS, "indptr": [0.0, 3, 4, 5, 6, 7, 8]}, "indptr must be a 1-d array of whole"),
+        ({**ROWS, "indptr": [0.0, 3, 4, 5, 6, 7, 8]}, "indptr must be a 1-d array of"),
         ({**ROWS, "indices": None}, "indices"),
         ({**ROWS, "hi": [1, 1, 1, 1, 1, 0.5, 1, 1]}, r"\(s=1, a=1\).* hi to 0.5"),
         ({**ROWS, "lo": np.zeros(7), "hi": np.ones(7)}, r"\(7,\).*\(8,\)"),

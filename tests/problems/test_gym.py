@@ -1,4 +1,4 @@
-"""Problems of Gymnasium: their tables, merged outcomes and rescaled rewards."""
+"""Gymnasium environments as problems: tables, merged outcomes and rescaled rewards."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ import pytest
 from helpers.dense_problems import Floats, dense, optimum
 from ucfh.problems import catalogue, make
 
-# Gymnasium
-
 
 def raw_values(table: Any, horizon: int, policy: Any = None) -> Floats:
-    """(S,) of a table of Gymnasium in its own rewards: the optimum, or what a policy earns."""
+    """(S,) values of a Gymnasium table in its own rewards: optimal, or of a policy."""
     values = np.zeros(len(table))
     for t in reversed(range(horizon)):
         before = np.zeros(len(table))
         for s, actions in table.items():
-            earns = {
+            q = {
                 a: sum(p * (r + (0 if done else values[to])) for p, to, r, done in outcomes)
                 for a, outcomes in actions.items()
             }
-            before[s] = max(earns.values()) if policy is None else earns[int(policy[t, s])]
+            before[s] = max(q.values()) if policy is None else q[int(policy[t, s])]
         values = before
     return values
 

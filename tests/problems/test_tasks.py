@@ -1,4 +1,4 @@
-"""Tutoring, revenue and calls: rows by hand, and what their best policies do."""
+"""Tutoring, revenue and calls: transitions by hand, and optimal policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker for agents finds each kind of fault, and none in those that are here."""
+"""Agent checks: every kind of issue is found, and none in the built-in agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucfh.algorithms.registry import AGENTS, make_agent
 from ucfh.algorithms.ucbvi import UCBVI
 from ucfh.counts import Limits
 from ucfh.mdp import Problem
-from ucfh.simulation.checker import AgentError, faults_of, small_world
+from ucfh.simulation.checker import AgentError, find_issues, small_mdp
 
 
 def broken(**changes: Any) -> Any:
@@ -29,7 +29,7 @@ def always(x: Any) -> Any:
     return lambda *_: x
 
 
-def lost(self: Any, V: Any) -> None:
+def infinite_optimism(self: Any, V: Any) -> None:
     UCBVI._promise(self, V)
     self.optimistic = np.inf
 
@@ -59,10 +59,10 @@ def no_room(self: Any) -> Limits:
     return Limits(np.full(self.problem.table.rows, -1))
 
 
-FAULTS = [
+ISSUES = [
     (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
      r"policy has shape \(2, 2\) and type float64: use integers \(4, 3\)"),
-    (broken(_promise=lost), "optimistic = inf: set V~ from the start, or NaN"),
+    (broken(_promise=infinite_optimism), "optimistic = inf: set V~ from the start, or NaN"),
     (broken(limits=always(3)), "limits.. returns an int: return a Limits, or None"),
     (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
     (broken(limits=no_room), "visits has -1: use 0"),
@@ -78,17 +78,17 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make_broken", "message"), FAULTS)
-def test_each_fault_is_named(make_broken: Any, message: str) -> None:
+@pytest.mark.parametrize(("make_broken", "message"), ISSUES)
+def test_each_issue_is_named(make_broken: Any, message: str) -> None:
     with pytest.raises(AgentError, match=message):
         check_agent(make_broken)
 
 
-def test_what_is_no_agent() -> None:
+def test_objects_that_are_not_agents() -> None:
     with pytest.raises(AgentError, match="it is an int: derive it from"):
         check_agent(lambda _: 3)  # type: ignore[arg-type, return-value]
     bare: Any = type("Bare", (UCFH,), {"__init__": always(None)})
-    with pytest.raises(AgentError, match=r"5 fault\(s\):\n- it has no problem: set it"):
+    with pytest.raises(AgentError, match=r"5 issue\(s\):\n- it has no problem: set it"):
         check_agent(bare)
 
 
@@ -108,19 +108,19 @@ def test_what_is_no_agent() -> None:
         (lambda n: {"flat": n / None}, r"it cannot be made \(TypeError: .*, line \d+ of "),
     ],
 )  # fmt: skip
-def test_faults_of_a_bonus(returned: Any, message: str) -> None:
-    """A line for each, for a class and for what makes one."""
+def test_issues_of_a_bonus(returned: Any, message: str) -> None:
+    """One issue, for a class and for a factory."""
     changes = {"coefficients": lambda _, n: returned(n)}
     cls = type("Broken", (BonusAgent,), changes)
     for agent in (cls, broken(**changes)):
-        with pytest.raises(AgentError, match=rf"has 1 fault\(s\):\n- {message}"):
+        with pytest.raises(AgentError, match=rf"has 1 issue\(s\):\n- {message}"):
             check_agent(agent)
-    (fault,) = faults_of(cls)
-    assert re.match(message, fault)
+    (issue,) = find_issues(cls)
+    assert re.match(message, issue)
 
 
-def test_a_bonus_at_fault_only_after_many_visits() -> None:
-    """As a run finds it: the first table has fewer."""
+def test_a_bonus_that_fails_only_after_many_visits() -> None:
+    """The check does not reach that many visits; a run does."""
     bonus = {"coefficients": lambda _, n: {"flat": np.where(n < 2000, 1 / n, np.nan)}}
     late = type("LateAnswer", (BonusAgent,), bonus)
     check_agent(late)
@@ -137,7 +137,7 @@ def test_a_class_without_a_name_has_its_own() -> None:
     assert simulate("chain:n=3", cls, episodes=5).about["agent"] == "hopeful"
 
 
-def test_an_error_in_a_run_is_a_fault() -> None:
+def test_an_error_in_a_run_is_an_issue() -> None:
     with pytest.raises(
         AgentError, match=r"a run of it fails \(KeyError: 7, line \d+ of test_check"
     ):
@@ -146,8 +146,8 @@ def test_an_error_in_a_run_is_a_fault() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGENTS)
-def test_nothing_is_wrong_with_those_here(name: str) -> None:
-    world = fitting(name) if name in ("ucrl-gamma", "eprl") else small_world()
+def test_built_in_agents_pass(name: str) -> None:
+    world = fitting(name) if name in ("ucrl-gamma", "eprl") else small_mdp()
 
     def make_one(_: Problem) -> Any:
         return make_agent(name, world, 0.5, 0.1, 60)

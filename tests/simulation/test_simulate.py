@@ -1,4 +1,4 @@
-"""Walked simulations: the record of a run, its seeds and chunks, and the law of the walk."""
+"""Walked simulations: the record of a run, seeds and chunks, and the distribution of the walk."""
 
 import importlib
 import math
@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from ucfh import Agent, make, make_agent
 from ucfh._kernels.walk import cumulate
 from ucfh.algorithms.ucfh import UCFH
 from ucfh.counts import NEVER, Counts, Limits
@@ -46,7 +47,7 @@ def rows_of(run: Run) -> list[tuple[Any, ...]]:
 
 
 def check_record(mdp: MDP, run: Run) -> None:
-    """What holds of every record."""
+    """Assert the invariants of a record."""
     phases = run.phases
     assert phases.dtype.names == COLUMNS + KNOWN
     assert np.isnan(phases.lower).all()
@@ -100,7 +101,7 @@ def test_cap_at_the_end_of_a_phase() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "make",
+    "build",
     [
         lambda: random_mdp(5),
         lambda: MDP(random_mdp(5).table.dense(random_mdp(5).p), [[[0.5]], [[0.1]], [[1]]], 3),
@@ -112,8 +113,8 @@ def test_cap_at_the_end_of_a_phase() -> None:
     ],
     ids=["r(s,a)", "r_t", "p_t r(s)", "p_t r_t(s,a)", "r(s,a,s')", "r_t(s,a,s')", "one of each"],
 )
-def test_every_kind_of_problem_runs(make: Any) -> None:
-    mdp = make()
+def test_every_kind_of_problem_runs(build: Any) -> None:
+    mdp = build()
     check_record(mdp, step(mdp, episodes=500))
     if mdp.table.segments > 1 or not mdp.rewards.by_segment:
         told = mdp.problem.hiding("rewards", "successors", "initial")
@@ -281,12 +282,12 @@ def walked(
     mdp: MDP, policy: Any, episodes: int, seed: int, problem: Problem | None = None
 ) -> Counts:
     told = mdp.problem if problem is None else problem
-    world, stretch = Simulator(mdp, told), EpisodeBatch(Counts.zero(told))
+    world, batch = Simulator(mdp, told), EpisodeBatch(Counts.zero(told))
     never = Limits(np.full(mdp.table.rows, NEVER))
     rows = mdp.table.rows_of(policy, mdp.horizon)
-    world.walk(np.random.default_rng(seed), rows, never, episodes, stretch)
-    assert (stretch.episodes, stretch.ended) == (episodes, False)
-    return stretch.seen
+    world.walk(np.random.default_rng(seed), rows, never, episodes, batch)
+    assert (batch.episodes, batch.ended) == (episodes, False)
+    return batch.counts
 
 
 def check_law(counted: NDArray[np.int64], p: NDArray[np.float64]) -> None:
@@ -379,7 +380,7 @@ def test_reward_sums(noise: Any, segmented: bool, on_successor: bool) -> None:
         statistic = ((got - want)[visited] ** 2 / variance[visited]).sum()
         assert statistic <= chi2.isf(UNLIKELY, visited.sum())
         assert statistic > 1e-3
-    assert not walked(mdp, policy, 100, 4).rewards.any()  # nobody watches told rewards
+    assert not walked(mdp, policy, 100, 4).rewards.any()  # known rewards are not counted
 
 
 def test_drop_surplus_in_the_walk() -> None:
@@ -387,15 +388,15 @@ def test_drop_surplus_in_the_walk() -> None:
     mdp = MDP([[[0.0, 1.0]], [[1.0, 0.0]]], np.zeros((2, 1)), 10)
     world, rows = Simulator(mdp, mdp.problem), mdp.table.rows_of([0, 0], 10)
     for drop, want in ((False, [5, 5, 1]), (True, [2, 5, 1])):
-        stretch = EpisodeBatch(Counts.zero(mdp.problem))
+        batch = EpisodeBatch(Counts.zero(mdp.problem))
         limits = Limits(np.array([2, NEVER, NEVER]), drop_surplus=drop)
-        world.walk(np.random.default_rng(0), rows, limits, 99, stretch)
-        assert (stretch.episodes, stretch.ended) == (1, True)
-        assert stretch.seen.visits.tolist() == want
-        assert stretch.seen.successors.tolist() == want
+        world.walk(np.random.default_rng(0), rows, limits, 99, batch)
+        assert (batch.episodes, batch.ended) == (1, True)
+        assert batch.counts.visits.tolist() == want
+        assert batch.counts.successors.tolist() == want
 
 
-def test_told_of_another_problem() -> None:
+def test_prior_knowledge_of_another_problem() -> None:
     mdp = random_mdp(11)
     mask = np.ones((3, 2, 3), bool)
     mask[1, 1, 2] = False
@@ -413,3 +414,36 @@ def test_told_of_another_problem() -> None:
     by_time = MDP(mdp.table.dense(mdp.p), [[[0.1]], [[0.2]], [[0.3]]], 3)
     with pytest.raises(InputError, match="rewards that depend on t"):
         Simulator(by_time, Problem(3, 2, 3, initial=0))
+
+
+@pytest.mark.parametrize("name", ["ucfh:m=300", "certified-ucfh", "psrl"])
+def test_on_phase_sees_every_phase(name: str) -> None:
+    mdp = make("chain:n=3,horizon=3")
+
+    def new_agent() -> Agent:
+        return make_agent(name, mdp, 0.5, 0.1, 200, seed=3)
+
+    agent, seen = new_agent(), []
+
+    def record(run: Run) -> None:
+        seen.append((len(run.rows), run.rows[-1].optimistic, agent.optimistic))
+
+    run = simulate(mdp, agent, 200, seed=1, on_phase=record)
+    assert [k for k, _, _ in seen] == list(range(1, len(run.rows) + 1))
+    assert [recorded for _, recorded, _ in seen] == [row.optimistic for row in run.rows]
+    if name != "psrl":  # it has its own loop, and is further by then
+        assert all(recorded == current for _, recorded, current in seen)
+    plain = simulate(mdp, new_agent(), 200, seed=1)
+    assert repr(plain.phases.tolist()) == repr(run.phases.tolist())
+
+
+def test_on_phase_in_a_resumed_run() -> None:
+    """The phase that was cut begins again, and is reported again."""
+    mdp = make("chain:n=3,horizon=3")
+    first = simulate(mdp, make_agent("certified-ucfh", mdp, 0.05, 0.1, 1), 30, seed=1)
+    seen: list[int] = []
+    agent = make_agent("certified-ucfh", mdp, 0.05, 0.1, 1)
+    run = simulate(
+        mdp, agent, 60, seed=1, resume=first, on_phase=lambda run: seen.append(len(run.rows))
+    )
+    assert seen == list(range(len(first.rows), len(run.rows) + 1))

@@ -75,7 +75,7 @@ def test_golden(variant: Variant, size: str, column: int) -> None:
     assert got[COLUMNS[column]] == pytest.approx(want, rel=1e-10, abs=0)
 
 
-def test_printed_theorem_1_in_its_own_words() -> None:
+def test_printed_theorem_1() -> None:
     """The number that ends the proof, 3072 = 6 * 512, written out once more."""
     S, A, H, eps, delta, C = SIZES["T3"]
     want = (
@@ -122,8 +122,8 @@ def test_reference_anywhere(
 
 
 @pytest.mark.parametrize("eps", [1e-160, 1e-200, 5e-324])
-def test_absurd_epsilon_is_refused_or_answered(eps: float) -> None:
-    """In (0, 1], though no number of episodes fits a float: an error a user can read, or inf."""
+def test_tiny_epsilon(eps: float) -> None:
+    """An error, or infinity."""
     for variant in VARIANTS:
         with suppress(InputError):
             assert constants(5, 2, 5, eps, 0.1, variant=variant).m > 1e300
@@ -187,8 +187,8 @@ def test_of_a_problem(variant: Variant) -> None:
             (S, 4, H, S, 2, eps),
         ),
     ]
-    for problem, (S_told, SA, H_told, C, B, e) in cases:
-        want = ref.constants(S_told, SA, H_told, C, B, e, delta, variant)
+    for problem, (S_known, SA, H_known, C, B, e) in cases:
+        want = ref.constants(S_known, SA, H_known, C, B, e, delta, variant)
         check(constants_of(problem, eps, delta, variant), want)
 
 
@@ -274,7 +274,7 @@ def test_the_proved_lower_bound() -> None:
 
 
 def test_the_formula_of_theorem_1_names_its_m() -> None:
-    """Where pairs are many and successors few, the bound is larger than 16 SA m E_max (E17)."""
+    """For many pairs and few successors, the bound is larger than 16 SA m E_max (E17)."""
     size: dict[str, Any] = {
         "states": 10**6,
         "actions": 4,

@@ -1,4 +1,4 @@
-"""Instruments against enumeration of paths, and against the words of the proof."""
+"""Quantities of the proof against enumeration of paths and their definitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from ucfh.theory.quantities import (
 )
 
 
-def world(seed: int, S: int, A: int, H: int, on_next: bool, segments: bool) -> tuple[MDP, Any]:
+def random_case(
+    seed: int, S: int, A: int, H: int, on_next: bool, segments: bool
+) -> tuple[MDP, Any]:
     """A random MDP, some of whose rows are certain, and a random policy."""
     rng = np.random.default_rng(seed)
     shape = (H, S, A) if segments else (S, A)
@@ -52,14 +54,14 @@ def paths(mdp: MDP, policy: Any) -> Any:
         yield chance, states, rows, total
 
 
-worlds = st.builds(
-    world, st.integers(0, 999), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3),
+cases = st.builds(
+    random_case, st.integers(0, 999), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3),
     st.booleans(), st.booleans(),
 )  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds)
+@given(cases)
 def test_weights_and_variances_by_enumeration(case: tuple[MDP, Any]) -> None:
     mdp, policy = case
     visits: Any = Counter()
@@ -81,7 +83,7 @@ def test_weights_and_variances_by_enumeration(case: tuple[MDP, Any]) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds, st.integers(0, 99))
+@given(cases, st.integers(0, 99))
 def test_value_difference_is_an_identity(case: tuple[MDP, Any], seed: int) -> None:
     mdp, policy = case
     table, rng = mdp.table, np.random.default_rng(seed)
@@ -93,7 +95,7 @@ def test_value_difference_is_an_identity(case: tuple[MDP, Any], seed: int) -> No
     assert left == pytest.approx(right, abs=1e-10)
 
 
-def test_value_difference_of_what_evi_chooses() -> None:
+def test_value_difference_of_the_model_of_evi() -> None:
     """p~ of FixedHorizonEVI: the identity gives back its value."""
     mdp = make("random:states=4,actions=2,successors=4,horizon=5")
     p = mdp.table.dense(mdp.p)
@@ -141,4 +143,3 @@ def test_cells_by_definition(pairs: list[tuple[float, int]]) -> None:
             cells[kappa, iota] += 1
     assert seen.cells == dict(cells)
     assert seen.balanced == all(c <= kappa for (kappa, iota), c in cells.items() if iota > 0)
-    assert seen.balanced == (not seen.excess)

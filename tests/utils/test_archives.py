@@ -34,7 +34,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Path]:
     return request.param, path
 
 
-def test_compressed_arrays_are_refused_before_they_are_unpacked(case: tuple[Any, Path]) -> None:
+def test_compressed_arrays_are_rejected_before_they_are_unpacked(case: tuple[Any, Path]) -> None:
     reader, path = case
     arrays = dict(np.load(path))
     np.savez_compressed(path, **arrays, much=np.zeros(2_500_000))
@@ -60,7 +60,7 @@ def npy(header: str, data: bytes) -> bytes:
     ("shape", "kind"),
     [("(10000000000,)", "<f8"), ("(4, 10000000000)", "<f8"), ("(1,)", "<f8"), ("(9,)", "<U0")],
 )
-def test_shapes_that_are_not_those_of_the_data_are_refused(
+def test_shapes_that_are_not_those_of_the_data_are_rejected(
     shape: str, kind: str, case: tuple[Any, Path]
 ) -> None:
     reader, path = case
@@ -71,7 +71,7 @@ def test_shapes_that_are_not_those_of_the_data_are_refused(
     assert "its array odd is cut short" in fault(reader, path)
 
 
-def test_a_directory_that_lists_more_than_there_is_is_refused(case: tuple[Any, Path]) -> None:
+def test_a_directory_that_lists_more_than_there_is_is_rejected(case: tuple[Any, Path]) -> None:
     """Many names for one piece of the file would each be read."""
     reader, path = case
     out = BytesIO()
@@ -89,7 +89,7 @@ def test_a_directory_that_lists_more_than_there_is_is_refused(case: tuple[Any, P
     assert "lists more than it holds" in fault(reader, path)
 
 
-def test_what_does_not_fit_into_memory_is_refused(
+def test_files_that_do_not_fit_into_memory_are_rejected(
     case: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, path = case

@@ -1,4 +1,4 @@
-"""Names of the array types that are used everywhere."""
+"""Array types."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 EPSILON = 0.1
-"""The accuracy that is asked of agents by name."""
+"""The accuracy of agents given by name."""
 
 DELTA = 0.1
-"""The probability with which a guarantee may fail."""
+"""The failure probability of a guarantee."""
 
 ALPHA = 0.01
-"""The probability that data are said to refute something that is true."""
+"""The level of assumption checks: the probability of a false alarm."""

@@ -1,6 +1,6 @@
-"""Reading and writing files: nothing is overwritten without being asked, or left half-written.
+"""Reading and writing of files: no overwriting without ``force``, no half-written files.
 
-What is wrong with a file is said in one line that begins with its path.
+Errors are one line that begins with the path.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from ucfh.mdp import Problem
 
 RUN_FORMAT = "ucfh-run"
-"""What a saved run calls itself in its "head", so that other readers can say what it is."""
+"""The format of a saved run in its "head", by which other readers recognize it."""
 
 AnyPath = str | os.PathLike[str]
 Identity = tuple[int, int]
 IN_USE: Counter[Identity | None] = Counter()
-"""Database files that this process has open, by `identity`, and how often.
+"""Number of connections of this process to each database file, by `identity`.
 
-Closing another descriptor of such a file would drop SQLite's locks on it.
+Closing another descriptor of such a file would release SQLite's locks on it.
 """
 T = TypeVar("T")
 
 
 @contextmanager
 def naming(place: AnyPath) -> Iterator[None]:
-    """Put ``place`` (a path, or an entry of a file) in front of errors, and keep them one line.
+    """Prefix errors with ``place`` (a path, or an entry of a file), and keep them one line.
 
     >>> with naming("model.json"), naming("transitions[3]"):
     ...     raise InputError("state 7 does not exist")
@@ -53,7 +53,7 @@ def naming(place: AnyPath) -> Iterator[None]:
 
 
 def check_path(path: Any) -> str:
-    """A path as text, if it is one; else raise."""
+    """Return a path as a string; raise if it is not a path."""
     where = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(where, str):
         raise InputError(f"{path!r} is not a path: pass the name of a file, or a pathlib.Path")
@@ -61,23 +61,23 @@ def check_path(path: Any) -> str:
 
 
 def identity(path: AnyPath) -> Identity | None:
-    """What tells a file from others, whatever its name; None if there is none."""
+    """Return device and inode of a file; None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _refuse_in_use(path: AnyPath) -> None:
     """Raise if a file is a database that this process has open."""
-    found = identity(path)
-    if found is not None and IN_USE[found] > 0:
+    file = identity(path)
+    if file is not None and IN_USE[file] > 0:
         raise InputError(f"{path} is a store that this process has open. Fix: name another file")
 
 
 def check_ending(path: AnyPath, known: Sequence[str]) -> str:
-    """The ending of a path, such as ".json", if it is a known one; else raise."""
+    """Return the ending of a path, such as ".json"; raise if it is not a known one."""
     ending = Path(check_path(path)).suffix.lower()
     if ending not in known:
         with naming(path):
@@ -86,7 +86,7 @@ def check_ending(path: AnyPath, known: Sequence[str]) -> str:
 
 
 def refuse_existing(path: AnyPath, force: bool = False) -> None:
-    """Raise if ``path`` could not be written: call it before the work whose result goes there."""
+    """Raise if ``path`` could not be written: call it before computing the content."""
     where = check_path(path)
     if "\0" in where:
         raise InputError(f"cannot write {where!r}: a name cannot contain a zero character")
@@ -105,9 +105,13 @@ def refuse_existing(path: AnyPath, force: bool = False) -> None:
 def check_outputs(
     outputs: Sequence[tuple[str | None, Sequence[str]]], inputs: Sequence[str], force: bool
 ) -> None:
-    """Refuse, before the work, outputs that could not be written or would overwrite its input.
+    """Raise if an output could not be written, or would overwrite an input or another output.
 
-    ``outputs`` are paths, or None, each with the endings it may have.
+    Args:
+        outputs: paths, or None, each with its allowed endings.
+        inputs: paths of the inputs.
+        force: True allows existing files.
+
     """
     taken = {os.path.abspath(path) for path in inputs}
     for path, endings in outputs:
@@ -122,10 +126,10 @@ def check_outputs(
 
 @contextmanager
 def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
-    """A temporary path to write to, which becomes ``path`` if all goes well.
+    """Yield a temporary path to write to, which replaces ``path`` on success.
 
-    It has the same ending and lies in the same directory, so the last step is atomic: a reader
-    of ``path`` sees all of the new file, or none of it.
+    It has the same ending and directory, so the replacement is atomic: a reader of ``path`` sees
+    all of the new file, or none of it.
     """
     refuse_existing(path, force)
     target = Path(os.path.realpath(path))  # a link stays a link
@@ -144,7 +148,7 @@ def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
 
 
 def sync_folder(path: AnyPath) -> None:
-    """Let the disk keep the name of a file that was created or replaced."""
+    """Synchronize the folder of a file that was created or replaced."""
     if os.name != "posix":  # elsewhere folders cannot be opened
         return
     with suppress(OSError):  # some file systems cannot
@@ -156,20 +160,20 @@ def sync_folder(path: AnyPath) -> None:
 
 
 def write_text(path: AnyPath, text: str, force: bool = False) -> None:
-    """Write a text file in UTF-8, line breaks as they are in ``text``."""
+    """Write a text file in UTF-8, with the line breaks of ``text``."""
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
-        letter = text[error.start]
+        character = text[error.start]
         raise InputError(
-            f"cannot write {path}: UTF-8 cannot hold {letter!r}; remove it from the names"
+            f"cannot write {path}: UTF-8 cannot hold {character!r}; remove it from the names"
         ) from None
     with replacing(path, force) as temporary:
         temporary.write_bytes(content)
 
 
 def open_bytes(path: AnyPath) -> IO[bytes]:
-    """A file, opened for reading."""
+    """Open a file for reading."""
     check_path(path)
     _refuse_in_use(path)
     try:
@@ -182,7 +186,7 @@ def open_bytes(path: AnyPath) -> IO[bytes]:
 
 
 def read_text(path: AnyPath) -> str:
-    """The text of a file in UTF-8; a byte order mark, as some editors write, is skipped."""
+    """Read a text file in UTF-8, with or without a byte order mark."""
     with open_bytes(path) as file:
         content = file.read()
     try:
@@ -195,13 +199,13 @@ def read_text(path: AnyPath) -> str:
 
 
 LONGEST_TOML = 2**20
-"""Settings and studies are a few lines; a megabyte of them is something else."""
+"""Most characters of a settings file."""
 DEEP_KEY = re.compile(r"(?:[^.\n\"'=]+\.){100}")
-"""A dotted key of more than a hundred parts, each of which costs the memory of all before it."""
+"""A dotted key of more than a hundred parts, whose memory is quadratic in their number."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What a text in TOML says; an `InputError` where it is none, or nested too deeply."""
+    """Parse TOML; an `InputError` if it is invalid, or nested too deeply."""
     import tomllib
 
     if len(text) > LONGEST_TOML or DEEP_KEY.search(text):
@@ -215,11 +219,11 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_arrays(path: AnyPath) -> JsonObject:
-    """All arrays of an .npz file, whatever they are; pickled objects are refused.
+    """Read all arrays of an .npz file, without pickled objects.
 
-    Nothing is read before it is known to need no more memory than the file has bytes. Refused are
-    compressed arrays, which may be a thousand times as large, and headers and directories that
-    announce more than there is.
+    The memory needed is bounded by the size of the file before anything is read: compressed
+    arrays, which may be a thousand times as large, and headers and directories that exceed the
+    file are rejected.
     """
     import zipfile
 
@@ -242,40 +246,40 @@ def read_arrays(path: AnyPath) -> JsonObject:
                 return JsonObject(_read_array(archive, member) for member in members)
         except (InputError, MemoryError):
             raise
-        except Exception as error:  # a damaged archive raises whatever its layers raise
+        except Exception as error:  # a damaged archive may raise anything
             raise InputError("damaged, or not an .npz file: write it again") from error
 
 
 def _read_array(archive: Any, member: Any) -> tuple[str, Any]:
-    """Name and content of a member of an archive, if it is as large as its header says."""
+    """Return name and content of a member of an archive; raise if its size is wrong."""
     from numpy.lib import format as npy
 
     name = member.filename.removesuffix(".npy")
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     with archive.open(member) as file:
         shape, _, kind = readers[npy.read_magic(file)](file)
-        held = member.file_size - file.tell()
-    if not kind.hasobject and (prod(shape) * kind.itemsize != held or kind.itemsize == 0):
+        size = member.file_size - file.tell()
+    if not kind.hasobject and (prod(shape) * kind.itemsize != size or kind.itemsize == 0):
         raise InputError(f"its array {name} is cut short, or too long: write it again")
     with archive.open(member) as file:
         return name, npy.read_array(file, allow_pickle=False)
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers a key given twice, of which ``json`` keeps only the last."""
+    """A JSON object that records a duplicate key, which ``json`` would drop."""
 
     twice: str | None = None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = JsonObject(pairs)
-    if len(found) < len(pairs):
-        found.twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-    return found
+    value = JsonObject(pairs)
+    if len(value) < len(pairs):
+        value.twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+    return value
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value that a JSON text describes, its objects as `JsonObject`."""
+    """Parse JSON, with objects as `JsonObject`."""
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
@@ -287,7 +291,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_format(document: Any, name: str, version: int) -> JsonObject:
-    """The object that a file holds, if it says that it has this format and version."""
+    """Return the object of a file if it has this format and version; else raise."""
     if not isinstance(document, JsonObject):
         raise InputError(f"a {name} file holds a JSON object, not {show(document)}")
     if document.get("format") != name:
@@ -300,19 +304,19 @@ def check_format(document: Any, name: str, version: int) -> JsonObject:
 
 
 def check_keys(value: Any, required: Sequence[str], optional: Sequence[str] = ()) -> JsonObject:
-    """``value`` if it is an object with all of the required keys and no unknown ones."""
-    found = check_object(value)
-    for key in found:
+    """Return ``value`` if it is an object with all required and no unknown keys; else raise."""
+    document = check_object(value)
+    for key in document:
         if key not in required and key not in optional:
             raise unknown("key", key, [*required, *optional])
     for key in required:
-        if key not in found:
+        if key not in document:
             raise InputError(f'"{key}" is missing: add it')
-    return found
+    return document
 
 
 def check_object(value: Any) -> JsonObject:
-    """``value`` if it is a JSON object in which no key is given twice."""
+    """Return ``value`` if it is a JSON object without duplicate keys; else raise."""
     if not isinstance(value, JsonObject):
         raise InputError(f"it must be an object {{...}}, not {show(value)}")
     if value.twice is not None:
@@ -321,7 +325,7 @@ def check_object(value: Any) -> JsonObject:
 
 
 def check_number(value: Any) -> float:
-    """``value`` as a float, if it is a number."""
+    """Return ``value`` as a float if it is a number; else raise."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{show(value)} is not a number")
     try:
@@ -331,17 +335,17 @@ def check_number(value: Any) -> float:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether ``value`` is a whole number; true and false are not."""
+    """Return True for integers, not for booleans."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_count(value: Any) -> bool:
-    """Whether ``value`` is a number of things, and not more than can be numbered in a table."""
+    """Return True for integers from 1 to the largest size of a table."""
     return is_whole(value) and 1 <= value < 2**31
 
 
 def show(value: Any) -> str:
-    """A value of a JSON file in a few words, whatever its size."""
+    """Format a JSON value for messages, in at most 60 characters."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -351,7 +355,7 @@ def show(value: Any) -> str:
 
 
 class Labels:
-    """How a file refers to the states, or the actions: by name, or by number from 0.
+    """The labels of states, or actions, in a file: names, or numbers from 0.
 
     >>> states = Labels("state", ("home", "work"), 2)
     >>> states.find("work"), states.find(1), states.find("1")
@@ -367,15 +371,15 @@ class Labels:
         self._index = {name: i for i, name in enumerate(names or ())}
 
     def label(self, index: int) -> str | int:
-        """The name, or the number where there are no names."""
+        """Return the name, or the number if there are no names."""
         return self.names[index] if self.names else index
 
     def words(self, index: int) -> str:
-        """The label with its kind, for messages."""
+        """Return the label with its kind, for messages."""
         return f"{self.kind} {self.label(index)!r}"
 
     def find(self, given: Any) -> int:
-        """The number of a name or number; text that is not a name may be a number in digits."""
+        """Return the number for a name, a number, or a string of digits; else raise."""
         if is_whole(given):
             return self._check(given)
         if not isinstance(given, str):
@@ -396,19 +400,19 @@ class Labels:
         )
 
     def read_object(self, given: Any, read: Callable[[Any], T]) -> dict[int, T]:
-        """Number and value of each label of a JSON object, the values as ``read`` reads them."""
-        found: dict[int, T] = {}
+        """Read a JSON object: values, read by ``read``, by the number of their label."""
+        values: dict[int, T] = {}
         for key, value in check_object(given).items():
             i = self.find(key)
-            if i in found:
+            if i in values:
                 raise InputError(f"{self.words(i)} is given twice: keep only one")
             try:
-                found[i] = read(value)
+                values[i] = read(value)
             except InputError as error:
                 raise InputError(f"{self.words(i)}: {error}") from None
-        if not found:
+        if not values:
             raise InputError(f"no {self.kind} is given: give at least one")
-        return found
+        return values
 
     def _check(self, index: int) -> int:
         if not 0 <= index < self.count:
@@ -419,7 +423,7 @@ class Labels:
 
 
 def labels_of(problem: Problem) -> tuple[Labels, Labels]:
-    """How files refer to the states and the actions of a problem."""
+    """Return the labels of the states and the actions of a problem."""
     return (
         Labels("state", problem.state_names, problem.states),
         Labels("action", problem.action_names, problem.actions),

@@ -1,4 +1,4 @@
-"""Whether what is needed fits into memory, checked before any of it is allocated."""
+"""Checks of the memory needed, before allocation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LITTLE = 2**26
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still allocate, or None where the system does not say."""
+    """Return the bytes that this process can still allocate, or None if unknown."""
     limits = []
     with suppress(OSError), open("/proc/meminfo") as file:
         lines = (line.split() for line in file)
@@ -19,7 +19,7 @@ def free_memory() -> int | None:
     if not limits:
         with suppress(OSError, ValueError, AttributeError):
             limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    # a container may have less than its machine; ValueError where it says "max"
+    # a container may have less than its machine; ValueError for "max"
     with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
         limits.append(int(file.read()))
     return min(limits, default=None)
@@ -28,7 +28,7 @@ def free_memory() -> int | None:
 def check_memory(
     what: str, needed: int, remedy: str = "make the model or the horizon smaller"
 ) -> None:
-    """Refuse what would need more bytes than are free; small amounts are not checked."""
+    """Raise if more bytes are needed than are free; small amounts are not checked."""
     free = free_memory() if needed > LITTLE else None
     if free is not None and needed > free:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What objects show in a notebook: small tables, and pictures that are part of the page."""
+"""HTML for notebooks: small tables and embedded images."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from io import BytesIO
 from typing import Any
 
 MOST = 12
-"""Rows and columns of a table of a policy that are shown."""
+"""Most rows and columns shown of a policy."""
 
 
 class HtmlText(str):
-    """A text that is written as HTML, its names escaped."""
+    """Escaped HTML."""
 
 
 def block(headline: str, *parts: str) -> str:
-    """A headline, and below it tables, pictures, and lines of text, which are escaped."""
+    """Return a headline followed by HTML parts and lines of text, which are escaped."""
     shown = [x if isinstance(x, HtmlText) else _line(x) for x in parts if x]
     return f"<div><p><b>{escape(headline)}</b></p>{''.join(shown)}</div>"
 
@@ -28,7 +28,7 @@ def _line(text: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> HtmlText:
-    """A table of texts.
+    """Return a table of strings.
 
     >>> table(["a"], [["<b>"]])
     '<table><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table>'
@@ -39,17 +39,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> HtmlText:
 
 
 def picture(figure: Any, words: str) -> HtmlText:
-    """A figure of matplotlib as an image inside the page; ``words`` for who cannot see it."""
+    """Return a matplotlib figure as an embedded image with an alternative text."""
     file = BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
+        warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks
         figure.savefig(file, format="png", dpi=80)
     data = b64encode(file.getvalue()).decode()
     return HtmlText(f'<img alt="{escape(words)}" src="data:image/png;base64,{data}">')
 
 
 def policy_table(policy: Any, values: Any = None) -> HtmlText:
-    """The first states and steps of a policy (H, S); values (H+1, S): from the first step on."""
+    """Return a table of the first states and steps of a policy (H, S) with values (H+1, S)."""
     steps, states = policy.shape
     shown = range(min(steps, MOST))
     columns = ["state", *(f"step {t + 1}" for t in shown), *["..."] * (steps > MOST)]

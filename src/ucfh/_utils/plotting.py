@@ -1,4 +1,4 @@
-"""Figures that are drawn without a display, and saved; or on axes of a user's own figure."""
+"""Figures drawn without a display and saved, or drawn on axes of a caller's figure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ import numpy as np
 
 from ucfh._utils.arrays import Floats
 from ucfh._utils.files import AnyPath, check_ending, replacing
-from ucfh._utils.palette import COLOURS, GREY
 from ucfh.exceptions import InputError, wrong_type
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+"""Colors for readers with any color vision (Okabe and Ito); their yellow is too pale."""
+
+GREY = "#555555"
 
 ENDINGS = (".png", ".svg", ".pdf")
 
 EMBEDDED = {"pdf.fonttype": 42}
-"""Settings of matplotlib by which text in a PDF stays text; publishers refuse type 3, the default.
-"""
+"""Matplotlib settings that embed TrueType fonts: publishers reject type 3, the default."""
 
-CHOSEN = "MPLBACKEND"
-"""The variable that chooses pyplot's window system, which is not needed here."""
+BACKEND = "MPLBACKEND"
+"""The environment variable that selects pyplot's backend, which is not needed here."""
 
 
 def load_matplotlib() -> Any:
-    """The package matplotlib, whatever window system it is told to use."""
-    chosen = os.environ.pop(CHOSEN, None)
+    """Import matplotlib, whatever backend the environment selects."""
+    chosen = os.environ.pop(BACKEND, None)
     try:
         import matplotlib
     except (ImportError, ValueError, OSError) as error:
@@ -38,14 +41,14 @@ def load_matplotlib() -> Any:
         ) from None
     finally:
         if chosen is not None:
-            os.environ[CHOSEN] = chosen
+            os.environ[BACKEND] = chosen
     return matplotlib
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of matplotlib, in inches, laid out with "constrained".
+    """Return an empty matplotlib figure, in inches, with constrained layout.
 
-    It is not made by pyplot, which would ask for a window system and keep it in memory.
+    pyplot is not used: it would load a window system and keep the figure in memory.
     """
     load_matplotlib()
     from matplotlib.figure import Figure
@@ -54,7 +57,7 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def check_axes(ax: Any, path: AnyPath | None) -> None:
-    """Raise unless ``ax`` is None, or axes of a user's own figure, which the user saves."""
+    """Raise unless ``ax`` is None, or axes of the caller's figure and no path is given."""
     if ax is None:
         return
     load_matplotlib()
@@ -76,14 +79,14 @@ def check_axes(ax: Any, path: AnyPath | None) -> None:
 
 
 TEXT = 9
-"""The size of titles on axes, in points."""
+"""Font size of titles on axes, in points."""
 
 ROOM = 0.6
-"""The largest share of the axes' height that a legend is given."""
+"""Largest share of the axes' height for a legend."""
 
 
 def fit_title(axes: Any, text: str) -> None:
-    """Write a title above axes, in as many lines as their width needs; none if it is empty."""
+    """Write a title above axes, wrapped to their width; no title if it is empty."""
     if not text:
         return
     _lay_out(axes)
@@ -94,7 +97,7 @@ def fit_title(axes: Any, text: str) -> None:
 
 
 def add_legend(axes: Any, title: str = "") -> None:
-    """Add a legend inside axes, above all that is drawn: their range of y grows to make room."""
+    """Add a legend inside axes, above the data: the y range grows to make room."""
     _lay_out(axes)
     for columns in range(len(axes.get_legend_handles_labels()[1]), 0, -1):
         legend = axes.legend(
@@ -111,7 +114,7 @@ def add_legend(axes: Any, title: str = "") -> None:
 
 
 def _lay_out(axes: Any) -> None:
-    """Give axes the place that the layout of their figure, if it has one, gives them so far."""
+    """Apply the layout of the figure, if it has one, so that the size of axes is known."""
     engine = axes.figure.get_layout_engine()
     if engine is not None:
         engine.execute(axes.figure.figure)
@@ -122,7 +125,7 @@ def save(figure: Any, path: AnyPath | None, force: bool) -> None:
     if path is None:
         return
     with replacing(path, force) as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a name in a script the font lacks
+        warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks
         with load_matplotlib().rc_context(EMBEDDED):
             figure.savefig(temporary, dpi=150)
 
@@ -136,11 +139,19 @@ def plot_bars(
     force: bool,
     ax: Any,
 ) -> Any:
-    """Draw intervals by name, one below the other, and a limit of them; returns the figure.
+    """Draw intervals by name, one below the other, and a limit; return the figure.
 
-    A bar is full up to the low end of its interval, and hatched up to the high one; ``words`` say
-    what both are, and the limit. On axes of a user's own, or on new ones, which are saved if there
-    is a path.
+    A bar is solid up to the low end of its interval and hatched up to the high end.
+
+    Args:
+        bars: the interval of each name.
+        limit: the position of a vertical line.
+        words: the legend entries of the low ends, the high ends and the limit.
+        title: the title of the figure.
+        path: the file to save the figure to, if any.
+        force: True overwrites an existing file.
+        ax: axes of the caller's figure; None: a new figure.
+
     """
     check_axes(ax, path)
     if path is not None:
@@ -149,9 +160,9 @@ def plot_bars(
     left = min(0.0, *(low for low, _ in bars.values()))
     y = range(len(bars))
     low, high = np.array(list(bars.values())).T
-    look = {"height": 0.5, "edgecolor": COLOURS[0]}
-    axes.barh(y, low - left, left=left, color=COLOURS[0], label=words[0], **look)
-    axes.barh(y, high - low, left=low, color="white", hatch="////", label=words[1], **look)
+    style = {"height": 0.5, "edgecolor": COLORS[0]}
+    axes.barh(y, low - left, left=left, color=COLORS[0], label=words[0], **style)
+    axes.barh(y, high - low, left=low, color="white", hatch="////", label=words[1], **style)
     axes.axvline(limit, color=GREY, ls="--", lw=1.5, label=words[2])
     axes.set_yticks(y, list(bars))
     axes.set_ylim(len(bars) - 0.5, -0.5)
@@ -163,9 +174,9 @@ def plot_bars(
 
 
 def spread(at: Floats, gap: float) -> Floats:
-    """Heights (n,) as near as possible to those given, ``gap`` apart, within [0, 1].
+    """Return heights (n,) closest to ``at``, at least ``gap`` apart, within [0, 1].
 
-    Least squares: heights less their rank times the gap are pooled where they fall.
+    Least squares: isotonic regression of the heights less their rank times the gap.
 
     >>> spread(np.array([0.5, 0.5, 0.9]), 0.1).round(2).tolist()
     [0.45, 0.55, 0.9]

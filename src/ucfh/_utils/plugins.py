@@ -1,40 +1,42 @@
-"""What users wrote themselves, by its name: ``module:name``, or ``module:name:parameter=value``.
+"""Names with parameters, such as ``chain:n=5``, and plugins: user code by ``module:name``.
 
-The module may lie in the current folder, as it may for ``python -m``.
+The module of a plugin may lie in the current folder, as for ``python -m``. The parameters after a
+name are read by the annotations of the function that takes them.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
 from importlib.machinery import PathFinder
 from traceback import extract_tb
-from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType, NoneType
+from typing import Any, NamedTuple, get_args, get_type_hints
 
-from ucfh.exceptions import InputError, unknown
+from ucfh.exceptions import InputError, unknown, unknown_parameter
 
-OURS = (os.path.dirname(os.path.dirname(__file__)), "<")
-"""How the paths of files begin that are not a user's: those of this package, and none."""
+BUILT_IN = (os.path.dirname(os.path.dirname(__file__)), "<")
+"""Prefixes of file names that are not user code: this package, and no file."""
 
 FORM = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)(:(?P<rest>.*))?")
 
 
 class PluginError(InputError):
-    """What a user wrote is at fault, whatever it is given."""
+    """An error in user code, independent of its arguments."""
 
 
 class Plugin(NamedTuple):
-    """What a name stands for.
+    """An object of a user's module.
 
     Attributes:
         label: ``module:name``.
-        thing: what that is.
-        parameters: the text after a second colon.
+        thing: the object.
+        parameters: the string after a second colon.
 
     """
 
@@ -43,26 +45,33 @@ class Plugin(NamedTuple):
     parameters: str
 
 
-def is_own(text: str) -> bool:
-    """Whether a text has the form ``module:name``.
+def is_plugin(text: str) -> bool:
+    """Return True if a string has the form ``module:name``.
 
-    >>> is_own("mine:Eager"), is_own("mine:Eager:c=2"), is_own("chain:n=5"), is_own("chain")
-    (True, True, False, False)
+    >>> [is_plugin(x) for x in ("mine:Eager", "mine:Eager:c=2", "chain:n=5", "chain")]
+    [True, True, False, False]
     """
     return FORM.fullmatch(text) is not None
 
 
-def find_own(kind: str, text: str, fits: Callable[[Any], bool]) -> Plugin:
-    """What ``module:name`` names; ``kind`` is what it should be, such as "problem".
+def find_plugin(kind: str, text: str, fits: Callable[[Any], bool]) -> Plugin:
+    """Import the object of ``module:name``.
 
-    Where there is no such name, those are listed that the module defines and that fit.
+    Args:
+        kind: the expected kind, such as "problem", for messages.
+        text: the name.
+        fits: selects the objects of the module that an error suggests.
+
+    Raises:
+        InputError: if there is no such module or name.
+
     """
     parts = FORM.fullmatch(text)
     assert parts is not None
     module, name = parts["module"], parts["name"]
     if module.endswith(".py"):
         raise InputError(f"{text}: write {module.removesuffix('.py')}:{name}, without .py")
-    look_in(os.getcwd())
+    add_to_path(os.getcwd())
     known = vars(_load(kind, text, module))
     if name not in known:
         listed = [
@@ -77,30 +86,30 @@ def find_own(kind: str, text: str, fits: Callable[[Any], bool]) -> Plugin:
 
 
 def _is_from(module: str, thing: Any) -> bool:
-    """Whether a class or function was written there, and not imported."""
+    """Return True unless it is a class or function imported from elsewhere."""
     return not isinstance(thing, type | FunctionType) or thing.__module__ == module
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """An error for a name of this package that does not exist; one's own may be meant by it."""
+    """Return an error for an unknown built-in name, which may be meant as a plugin."""
     module, _, rest = name.rpartition(".")
     own = f"{module}:{'NAME' if rest == 'py' else rest}"
-    if is_own(own):
-        look_in(os.getcwd())
+    if is_plugin(own):
+        add_to_path(os.getcwd())
         if PathFinder.find_spec(module.partition(".")[0]) is not None:
-            return InputError(f"unknown {kind} {name!r}: your own is written {own}, with a colon")
+            return InputError(f"unknown {kind} {name!r}: name your own {kind} {own}, with a colon")
     return unknown(kind, name, known)
 
 
-def home_of(text: str) -> str:
-    """The folder in which the module of ``module:name`` was found."""
+def folder_of(text: str) -> str:
+    """Return the folder of the module of ``module:name``."""
     top = import_module(text.partition(":")[0].partition(".")[0])
     path = os.path.dirname(str(top.__file__))
     return os.path.dirname(path) if hasattr(top, "__path__") else path
 
 
-def look_in(folder: str) -> None:
-    """Let modules in a folder be found."""
+def add_to_path(folder: str) -> None:
+    """Add a folder to the module search path."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
     invalidate_caches()  # it may have been written a moment ago
@@ -112,39 +121,132 @@ def _load(kind: str, text: str, module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise InputError(
-                f"{text!r} is no {kind} of this package, and there is no module {error.name!r}: "
-                f"correct the name, or run it in the folder that holds {error.name}.py"
+                f"{text!r} is not a built-in {kind}, and there is no module {error.name!r}: "
+                f"correct the name, or run in the folder of {error.name}.py"
             ) from None
         raise InputError(
-            f"the module {module} does not import ({told(error)}): install what it needs"
+            f"the module {module} does not import ({describe_error(error)}): install what it needs"
         ) from error
     except (Exception, SystemExit) as error:
         raise InputError(
-            f"the module {module} does not import ({told(error)}): correct it"
+            f"the module {module} does not import ({describe_error(error)}): correct it"
         ) from error
 
 
 @contextmanager
-def calling(label: str) -> Iterator[None]:
-    """Turn any error of what a user wrote into one line that says where it happened."""
+def user_code(label: str) -> Iterator[None]:
+    """Turn any error of user code into an `InputError` of one line with its location."""
     try:
         yield
     except InputError as error:
         raise type(error)(f"{label}: {error}") from error
     except Exception as error:
-        raise PluginError(f"{label} fails ({told(error)}): correct it") from error
+        raise PluginError(f"{label} fails ({describe_error(error)}): correct it") from error
 
 
-def told(error: BaseException) -> str:
-    """An error in a line: what it is, and in which line of which file of theirs.
+def describe_error(error: BaseException) -> str:
+    """Describe an error in one line: type, message, and line and file of the user code.
 
-    >>> told(ValueError("too\\nlong"))
+    >>> describe_error(ValueError("too\\nlong"))
     'ValueError: too long'
     """
     text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     if isinstance(error, SyntaxError):
         return text  # it names file and line itself
-    theirs = [x for x in extract_tb(error.__traceback__) if not x.filename.startswith(OURS)]
-    if not theirs:
+    frames = [x for x in extract_tb(error.__traceback__) if not x.filename.startswith(BUILT_IN)]
+    if not frames:
         return text
-    return f"{text}, line {theirs[-1].lineno} of {os.path.basename(theirs[-1].filename)}"
+    return f"{text}, line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)}"
+
+
+def _read_bool(text: str) -> bool:
+    words = {"0": False, "1": True, "false": False, "true": True, "no": False, "yes": True}
+    return words[text.lower()]
+
+
+_READERS: dict[type, tuple[Callable[[str], Any], str]] = {
+    int: (int, "an integer"),
+    float: (float, "a number"),
+    bool: (_read_bool, "0, 1, true or false"),
+    str: (str, "a string"),
+}
+
+
+def read_arguments(
+    label: str, function: Callable[..., Any], text: str
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and named arguments from a string such as ``n=10,gap=0.125``.
+
+    Positional-only parameters come first, without a name. A function with ``**settings`` takes
+    names that it does not list, and checks them itself.
+
+    Args:
+        label: the name of the function in messages.
+        function: the function that takes the arguments.
+        text: the string; "" for no arguments.
+
+    Raises:
+        InputError: for unknown or repeated names, and values of the wrong type.
+
+    """
+    parameters = inspect.signature(function).parameters
+    hints = _hints(function)
+    leading = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    known = [
+        p.name for p in parameters.values() if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    others = next((p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    items = [item.strip() for item in text.split(",")] if text else []
+
+    given = []
+    for name in leading:
+        if not items or not items[0] or "=" in items[0]:
+            first, colon, rest = items[0].rpartition(":") if items else ("", "", "")
+            example = f"{first},{rest}" if colon else name.upper()
+            raise InputError(f"{label} needs its {name} first: write {label}:{example}")
+        given.append(_read(label, name, items.pop(0), hints[name], None))
+
+    named: dict[str, Any] = {}
+    for item in items:
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not (name and equals and value):
+            raise InputError(
+                f"{label}: {item!r} in {text!r} is not of the form name=value: "
+                + _example(parameters)
+            )
+        if name in named:
+            raise InputError(f"{label}: {name} is given twice in {text!r}: give it once")
+        if name in known:
+            named[name] = _read(label, name, value, hints[name], parameters[name].default)
+        elif others:
+            named[name] = _read(label, name, value, hints[others], None)
+        else:
+            raise unknown_parameter(label, name, known)
+    return given, named
+
+
+def _example(parameters: Mapping[str, inspect.Parameter]) -> str:
+    """Return an example of a parameter in an error message."""
+    for p in parameters.values():
+        if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD):
+            return f"write them like {p.name}={p.default or 20}, separated by commas"
+    return "it has no parameters"
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the type of each parameter: its annotation or, without one, that of its default."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {p.name: type(p.default) if type(p.default) in _READERS else str for p in parameters}
+    return kinds | get_type_hints(function)
+
+
+def _read(label: str, name: str, text: str, hint: Any, default: Any) -> Any:
+    """Read a value as the first type of the annotation that fits."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    for kind in kinds:
+        try:
+            return _READERS[kind][0](text)
+        except (ValueError, KeyError):
+            continue
+    example = f", such as {name}={default}" if default not in (None, "") else ""
+    raise InputError(f"{label}: {name}={text} is not {_READERS[kinds[0]][1]}: write one{example}")

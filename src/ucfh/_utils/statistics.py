@@ -1,23 +1,22 @@
-"""Medians and rankings from a few runs each, exact whatever the distribution of the runs:
+"""Exact, distribution-free medians and rankings from few runs per agent.
 
-- The interval of a median is made of order statistics: x_(k) and x_(n+1-k) have it between them
-  unless fewer than k of n fair coins fall on one side, whose probability is a binomial sum.
-- Two agents ran with the same seeds, so their differences are compared: the signed-rank test
-  of Wilcoxon, its distribution counted over all signs, ties and zeros included. It tests whether
-  the differences are symmetric about 0, as they are if the two could change places. Agents with
-  the same median, or the same mean, whose differences are skewed may be told apart, too.
-- Which agent did best is found from the same data, so the family of tests is that of all pairs,
-  not only those with the best; with Holm's correction, the probability of any false claim is below
-  5 %.
-- Who looks at the data after n_1 < ... < n_K seeds, and stops when all is clear, gives each look an
-  equal share of that 5 %: p-values of a look are those of the pairs that are still open, corrected
-  by Holm, times K. Proof that the probability of any false claim is below alpha = 5 % still: Let T
-  be the pairs that do not differ. As long as none of T was claimed, all of T are open, and their
-  agents have run with all n_k seeds, whoever else was left out. So the first false claim, at
-  look k, needs a pair of T whose exact p-value of n_k seeds is at most alpha/(K |T|), as Holm's
-  factor is at least |T|; that has probability alpha/K at most, and there are K looks.
-  AdaStop (Mathieu et al. 2023; its code was seen) has the same plan for runs that are not paired:
-  it compares means, with limits from permutations of the runs, drawn at random.
+- Confidence interval of a median: order statistics x_(k) and x_(n+1-k) contain it unless fewer
+  than k of n fair coins fall on one side, whose probability is a binomial sum.
+- Comparison of two agents, paired by seed: Wilcoxon's signed-rank test of their differences, with
+  the exact distribution over all signs, ties and zeros included. The null hypothesis is symmetry
+  about 0, which holds for exchangeable agents. Skewed differences may be significant even for
+  agents with the same median or mean.
+- Ranking: the best agent is selected from the same data, so the family of tests is that of all
+  pairs; with Holm's correction, the probability of any false claim is below 5%.
+- Sequential analysis with looks after n_1 < ... < n_K seeds, stopping when all is decided: each
+  look gets an equal share of the 5%. Its p-values are those of the undecided pairs, corrected by
+  Holm, times K. Proof that the probability of any false claim stays below alpha = 5%: Let T be
+  the pairs that do not differ. Until one of T is claimed, all of T are undecided, and their agents
+  have run with all n_k seeds. So the first false claim, at look k, needs a pair of T whose exact
+  p-value of n_k seeds is at most alpha/(K |T|), as Holm's factor is at least |T|; this has
+  probability at most alpha/K, and there are K looks.
+  AdaStop (Mathieu et al. 2023; its code was read) has the same design for unpaired runs: it
+  compares means, with limits from random permutations of the runs.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ import numpy as np
 from ucfh._utils.arrays import Floats
 
 LEVEL = 0.95
-"""The probability that an interval holds the median; 1 - LEVEL, that a ranking claims too much."""
+"""The coverage of intervals; 1 - LEVEL: the probability of any false claim in a ranking."""
 
 NOISE = 1e-9
-"""Regrets that differ by no more than this share of them are equal up to rounding."""
+"""Relative difference of regrets up to which they are equal."""
 
 
 class Interval(NamedTuple):
-    """A median, and bounds that hold the true one with probability ``coverage``."""
+    """A median, with bounds that contain the true one with probability ``coverage``."""
 
     median: float
     low: float
@@ -48,10 +47,10 @@ class Interval(NamedTuple):
 
 
 def median_interval(values: Sequence[float] | Floats) -> Interval:
-    """The median of n values, and the narrowest order statistics that hold it at `LEVEL`.
+    """Return the median of n values, with the narrowest interval of coverage `LEVEL`.
 
-    Fewer than six values cannot hold it with probability `LEVEL`: then it is their range, and
-    ``coverage`` is the probability of that.
+    Fewer than six values cannot reach `LEVEL`: then the interval is their range, with the
+    ``coverage`` of that.
 
     >>> median_interval([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])
     Interval(median=3.5, low=1.0, high=6.0, coverage=0.96875)
@@ -61,29 +60,29 @@ def median_interval(values: Sequence[float] | Floats) -> Interval:
     """
     x = np.sort(np.asarray(values, float))
     n = len(x)
-    k, ways = 0, 1  # of n fair coins, fewer than k + 1 fall on one side in this many ways
+    k, ways = 0, 1  # ways in which fewer than k + 1 of n fair coins fall on one side
     while 2 * (more := ways + comb(n, k + 1)) / 2**n <= 1 - LEVEL:
         k, ways = k + 1, more
     return Interval(float(np.median(x)), float(x[k]), float(x[n - 1 - k]), 1 - 2 * ways / 2**n)
 
 
 class Verdict(NamedTuple):
-    """A two-sided p-value, and to which side the values lean: -1, 0 or 1."""
+    """A two-sided p-value, and the sign of the difference: -1, 0 or 1."""
 
     p: float
     side: int
 
     @property
     def significant(self) -> bool:
-        """Whether a difference is claimed, if the p-value is corrected for all that was tested."""
+        """True if the difference is significant, for a p-value corrected for all tests."""
         return self.p <= 1 - LEVEL
 
 
 def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
-    """Wilcoxon's signed-rank test of values that are symmetric about 0 if nothing differs.
+    """Return Wilcoxon's signed-rank test of symmetry about 0.
 
-    Zeros are dropped and equal sizes share their mean rank; given the sizes, the
-    distribution, that of fair and independent signs, is counted exactly.
+    Zeros are dropped and equal sizes share their mean rank; given the sizes, the null
+    distribution, of fair and independent signs, is exact.
 
     >>> signed_rank([3.0, 1.0, 4.0, 1.5, 9.0, 2.0])
     Verdict(p=0.03125, side=1)
@@ -95,21 +94,21 @@ def signed_rank(differences: Sequence[float] | Floats) -> Verdict:
     d = d[d != 0]
     sizes, which, times = np.unique(np.abs(d), return_inverse=True, return_counts=True)
     del sizes
-    # twice the mean rank of each size is whole
+    # twice the mean rank of each size is an integer
     ranks = (2 * np.cumsum(times) - times + 1)[which]
     total, above = int(ranks.sum()), int(ranks[d > 0].sum())
     rarer = min(above, total - above)
-    law = np.zeros(rarer + 1)  # P(ranks of positive signs sum to k), as far as it is asked for
-    law[0] = 1.0
+    pmf = np.zeros(rarer + 1)  # P(ranks of positive signs sum to k), for k <= rarer
+    pmf[0] = 1.0
     for rank in ranks:
-        moved = np.zeros_like(law)
-        moved[rank:] = law[: max(0, len(law) - rank)]
-        law = (law + moved) / 2
-    return Verdict(min(1.0, 2 * float(law.sum())), int(np.sign(2 * above - total)))
+        shifted = np.zeros_like(pmf)
+        shifted[rank:] = pmf[: max(0, len(pmf) - rank)]
+        pmf = (pmf + shifted) / 2
+    return Verdict(min(1.0, 2 * float(pmf.sum())), int(np.sign(2 * above - total)))
 
 
 def holm(p: Sequence[float] | Floats) -> Floats:
-    """P-values (m,) corrected for their number: all claims below alpha hold, except with alpha.
+    """Return p-values (m,) with Holm's correction for the family-wise error rate.
 
     >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -124,7 +123,7 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 
 
 def seeds_needed(agents: int) -> int:
-    """With fewer seeds than this, no two of that many agents can differ significantly.
+    """Return the least number of seeds with which agents can differ significantly.
 
     >>> seeds_needed(2), seeds_needed(12)
     (6, 12)
@@ -138,8 +137,8 @@ class Place(NamedTuple):
 
     Attributes:
         agent: its name.
-        first, last: its rank lies between these, by the number of others that are significantly
-            better, and worse.
+        first, last: the range of its rank, by the numbers of significantly better and worse
+            agents.
         p: the corrected p-value of its difference from the best; None for the best itself.
 
     """
@@ -151,10 +150,9 @@ class Place(NamedTuple):
 
 
 def looks_of(seeds: int, agents: int) -> list[int]:
-    """After how many seeds to look, if ``seeds`` is the most: that many, halved again and again.
+    """Return the numbers of seeds of the looks: ``seeds``, halved repeatedly.
 
-    The first look has enough seeds that differences of all pairs can be significant. A single
-    agent has none.
+    At the first look differences of all pairs can be significant. A single agent has one look.
 
     >>> looks_of(100, 2), looks_of(100, 14), looks_of(10, 14)
     ([13, 25, 50, 100], [25, 50, 100], [10])
@@ -171,17 +169,20 @@ def looks_of(seeds: int, agents: int) -> list[int]:
 
 
 Regrets = Mapping[str, Mapping[int, float]]
-"""By agent and seed; seeds are numbered from 0."""
+"""Regrets by agent and seed; seeds are numbered from 0."""
 
 Pair = tuple[str, str]
 """Two agents."""
 
 
 def verdicts(regrets: Regrets, looks: Sequence[int] | None = None) -> dict[Pair, Verdict]:
-    """What is known of the difference of each pair of agents, with corrected p-values.
+    """Test the difference of each pair of agents, with corrected p-values.
 
-    ``looks``: after how many seeds one is to look; None: after all, and only then. A look that has
-    seen no new seeds is left out, and a pair whose difference is significant is not tested again.
+    Args:
+        regrets: the regrets.
+        looks: the numbers of seeds of the looks; None: one look, after all. A look without new
+            seeds is skipped, and a significant pair is not tested again.
+
     """
     seen = 1 + max((seed for runs in regrets.values() for seed in runs), default=0)
     planned = [seen] if looks is None else looks
@@ -189,10 +190,10 @@ def verdicts(regrets: Regrets, looks: Sequence[int] | None = None) -> dict[Pair,
     for before, n in pairwise([0, *planned]):
         if before >= seen:
             break
-        waiting = [pair for pair, verdict in out.items() if not verdict.significant]
-        tests = [_compare(regrets[a], regrets[b], n) for a, b in waiting]
+        undecided = [pair for pair, verdict in out.items() if not verdict.significant]
+        tests = [_compare(regrets[a], regrets[b], n) for a, b in undecided]
         corrected = np.minimum(len(planned) * holm([test.p for test in tests]), 1.0)
-        for pair, test, p in zip(waiting, tests, corrected, strict=True):
+        for pair, test, p in zip(undecided, tests, corrected, strict=True):
             out[pair] = min(out[pair], Verdict(float(p), test.side))
     return out
 
@@ -208,10 +209,10 @@ def ranking(regrets: Regrets, looks: Sequence[int] | None = None) -> list[Place]
 
     """
     names = sorted(regrets, key=lambda name: float(np.median(list(regrets[name].values()))))
-    found = verdicts({name: regrets[name] for name in names}, looks)
+    tests = verdicts({name: regrets[name] for name in names}, looks)
     better = dict.fromkeys(names, 0)
     worse = dict.fromkeys(names, 0)
-    for (a, b), verdict in found.items():
+    for (a, b), verdict in tests.items():
         if verdict.significant:
             low, high = (a, b) if verdict.side < 0 else (b, a)
             better[high] += 1
@@ -221,14 +222,14 @@ def ranking(regrets: Regrets, looks: Sequence[int] | None = None) -> list[Place]
             name,
             1 + better[name],
             len(names) - worse[name],
-            found[names[0], name].p if name != names[0] else None,
+            tests[names[0], name].p if name != names[0] else None,
         )
         for name in names
     ]
 
 
 def _compare(one: Mapping[int, float], other: Mapping[int, float], most: int) -> Verdict:
-    """The test of the differences of two agents, over those of the first seeds that both have."""
+    """Test the differences of two agents over their common seeds below ``most``."""
     shared = sorted(seed for seed in one.keys() & other.keys() if seed < most)
     a = np.array([one[seed] for seed in shared], float)
     b = np.array([other[seed] for seed in shared], float)

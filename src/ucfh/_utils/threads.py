@@ -1,4 +1,4 @@
-"""Several threads for one compiled function that shares out its work itself."""
+"""Threads for compiled functions that distribute their work themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def cores() -> int:
-    """How many threads have a core each: of a process that was started for parallel work, one."""
+    """Return the number of cores for threads; 1 in a worker process."""
     if current_process().name != "MainProcess":
         return 1
     if hasattr(os, "sched_getaffinity"):
@@ -23,7 +23,7 @@ def cores() -> int:
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads that are kept: starting one takes longer than planning for a thousand states."""
+    """Return a persistent pool: starting a thread takes longer than planning for 1,000 states."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(workers, "ucfh-planner")
@@ -32,10 +32,10 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 def in_threads(threads: int, kernel: Callable[..., None], *arguments: Any) -> None:
     """Call kernel(thread, *arguments) for thread = 0 here, and for 1, 2, ... in other threads.
 
-    It has to come to an end with thread 0 alone, as others may come late, or never.
+    The kernel must finish with thread 0 alone, as other threads may start late, or never.
     """
     helpers = [_pool(threads - 1).submit(kernel, k, *arguments) for k in range(1, threads)]
     kernel(0, *arguments)
     for helper in helpers:
-        if not helper.cancel():  # one that never began is not waited for
+        if not helper.cancel():  # wait only for threads that started
             helper.result()

@@ -1,6 +1,6 @@
-"""Checks of what a user gives: arrays of any accepted form in, flat arrays over a table out.
+"""Validation of arguments: arrays in any accepted form become flat arrays over a table.
 
-Every error names the entry at fault and the remedy.
+Every error names the invalid entry and the remedy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ucfh.transitions import Table
 
 MAX_ROUNDING = 1e-9
-"""Probabilities that sum to one up to this much are renormalised; more is an error."""
+"""Largest error of a sum of probabilities that is renormalized."""
 
 
 def as_numbers(name: str, values: Any) -> Floats:
-    """``values`` as floats, or an error that says they are not numbers."""
+    """Return ``values`` as floats; raise if they are not numbers."""
     if isinstance(values, np.ndarray) and values.dtype == np.float64:
         return values
     try:
@@ -39,7 +39,7 @@ def as_numbers(name: str, values: Any) -> Floats:
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """``values`` as an array, or an error that says that they are not one."""
+    """Return ``values`` as an array; raise if they are not one."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -47,12 +47,12 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def check_truth(name: str, value: bool) -> None:
-    """Raise unless ``value`` is True or False: a text such as "no" would count as True."""
+    """Raise unless ``value`` is True or False: a string such as "no" would count as True."""
     check_type(name, value, bool | np.bool_, "True or False")
 
 
 def check_available(available: Any, states: int, actions: int) -> Bools:
-    """(S, A) which actions a state has."""
+    """(S, A) the available actions of each state."""
     check_memory(f"a problem of {states} states and {actions} actions", 50 * states * actions)
     if available is None:
         return np.ones((states, actions), bool)
@@ -66,7 +66,7 @@ def check_available(available: Any, states: int, actions: int) -> Bools:
 
 
 def check_states(name: str, given: Sequence[int], states: int) -> list[int]:
-    """Distinct states, ascending."""
+    """Return distinct states, ascending; raise for unknown ones."""
     if not isinstance(given, Iterable):
         raise InputError(f"{name} = {given!r} must be a list of states, such as [{states - 1}]")
     for s in given:
@@ -89,7 +89,7 @@ def check_initial(initial: Any, states: int) -> Floats:
     bad = np.flatnonzero(~(given >= 0))
     if bad.size:
         raise InputError(f"initial[{bad[0]}] = {given[bad[0]]}: probabilities must be at least 0")
-    # added up and judged as `check_probabilities` does with the start row, so that they agree
+    # summed and checked like the start row in `check_probabilities`, so that both agree
     start = given[given > 0]
     total = np.add.reduceat(start, [0])[0] if start.size else 0.0
     if abs(total - 1) > MAX_ROUNDING:
@@ -98,7 +98,7 @@ def check_initial(initial: Any, states: int) -> Floats:
 
 
 def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
-    """Labels: ``count`` of them, all different."""
+    """Return ``count`` distinct labels; else raise."""
     if names is None:
         return None
     if not isinstance(names, Iterable):
@@ -107,19 +107,19 @@ def check_names(kind: str, names: Sequence[str] | None, count: int) -> tuple[str
     if len(labels) != count:
         raise InputError(f"{len(labels)} {kind} names for {count} {kind}s: give one for each")
     if len(set(labels)) != count:
-        double = next(name for name in labels if labels.count(name) > 1)
-        raise InputError(f"{kind} name {double!r} is given twice: names must differ")
+        duplicate = next(name for name in labels if labels.count(name) > 1)
+        raise InputError(f"{kind} name {duplicate!r} is given twice: names must differ")
     return labels
 
 
 def check_rows(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, NDArray[Any]]:
-    """(segments, where each row begins, successor of each entry) of compressed rows."""
+    """Return (segments, indptr, successor of each entry) of compressed rows."""
     ptr, idx = as_array("indptr", indptr), as_array("indices", indices)
     for name, array in (("indptr", ptr), ("indices", idx)):
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise InputError(f"{name} must be a 1-d array of whole numbers")
+            raise InputError(f"{name} must be a 1-d array of integers")
     rows = len(ptr) - 1
     if rows not in (states * actions, horizon * states * actions):
         raise InputError(
@@ -139,7 +139,7 @@ def check_rows(
 def check_csr(
     indptr: Any, indices: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, Ints]:
-    """(segments, rectangular row of each entry, successor of each entry) of compressed rows."""
+    """Return (segments, rectangular row, successor) of each entry of compressed rows."""
     segments, ptr, idx = check_rows(indptr, indices, states, actions, horizon)
     return segments, np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), idx.astype(np.int64)
 
@@ -147,7 +147,7 @@ def check_csr(
 def check_successors(
     successors: Any, states: int, actions: int, horizon: int
 ) -> tuple[int, Ints, Ints]:
-    """(segments, rectangular row, successor) of each entry, from a mask or (indptr, indices)."""
+    """Return (segments, rectangular row, successor) of entries in a mask or (indptr, indices)."""
     if isinstance(successors, tuple) and len(successors) == 2:
         return check_csr(*successors, states, actions, horizon)
     mask = as_array("successors", successors)
@@ -162,7 +162,7 @@ def check_successors(
 
 
 def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
-    """(S, A) of compressed rows, which the shape of the rewards shows."""
+    """Return (S, A) of compressed rows, from the shape of the rewards."""
     r = as_numbers("rewards", rewards)
     if r.ndim < 2 or 0 in r.shape:
         raise InputError(
@@ -183,7 +183,7 @@ def shown_by(rewards: Any, rows: int, available: Any = None) -> tuple[int, int]:
 def check_transitions(
     transitions: Any, rewards: Any, horizon: int, available: Any = None
 ) -> tuple[int, int, int, Ints, Ints, Floats]:
-    """S, A, segments, and (rectangular row, successor, probability) of each entry."""
+    """Return S, A, segments, and (rectangular row, successor, probability) of each entry."""
     if isinstance(transitions, tuple) and len(transitions) == 3:
         ptr = as_array("indptr", transitions[0])
         S, A = shown_by(rewards, ptr.size - 1, available)
@@ -207,7 +207,7 @@ def check_transitions(
         )
     S, A = p.shape[-3], p.shape[-2]
     flat = p.reshape(-1, S)
-    # a row of zeros keeps an entry, so that the error can say what it sums to
+    # a row of zeros keeps an entry, so that the error has its sum
     rows, indices = np.nonzero((flat != 0) | ((flat.sum(1) == 0)[:, None] & (np.arange(S) == 0)))
     return S, A, p.shape[0] if p.ndim == 4 else 1, rows, indices, flat[rows, indices]
 
@@ -218,10 +218,17 @@ def check_probabilities(
     name_state: Callable[[int], str] = "state {}".format,
     name_after: Callable[[int], str] | None = None,
 ) -> Floats:
-    """(entries,) each row's probabilities, renormalised where they are off by rounding.
+    """(entries,) probabilities, renormalized where sums are off by rounding.
 
-    Messages refer to states by ``name_state(s)`` and to successors by ``name_after(row)``: by
-    number, such as "state 2" and "after (s=0, a=1)", unless a caller has names for them.
+    Args:
+        table: the transition table.
+        p: (entries,) probabilities.
+        name_state: names a state in messages, such as "state 2".
+        name_after: names the place of a row's successors, such as "after (s=0, a=1)".
+
+    Raises:
+        InputError: for the first invalid row.
+
     """
     after = name_after or (lambda row: f"after {table.name_of(row)}")
     bad = np.flatnonzero(~((p >= 0) & (p <= 1 + MAX_ROUNDING)))
@@ -243,15 +250,15 @@ def check_probabilities(
 
 
 def _is_off(total: Any, terms: Any) -> Any:
-    """Whether a sum of ``terms`` probabilities differs from 1 by more than its rounding.
+    """Return True if a sum of ``terms`` probabilities differs from 1 by more than its rounding.
 
-    Only such rows are divided by their sum, so that checking a model twice changes nothing.
+    Only such rows are divided by their sum, so that validation is idempotent.
     """
     return np.abs(total - 1) > terms * 2.0**-51
 
 
 def broadcast_rewards(rewards: Any, states: int, actions: int, horizon: int) -> Floats:
-    """Rewards as (1 or H, S, A), or (1 or H, S, A, S) where they depend on the next state."""
+    """Return rewards as (1 or H, S, A), or (1 or H, S, A, S) if they depend on the next state."""
     r = as_numbers("rewards", rewards)
     S, A, H = states, actions, horizon
     shape = (r.shape[0] if r.ndim >= 3 else 1, S, A, S)[: 4 if r.ndim == 4 else 3]
@@ -269,7 +276,7 @@ def broadcast_rewards(rewards: Any, states: int, actions: int, horizon: int) -> 
 def check_rewards(
     rewards: Any, table: Table, horizon: int, terminal: Sequence[int]
 ) -> tuple[Floats, Floats | None]:
-    """((1 or H, R) rewards of pairs, (1 or H, entries) rewards of successors or None)."""
+    """Return pair rewards (1 or H, R), and successor rewards (1 or H, entries) or None."""
     r = broadcast_rewards(rewards, table.states, table.actions, horizon)
     segments = len(r)
     ends = np.isin(table.state, list(terminal))
@@ -295,16 +302,19 @@ def check_rewards(
 
 
 def place_of(*indices: int) -> str:
-    """The place of a reward in the array that a user gave, in words."""
+    """Name the place of a reward in the user's array, for messages."""
     names = zip(("t", "s", "a", "s'"), indices, strict=False)
     return f"at ({', '.join(f'{name}={i}' for name, i in names)})"
 
 
 def check_range(r: Floats, name: Callable[[int, int], str], remedy: str | None = None) -> None:
-    """Each of the rewards (lines, n) is in [0, 1].
+    """Raise unless all rewards (lines, n) are in [0, 1].
 
-    Messages say where by ``name(line, index)``, such as "at (t=0, s=1, a=2)", and what to do by
-    ``remedy``: to rescale the array that was passed, unless a caller knows better.
+    Args:
+        r: (lines, n) rewards.
+        name: names the place of (line, index), such as "at (t=0, s=1, a=2)".
+        remedy: the remedy in messages; None: to rescale the array.
+
     """
     bad = np.argwhere(~((r >= 0) & (r <= 1)))
     if not bad.size:
@@ -325,6 +335,6 @@ def check_range(r: Floats, name: Callable[[int, int], str], remedy: str | None =
 
 
 def _round_up(x: float) -> float:
-    """The least number of six digits that is not below x >= 0."""
+    """Return the least number of six digits that is at least x >= 0."""
     y = float(f"{x:.6g}")
     return y if y >= x else float(f"{y * (1 + 1e-5):.6g}")

@@ -18,7 +18,7 @@ from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from typing import Any, NamedTuple, TypeGuard
 
-from ucfh._utils.plugins import calling, find_own, is_own, unknown_name
+from ucfh._utils.plugins import find_plugin, is_plugin, unknown_name, user_code
 from ucfh.algorithms.base import Agent
 from ucfh.exceptions import InputError, unknown_parameter, with_article, wrong_type
 from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
@@ -210,7 +210,7 @@ def make_agent(
     common = {"episodes": announced, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
-    with calling(name) if isinstance(name, str) and is_own(name) else nullcontext():
+    with user_code(name) if isinstance(name, str) and is_plugin(name) else nullcontext():
         agent: Agent = make(told, epsilon, delta, **choices)
     return agent
 
@@ -225,8 +225,8 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
     if label in AGENTS:
         module, _, attribute = AGENTS[label].partition(":")
         cls: type[Agent] = getattr(import_module(f"ucfh.algorithms.{module}"), attribute)
-    elif is_own(name):
-        label, thing, given = find_own("agent", name, _is_agent)
+    elif is_plugin(name):
+        label, thing, given = find_plugin("agent", name, _is_agent)
         if not _is_agent(thing):
             is_class = isinstance(thing, type)
             what = "a class" if is_class else with_article(type(thing).__name__)

@@ -37,7 +37,7 @@ def agents(
       ucfh agents psrl
       ucfh agents mine:Eager
     """
-    from ucfh._utils.plugins import is_own
+    from ucfh._utils.plugins import is_plugin
     from ucfh.algorithms.registry import (
         AGENTS,
         describe_parameters,
@@ -45,7 +45,7 @@ def agents(
         read_name,
         tell_origins,
     )
-    from ucfh.simulation.checker import check_parameters, faults_of
+    from ucfh.simulation.checker import check_parameters, find_issues
 
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
@@ -58,8 +58,8 @@ def agents(
             for x in describe_parameters(found)
         }
         listed.append({"name": label_of(found), **facts, "parameters": parameters})
-    own = name is not None and is_own(name)
-    faults = faults_of(name) if name is not None and own else []
+    own = name is not None and is_plugin(name)
+    faults = find_issues(name) if name is not None and own else []
     if json:
         print_json({"agents": listed} | ({"faults": faults} if own else {}))
     elif name is not None:

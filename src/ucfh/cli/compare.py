@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,13 +91,13 @@ def compare(
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
     from ucfh._utils.parallel import check_places
-    from ucfh.comparison import frames
+    from ucfh.comparison.result import ENDINGS, write_csv
     from ucfh.comparison.runner import compare as compare_on
     from ucfh.comparison.runner import makers
     from ucfh.problems import make
 
-    curves = None if csv is None else str(frames.curves_path(csv))
-    outputs = [(plot, plotting.ENDINGS), (csv, frames.ENDINGS), (curves, frames.ENDINGS)]
+    curves = None if csv is None else str(Path(csv).with_stem(f"{Path(csv).stem}-curves"))
+    outputs = [(plot, plotting.ENDINGS), (csv, ENDINGS), (curves, ENDINGS)]
     check_outputs(outputs, [problem], force)
     for name, share in (("epsilon", epsilon), ("delta", delta)):
         check_unit(name, share)
@@ -130,8 +131,8 @@ def compare(
         result.plot(plot, force=force)
         written["figure"] = plot
     if csv is not None and curves is not None:
-        frames.write_csv(frames.totals_of(result), csv, force)
-        frames.write_csv(frames.curves_of(result), curves, force)
+        write_csv(result.totals(), csv, force)
+        write_csv(result.curves(), curves, force)
         written |= {"runs": csv, "curves": curves}
     if not json:
         print_lines(written)

@@ -171,11 +171,11 @@ def learn(
         )
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
-    from ucfh._utils.plugins import is_own
+    from ucfh._utils.plugins import is_plugin
     from ucfh.algorithms.registry import make_agent
     from ucfh.io import policies
     from ucfh.problems import make
-    from ucfh.simulation import result_file
+    from ucfh.simulation import result
     from ucfh.simulation.checker import check_runnable
     from ucfh.simulation.result import Run
     from ucfh.simulation.runner import simulate
@@ -194,7 +194,7 @@ def learn(
     # in this order: a figure, which depends on most, comes last and costs no other file
     outputs = [
         ("policy", policy, policies.ENDINGS),
-        ("run", save, result_file.ENDINGS),
+        ("run", save, result.ENDINGS),
         ("figure", plot, plotting.ENDINGS),
     ]
     inputs = [path for path in (problem, log, resume) if path is not None]
@@ -202,7 +202,7 @@ def learn(
     mdp = make(problem)
     told = mdp.problem.hiding(*cast(Any, hidden))
     algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
-    if is_own(agent):
+    if is_plugin(agent):
         check_runnable(agent)
     if log is not None:
         _begin_with(algorithm, mdp, log, encoding, accept_losses)

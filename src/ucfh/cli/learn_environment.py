@@ -59,11 +59,11 @@ def learn_from(
 ) -> None:
     """Learn from an environment, or from a problem of which nothing is told."""
     from ucfh._utils import plotting
+    from ucfh._utils.plugins import read_arguments
     from ucfh.envs import log_writer, state_file
     from ucfh.envs.learning import LearningError, learn
     from ucfh.io import policies
     from ucfh.problems import make
-    from ucfh.problems._text import read_arguments
 
     if refused:
         raise InputError(f"{refused[0]} is not for an agent that is told nothing: leave it out")

@@ -70,9 +70,9 @@ def _list(json: bool) -> None:
 def _show(name: str, write: str | None, force: bool, json: bool) -> None:
     """One problem: what it models, its size and its optimum."""
     from ucfh._utils.files import check_outputs
-    from ucfh._utils.plugins import is_own
+    from ucfh._utils.plugins import is_plugin
     from ucfh.io import ENDINGS, write_model
-    from ucfh.problems import catalogue, find_own_problem, make
+    from ucfh.problems import catalogue, find_problem_plugin, make
 
     check_outputs([(write, ENDINGS)], [], force)
     mdp = make(name)
@@ -93,8 +93,8 @@ def _show(name: str, write: str | None, force: bool, json: bool) -> None:
         print_json(facts)
         return
     builder = catalogue().get(name.partition(":")[0])
-    if builder is None and is_own(name):
-        builder = find_own_problem(name).thing
+    if builder is None and is_plugin(name):
+        builder = find_problem_plugin(name).thing
     if callable(builder):
         print(getdoc(builder))
         print()

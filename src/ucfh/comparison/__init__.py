@@ -1,1 +1,1 @@
-"""Agents against each other: the same problem, the same seeds, exact evaluation."""
+"""Comparison of agents on one problem, with the same seeds and exact evaluation."""

@@ -1,29 +1,45 @@
-"""What is known of agents that were compared: their runs, and their places."""
+"""The result of a comparison: outcomes of runs, ranking, and their export as columns."""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from dataclasses import dataclass, field
+from io import StringIO
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ucfh._utils.arrays import Floats
-from ucfh._utils.files import AnyPath
+from ucfh._utils.files import AnyPath, write_text
 from ucfh._utils.notebook import block, picture, table
 from ucfh._utils.statistics import Interval, Place, median_interval, ranking, verdicts
 from ucfh.algorithms.base import Agent
-from ucfh.comparison.frames import curves_of, frame_of, totals_of
 from ucfh.comparison.plots import plot_comparison
-from ucfh.comparison.table import KEPT, cells_of, notes_on
+from ucfh.comparison.table import UNCHANGED, cells_of, notes_on
+from ucfh.exceptions import not_installed
+
+ENDINGS = (".csv",)
+
+TOTALS = (
+    "agent", "seed", "regret", "mistakes", "last_mistake", "gap", "changed", "scale", "samples",
+    "planning_seconds", "seconds", "constants",
+)  # fmt: skip
+"""Scalar attributes of an `Outcome`."""
+
+Columns = dict[str, list[Any]]
+"""The values of each column, all of one length."""
 
 POINTS = 200
-"""Points of a curve over the episodes, evenly spaced in their logarithm."""
+"""Points of a curve over the episodes, evenly spaced on a logarithmic scale."""
+
+MOST_NAMED = 4
+"""Most agents named in a `repr`."""
 
 
 def grid_of(episodes: int) -> Floats:
-    """(points,) whole numbers from 1 to ``episodes``, about evenly spaced in their logarithm."""
+    """(points,) integers from 1 to ``episodes``, about evenly spaced on a logarithmic scale."""
     grid: Floats = np.unique(np.geomspace(1, episodes, POINTS).round())
     return grid
 
@@ -34,19 +50,17 @@ class Outcome:
 
     Attributes:
         agent, seed: the name of the agent, and the random seed.
-        mistakes: episodes whose policy was worse than epsilon.
-        last_mistake: the last of them, counted from 1; 0 if there was none. If it is the last
-            episode of all, there may be more to come.
-        regret: the reward lost over all episodes, compared with the optimum, in expectation given
-            the policies followed.
+        mistakes: the number of epsilon-suboptimal episodes.
+        last_mistake: the last of them, counted from 1; 0 if there was none. If it equals the
+            number of episodes, more may follow.
+        regret: sum (V* - V) over all episodes, in expectation given the policies.
         gap: V* - V of the last policy.
         scale: the factor of the agent's bonuses.
-        samples: how many samples it asked a generative model for.
-        planning_seconds, seconds: time for planning, and in total; without compiling.
+        samples: the number of samples drawn from a generative model.
+        planning_seconds, seconds: time for planning, and in total; without compilation.
         regret_curve, mistakes_curve: (points,) both after the numbers of episodes in `grid_of`.
-        constants: where the agent's constants come from (`Agent.constants`).
-        changed: whether it followed policies of different values; if not, it learned nothing that
-            can be seen.
+        constants: the origin of the agent's constants (`Agent.constants`).
+        changed: True if it followed policies of different values; else no learning is visible.
 
     """
 
@@ -69,12 +83,8 @@ class Outcome:
         return f"Outcome({self.agent}, seed {self.seed}: regret {self.regret:.4g})"
 
 
-MOST_NAMED = 4
-"""How many agents a short text names."""
-
-
 class Failure(NamedTuple):
-    """A run that failed, and why."""
+    """A failed run, and the reason."""
 
     agent: str
     seed: int
@@ -83,10 +93,10 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AgentSummary:
-    """An agent's runs, over its seeds.
+    """An agent's runs over its seeds.
 
     Attributes:
-        place: its rank, and how certain that is.
+        place: its rank, with the uncertainty.
         outcomes: one per seed, in their order.
 
     """
@@ -95,7 +105,7 @@ class AgentSummary:
     outcomes: list[Outcome]
 
     def of(self, name: str) -> Interval:
-        """The median of an attribute of the outcomes, and its interval."""
+        """The median of an attribute of the outcomes, with a confidence interval."""
         return median_interval([getattr(outcome, name) for outcome in self.outcomes])
 
     def curve(self, name: str) -> Floats:
@@ -106,34 +116,34 @@ class AgentSummary:
 
     @property
     def changed(self) -> bool:
-        """Whether the agent ever left its first policy for one of another value."""
+        """True if the agent ever left its first policy for one of another value."""
         return any(outcome.changed for outcome in self.outcomes)
 
     @property
     def label(self) -> str:
         """The agent's name, marked if it never left its first policy."""
-        return self.place.agent + f" {KEPT}" * (not self.changed)
+        return self.place.agent + f" {UNCHANGED}" * (not self.changed)
 
     def __repr__(self) -> str:
         ranks = f"{self.place.first}" + f"-{self.place.last}" * (self.place.last > self.place.first)
         seeds = _count(len(self.outcomes), "seed")
-        return f"Standing({self.place.agent}, rank {ranks}, {seeds})"
+        return f"AgentSummary({self.place.agent}, rank {ranks}, {seeds})"
 
 
 @dataclass(eq=False)
 class Comparison:
-    """Agents on one problem.
+    """The result of running agents on one problem.
 
     Attributes:
         agents: their names, in the order given.
-        episodes, seeds: how many; seeds are numbered from 0, and agents that differ from all
-            others early may have run with fewer.
-        epsilon: a policy that is worse by more than this is a mistake.
+        episodes, seeds: numbers of episodes and seeds; seeds are numbered from 0, and agents that
+            differ significantly from all others early may have fewer.
+        epsilon: the accuracy that defines mistakes.
         optimal: V*.
-        outcomes, failures: of the runs, by agent and seed.
-        interrupted: whether the user stopped it early.
-        looks: after how many seeds it was to be looked which differences are significant.
-        problem: the name of the problem; "" if it was not given by its name.
+        outcomes, failures: the finished and failed runs, by agent and seed.
+        interrupted: True if the user stopped it early.
+        looks: numbers of seeds at which the significance of differences is tested.
+        problem: the name of the problem; "" for an unnamed MDP.
 
     """
 
@@ -153,27 +163,27 @@ class Comparison:
 
     @property
     def grid(self) -> Floats:
-        """(points,) numbers of episodes after which the curves are known."""
+        """(points,) numbers of episodes of the points of the curves."""
         return grid_of(self.episodes)
 
     @property
     def complete(self) -> int:
-        """The number of seeds with which all agents ran, and none failed."""
+        """The number of seeds for which the runs of all agents succeeded."""
         done = {(x.agent, x.seed) for x in self.outcomes}
         return sum(all((a, k) in done for a in self.agents) for k in range(self.seeds))
 
     @property
     def seeds_run(self) -> str:
-        """With how many seeds the agents ran, in words: "13 to 50 of at most 100 seeds"."""
-        ran = Counter([x.agent for x in self.outcomes] + [x.agent for x in self.failures])
-        least, most = min(ran[a] for a in self.agents), max(ran[a] for a in self.agents)
+        """The numbers of seeds run, in words: "13 to 50 of at most 100 seeds"."""
+        runs = Counter([x.agent for x in self.outcomes] + [x.agent for x in self.failures])
+        least, most = min(runs[a] for a in self.agents), max(runs[a] for a in self.agents)
         if least == self.seeds:
             return _count(self.seeds, "seed")
-        some = f"{least}" + f" to {most}" * (most > least)
-        return f"{some} of {'at most ' * (len(self.looks) > 1)}{_count(self.seeds, 'seed')}"
+        numbers = f"{least}" + f" to {most}" * (most > least)
+        return f"{numbers} of {'at most ' * (len(self.looks) > 1)}{_count(self.seeds, 'seed')}"
 
     def standings(self) -> list[AgentSummary]:
-        """Agents that did not fail with every seed, smallest median regret first."""
+        """Return the agents with at least one outcome, smallest median regret first."""
         by_agent: dict[str, list[Outcome]] = {}
         for outcome in sorted(self.outcomes, key=lambda x: x.seed):
             by_agent.setdefault(outcome.agent, []).append(outcome)
@@ -181,25 +191,51 @@ class Comparison:
         return [AgentSummary(place, by_agent[place.agent]) for place in places]
 
     def undecided(self) -> list[str]:
-        """Agents that do not differ significantly from all others so far."""
-        found = verdicts(self._regrets(), self.looks)
-        waiting = {*chain(*(pair for pair, x in found.items() if not x.significant))}
-        return [name for name in self.agents if name in waiting]
+        """Return the agents that do not differ significantly from all others so far."""
+        tests = verdicts(self._regrets(), self.looks)
+        undecided = {*chain(*(pair for pair, x in tests.items() if not x.significant))}
+        return [name for name in self.agents if name in undecided]
 
     def _regrets(self) -> dict[str, dict[int, float]]:
-        """By agent and seed."""
-        found: dict[str, dict[int, float]] = {}
+        """Return the regrets by agent and seed."""
+        regrets: dict[str, dict[int, float]] = {}
         for x in self.outcomes:
-            found.setdefault(x.agent, {})[x.seed] = x.regret
-        return found
+            regrets.setdefault(x.agent, {})[x.seed] = x.regret
+        return regrets
+
+    def totals(self) -> Columns:
+        """Return the totals as columns, with one row for each agent and seed."""
+        runs = self.outcomes
+        return {
+            "problem": [self.problem] * len(runs),
+            **{name: [getattr(run, name) for run in runs] for name in TOTALS},
+        }
+
+    def curves(self) -> Columns:
+        """Return the curves as columns, with one row for each agent, seed and point."""
+        runs, grid = self.outcomes, self.grid.astype(np.int64).tolist()
+        return {
+            "problem": [self.problem] * (len(runs) * len(grid)),
+            "agent": [run.agent for run in runs for _ in grid],
+            "seed": [run.seed for run in runs for _ in grid],
+            "episode": grid * len(runs),
+            "regret": [value for run in runs for value in run.regret_curve.tolist()],
+            "mistakes": [value for run in runs for value in run.mistakes_curve.tolist()],
+        }
 
     def to_frame(self, curves: bool = False) -> Any:
-        """The runs as a frame of pandas: one row for each agent and seed.
+        """Return the runs as a pandas DataFrame.
 
-        With ``curves``, one row for each point of each run's curves: regret and mistakes after so
-        many episodes.
+        Args:
+            curves: False: one row for each agent and seed. True: one row for each point of the
+                curves, regret and mistakes over the number of episodes.
+
         """
-        return frame_of(curves_of(self) if curves else totals_of(self))
+        try:
+            from pandas import DataFrame
+        except ImportError:
+            raise not_installed("a frame", "pandas") from None
+        return DataFrame(self.curves() if curves else self.totals())
 
     def plot(
         self,
@@ -209,16 +245,16 @@ class Comparison:
         ax: Any = None,
         curve: Literal["regret", "mistakes"] = "regret",
     ) -> Any:
-        """Draw regret and mistakes over the episodes, and return the figure of matplotlib.
+        """Draw regret and mistakes over the episodes, and return the matplotlib figure.
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
-            title: what to write above it; default: the problem, and the factor of the bonuses if
-                it is not 1; above a new figure also the number of seeds, and epsilon.
-            force: whether to overwrite an existing file.
-            ax: axes of your own to draw on, in place of a new figure: one curve, with a legend.
-                An agent's colour follows from its place in ``agents``, not from its rank.
-            curve: which of the two.
+            title: the title; default: the problem, and the factor of the bonuses if it is not 1;
+                for a new figure also the number of seeds, and epsilon.
+            force: True overwrites an existing file.
+            ax: axes of your own to draw one curve on, with a legend, in place of a new figure.
+                An agent's color follows its place in ``agents``, not its rank.
+            curve: the curve drawn on ``ax``.
 
         """
         return plot_comparison(self, title, path, force, ax, curve)
@@ -234,13 +270,22 @@ class Comparison:
     def __repr__(self) -> str:
         standings = self.standings()
         best = [x.place.agent for x in standings if x.place.first == 1]
-        said = f"best: {', '.join(best)}" if best else "every run failed"
+        status = f"best: {', '.join(best)}" if best else "every run failed"
         if len(best) > MOST_NAMED:
-            said = f"best: {best[0]}, not significantly better than {len(best) - 1} others"
+            status = f"best: {best[0]}, not significantly better than {len(best) - 1} others"
         failed = f"; {_count(len(self.failures), 'run')} failed"
-        said += failed * (bool(self.failures) and bool(best)) + "; interrupted" * self.interrupted
+        status += failed * (bool(self.failures) and bool(best)) + "; interrupted" * self.interrupted
         agents, episodes = _count(len(self.agents), "agent"), _count(self.episodes, "episode")
-        return f"Comparison({agents}, {self.seeds_run}, {episodes}; {said})"
+        return f"Comparison({agents}, {self.seeds_run}, {episodes}; {status})"
+
+
+def write_csv(columns: Columns, path: AnyPath, force: bool = False) -> None:
+    """Write columns to a .csv file, with all digits."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    write_text(path, text.getvalue(), force)
 
 
 def _count(n: int, noun: str) -> str:

@@ -1,8 +1,8 @@
-"""Run agents on one problem with the same seeds, in parallel, and keep what matters of each run.
+"""Parallel runs of agents on one problem with the same seeds.
 
-Seeds are run one after the other, each with all agents, so that an interrupted comparison is
-still paired. A run depends only on its agent and seed, not on where and when it ran. The process
-that ran it reduces it to some numbers and two curves.
+Seeds are run in order, each with all agents, so that an interrupted comparison is still paired. A
+run depends only on its agent and seed, not on the process or the schedule. The process that runs
+it reduces it to an `Outcome`: totals and two curves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from ucfh._utils.defaults import DELTA, EPSILON
 from ucfh._utils.parallel import DIED, check_places, do_all
-from ucfh._utils.plugins import home_of, is_own, look_in
+from ucfh._utils.plugins import add_to_path, folder_of, is_plugin
 from ucfh._utils.statistics import looks_of
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
@@ -29,7 +29,7 @@ from ucfh.simulation.result import TOLERANCE, Run
 from ucfh.simulation.runner import simulate
 
 Maker = Callable[[MDP, int], Agent]
-"""Makes an agent for a problem and a seed."""
+"""A function that makes an agent for a problem and a seed."""
 
 
 def compare(
@@ -45,28 +45,27 @@ def compare(
     until_significant: bool = False,
     cluster: str | None = None,
 ) -> Comparison:
-    """Run agents on a problem, every one with the same seeds, and evaluate them exactly.
+    """Run agents on a problem with the same seeds, and evaluate them exactly.
 
     Args:
-        mdp: the world, or its name.
+        mdp: the MDP, or its name.
         agents: names (see ``ucfh agents``), with parameters after a colon where they differ from
-            their defaults, or ``module:Class`` for an agent of your own; or classes; or a dict of
-            these by the names that results shall show, in which functions of the MDP and a seed
-            may make agents, too. Other processes have to be able to import classes and
-            functions.
+            their defaults, or ``module:Class`` for an agent of your own; or classes; or a dict
+            from names to these or to functions of an MDP and a seed that make agents. Worker
+            processes must be able to import classes and functions.
         episodes: the number of episodes of every run.
-        seeds: the number of random seeds, from 0. A seed fixes all randomness of world and agent.
-        epsilon, delta: asked of agents by name or class; a mistake is a policy worse than
-            epsilon.
-        scale: the factor of the bonuses of agents by name or class; 1 leaves them as they are.
+        seeds: the number of random seeds, from 0. A seed fixes all randomness of MDP and agent.
+        epsilon, delta: accuracy and failure probability of agents by name or class; epsilon also
+            defines mistakes.
+        scale: the factor of the bonuses of agents by name or class.
         workers: the number of processes; None: one per core. It does not change the result.
-        progress: called with the number of runs done and the largest number that there may be.
-        until_significant: whether to begin with fewer seeds, and to add more, at most ``seeds``,
-            only for agents that do not yet differ significantly from all others.
-        cluster: the address of a Dask scheduler, whose workers do the runs in place of processes
-            here.
+        progress: called with the number of runs done and the largest possible number.
+        until_significant: True begins with fewer seeds, and adds more, at most ``seeds``, only for
+            agents that do not yet differ significantly from all others.
+        cluster: the address of a Dask scheduler whose workers do the runs.
 
-    If it is interrupted (Ctrl-C), it returns the runs done, marked ``interrupted``.
+    Returns:
+        The outcomes; on Ctrl-C, those of the finished runs, marked ``interrupted``.
 
     >>> compare("chain:n=3", ["psrl", "uniform"], episodes=100, seeds=6)
     Comparison(2 agents, 6 seeds, 100 episodes; best: psrl)
@@ -83,32 +82,32 @@ def compare(
     check_unit("delta", delta)
     episodes, seeds = check_count("episodes", episodes), check_count("seeds", seeds)
     check_places(workers, cluster)
-    made = makers(mdp, agents, epsilon, delta, episodes, scale)
-    if not made:
+    factories = makers(mdp, agents, epsilon, delta, episodes, scale)
+    if not factories:
         raise InputError("no agents are given: name at least one")
     optimal = mdp.at_start(mdp.optimal().values)
-    result = Comparison(list(made), episodes, seeds, epsilon, optimal, problem=title)
+    result = Comparison(list(factories), episodes, seeds, epsilon, optimal, problem=title)
     if until_significant:
-        result.looks = looks_of(seeds, len(made))
+        result.looks = looks_of(seeds, len(factories))
     try:
-        first, racing = 0, result.agents
+        first, active = 0, result.agents
         for most in result.looks:
             jobs = [
-                SeedRun(name, made[name], seed, mdp, episodes, epsilon)
+                SeedRun(name, factories[name], seed, mdp, episodes, epsilon)
                 for seed in range(first, most)
-                for name in racing
+                for name in active
             ]
-            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(racing)
+            all_runs = len(result.outcomes) + len(result.failures) + (seeds - first) * len(active)
             for done in _add(result, jobs, workers, cluster):
                 if progress is not None:
                     progress(done, all_runs)
             if most < seeds:
-                first, racing = most, result.undecided()
-            if not racing:
+                first, active = most, result.undecided()
+            if not active:
                 break
     except KeyboardInterrupt:
         result.interrupted = True
-    order = {name: k for k, name in enumerate(made)}
+    order = {name: k for k, name in enumerate(factories)}
     result.outcomes.sort(key=lambda x: (order[x.agent], x.seed))
     result.failures.sort(key=lambda x: (order[x.agent], x.seed))
     return result
@@ -117,7 +116,7 @@ def compare(
 def _add(
     result: Comparison, jobs: list[SeedRun], workers: int | None, cluster: str | None
 ) -> Iterator[int]:
-    """Do some runs and add them to the result; after each, how many there are."""
+    """Do runs and add them to the result; yield the number of runs after each."""
     for job, one in do_all(run_job, jobs, workers, cluster):
         if isinstance(one, Outcome):
             result.outcomes.append(one)
@@ -134,43 +133,43 @@ def makers(
     episodes: int,
     scale: float,
 ) -> dict[str, Maker]:
-    """How to make each agent, by its name in results; an error if one cannot be made."""
+    """Return a factory for each agent, by its name in results; raise if one cannot be made."""
     from ucfh.algorithms.bonus import check_scale
 
-    check_scale(scale)  # not every agent looks at it
-    found: dict[str, Maker] = {}
+    check_scale(scale)  # not every agent checks it
+    factories: dict[str, Maker] = {}
     named: Iterable[tuple[str | None, Any]] = (
         agents.items() if isinstance(agents, Mapping) else ((None, x) for x in agents)
     )
     for name, agent in named:
         if name is not None and callable(agent) and not isinstance(agent, type):
-            found[name] = agent
+            factories[name] = agent
             continue
-        ours = agent_class(agent).__module__.startswith("ucfh.")
-        folder = home_of(agent) if isinstance(agent, str) and is_own(agent) else None
+        built_in = agent_class(agent).__module__.startswith("ucfh.")
+        folder = folder_of(agent) if isinstance(agent, str) and is_plugin(agent) else None
         make = partial(_make, (agent, epsilon, delta, episodes, scale), folder)
         make(mdp, 0)  # fail now, not after an hour
-        if not ours:
+        if not built_in:
             check_runnable(agent)
         label = label_of(agent) if name is None else name
-        if label in found:
+        if label in factories:
             raise InputError(f"the agent {label} is given twice: remove one")
-        found[label] = make
-    return found
+        factories[label] = make
+    return factories
 
 
 def _make(
     settings: tuple[AnyLearner, float, float, int, float], folder: str | None, mdp: MDP, seed: int
 ) -> Agent:
-    """An agent, whose module is in a folder that this process may not know."""
+    """Make an agent, whose module may be in a folder outside this process's search path."""
     agent, epsilon, delta, episodes, scale = settings
     if folder is not None:
-        look_in(folder)
+        add_to_path(folder)
     return make_agent(agent, mdp, epsilon, delta, episodes, seed, scale)
 
 
 class SeedRun(NamedTuple):
-    """One run to do."""
+    """One run to do: an agent and a seed."""
 
     agent: str
     make: Maker
@@ -197,7 +196,7 @@ def run_job(job: SeedRun) -> Outcome | Failure:
 
 
 def _reduce(job: SeedRun, agent: Agent, run: Run) -> Outcome:
-    """What is kept of a run."""
+    """Reduce a run to its outcome."""
     counts = [row.episodes for row in run.rows]
     counts[-1] += job.episodes - run.episodes  # a final policy is followed until the end
     gaps = np.maximum([row.gap for row in run.rows], 0.0)

@@ -1,4 +1,4 @@
-"""The table of a comparison, and the sentences below it, for people."""
+"""The table of a comparison, and the notes below it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from ucfh._utils.statistics import Interval
     from ucfh.comparison.result import AgentSummary, Comparison
 
-KEPT = "="
-"""Marks agents that never left their first policy."""
+UNCHANGED = "="
+"""The mark of agents that never left their first policy."""
 
-KEPT_MEANS = "never left its first policy"
+UNCHANGED_MEANS = "never left its first policy"
 
 
 def cells_of(
     result: Comparison, standings: list[AgentSummary]
 ) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and the rows of the table."""
+    """Return the names of the columns, and the rows of the table."""
     columns: dict[str, Callable[[AgentSummary], str]] = {
         "rank": lambda x: f"{x.place.first}" + f"-{x.place.last}" * (x.place.last > x.place.first),
         "agent": lambda x: x.label,
@@ -40,7 +40,7 @@ def cells_of(
 
 
 def notes_on(result: Comparison, standings: list[AgentSummary]) -> list[str]:
-    """What the marks mean, what was found, and where constants come from; a line each."""
+    """Return lines on the marks, the findings, and the origin of the agents' constants."""
     return [
         *_marks(result, standings),
         *_findings(result, standings),
@@ -51,22 +51,21 @@ def notes_on(result: Comparison, standings: list[AgentSummary]) -> list[str]:
 def _marks(result: Comparison, standings: list[AgentSummary]) -> list[str]:
     coverage = min(x.of("regret").coverage for x in standings)
     few = "" if coverage >= LEVEL else f" (too few seeds for {LEVEL:.0%}: the whole range)"
-    ran = {len(x.outcomes) for x in standings}
-    level = f"{coverage:.1%}" if len(ran) == 1 else f"at least {floor(1000 * coverage) / 10}%"
-    over = "all seeds" if ran == {result.seeds} else "the seeds run"
+    seeds = {len(x.outcomes) for x in standings}
+    level = f"{coverage:.1%}" if len(seeds) == 1 else f"at least {floor(1000 * coverage) / 10}%"
+    over = "all seeds" if seeds == {result.seeds} else "the seeds run"
     lines = [f"[ ]   {level} confidence interval of the median over {over}{few}"]
     if len(result.looks) > 1:
         lines.append("      (as if the number of seeds had been fixed before)")
     if any(x.of("last_mistake").high >= result.episodes for x in standings):
         lines.append("+     the last episode was still a mistake")
     if not all(x.changed for x in standings):
-        lines.append(f"{KEPT}     {KEPT_MEANS}, or only for others of the same value")
+        lines.append(f"{UNCHANGED}     {UNCHANGED_MEANS}, or only for others of the same value")
     if len(standings) > 1:
         looks = " and looks" * (len(result.looks) > 1)
         lines += [
             "p     of the difference in regret, paired by seed: exact signed-rank test, corrected",
-            f"      for all pairs (Holm){looks}; rank: by the differences that are significant at "
-            "5 %",
+            f"      for all pairs (Holm){looks}; rank: by the differences significant at 5%",
         ]
     return lines
 
@@ -80,7 +79,7 @@ def _findings(result: Comparison, standings: list[AgentSummary]) -> list[str]:
         most = 1 + max(x.seed for x in result.outcomes)
         done = [str(n) for n in result.looks if n <= most]
         lines.append(
-            f"Looked after {', '.join(done) or 'no'} seeds; more were run, at most {result.seeds}, "
+            f"Tested after {', '.join(done) or 'no'} seeds; more were run, at most {result.seeds}, "
             "only where differences were not significant."
         )
     close = [place.agent for place in others if place.p is not None and place.p > 1 - LEVEL]
@@ -97,22 +96,22 @@ def _findings(result: Comparison, standings: list[AgentSummary]) -> list[str]:
 
 
 def _constants(standings: list[AgentSummary]) -> list[str]:
-    """Whose constants were read, derived, chosen or are uncertain."""
+    """List the agents by the origin of their constants."""
     by_origin: dict[str, list[str]] = {}
-    for x in sorted(standings, key=lambda x: _told_first(x.outcomes[0].constants)):
-        told = tell_origins(x.outcomes[0].constants)
-        by_origin.setdefault(told, []).append(x.place.agent)
-    head = "Where the agents' constants come from (one in full: ucfh agents NAME):"
-    return [head, *(f"  {told}: {', '.join(agents)}" for told, agents in by_origin.items())]
+    for x in sorted(standings, key=lambda x: _origin_order(x.outcomes[0].constants)):
+        origin = tell_origins(x.outcomes[0].constants)
+        by_origin.setdefault(origin, []).append(x.place.agent)
+    head = "Origin of the agents' constants (details: ucfh agents NAME):"
+    return [head, *(f"  {origin}: {', '.join(agents)}" for origin, agents in by_origin.items())]
 
 
-def _told_first(constants: str) -> list[int]:
-    """Sorts texts by the origins that they name, published ones first."""
+def _origin_order(constants: str) -> list[int]:
+    """Sort key of constants by their origins, published ones first."""
     return [ORIGINS.index(origin) for origin in origins(constants)] or [len(ORIGINS)]
 
 
 def _show(x: Interval, most: float | None = None) -> str:
-    """A median with its interval; + where it is as large as can be."""
+    """Format a median with its interval; + marks values at the maximum."""
     median, low, high = (
         _number(value) + "+" * (most is not None and value >= most) for value in x[:3]
     )
@@ -120,7 +119,7 @@ def _show(x: Interval, most: float | None = None) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, or all of a whole part of up to six; no zeros in exponents.
+    """Format three digits, or all of an integer part of up to six; no zeros in exponents.
 
     >>> [_number(x) for x in (0.0, 0.12345, 12.345, 123456.7, 2.5e15)]
     ['0', '0.123', '12.3', '123457', '2.5e15']

@@ -1,1 +1,1 @@
-"""Tasks that are really done, one step after the other: environments as sources of steps."""
+"""Learning from environments that are stepped."""

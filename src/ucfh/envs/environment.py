@@ -1,4 +1,4 @@
-"""What a world is to learning: something that is only stepped, and whose states are found."""
+"""The protocol of environments that are stepped, and whose states are discovered."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ucfh.sparse_counts import SparseCounts, Steps
 
 @dataclass(eq=False)
 class RunOutput:
-    """What a run of episodes gave.
+    """The result of running some episodes.
 
     Attributes:
-        steps: all steps that were taken, with rewards in [0, 1]; ``steps.starts`` also has the
-            start of the last episode if that was not finished.
-        episodes: how many were finished.
-        fault: what was wrong with the next step, or None.
-        interrupted: whether Ctrl-C ended the run.
+        steps: all steps taken, with rewards in [0, 1]; ``steps.starts`` includes the start of an
+            unfinished last episode.
+        episodes: the number of finished episodes.
+        fault: the error of the next step, or None.
+        interrupted: True if Ctrl-C ended the run.
 
     """
 
@@ -31,14 +31,14 @@ class RunOutput:
 
 
 class SteppedEnvironment(ABC):
-    """A world that is only stepped.
+    """An environment that is only stepped.
 
     Attributes:
-        name: what it is called. identity: what distinguishes it from others of that name.
+        name: its name. identity: its settings, which distinguish it from others of that name.
         horizon: H. actions: A, the largest number of actions of a state.
-        action_names: (A,) as they are called in files.
-        labels: the states by number, as they are shown; the first is the end.
-        assumptions: what is assumed of it besides, a sentence each.
+        action_names: (A,) the names of the actions in files.
+        labels: the states by number, as the environment shows them; the first is the end.
+        assumptions: additional assumptions about it, a sentence each.
 
     """
 
@@ -54,27 +54,31 @@ class SteppedEnvironment(ABC):
     def run(
         self, experience: SparseCounts, actions: Sequence[Sequence[int]], episodes: int
     ) -> RunOutput:
-        """Run episodes of a policy: actions, H lists by the number of the state.
+        """Run episodes of a policy.
 
-        In a state that is not in the lists the first action is taken. States are found in
-        ``experience`` as they come up.
+        Args:
+            experience: the counts, to which new states are added; steps are not added.
+            actions: H lists of actions by the number of the state. In other states the first
+                action is taken.
+            episodes: the number of episodes.
+
         """
 
     @abstractmethod
     def number_of(self, state: Any) -> int:
-        """The number of a state as it is shown, -1 if it was never seen."""
+        """Return the number of a state as the environment shows it, -1 if it is unknown."""
 
     @abstractmethod
     def name_of(self, s: int) -> str:
-        """What a state is called in files; no two alike."""
+        """Return the unique name of a state in files."""
 
     @abstractmethod
-    def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
-        """Continue with states that were found before, the end left out, as experience has them."""
+    def restore_states(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
+        """Continue with the states of an earlier run, without the end, as experience has them."""
 
     def action_of(self, a: int) -> Any:
-        """An action as the world takes it, by its number."""
+        """Return the environment's action for an action number."""
         return a
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what it holds, if anything."""
+        """Release resources."""

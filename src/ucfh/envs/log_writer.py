@@ -1,4 +1,4 @@
-"""A log of every step, as `ucfh.read_log` reads it, written while learning goes on."""
+"""A log of every step during learning, as `ucfh.read_log` reads it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ ENDINGS = (".csv",)
 
 
 class LogWriter:
-    """Writes steps to a .csv file, each at once; nothing without a path, or before the first step.
+    """Writer of steps to a .csv file, which is created with the first step.
 
     Args:
-        path: the file, or None.
-        world: names states and actions.
-        units: those of the rewards in the file.
-        force: whether to overwrite an existing file.
-        resumed: whether to add to an existing file.
+        path: the file; None writes nothing.
+        environment: the environment, which names states and actions.
+        units: the range of the rewards in the file.
+        force: True overwrites an existing file.
+        resumed: True appends to an existing file.
 
     """
 
     def __init__(
         self,
         path: AnyPath | None,
-        world: SteppedEnvironment,
+        environment: SteppedEnvironment,
         units: RewardRange,
         force: bool = False,
         resumed: bool = False,
     ) -> None:
-        self._path, self._world, self._units = path, world, units
+        self._path, self._environment, self._units = path, environment, units
         self._file: IO[str] | None = None
         self._begun = resumed and path is not None and Path(path).exists()
         if path is not None:
@@ -61,29 +61,29 @@ class LogWriter:
             self._file.close()
 
     def write(self, steps: Steps, episodes: int) -> None:
-        """Write steps of the last episodes, after ``episodes`` that began before."""
+        """Write the steps of the last episodes, after ``episodes`` earlier ones."""
         if self._path is None or not len(steps.starts):
             return
         if self._file is None and not self._begun and not len(steps):
             return  # no outcome yet
         if self._file is None:
             self._open(self._path)
-        name, actions = self._world.name_of, self._world.action_names
+        name, actions = self._environment.name_of, self._environment.action_names
         number = episodes - 1
         lines: list[tuple[Any, ...]] = []
-        rewards = [self._own(r) for r in steps.reward.tolist()]
+        rewards = [self._unscaled(r) for r in steps.reward.tolist()]
         columns = (steps.t, steps.state, steps.action, steps.following)
         for (t, s, a, after), r in zip(
             zip(*(x.tolist() for x in columns), strict=True), rewards, strict=True
         ):
             number += t == 0
             lines.append((number, t, name(s), actions[a], r, name(after), int(after == END)))
-        for s in steps.starts[int((steps.t == 0).sum()) :].tolist():  # broken off at once: a loss
+        for s in steps.starts[int((steps.t == 0).sum()) :].tolist():  # no step: a missing outcome
             lines.append((number + 1, 0, name(s), actions[0], "", "", 0))
         self._write(lines)
 
-    def _own(self, reward: float) -> float:
-        """A reward in the user's units, as short as it can be written."""
+    def _unscaled(self, reward: float) -> float:
+        """Return a reward in the user's units, rounded if that is exact."""
         units = self._units
         exact = min(max(float(units.unscaled(reward)), units.low), units.high)
         short = float(f"{exact:.12g}")

@@ -1,4 +1,4 @@
-"""A policy for states that were found on the way, under the environment's own names."""
+"""A policy for discovered states, with the environment's names."""
 
 from __future__ import annotations
 
@@ -14,61 +14,65 @@ from ucfh.io.policies import write_named
 
 
 class StateNames(Protocol):
-    """What states and actions are called; `ucfh.envs.environment.SteppedEnvironment` says more."""
+    """Names of states and actions; see `ucfh.envs.environment.SteppedEnvironment`."""
 
     action_names: Sequence[str]
 
     def number_of(self, state: Any) -> int:
-        """The number of a state as it is shown, -1 if it was never seen."""
+        """Return the number of a state as the environment shows it, -1 if it is unknown."""
 
     def name_of(self, s: int) -> str:
-        """What a state is called in files."""
+        """Return the name of a state in files."""
 
     def action_of(self, a: int) -> Any:
-        """An action as the world takes it, by its number."""
+        """Return the environment's action for an action number."""
 
 
 class LearnedPolicy:
-    """What to do at each step, in each state that was found, and in any other.
+    """A policy with an action for each step and discovered state, and a default for others.
 
     Attributes:
-        actions: (H, S) the number of the action at each step in each state found, in this order.
+        actions: (H, S) the number of the action at each step in each state, in discovery order.
 
     """
 
-    def __init__(self, world: StateNames, actions: Ints) -> None:
-        self._world, self._numbers = world, actions
+    def __init__(self, environment: StateNames, actions: Ints) -> None:
+        self._environment, self._numbers = environment, actions
 
     @property
     def actions(self) -> Ints:
-        """(H, S) by the number of the state, without the end."""
+        """(H, S) action numbers by state, without the end."""
         return self._numbers[:, 1:]
 
     def act(self, t: int, state: Any, available: Any = None) -> Any:
-        """The action at step t, counted from 0, in a state as the environment shows it.
+        """Return the action at step t in a state.
 
-        In a state that was never seen, it is the first action, as the certificate assumes: the
-        first of those that are available (A,), where states have different actions.
+        Args:
+            t: the step, counted from 0.
+            state: the state as the environment shows it. In an unknown state the action is the
+                first (available) one, as the certificate assumes.
+            available: (A,) the available actions, if states have different ones.
+
         """
         H = len(self._numbers)
         if check_count("t", t, least=0) >= H:
             raise InputError(f"t = {t} is after the last step: steps are 0 to {H - 1}")
-        s = self._world.number_of(state)
+        s = self._environment.number_of(state)
         known = 0 < s < self._numbers.shape[1]
         first = 0 if available is None else int(np.argmax(np.asarray(available, bool)))
-        return self._world.action_of(int(self._numbers[t, s]) if known else first)
+        return self._environment.action_of(int(self._numbers[t, s]) if known else first)
 
     def named(self) -> list[list[tuple[str, str]]]:
-        """For each step, the name of each state and of the action there."""
-        world, states = self._world, range(1, self._numbers.shape[1])
-        names = [world.name_of(s) for s in states]
+        """Return the name of each state and its action, for each step."""
+        environment, states = self._environment, range(1, self._numbers.shape[1])
+        names = [environment.name_of(s) for s in states]
         return [
-            [(name, world.action_names[a]) for name, a in zip(names, line, strict=True)]
+            [(name, environment.action_names[a]) for name, a in zip(names, line, strict=True)]
             for line in self.actions.tolist()
         ]
 
     def write(self, path: AnyPath, force: bool = False) -> None:
-        """Write it to a file, by its ending .csv or .json, with the environment's names."""
+        """Write it to a .csv or .json file, with the environment's names."""
         write_named(self.named(), path, force)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""An MDP as a world of which an agent is told nothing: it is stepped, many episodes at once."""
+"""An MDP as a stepped environment with unknown states, many episodes at once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from ucfh._utils.files import labels_of
 from ucfh.envs.environment import RunOutput, SteppedEnvironment
 from ucfh.logs.labels import text_of
 from ucfh.mdp import MDP
-from ucfh.simulation.environment import Simulator
-from ucfh.simulation.result_file import fingerprint
+from ucfh.simulation.environment import Simulator, fingerprint
 from ucfh.sparse_counts import END, SparseCounts, Steps
 
 
 class SteppedMDP(SteppedEnvironment):
-    """Steps of an MDP; its states are numbered as they are met, and terminal ones are the end.
+    """A stepped MDP; states are numbered in the order of discovery, and terminal ones are the end.
 
-    Attributes (besides those of `SteppedEnvironment`):
-        number: (S,) of each state of the MDP, by the order in which they are met; -1: not yet.
+    Attributes (in addition to those of `SteppedEnvironment`):
+        number: (S,) the number of each state of the MDP; -1: undiscovered.
 
     """
 
@@ -33,17 +32,17 @@ class SteppedMDP(SteppedEnvironment):
         self.identity = fingerprint(mdp, mdp.problem)
         self._states, actions = labels_of(mdp.problem)
         self.action_names = [str(actions.label(a)) for a in range(mdp.actions)]
-        self._nature = Simulator(mdp, mdp.problem).as_nature()
+        self._model = Simulator(mdp, mdp.problem).model
         self.number = np.full(mdp.states, -1)
         self.number[list(mdp.problem.terminal)] = END
         self.labels: list[Hashable] = ["end"]
 
     def number_of(self, state: Any) -> int:
-        """The number of a state of the MDP, given by its index or name; -1 if it was not met."""
+        """Return the number of a state given by its index or name; -1 if it is undiscovered."""
         return int(self.number[self._states.find(state)])
 
     def name_of(self, s: int) -> str:
-        """The MDP's name of a state."""
+        """Return the MDP's name of a state."""
         if s == END:
             name, others = "end", set(map(text_of, self.mdp.problem.state_names or ()))
             while name in others:
@@ -51,21 +50,21 @@ class SteppedMDP(SteppedEnvironment):
             return name
         return str(self._states.label(int(str(self.labels[s]))))
 
-    def know(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
-        """Continue with states that were met before."""
+    def restore_states(self, labels: Sequence[Hashable], experience: SparseCounts) -> None:
+        """Continue with the states of an earlier run."""
         self.labels += labels
         self.number[np.array(labels, np.int64)] = 1 + np.arange(len(labels))
-        if self._seed is not None:  # other draws than before
+        if self._seed is not None:  # independent of the earlier draws
             self.rng = np.random.default_rng([self._seed, experience.episodes])
 
-    def pay(self, mean: Floats) -> Floats:
-        """(n,) rewards with these means (n,), as the MDP draws them."""
+    def draw_rewards(self, mean: Floats) -> Floats:
+        """(n,) rewards with means (n,), drawn as by the MDP."""
         if self.mdp.noise is None:
             return mean
         return (self.rng.random(len(mean)) < mean).astype(float)
 
     def rows(self, actions: Any) -> Ints:
-        """(H, S) the MDP's rows for actions (H, k) by number; where there is none, the first."""
+        """(H, S) table rows of the MDP for actions (H, k) by state number; else the first."""
         table, given = self.mdp.table, np.asarray(actions)
         policy = np.tile(table.action[table.first[:-1]], (self.horizon, 1))
         known = (self.number > 0) & (self.number < given.shape[1])
@@ -82,7 +81,7 @@ class SteppedMDP(SteppedEnvironment):
             self.rng,
             episodes,
             self.rows(actions),
-            self._nature,
+            self._model,
             mdp.rewards.pair,
             mdp.rewards.successor,
             False,
@@ -98,13 +97,13 @@ class SteppedMDP(SteppedEnvironment):
         ends = np.isin(following, mdp.problem.terminal)
         alive: Bools = np.cumsum(ends, axis=1) - ends == 0
         alive &= ~np.isin(state[:, :1], mdp.problem.terminal)
-        self._meet(np.column_stack([state, following[:, -1:]]).ravel(), experience)
+        self._discover(np.column_stack([state, following[:, -1:]]).ravel(), experience)
         t = np.broadcast_to(np.arange(H), alive.shape)
         steps = Steps(
             t=t[alive],
             state=self.number[state[alive]],
             action=table.action[pair[alive]],
-            reward=self.pay(self._mean(pair, entry)[alive]),
+            reward=self.draw_rewards(self._mean(pair, entry)[alive]),
             following=self.number[following[alive]],
             starts=self.number[state[:, 0]],
         )
@@ -119,8 +118,8 @@ class SteppedMDP(SteppedEnvironment):
             mean = mean + of_entry[np.minimum(step, len(of_entry) - 1), entry]
         return np.asarray(mean, float)
 
-    def _meet(self, states: Ints, experience: SparseCounts) -> None:
-        """Number states (n,) of the MDP that were not met before, in this order."""
+    def _discover(self, states: Ints, experience: SparseCounts) -> None:
+        """Number the undiscovered ones among states (n,) of the MDP, in this order."""
         met, first = np.unique(states, return_index=True)
         for s in met[np.argsort(first)].tolist():
             if self.number[s] < 0:

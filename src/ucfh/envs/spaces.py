@@ -1,4 +1,4 @@
-"""How an environment of Gymnasium is opened, and its observations are turned into states."""
+"""Opening of Gymnasium environments, and conversion of observations to states."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ import numpy as np
 from ucfh.exceptions import InputError, not_installed, wrong_type
 from ucfh.problems.gym import make_environment
 
-ENCODE = "pass encode=f, where f(observation) is a number, a text or a tuple of them, to ucfh.learn"
+ENCODE = (
+    "pass encode=f, where f(observation) is a number, a string or a tuple of them, to ucfh.learn"
+)
 """The remedy for observations that cannot be states."""
 Reader = tuple[Callable[[Any], Hashable], Callable[[Any], Any]]
-"""The key of an observation, and what to show of a key."""
+"""Functions from an observation to its key, and from a key to its display."""
 
 
 def short(value: object) -> str:
-    """A value in messages: one line of at most 80 characters."""
+    """Format a value for messages: one line of at most 80 characters."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class EnvironmentInterface(NamedTuple):
-    """An environment, and what there is to know for stepping it.
+    """An environment and its properties.
 
     Attributes:
         env, name: the environment, and its id or class.
         horizon, actions, least: H, A and the number of the first action.
-        key, text: the key of an observation, and the text of a key, in one line.
+        key, text: functions from an observation to its key, and from a key to a line of text.
 
     """
 
@@ -48,15 +50,15 @@ def open_environment(
     horizon: int | None = None,
     encode: Callable[[Any], Hashable] | None = None,
 ) -> EnvironmentInterface:
-    """An environment, or the one with that id, made without a limit of steps.
+    """Open an environment, or make one by its id without a step limit.
 
     Args:
         env: the environment, or its id.
-        settings: the arguments that its constructor gets, if it is made.
-        horizon: H; the environment's own limit unless given.
-        encode: a function that makes a key of an observation. Without it, a key consists of ints,
-            texts and tuples, and observations in the environment's observation space have the same
-            key only if they are equal. Of others, the function for keys may raise anything.
+        settings: the arguments of its constructor, if env is an id.
+        horizon: H; None: the environment's step limit.
+        encode: a function that makes a key of an observation. Without it, keys consist of
+            integers, strings and tuples, and observations of the observation space have the same
+            key only if they are equal; for others, the key function may raise anything.
 
     """
     if isinstance(env, str):
@@ -73,7 +75,7 @@ def open_environment(
     try:
         H = horizon or own
         if not H:
-            raise InputError(f"{name} has no limit of steps: pass horizon=H, such as 20")
+            raise InputError(f"{name} has no step limit: pass horizon=H, such as 20")
         actions, least = _read_actions(name, made)
         if encode is not None:
             return EnvironmentInterface(made, name, H, actions, least, encode, _text)
@@ -86,7 +88,7 @@ def open_environment(
 
 
 def _check_environment(env: Any, settings: Mapping[str, Any] | None) -> None:
-    """Raise unless it is one environment."""
+    """Raise unless ``env`` is one environment."""
     try:
         from gymnasium.vector import VectorEnv
     except ImportError:
@@ -95,13 +97,13 @@ def _check_environment(env: Any, settings: Mapping[str, Any] | None) -> None:
         raise InputError("settings are for the id of an environment: make this one with them")
     if isinstance(env, VectorEnv):
         raise InputError(f"env = {short(env)} is several environments at once: pass one of them")
-    found = [callable(getattr(env, method, None)) for method in ("reset", "step")]
-    if isinstance(env, type) or not all(found):
+    has_methods = all(callable(getattr(env, method, None)) for method in ("reset", "step"))
+    if isinstance(env, type) or not has_methods:
         raise wrong_type("env", env, "an environment of Gymnasium, or its id: 'FrozenLake-v1'")
 
 
 def _read_actions(name: str, env: Any) -> tuple[int, int]:
-    """A, and the number of the first action, of an environment that is called ``name``."""
+    """Return A and the number of the first action of the environment ``name``."""
     from gymnasium.spaces import Discrete
 
     space = getattr(env, "action_space", None)
@@ -114,21 +116,21 @@ def _read_actions(name: str, env: Any) -> tuple[int, int]:
 
 
 def plain(key: Any) -> Any:
-    """A key with numbers of Python in place of NumPy's, which are equal to them."""
+    """Convert NumPy scalars in a key to equal Python values."""
     if type(key) is tuple:
         return tuple(map(plain, key))
     return key.item() if isinstance(key, np.number | np.bool_ | np.str_) else key
 
 
 def _text(shown: object) -> str:
-    """A text is itself unless parts of it are invisible."""
+    """Display a key: a string as it is unless parts of it are invisible."""
     if isinstance(shown, str):
         return shown if shown.isprintable() and shown.strip() == shown != "" else repr(shown)
     return " ".join(str(shown).split())
 
 
 def _read(name: str, space: Any, *, part: bool = False) -> Reader:
-    """The key of an observation in a space or in a part of it, and what to show of a key."""
+    """Return the reader of observations in a space, or in a part of one."""
     from gymnasium import spaces
 
     kind = getattr(getattr(space, "dtype", None), "kind", "")
@@ -150,7 +152,7 @@ def _read(name: str, space: Any, *, part: bool = False) -> Reader:
     remedy = ENCODE
     if isinstance(space, spaces.Box) and space.is_bounded() and not part:
         remedy += ", or wrap the environment in gymnasium.wrappers.DiscretizeObservation"
-    why = "holds real numbers" if kind == "f" else "is not known here"
+    why = "holds real numbers" if kind == "f" else "is not supported"
     raise InputError(f"{name}: its observation space {short(space)} {why}: {remedy}")
 
 
@@ -159,12 +161,12 @@ def _same(key: Any) -> Any:
 
 
 def _read_arrays(shape: tuple[int, ...]) -> Reader:
-    """Of arrays of whole numbers: their numbers in one tuple."""
+    """Return the reader of integer arrays: their numbers in one tuple."""
 
     def key(seen: Any) -> Hashable:
         numbers = np.asarray(seen)
         if numbers.shape != shape or numbers.dtype.kind not in "biu":
-            raise TypeError(f"not whole numbers of shape {shape}")
+            raise TypeError(f"not integers of shape {shape}")
         if numbers.dtype.kind == "b":
             numbers = numbers.astype(np.int8)
         return tuple(numbers.ravel().tolist())
@@ -185,7 +187,7 @@ def _read_tuples(readers: dict[Any, Reader]) -> Reader:
 
 
 def _read_dicts(readers: dict[Any, Reader]) -> Reader:
-    """Of dictionaries: the keys of their values, in the order of the space."""
+    """Return the reader of dictionaries: the keys of their values, in the order of the space."""
 
     def key(seen: Any) -> Hashable:
         if len(seen) != len(readers):
@@ -200,7 +202,7 @@ def _read_dicts(readers: dict[Any, Reader]) -> Reader:
 
 
 def _read_one(readers: dict[Any, Reader]) -> Reader:
-    """Of pairs: the number of a space, and an observation in it."""
+    """Return the reader of pairs: the number of a space, and an observation in it."""
 
     def key(seen: Any) -> Hashable:
         which, part = seen

@@ -1,7 +1,7 @@
-"""What was learned from an environment, in a file: counts, bounds, and how states are called.
+"""The state file of learning: counts, bounds, and labels of states.
 
-The file is an .npz with a head in JSON; there are no pickles inside. States are kept as Python
-writes them, so they have to be numbers, texts, or tuples of such.
+The file is an .npz with a head in JSON, without pickles. States are stored as Python literals, so
+they must be numbers, strings, or tuples of these.
 """
 
 from __future__ import annotations
@@ -26,24 +26,32 @@ ENDINGS = (".npz",)
 def save(
     path: AnyPath,
     agent: UnknownStatesUCFH,
-    world: SteppedEnvironment,
+    environment: SteppedEnvironment,
     about: dict[str, Any],
     broken_off: int = 0,
     truncated: int = 0,
     audit: Audit | None = None,
     force: bool = False,
 ) -> None:
-    """Write what an agent has learned in a world.
+    """Write the state of an agent in an environment.
 
-    ``broken_off``: how many episodes were; ``truncated``: how many were cut at the horizon.
+    Args:
+        path: the file.
+        agent: the agent.
+        environment: the environment.
+        about: the settings that a continued run must share.
+        broken_off, truncated: the numbers of unfinished episodes, and of those cut at the horizon.
+        audit: the assumption checks, if any.
+        force: True overwrites an existing file.
+
     """
     check_ending(path, ENDINGS)
     labels = []
-    for label in world.labels[1:]:
+    for label in environment.labels[1:]:
         labels.append(repr(label))
         if _read(labels[-1]) != label:
             raise InputError(
-                f"the state {labels[-1]} cannot be saved: let encode return numbers, texts, or "
+                f"the state {labels[-1]} cannot be saved: let encode return numbers, strings, or "
                 "tuples of them"
             )
     head = {
@@ -62,14 +70,17 @@ def save(
 def load(
     path: AnyPath,
     agent: UnknownStatesUCFH,
-    world: SteppedEnvironment,
+    environment: SteppedEnvironment,
     about: dict[str, Any],
     audit: Audit | None = None,
 ) -> tuple[int, int]:
-    """Let an agent, its world and their audit continue.
+    """Restore an agent, its environment and its assumption checks.
 
     Returns:
-        How many episodes were broken off, and how many were cut at the horizon.
+        The numbers of unfinished episodes, and of those cut at the horizon.
+
+    Raises:
+        InputError: if the file is damaged, of another version, or of another task.
 
     """
     check_ending(path, ENDINGS)
@@ -81,7 +92,7 @@ def load(
             raise KeyError(FORMAT)
     except Exception as error:  # an archive of something else
         raise InputError(
-            f"{path}: not what `ucfh learn env:NAME --save` wrote, or damaged: pass another file"
+            f"{path}: not a file of `ucfh learn env:NAME --save`, or damaged: pass another file"
         ) from error
     if head["version"] != __version__:
         raise InputError(
@@ -99,13 +110,13 @@ def load(
         if audit is not None:
             audit.restore(arrays)
     except (KeyError, ValueError, IndexError) as error:
-        raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
-    world.know(labels, agent.experience)
+        raise InputError(f"{path} is damaged ({error}): start again with another file") from error
+    environment.restore_states(labels, agent.experience)
     return int(head["broken_off"]), int(head["truncated"])
 
 
 def _read(text: str) -> Any:
-    """A label from how Python writes it; None if it cannot be read back."""
+    """Read a label from a Python literal; None if that fails."""
     try:
         return literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -1,12 +1,13 @@
-"""MDPs in files: .json for people, .npz for large models, PRISM's .tra; see docs/howto/formats.md.
+"""Model files: .json to edit by hand, .npz for large models, and PRISM's .tra.
 
-Writing and reading back gives the same model to the last bit. So a row whose probabilities sum
-to 1 up to the rounding of the sum itself is kept as it is read, not divided by its sum again
-(`ucfh._utils.validation.check_probabilities` decides which rows these are).
+Formats: docs/howto/formats.md.
 
-The parts: `header`, what .json and .npz files share; `json_format`, `npz_format`
-and `prism`, each from what a file holds to the content of a model, and the first two back;
-`building`, from that content to a checked model; `intervals`, the model that planning takes.
+Writing and reading back gives the same model to the last bit. So probabilities that sum to 1 up to
+the rounding of the sum itself are kept, not divided by their sum again
+(`ucfh._utils.validation.check_probabilities` decides).
+
+`json_format`, `npz_format` and `prism` read the content of a file, and the first two write it;
+`building` has the `ModelContent` and its conversion to checked models.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["IntervalMDP", "read_intervals", "read_model", "write_model"]
 ENDINGS = (".json", ".npz")
 PRISM = ".tra"
 JSON_BYTES = 18
-"""At most this many bytes are needed for each byte of a .json file, as measured."""
+"""Bytes of memory needed for each byte of a .json file, at most (measured)."""
 
 
 def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) -> None:
@@ -40,12 +41,12 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
     Args:
         model: an MDP, or one with intervals.
         path: the file to write; its directory must exist.
-        force: whether to overwrite an existing file.
+        force: True overwrites an existing file.
 
     """
     if not isinstance(model, MDP | IntervalMDP):
-        such = f", such as make({model!r})" if isinstance(model, str) else ""
-        raise InputError(f"{model!r} is not a model: pass an MDP, or an IntervalMDP{such}")
+        example = f", such as make({model!r})" if isinstance(model, str) else ""
+        raise InputError(f"{model!r} is not a model: pass an MDP, or an IntervalMDP{example}")
     if files.check_ending(path, ENDINGS) == ".json":
         files.write_text(path, to_json(content_of(model)), force)
         return
@@ -54,9 +55,11 @@ def write_model(model: MDP | IntervalMDP, path: AnyPath, force: bool = False) ->
 
 
 def read_model(path: AnyPath) -> MDP:
-    """Read an MDP from a file, by its ending .json or .npz.
+    """Read an MDP from a .json or .npz file.
 
-    Anything else in the file is an `InputError` that names the entry at fault.
+    Raises:
+        InputError: with the invalid entry.
+
     """
     files.check_ending(path, ENDINGS)
     content = _read(path)
@@ -72,16 +75,18 @@ def read_intervals(
     state_rewards: AnyPath | None = None,
     transition_rewards: AnyPath | None = None,
 ) -> IntervalMDP:
-    """Read a model to plan with, whether it has intervals or not: a .json, .npz or PRISM's .tra.
+    """Read a model for planning, with intervals or without: a .json, .npz or PRISM's .tra.
 
     Args:
-        path: the file. The other arguments are for .tra files, which have no horizon, and leave
-            states, labels and rewards to other files.
-        horizon: H, which a .tra file needs.
-        states, labels, state_rewards, transition_rewards: these files; by default those beside
-            it with the same name and the endings .sta, .lab, .srew and .trew, where they exist.
+        path: the file. The other arguments are for .tra files, which have no horizon, and whose
+            states, labels and rewards are in other files.
+        horizon: H, required for a .tra file.
+        states, labels, state_rewards, transition_rewards: these files; by default those of the
+            same name with the endings .sta, .lab, .srew and .trew, if they exist.
 
-    Anything else in the files is an `InputError` that names the line or entry at fault.
+    Raises:
+        InputError: with the invalid line or entry.
+
     """
     others = {
         "states": states,
@@ -99,7 +104,7 @@ def read_intervals(
         ]
         if given:
             raise InputError(
-                f"{path} says everything itself: leave out {given[0].replace('_', '-')}"
+                f"{given[0].replace('_', '-')} is for .tra files: leave it out with {path}"
             )
         content = _read(path)
     with naming(path):
@@ -107,7 +112,7 @@ def read_intervals(
 
 
 def _read(path: AnyPath) -> ModelContent:
-    """What a .json or .npz file says."""
+    """Read the content of a .json or .npz file."""
     if files.check_ending(path, ENDINGS) == ".npz":
         arrays = files.read_arrays(path)
         with naming(path):

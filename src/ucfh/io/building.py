@@ -1,12 +1,16 @@
-"""Between what a model file says and a checked model: the part that all formats share.
+"""The format-independent content of a model file, and its conversion to checked models.
 
-A file describes transitions as loose entries (row, next state, bounds of the probability), and the
-start as a distribution. `build_transitions` makes the successor table of these, and `check_rows`
-checks the probabilities. With rewards, which the format lays out over that table, this is the
-`ModelContent` of a file: `to_mdp` makes a model to learn on, `to_intervals` one to plan with.
+A header is a JSON object: ``format`` and ``version``; ``horizon``; ``states`` and ``actions``, each
+a list of names or their number; and optionally ``noise``, ``note`` and ``terminal``. A .json file
+has these keys at the top level, an .npz file in one of its arrays.
 
-What must hold is what `ucfh._utils.validation` asks of arrays too; here errors name the entry at
-fault by its labels.
+A file describes transitions as entries (row, next state, bounds of the probability), and the start
+as a distribution. `build_transitions` builds the transition table from these, and `check_rows`
+checks the probabilities. Together with the rewards over that table they form the `ModelContent` of
+a file: `to_mdp` makes a model for learning, `to_intervals` one for planning.
+
+The conditions are those of `ucfh._utils.validation` for arrays; here errors name the invalid entry
+by its labels.
 """
 
 from __future__ import annotations
@@ -14,31 +18,108 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ucfh._utils import files, validation
 from ucfh._utils.arrays import Bools, Floats, Ints
+from ucfh._utils.files import JsonObject, Labels, naming
 from ucfh._utils.validation import MAX_ROUNDING
-from ucfh.exceptions import InputError
+from ucfh.exceptions import InputError, unknown
 from ucfh.interval_mdp import IntervalMDP
-from ucfh.io.header import Header
 from ucfh.mdp import MDP, Problem
 from ucfh.transitions import Rewards, Table, build
 
+FORMAT, VERSION = "ucfh-model", 1
+KEYS = ("format", "version", "horizon", "states", "actions")
+OPTIONAL_KEYS = ("noise", "note", "terminal")
 REMEDY = "divide all of them, and epsilon, by the same number"
 
 
 @dataclass(frozen=True)
+class Header:
+    """The header of a file; it also names states and actions in messages."""
+
+    horizon: int
+    states: Labels
+    actions: Labels
+    noise: str | None
+    note: str
+    terminal: frozenset[int]
+
+    def pair(self, s: int, a: int, t: int | None = None) -> str:
+        """Name a state-action pair, for messages."""
+        time = "" if t is None else f"t={t}, "
+        return f"({time}{self.states.words(s)}, {self.actions.words(a)})"
+
+    def after(self, table: Table, row: int) -> str:
+        """Name the place of a table row's successors, for messages."""
+        if row == table.start:
+            return "at the start"
+        t, s, a = table.pair_of(row)
+        return f"after {self.pair(s, a, t if table.segments > 1 else None)}"
+
+
+def write_header(head: Header) -> dict[str, Any]:
+    """Return the header as a JSON object, its keys in the order of a file."""
+    S, A = (list(x.names) if x.names else x.count for x in (head.states, head.actions))
+    header: dict[str, Any] = dict(zip(KEYS, (FORMAT, VERSION, head.horizon, S, A), strict=True))
+    if head.noise is not None:
+        header["noise"] = head.noise
+    if head.note:
+        header["note"] = head.note
+    if head.terminal:
+        header["terminal"] = [head.states.label(s) for s in sorted(head.terminal)]
+    return header
+
+
+def read_header(document: Any, *others: str) -> Header:
+    """Read the header of a JSON document, which must have its keys and ``others``."""
+    files.check_format(document, FORMAT, VERSION)
+    values = files.check_keys(document, (*KEYS, *others), OPTIONAL_KEYS)
+    horizon = values["horizon"]
+    if not files.is_count(horizon):
+        raise InputError(f'"horizon" is {files.show(horizon)}: it must be a number of steps')
+    states, actions = (_read_labels(kind, values[f"{kind}s"]) for kind in ("state", "action"))
+    noise, note = values.get("noise"), values.get("note", "")
+    if noise is not None and noise != "bernoulli":
+        raise unknown(
+            "noise", noise if isinstance(noise, str) else files.show(noise), ["bernoulli"]
+        )
+    if not isinstance(note, str):
+        raise InputError(f'"note" is {files.show(note)}: it must be a string')
+    return Header(horizon, states, actions, noise, note, _read_terminal(states, values))
+
+
+def _read_labels(kind: str, given: Any) -> Labels:
+    if files.is_count(given):
+        return Labels(kind, None, given)
+    if not isinstance(given, list) or not given or not all(isinstance(x, str) for x in given):
+        raise InputError(
+            f'"{kind}s" is {files.show(given)}: it must be their number, or a list of their names'
+        )
+    return Labels(kind, validation.check_names(kind, given, len(given)), len(given))
+
+
+def _read_terminal(states: Labels, values: JsonObject) -> frozenset[int]:
+    terminal = values.get("terminal", [])
+    if not isinstance(terminal, list):
+        raise InputError(f'"terminal" is {files.show(terminal)}: it must be a list of states')
+    with naming("terminal"):
+        return frozenset(states.find(s) for s in terminal)
+
+
+@dataclass(frozen=True)
 class ModelContent:
-    """What a file says of a model; when it was read, all but the rewards has been checked.
+    """The content of a model file; after reading, all but the rewards is checked.
 
     Attributes:
         head: its header.
-        table: the successors of each row.
-        lo, hi: (entries,) bounds of the probabilities; one array where these are known.
+        table: the transition table.
+        lo, hi: (entries,) bounds of the probabilities; one array if these are known.
         initial: (S,) the start distribution.
-        rewards: over the table.
+        rewards: the rewards over the table.
 
     """
 
@@ -51,7 +132,7 @@ class ModelContent:
 
 
 def check_size(head: Header, pairs: int) -> None:
-    """Refuse a number of actions that is out of all proportion: arrays are made of that size."""
+    """Raise if the number of actions is far too large: arrays have that size."""
     S, A = head.states.count, head.actions.count
     if 1000 * pairs + 1_000_000 < S * A:
         raise InputError(
@@ -70,20 +151,20 @@ def build_transitions(
     high: Floats,
     initial: Floats,
 ) -> tuple[Table, Ints, Floats, Floats]:
-    """Make the table of a model, and the bounds over it, which are not checked yet.
+    """Build the transition table of a model, and its unchecked bounds.
 
     Args:
         head: the header of the file.
         segments: 1, or H where transitions depend on t.
-        available: (S, A) which actions a state has.
+        available: (S, A) the available actions of each state.
         rows: (E,) the rectangular row (t*S + s)*A + a of each entry given.
         indices: (E,) its next state.
         low, high: (E,) bounds of its probability.
         initial: (S,) the start distribution.
 
     Returns:
-        The table; (entries,) the source of each of its entries among those given, or -1; and lo
-        and hi (entries,), one array where all bounds agree.
+        The table; (entries,) the index of each of its entries among those given, or -1; and lo
+        and hi (entries,), one array if all bounds agree.
 
     """
     start = np.flatnonzero(initial)
@@ -108,9 +189,17 @@ def build_transitions(
 def check_rows(
     head: Header, table: Table, lo: Floats, hi: Floats, after: Callable[[int], str] | None = None
 ) -> tuple[Floats, Floats]:
-    """(lo, hi) if every row allows a distribution; known probabilities are divided out if off.
+    """Return lo and hi if every table row admits a distribution, known ones renormalized.
 
-    Messages refer to successors by ``after(row)``: by its labels, unless a format knows more.
+    Args:
+        head: the header.
+        table: the transition table.
+        lo, hi: (entries,) the bounds.
+        after: names the successors of a row in messages; None: by its labels.
+
+    Raises:
+        InputError: for the first invalid row.
+
     """
     after = after or partial(head.after, table)
     if lo is hi:
@@ -136,7 +225,7 @@ def check_rows(
 
 
 def start_of(table: Table, p: Floats) -> Floats:
-    """(S,) the start distribution, of probabilities (entries,)."""
+    """(S,) the start distribution in probabilities p (entries,)."""
     at = table.entries_of(table.start)
     initial = np.zeros(table.states)
     initial[table.indices[at]] = p[at]
@@ -144,7 +233,7 @@ def start_of(table: Table, p: Floats) -> Floats:
 
 
 def content_of(model: MDP | IntervalMDP) -> ModelContent:
-    """What a file says of a model."""
+    """Return the content of a file for a model."""
     problem, noise = model.problem, None
     if isinstance(model, MDP):
         noise, lo, hi = model.noise, model.p, model.p
@@ -157,7 +246,7 @@ def content_of(model: MDP | IntervalMDP) -> ModelContent:
 
 
 def to_mdp(content: ModelContent) -> MDP:
-    """A model to learn on: known probabilities, and rewards in [0, 1]."""
+    """Make a model for learning: known probabilities, and rewards in [0, 1]."""
     if content.lo is not content.hi:
         raise InputError(
             "its probabilities are intervals, but an agent needs known ones: plan with it "
@@ -169,7 +258,7 @@ def to_mdp(content: ModelContent) -> MDP:
 
 
 def to_intervals(content: ModelContent) -> IntervalMDP:
-    """A model to plan with: probabilities or intervals, and rewards of at least 0."""
+    """Make a model for planning: probabilities or intervals, and rewards of at least 0."""
     most = float(np.finfo(np.float64).max) / (2 * content.head.horizon)  # so that values are finite
 
     def check(r: Floats, name: Callable[[int, int], str]) -> None:
@@ -207,7 +296,7 @@ def _problem(content: ModelContent, rewards: Rewards | None) -> Problem:
 def _check_rewards(
     content: ModelContent, check: Callable[[Floats, Callable[[int, int], str]], None]
 ) -> None:
-    """Each part, and the sum of both, is in a range; ``check`` says which, given names."""
+    """Apply ``check`` to pair rewards and to their sums with successor rewards, with names."""
     head, table = content.head, content.table
     reward, after = content.rewards.pair, content.rewards.successor
 
@@ -228,5 +317,5 @@ def _check_rewards(
         time = f", t={t}" if len(total) > 1 else ""
         return f"in {head.states.words(int(table.indices[e]))} {where}{time}"
 
-    # the part of the pair is in range by now, so the other is small enough if the sum is
+    # the pair rewards are in range, so the successor rewards are not too large if the sums are
     check(np.where(after < 0, after, total), name_entry)

@@ -1,18 +1,17 @@
-"""Models as JSON texts, for people: one line for each key and for each row of transitions.
+"""Models in JSON: one line for each key and for each row of transitions.
 
-Besides the header a text has ``initial``, a state or an object of probabilities, and
+Besides the header a document has ``initial``, a state or an object of probabilities, and
 ``transitions``, a list of rows in any order. A row is one action of one state:
 
     {"state": "home", "action": "go", "next": {"work": 0.8, "home": 0.2}, "reward": 0.1}
 
 ``next`` is a state or an object of probabilities, each of them a number or an interval [lo, hi].
-``reward``, 0 if left out, is a number, a list of H, or an object of these by next state. ``t`` is
+``reward``, 0 by default, is a number, a list of H, or an object of these by next state. ``t`` is
 in every row, or in none: with it, a row and its reward are for that time step alone, and every
 pair is listed for every time step.
 
-The same can be said in two ways, so rows are read into the shorter: rewards that are the same at
-every time step are kept once. A row has rewards of one kind; a model may have both a part on the
-pair and a part on the next state, which are then added up.
+Rewards that are the same at every time step are stored once. A row has rewards of one kind; for a
+model with rewards of both pairs and next states, the two are added up.
 """
 
 from __future__ import annotations
@@ -29,21 +28,23 @@ from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.files import JsonObject, Labels, naming
 from ucfh.exceptions import InputError
 from ucfh.io.building import (
+    Header,
     ModelContent,
     build_transitions,
     check_rows,
     check_size,
+    read_header,
     start_of,
+    write_header,
 )
-from ucfh.io.header import Header, read_header, write_header
 from ucfh.transitions import Rewards, Table
 
 BoundPair = tuple[float, float]
-"""Bounds of a probability; both are the same where it is known."""
+"""Bounds of a probability; equal if it is known."""
 
 
 def to_json(content: ModelContent) -> str:
-    """The text that describes a model."""
+    """Return a model as a JSON document."""
 
     def text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
@@ -86,7 +87,7 @@ def _write_rows(content: ModelContent) -> Iterator[dict[str, Any]]:
 
 
 def _lines_at(table: Table, lines: Floats, t: int) -> Floats:
-    """Those of (1 or H, n) rewards that a row has: its own where it is of one segment, else all."""
+    """Select the rewards (1 or H, n) of a row: those of step t with segments, else all."""
     return lines[min(t, len(lines) - 1)][None] if table.segments > 1 else lines
 
 
@@ -97,7 +98,7 @@ def _write_reward(r: Floats) -> Any:
 def _write_distribution(
     states: Labels, following: list[int], lo: list[float], hi: list[float]
 ) -> Any:
-    """The label of a state that is certain, else an object of probabilities and intervals."""
+    """Return the label of a certain state, else an object of probabilities and intervals."""
     if lo == hi == [1.0]:
         return states.label(following[0])
     entries = zip(following, lo, hi, strict=True)
@@ -130,7 +131,7 @@ def _read_bounds(given: Any) -> BoundPair:
 
 @dataclass(frozen=True)
 class _Row:
-    """One of the transitions; a reward is a list of one number, or of H."""
+    """A row of transitions; a reward is a list of one number, or of H."""
 
     t: int
     s: int
@@ -141,7 +142,7 @@ class _Row:
 
 
 def from_json(document: Any) -> ModelContent:
-    """What a parsed text says of a model."""
+    """Return the content of a parsed document."""
     head = read_header(document, "initial", "transitions")
     with naming("initial"):
         begin = _read_distribution(head.states, document["initial"], _read_probability)
@@ -172,7 +173,7 @@ def from_json(document: Any) -> ModelContent:
 
 
 def _read_rows(head: Header, listed: Any) -> tuple[list[_Row], int]:
-    """The rows, of which every one that must be there is there once, and the number of segments."""
+    """Read a complete list of rows without duplicates; return it and the number of segments."""
     if not isinstance(listed, list):
         raise InputError(f'"transitions" is {files.show(listed)}: it must be a list of rows')
     segmented = bool(listed) and isinstance(listed[0], dict) and "t" in listed[0]
@@ -227,7 +228,7 @@ def _read_reward(given: Any, steps: int) -> list[float]:
 
 
 def _check_rows(head: Header, rows: list[_Row], segments: int) -> None:
-    """No row twice; one for each state and, with segments, for each pair at each time step."""
+    """Raise unless rows are unique, for all states and, with segments, all pairs and steps."""
     seen: dict[tuple[int, int, int], int] = {}
     for i, row in enumerate(rows):
         key = row.t, row.s, row.a
@@ -238,10 +239,10 @@ def _check_rows(head: Header, rows: list[_Row], segments: int) -> None:
             )
         seen[key] = i
     have = {row.s for row in rows}.union(head.terminal)
-    lacking = next((s for s in range(head.states.count) if s not in have), None)
-    if lacking is not None:
+    missing = next((s for s in range(head.states.count) if s not in have), None)
+    if missing is not None:
         raise InputError(
-            f"{head.states.words(lacking)} has no row: add one for each of its actions, or list "
+            f"{head.states.words(missing)} has no row: add one for each of its actions, or list "
             "it in terminal"
         )
     pairs = sorted({(row.s, row.a) for row in rows})
@@ -254,7 +255,7 @@ def _check_rows(head: Header, rows: list[_Row], segments: int) -> None:
 
 
 def _pair_rewards(rows: list[_Row], place: Ints, table: Table) -> Floats:
-    """(1 or H, R) from rows, and the place of the pair of each in the table."""
+    """(1 or H, R) pair rewards, from rows and the index in the table of the pair of each."""
     segments = table.segments
     reward = np.zeros((max([segments, *(len(row.reward) for row in rows)]), table.pairs))
     for row, k in zip(rows, place, strict=True):
@@ -265,7 +266,7 @@ def _pair_rewards(rows: list[_Row], place: Ints, table: Table) -> Floats:
 
 
 def _successor_rewards(rows: list[_Row], source: Ints) -> Floats:
-    """(1 or H, entries) from rows, and the source of each entry among the successors of these."""
+    """(1 or H, entries) successor rewards, from rows and the index of each entry among theirs."""
     given = [(row.reward_next or {}).get(s, [0.0]) for row in rows for s in row.next]
     lines = max(map(len, given))
     flat = np.zeros((lines, len(given)))

@@ -1,17 +1,16 @@
-"""Models as flat arrays, for .npz files: those of the successor table, as they are in memory.
+"""Models as the flat arrays of their transition table, for .npz files.
 
-    header                      uint8, the header as a JSON text
-    first, action               the pairs (s, a), R in number; see `ucfh.transitions`
+    header                      uint8, the header in JSON
+    first, action               the R pairs (s, a); see `ucfh.transitions`
     indptr, indices             the entries of each row; the last row is the start
-    p                           their probabilities; or lo and hi, where these are intervals
+    p                           their probabilities; or lo and hi for intervals
     initial                     (S,) the start distribution, whose nonzero states are that row
     reward                      (1 or H, R) the reward of each pair
     reward_next                 (0, 1 or H, entries) added to it, by next state
 
-All arrays are always there: an archive that lost one must not pass for a model without it. A
-reader takes them as they are, without another copy, once it has seen that they are such a table.
-The start is in the file twice, as the last row of p and as initial: the two must agree up to
-rounding, and each is kept as it is.
+All arrays are required, so that an archive with a missing one is rejected. The reader validates the
+arrays and uses them without a copy. The start is in the file twice, as the last row of p and as
+initial: the two must agree up to rounding, and each is kept.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.files import JsonObject, naming
 from ucfh._utils.validation import MAX_ROUNDING
 from ucfh.exceptions import InputError
-from ucfh.io.building import ModelContent, check_rows, check_size
-from ucfh.io.header import Header, read_header, write_header
+from ucfh.io.building import Header, ModelContent, check_rows, check_size, read_header, write_header
 from ucfh.transitions import Rewards, Table
 
 ARRAYS = ("header", "first", "action", "indptr", "indices", "initial", "reward", "reward_next")
@@ -36,7 +34,7 @@ KNOWN, BOUNDS = ("p",), ("lo", "hi")
 
 
 def to_arrays(content: ModelContent) -> dict[str, Any]:
-    """The arrays that describe a model, by name."""
+    """Return the arrays of a model, by name."""
     table = content.table
     header = np.frombuffer(json.dumps(write_header(content.head)).encode(), np.uint8)
     after = content.rewards.successor
@@ -49,7 +47,7 @@ def to_arrays(content: ModelContent) -> dict[str, Any]:
 
 
 def from_arrays(arrays: JsonObject) -> ModelContent:
-    """What arrays say of a model."""
+    """Return the content of a file's arrays."""
     if files.RUN_FORMAT in str(arrays.get("head")):
         raise InputError("a saved run, not a model: pass the problem of the run")
     probabilities = BOUNDS if "p" not in arrays and ("lo" in arrays or "hi" in arrays) else KNOWN
@@ -71,7 +69,7 @@ def from_arrays(arrays: JsonObject) -> ModelContent:
 
 
 def _read_table(arrays: JsonObject, head: Header) -> Table:
-    """The successor table, if the arrays are one."""
+    """Return the transition table, if the arrays are valid."""
     S, A, H = head.states.count, head.actions.count, head.horizon
     action = _array(arrays, "action", np.int64, None)
     R = len(action)
@@ -117,18 +115,18 @@ def _read_table(arrays: JsonObject, head: Header) -> Table:
 
 
 def _ending_rows(table: Table, head: Header) -> Ints:
-    """The row of each terminal state, at every segment."""
+    """Return the table row of each terminal state, in every segment."""
     rows = np.arange(table.segments)[:, None] * table.pairs + table.first[[*head.terminal]]
     return np.asarray(rows.ravel(), np.int64)
 
 
 def _ending(table: Table, head: Header) -> Ints:
-    """The first entry of each of these rows; it has no other."""
+    """Return the first, and only, entry of each terminal row."""
     return table.indptr[_ending_rows(table, head)]
 
 
 def _ascends(values: NDArray[Any], offsets: Ints) -> bool:
-    """Whether values rise strictly between one offset and the next."""
+    """Return True if values rise strictly between successive offsets."""
     rises = np.diff(values) > 0
     rises[offsets[1:-1] - 1] = True
     return bool(rises.all())
@@ -153,30 +151,30 @@ def _read_rewards(arrays: JsonObject, head: Header, table: Table) -> Rewards:
 
 
 def _array(arrays: JsonObject, name: str, dtype: Any, *shape: int | None) -> NDArray[Any]:
-    """One of the arrays; None in a shape is any length."""
-    found: NDArray[Any] = arrays[name]
-    wanted = [n if m is None else m for n, m in zip(found.shape, shape, strict=False)]
-    if found.dtype != dtype or found.ndim != len(shape) or list(found.shape) != wanted:
+    """Return an array after checks of type and shape; None in a shape is any length."""
+    array: NDArray[Any] = arrays[name]
+    expected = [n if m is None else m for n, m in zip(array.shape, shape, strict=False)]
+    if array.dtype != dtype or array.ndim != len(shape) or list(array.shape) != expected:
         lengths = ", ".join("any" if m is None else str(m) for m in shape)
         raise InputError(
-            f'"{name}" is {found.dtype} of shape {found.shape}: it must be {np.dtype(dtype)} of '
+            f'"{name}" is {array.dtype} of shape {array.shape}: it must be {np.dtype(dtype)} of '
             f"shape ({lengths})"
         )
-    return found
+    return array
 
 
 def _offsets(arrays: JsonObject, name: str, end: int) -> Ints:
-    """An array that rises from 0 to ``end``."""
-    found: Ints = _array(arrays, name, np.int64, None)
-    if len(found) < 2 or found[0] != 0 or found[-1] != end or (np.diff(found) < 0).any():
+    """Return an array that rises from 0 to ``end``; else raise."""
+    array: Ints = _array(arrays, name, np.int64, None)
+    if len(array) < 2 or array[0] != 0 or array[-1] != end or (np.diff(array) < 0).any():
         raise InputError(f'"{name}" must rise from 0 to {end}')
-    return found
+    return array
 
 
 def _lines(arrays: JsonObject, name: str, width: int, *lines: int) -> Floats:
-    """An array (lines, width), where several numbers of lines are right."""
-    found: Floats = _array(arrays, name, np.float64, None, width)
-    if len(found) not in lines:
-        wanted = " or ".join(map(str, lines))
-        raise InputError(f'"{name}" has {len(found)} lines: it must have {wanted}')
-    return found
+    """Return an array (lines, width) with one of the given numbers of lines; else raise."""
+    array: Floats = _array(arrays, name, np.float64, None, width)
+    if len(array) not in lines:
+        expected = " or ".join(map(str, lines))
+        raise InputError(f'"{name}" has {len(array)} lines: it must have {expected}')
+    return array

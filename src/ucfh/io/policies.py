@@ -1,6 +1,6 @@
-"""Policies in files: .csv, for spreadsheets, and .json; docs/howto/formats.md describes both.
+"""Policy files, .csv and .json; docs/howto/formats.md describes both formats.
 
-Steps are numbered 0, 1, ..., or by the t of the log that a policy was made from, as in 0, 4, 8.
+Steps are numbered 0, 1, ..., or by the t of the log from which a policy was learned, as in 0, 4, 8.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ FORMAT, VERSION = "ucfh-policy", 1
 ENDINGS = (".csv", ".json")
 COLUMNS = ("t", "state", "action")
 MOST_NAMED = 5
-"""How many of the missing entries an error names."""
+"""Most missing entries named in an error."""
 MOST_NEAR = 3
-"""How many similar names an error names."""
+"""Most similar names suggested in an error."""
 
 Named = Sequence[Sequence[tuple[str | int, str | int]]]
 """For each step, each state's name and action."""
 
 
 def write_policy(policy: Any, problem: AnyProblem, path: AnyPath, force: bool = False) -> None:
-    """Write a policy to a file, by its ending .csv or .json.
+    """Write a policy to a .csv or .json file.
 
     Args:
         policy: (H, S) the action at each step in each state, or (S,) one for every step.
-        problem: what the policy is for; its names label the states and actions.
+        problem: the problem of the policy; its names label the states and actions.
         path: the file to write; its directory must exist.
-        force: whether to overwrite an existing file.
+        force: True overwrites an existing file.
 
     """
     files.check_ending(path, ENDINGS)
-    told = as_problem(problem)
-    pi = _check_policy(policy, told)
-    states, actions = files.labels_of(told)
+    known = as_problem(problem)
+    pi = _check_policy(policy, known)
+    states, actions = files.labels_of(known)
     named = [
         [(states.label(s), actions.label(a)) for s, a in enumerate(line)] for line in pi.tolist()
     ]
@@ -58,29 +58,35 @@ def write_policy(policy: Any, problem: AnyProblem, path: AnyPath, force: bool = 
 def write_named(
     named: Named, path: AnyPath, force: bool = False, times: range | None = None
 ) -> None:
-    """Write a policy to a file, by its ending.
+    """Write a policy with names to a .csv or .json file.
 
-    ``times``: (H,) the t of each step; 0, 1, ... by default.
+    Args:
+        named: the name and action of each state, for each step.
+        path: the file.
+        force: True overwrites an existing file.
+        times: (H,) the t of each step; None: 0, 1, ...
+
     """
     write = _to_csv if files.check_ending(path, ENDINGS) == ".csv" else _to_json
     files.write_text(path, write(named, range(len(named)) if times is None else times), force)
 
 
 def read_policy(path: AnyPath, problem: AnyProblem) -> Ints:
-    """(H, S) the policy in a file, by its ending .csv or .json.
+    """Read a policy (H, S) from a .csv or .json file.
 
-    Anything else in the file, and a policy that does not fit the problem, is an
-    `InputError` that names the line or entry at fault.
+    Raises:
+        InputError: with the invalid line or entry, or if the policy does not fit the problem.
+
     """
     ending = files.check_ending(path, ENDINGS)
-    told = as_problem(problem)
+    known = as_problem(problem)
     text = files.read_text(path)
     with naming(path):
-        return _from_csv(text, told) if ending == ".csv" else _from_json(text, told)
+        return _from_csv(text, known) if ending == ".csv" else _from_json(text, known)
 
 
 def _check_policy(policy: Any, problem: Problem) -> Ints:
-    """(H, S) a policy that takes only actions that the states have."""
+    """Return a policy (H, S) with available actions; else raise."""
     try:
         pi = np.asarray(policy)
     except ValueError:
@@ -88,18 +94,18 @@ def _check_policy(policy: Any, problem: Problem) -> Ints:
             "policy must be an array (H, S), or (S,): its lines differ in length"
         ) from None
     if pi.dtype.kind not in "iu":
-        raise InputError(f"policy has type {pi.dtype}: it must hold whole numbers, the actions")
+        raise InputError(f"policy has type {pi.dtype}: it must hold integers, the actions")
     problem.table.rows_of(pi, problem.horizon)
     return np.broadcast_to(pi, (problem.horizon, problem.states)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class NamedPolicy:
-    """A policy as it is in a file, by the names there.
+    """A policy with the names of its file.
 
     Attributes:
-        steps: for each step, the action in each state; one entry if all steps are alike.
-        times: (H,) the t of each step; None where the file does not say.
+        steps: for each step, the action in each state; one entry for a stationary policy.
+        times: (H,) the t of each step; None if the file has none.
 
     """
 
@@ -107,7 +113,7 @@ class NamedPolicy:
     times: range | None
 
     def act(self, state: str, t: int | None = None) -> str:
-        """The action in a state at step t, counted as in the file."""
+        """Return the action in a state at step t, numbered as in the file."""
         step = 0
         times = self.times
         if times is not None and (t is not None or len(self.steps) > 1):
@@ -116,7 +122,7 @@ class NamedPolicy:
             if times.step > 1:
                 steps = f"{first}, {times[1]}, ..., {last}" if len(times) > 1 else f"{first}"
             if t is None:
-                raise InputError(f"what to do depends on the step: pass --t, {steps}")
+                raise InputError(f"the action depends on the step: pass --t, {steps}")
             if t not in times:
                 where = "before the first" if t < first else "after the last"
                 where = "between two steps" if first < t < last else f"{where} step"
@@ -128,19 +134,19 @@ class NamedPolicy:
         raise self._unknown(state, step)
 
     def _unknown(self, state: str, step: int) -> InputError:
-        """An error for a state without an action, with similar ones that have one."""
+        """Return an error for a state without an action, with suggestions."""
         lower = {name.lower(): name for name in self.steps[step]}
         close = get_close_matches(state.strip().lower(), lower, MOST_NEAR, MIN_SIMILARITY)
         hint = f"did you mean {' or '.join(repr(lower[x]) for x in close)}? " if close else ""
         return InputError(
-            f"the policy has no action for state {state!r}: {hint}A policy is silent where the "
-            "task is over, and about states that its data never showed; there any action may be "
-            "taken, and its guarantee still holds"
+            f"the policy has no action for state {state!r}: {hint}A policy omits states after the "
+            "end, and states without data; there any action may be taken, and the guarantee still "
+            "holds"
         )
 
 
 def read_named(path: AnyPath) -> NamedPolicy:
-    """The policy in a file, by its ending .csv or .json, whatever problem it is for."""
+    """Read a policy with its names from a .csv or .json file, for any problem."""
     ending = files.check_ending(path, ENDINGS)
     text = files.read_text(path)
     with naming(path):
@@ -168,7 +174,7 @@ def _named_csv(text: str) -> NamedPolicy:
 
 
 def _spaced(given: Collection[int]) -> range:
-    """Return the evenly spaced steps from the least to the largest of those that are given."""
+    """Return the evenly spaced steps from the smallest to the largest given one."""
     ordered = sorted(given)
     unit = min((b - a for a, b in pairwise(ordered)), default=1)
     return range(ordered[0], ordered[-1] + 1, unit)
@@ -203,11 +209,11 @@ def _to_csv(named: Named, times: range) -> str:
 
 def _from_csv(text: str, problem: Problem) -> Ints:
     states, actions = files.labels_of(problem)
-    by_step, found = _read_csv(text)
-    entries, H = list(found), problem.horizon
+    by_step, lines = _read_csv(text)
+    entries, H = list(lines), problem.horizon
     given = {int(t) for _, t, _, _ in entries if t.isascii() and t.isdigit() and len(t) < 10}
     spaced = _spaced(given) if given else range(0)
-    times = spaced if len(spaced) == len(given) == H else range(H)  # as its log counts steps
+    times = spaced if len(spaced) == len(given) == H else range(H)  # numbered as in its log
     pi = _blank(problem, not by_step)
     seen: dict[tuple[int, int], str] = {}
     for place, at, state, action in entries:
@@ -232,7 +238,7 @@ def _find_step(times: range, t: str) -> int:
 
 
 def _read_csv(text: str) -> tuple[bool, Iterator[tuple[str, str, str, str]]]:
-    """Whether there is a column t; and of each entry the line, t or "", the state, the action."""
+    """Return True if there is a column t, and the entries: line, t or "", state, action."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     lines = _csv_lines(reader)
     columns = _read_columns(next(lines, []))
@@ -249,7 +255,7 @@ def _read_csv(text: str) -> tuple[bool, Iterator[tuple[str, str, str, str]]]:
 
 
 def _csv_lines(reader: Any) -> Iterator[list[str]]:
-    """The lines that are not blank."""
+    """Yield the lines that are not blank."""
     try:
         yield from filter(None, reader)
     except csv.Error as error:
@@ -271,7 +277,7 @@ def _read_columns(fields: list[str]) -> list[str]:
 
 
 def _to_json(named: Named, times: range) -> str:
-    """One line for each time step."""
+    """Return JSON with one line for each time step."""
     steps = ",\n".join(
         f"    {json.dumps({str(s): a for s, a in line}, ensure_ascii=False)}" for line in named
     )
@@ -284,27 +290,27 @@ def _to_json(named: Named, times: range) -> str:
 
 
 def _json_steps(text: str, horizon: int | None = None) -> tuple[int, range, Any]:
-    """H, the t of each step, and an object of actions for each step, or for all.
+    """Return H, the t of each step, and an object of actions for each step, or for all.
 
-    ``horizon``: what H has to be, if that is known.
+    If ``horizon`` is given, H must equal it.
     """
     document = files.check_format(files.parse_json(text), FORMAT, VERSION)
     files.check_keys(document, ("format", "version", "horizon", "policy"), ("first", "step"))
     H, first, given = document["horizon"], document.get("first", 0), document["policy"]
     unit = document.get("step", 1)
     if not files.is_count(H) or horizon not in (None, H):
-        wanted = "it must be the number of steps"
+        remedy = "it must be the number of steps"
         if horizon is not None:
-            wanted = f"but that of the problem is {horizon}: pass a policy for this horizon"
-        raise InputError(f'"horizon" is {files.show(H)}, {wanted}')
+            remedy = f"but that of the problem is {horizon}: pass a policy for this horizon"
+        raise InputError(f'"horizon" is {files.show(H)}, {remedy}')
     if not files.is_whole(first) or first < 0:
         raise InputError(f'"first" is {files.show(first)}: it must be the t of the first step')
     if not files.is_count(unit):
-        raise InputError(f'"step" is {files.show(unit)}: it must be by how much t grows each step')
+        raise InputError(f'"step" is {files.show(unit)}: it must be the increment of t per step')
     if not isinstance(given, JsonObject) and not (isinstance(given, list) and len(given) == H):
-        found = f"a list of {len(given)}" if isinstance(given, list) else files.show(given)
+        shown = f"a list of {len(given)}" if isinstance(given, list) else files.show(given)
         raise InputError(
-            f'"policy" is {found}: it must be a list of {H} objects, one for each time step, or '
+            f'"policy" is {shown}: it must be a list of {H} objects, one for each time step, or '
             "one object for all of them"
         )
     return H, range(first, first + H * unit, unit), given
@@ -323,7 +329,7 @@ def _from_json(text: str, problem: Problem) -> Ints:
 
 
 def _blank(problem: Problem, stationary: bool) -> Ints:
-    """(1 or H, S) a policy to be filled, -1 in every entry."""
+    """(1 or H, S) an empty policy, -1 in every entry."""
     return np.full((1 if stationary else problem.horizon, problem.states), -1, np.int64)
 
 
@@ -341,9 +347,9 @@ def _entry(states: Labels, pi: Ints, t: int, s: int) -> str:
 
 
 def _complete(problem: Problem, states: Labels, pi: Ints) -> Ints:
-    """(H, S) from a policy that has an action for every state at every step."""
+    """Return (H, S) a policy with an action for every state at every step; else raise."""
     ends = list(problem.terminal)
-    pi[:, ends] = 0  # the only action there, and the episode is over: files may leave it out
+    pi[:, ends] = 0  # the only action of a terminal state: files may leave it out
     missing = np.argwhere(pi < 0).tolist()
     if missing:
         names = ", ".join(_entry(states, pi, t, s) for t, s in missing[:MOST_NAMED])

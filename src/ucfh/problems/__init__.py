@@ -2,10 +2,10 @@
 
 A problem is a plain function with annotated parameters and defaults that returns an `MDP`; its
 name and parameters are those of the function. So a new problem is one more function below, and
-everything random about a problem is fixed by its name (``seed=0``). A function of a user's own is
-named with its module, ``module:function``.
+the name of a problem fixes its random parts (``seed=0``). User-defined functions are named with
+their module, ``module:function``.
 
-Whatever takes a problem or an MDP takes a name in its place: see `as_problem` and `as_mdp`.
+Functions that take a problem or an MDP also take its name: see `as_problem` and `as_mdp`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ import numpy as np
 
 from ucfh._utils.arrays import Ints
 from ucfh._utils.files import AnyPath
-from ucfh._utils.plugins import Plugin, calling, find_own, is_own, unknown_name
+from ucfh._utils.plugins import (
+    Plugin,
+    find_plugin,
+    is_plugin,
+    read_arguments,
+    unknown_name,
+    user_code,
+)
 from ucfh.exceptions import InputError, wrong_type
 from ucfh.mdp import MDP, Problem
-from ucfh.problems._text import read_arguments
 from ucfh.problems.classic import chain, deepsea, grid, random, riverswim
 from ucfh.problems.gym import gym
 from ucfh.problems.paper import hard, hypotheses
@@ -33,9 +39,9 @@ __all__ = [
 ]  # fmt: skip
 
 AnyMDP = MDP | AnyPath
-"""An MDP, or what `make` makes one of."""
+"""An MDP, or a name for `make`."""
 AnyProblem = Problem | MDP | AnyPath
-"""What an agent may be told, or what holds it."""
+"""The prior knowledge of an agent, or an MDP or name that contains it."""
 
 _BUILDERS = (
     hard,
@@ -52,7 +58,7 @@ _BUILDERS = (
 
 
 def catalogue() -> Mapping[str, Callable[..., MDP]]:
-    """Every named problem and the function that builds it.
+    """Return every named problem with the function that builds it.
 
     >>> print(catalogue()["chain"].__doc__.splitlines()[0])
     A walk along a chain with a small reward at the start and a large one at the end.
@@ -62,7 +68,7 @@ def catalogue() -> Mapping[str, Callable[..., MDP]]:
 
 
 def make(name: AnyPath) -> MDP:
-    """The problem of a name: ``problem``, ``problem:parameter=value,...``, or a model's file.
+    """Make a problem from a name, ``problem:parameter=value,...``, or the path of a model.
 
     Args:
         name: a name of the `catalogue`, with parameters after a colon where they differ from
@@ -71,11 +77,14 @@ def make(name: AnyPath) -> MDP:
             the path of a model. ``module:name`` is an MDP of your own, or a function that returns
             one; its parameters follow a second colon (``machine:vending:size=3``).
 
+    Raises:
+        InputError: for an unknown name, parameter or file.
+
     >>> make("hard:n=10,actions=4,horizon=10,gap=0.25")
     MDP(states=13, actions=4, horizon=10, successors<=10)
     >>> make("chain:n=abc")
     Traceback (most recent call last):
-    ucfh.exceptions.InputError: chain: n=abc is not a whole number: write one, such as n=5
+    ucfh.exceptions.InputError: chain: n=abc is not an integer: write one, such as n=5
 
     """
     if not isinstance(name, str | os.PathLike):
@@ -92,12 +101,12 @@ def make(name: AnyPath) -> MDP:
         raise InputError(f"{name} can only be stepped: ucfh learn {name}, or ucfh.learn in Python")
     builders = catalogue()
     if problem not in builders:
-        if is_own(name):
-            return _make_own(name)
+        if is_plugin(name):
+            return _make_plugin(name)
         own, comma, parameters = name.partition(",")
-        if comma and is_own(own):
+        if comma and is_plugin(own):
             raise InputError(
-                f"unknown problem {name!r}: parameters of your own follow a second colon, "
+                f"unknown problem {name!r}: parameters of your own problem follow a second colon, "
                 f"{own}:{parameters}"
             )
         raise unknown_name("problem", problem, builders)
@@ -108,20 +117,20 @@ def make(name: AnyPath) -> MDP:
     return builders[problem](*given, **named)
 
 
-def find_own_problem(name: str) -> Plugin:
-    """What ``module:name`` names, where a problem is meant."""
-    return find_own("problem", name, lambda x: isinstance(x, MDP | FunctionType))
+def find_problem_plugin(name: str) -> Plugin:
+    """Import the problem of ``module:name``."""
+    return find_plugin("problem", name, lambda x: isinstance(x, MDP | FunctionType))
 
 
-def _make_own(name: str) -> MDP:
-    """The MDP of ``module:name``."""
-    label, thing, text = find_own_problem(name)
+def _make_plugin(name: str) -> MDP:
+    """Make the MDP of ``module:name``."""
+    label, thing, text = find_problem_plugin(name)
     if isinstance(thing, MDP):
         return thing
     if isinstance(thing, type) or not callable(thing):
         raise wrong_type(label, thing, "an MDP, or a function that returns one")
     given, named = read_arguments(label, thing, text.strip())
-    with calling(label):
+    with user_code(label):
         made = thing(*given, **named)
     if not isinstance(made, MDP):
         raise wrong_type(f"{label}()", made, "an MDP: let the function return one")
@@ -129,7 +138,7 @@ def _make_own(name: str) -> MDP:
 
 
 def as_mdp(given: AnyMDP) -> MDP:
-    """The `MDP` that is given, or named; else raise."""
+    """Return an MDP from itself or its name; else raise."""
     if isinstance(given, MDP):
         return given
     if isinstance(given, str | os.PathLike):
@@ -139,12 +148,12 @@ def as_mdp(given: AnyMDP) -> MDP:
 
 
 def name_of(given: AnyMDP) -> str:
-    """The name by which an MDP is given; "" if it is given itself."""
+    """Return the name of an MDP given by name, or "" for an `MDP` object."""
     return os.fspath(given) if isinstance(given, str | os.PathLike) else ""
 
 
 def as_problem(given: AnyProblem) -> Problem:
-    """What an agent may be told, from a `Problem`, an `MDP`, or the name of one; else raise."""
+    """Return the prior knowledge in a `Problem`, an `MDP`, or the name of one; else raise."""
     if isinstance(given, Problem):
         return given
     if isinstance(given, MDP | str | os.PathLike):
@@ -152,31 +161,33 @@ def as_problem(given: AnyProblem) -> Problem:
     raise wrong_type("problem", given, "a Problem, an MDP or a name")
 
 
-def positions_in(mdp: MDP, told: Problem) -> Ints:
-    """(entries,) where each entry of the MDP stands in the table of what an agent is told.
+def positions_in(mdp: MDP, known: Problem) -> Ints:
+    """(entries,) the index of each transition of the MDP in the table of an agent's knowledge.
 
-    An error if what is told is not true: the horizon, the rewards, the start.
+    Raises:
+        InputError: if the known horizon, successors, rewards or start differ from the MDP's.
+
     """
-    if mdp.horizon != told.horizon:
+    if mdp.horizon != known.horizon:
         raise InputError(
-            f"the agent was told a horizon of {told.horizon}, the MDP's is {mdp.horizon}: "
+            f"the agent's problem has a horizon of {known.horizon}, the MDP {mdp.horizon}: "
             "build the agent from mdp.problem"
         )
-    if told.rewards is None:
-        mdp.problem.hiding("rewards")  # an error where they cannot be learned
-    position = told.table.positions_of(mdp.table)
-    if told.rewards is not None:
-        same = bool((told.rewards.pair == mdp.rewards.pair).all())
-        mine, theirs = mdp.rewards.successor, told.rewards.successor
+    if known.rewards is None:
+        mdp.problem.hiding("rewards")  # raises if they cannot be learned
+    position = known.table.positions_of(mdp.table)
+    if known.rewards is not None:
+        same = bool((known.rewards.pair == mdp.rewards.pair).all())
+        mine, theirs = mdp.rewards.successor, known.rewards.successor
         if mine is not None and theirs is not None:
             same &= np.array_equal(mine, theirs[:, position])
         if not same or (mine is None) != (theirs is None):
             raise InputError(
-                "the agent was told other rewards than the MDP pays: build the agent from "
+                "the agent's problem has other rewards than the MDP: build the agent from "
                 "mdp.problem"
             )
-    if told.initial is not None and not np.array_equal(told.initial, mdp.initial):
+    if known.initial is not None and not np.array_equal(known.initial, mdp.initial):
         raise InputError(
-            "the agent was told another start than the MDP's: build the agent from mdp.problem"
+            "the agent's problem has another start than the MDP: build the agent from mdp.problem"
         )
     return position

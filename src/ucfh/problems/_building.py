@@ -1,4 +1,4 @@
-"""What several problems share: ranges of parameters, and rows from loose pieces."""
+"""Checks of parameters and construction of transition tables, shared by the problems."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ucfh._utils.arrays import Floats, Ints
 from ucfh.exceptions import InputError
 
 MAX_ENTRIES = 10**8
-"""The most transitions that a named problem may have; more would not fit into memory."""
+"""Most transitions of a named problem; more would not fit into memory."""
 
 
 def check_whole(name: str, value: int, low: int, high: int = 10**6) -> int:
-    """``value`` if it is a whole number from ``low`` to ``high``; else an error."""
+    """Return ``value`` if it is an integer from ``low`` to ``high``; else raise."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | np.integer)
         or not (low <= value <= high)
     ):
         raise InputError(
-            f"{name}={value} is out of range: {name} must be a whole number from {low} to {high}"
+            f"{name}={value} is out of range: {name} must be an integer from {low} to {high}"
         )
     return int(value)
 
 
 def check_real(name: str, value: float, low: float, high: float) -> float:
-    """``value`` if it is a number from ``low`` to ``high``; else an error."""
+    """Return ``value`` if it is a number from ``low`` to ``high``; else raise."""
     if not low <= value <= high:
         raise InputError(
             f"{name}={value} is out of range: {name} must be a number from {low:g} to {high:g}"
@@ -36,7 +36,7 @@ def check_real(name: str, value: float, low: float, high: float) -> float:
 
 
 def check_room(entries: int, remedy: str, most: int = MAX_ENTRIES) -> None:
-    """An error that names the remedy, if a problem would have too many transitions."""
+    """Raise an error with the remedy if a problem would have too many transitions."""
     if entries > most:
         raise InputError(
             f"the problem would have up to {entries} transitions, more than {most}: {remedy}"
@@ -46,10 +46,10 @@ def check_room(entries: int, remedy: str, most: int = MAX_ENTRIES) -> None:
 def compress(
     states: int, actions: int, *pieces: tuple[Any, Any, Any, Any]
 ) -> tuple[Ints, Ints, Floats]:
-    """Transitions (indptr, indices, p) over rows s*A + a, as `MDP` takes them.
+    """Build transitions (indptr, indices, p) over rows s*A + a, as `MDP` takes them.
 
     Each piece is (state, action, successor, probability), arrays that broadcast to one shape.
-    Probabilities of one successor of one row are added up; zeros leave no entry.
+    Probabilities of equal transitions are added up; zeros leave no entry.
 
     Returns:
         indptr (S*A + 1,), indices (entries,), p (entries,).

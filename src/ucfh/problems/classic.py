@@ -1,4 +1,4 @@
-"""Small problems of the literature, and random ones of any size."""
+"""Small problems of the literature, and random problems of any size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def chain(*, n: int = 5, horizon: int = 0, slip: float = 0.2, linear: bool = Fal
         n: the number of states.
         horizon: H; n unless given.
         slip: the probability of a move in the other direction.
-        linear: whether rewards rise along the chain.
+        linear: True for rewards that rise along the chain.
 
     >>> from ucfh.problems import make
     >>> mdp = make("chain:n=5")
@@ -90,10 +90,10 @@ def deepsea(*, n: int = 10, slip: float = 0.0) -> MDP:
     State row*n + column, start 0, H = n. Every step goes one row down; "right" also one column
     right (or, with probability slip, stays in its column; bsuite's stochastic version has
     slip = 1/n), "left" one column left, within the grid. In bsuite (Osband et al. 2020) "right"
-    costs 0.01/n and, taken in the last column, finds a treasure of 1; "left" pays nothing. Here
-    0.01/n is added to every step, so that no reward is negative: "left" pays 0.01/n, "right" 0,
-    and the treasure 1. As every episode has n steps, that adds 0.01 to the value of every policy
-    and changes no difference between two.
+    costs 0.01/n and, taken in the last column, finds a treasure of 1; "left" has reward 0. Here
+    0.01/n is added to every step, so that no reward is negative: the reward of "left" is 0.01/n,
+    of "right" 0, and of the treasure 1. As every episode has n steps, this adds 0.01 to the value
+    of every policy and changes no difference between policies.
 
     Optimum: 1 without slips. With them, on the diagonal at row k,
     V_k = max((n-k) c, (1-slip) V_{k+1} + slip (n-k-1) c), V_{n-1} = 1, c = 0.01/n: once off the
@@ -115,7 +115,7 @@ def deepsea(*, n: int = 10, slip: float = 0.0) -> MDP:
     row, column = np.divmod(s, n)
 
     def below(columns: Ints) -> Ints:
-        """(n*n,) the state one row down; from the last row, as the episode is over, the start."""
+        """(n*n,) the state one row down; the start after the last row, where the episode ends."""
         return np.where(row == n - 1, 0, (row + 1) * n + np.clip(columns, 0, n - 1))
 
     transitions = compress(
@@ -130,10 +130,10 @@ def deepsea(*, n: int = 10, slip: float = 0.0) -> MDP:
 
 
 def grid(*, rows: int = 5, cols: int = 5, slip: float = 0.1, horizon: int = 0) -> MDP:
-    """A walk through a grid from one corner to the opposite one, which pays until the end.
+    """A walk through a grid from one corner to the opposite one, with reward 1 per step there.
 
     State row*cols + column, start 0 (the top left), goal the last state (the bottom right),
-    where the episode stays and earns 1 a step. An action moves one cell in its direction or, with
+    where the episode stays with reward 1 a step. An action moves one cell in its direction or, with
     probability slip, in one of the four directions at random; moves into a wall stay.
 
     Optimum: max(0, H - (rows + cols - 2)) without slips; 11.224546 by default.
@@ -163,12 +163,12 @@ def grid(*, rows: int = 5, cols: int = 5, slip: float = 0.1, horizon: int = 0) -
         + np.clip(x[:, None] + steps[1], 0, cols - 1)
     )
     ahead[-1] = S - 1
-    told = np.arange(4)
+    a = np.arange(4)
     transitions = compress(
         S,
         4,
-        (s[:, None], told, ahead, 1 - slip),
-        (s[:, None, None], told[:, None], ahead[:, None, :], slip / 4),
+        (s[:, None], a, ahead, 1 - slip),
+        (s[:, None, None], a[:, None], ahead[:, None, :], slip / 4),
     )
     return MDP(
         transitions,
@@ -200,9 +200,9 @@ def random(
         actions: A.
         successors: of each pair; 0 for all states.
         horizon: H.
-        alpha: the concentration of the Dirichlet: small for rows near one state, large for
-            rows near uniform.
-        segments: whether transitions are drawn separately for every time step.
+        alpha: the concentration of the Dirichlet: small for nearly deterministic transitions,
+            large for nearly uniform ones.
+        segments: True draws transitions separately for every time step.
         seed: the random seed of everything drawn.
 
     >>> from ucfh.problems import make
@@ -226,7 +226,7 @@ def random(
     p = rng.dirichlet(np.full(C, alpha), size=pairs)
     transitions: Any = (np.arange(pairs + 1) * C, indices.ravel(), p.ravel())
     if segments and actions == 1:
-        # where rewards show one action, compressed rows of H segments read as H actions
+        # with rewards for one action, compressed rows of H segments would be read as H actions
         check_room(pairs * states, "choose fewer states, or more than one action")
         transitions = np.zeros((horizon, states, 1, states))
         np.put_along_axis(transitions.reshape(pairs, states), indices, p, axis=1)
@@ -234,10 +234,10 @@ def random(
 
 
 def _draw_sets(rng: Generator, count: int, states: int, size: int) -> Ints:
-    """(count, size) distinct states in every row, ascending; every set is equally likely.
+    """(count, size) distinct states in every line, ascending; every set is equally likely.
 
-    States drawn twice are drawn again until all differ. No state is treated unlike another, so
-    no set is. It takes few rounds for at most half of the states; larger sets are complements.
+    States drawn twice are redrawn until all differ. By symmetry all sets are equally likely. It
+    takes few rounds for at most half of the states; larger sets are complements.
     """
     if 2 * size > states:
         without = _draw_sets(rng, count, states, states - size)

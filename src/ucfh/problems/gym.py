@@ -1,4 +1,4 @@
-"""Environments of Gymnasium: how they are made, and tabular ones as problems."""
+"""Gymnasium environments: their construction, and conversion of tabular ones to MDPs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,31 @@ from typing import Any
 import numpy as np
 
 from ucfh._utils.arrays import Floats
-from ucfh._utils.plugins import look_in
+from ucfh._utils.plugins import add_to_path
 from ucfh.exceptions import InputError, not_installed, unknown
 from ucfh.mdp import MDP
 from ucfh.problems._building import check_room, check_whole
 
 
 def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool | str) -> MDP:
-    """A tabular environment of Gymnasium, such as ``gym:FrozenLake-v1,horizon=20``.
+    """A tabular Gymnasium environment, such as ``gym:FrozenLake-v1,horizon=20``.
 
-    States and actions are those of the table ``unwrapped.P``, and one state "end" is added, to
-    which every outcome that ends the episode leads and where it stays. The start is
-    ``initial_state_distrib`` where the environment has it, else the state after a reset.
-    Outcomes of one pair with the same successor are one: probabilities are added, rewards
-    averaged with them, so of rewards that vary between such outcomes their mean is kept. The
-    problem is the first H steps of an episode.
+    States and actions are those of the table ``unwrapped.P``, plus an absorbing state "end" for
+    every outcome that ends the episode. The start is ``initial_state_distrib`` if the environment
+    has it, else the state after a reset. Outcomes of one pair with the same successor are merged:
+    probabilities are added, and rewards averaged. The problem is the first H steps of an episode.
 
     Rewards in [0, 1] are kept. Others are rescaled to r' = (r + shift) / span, where
     shift = -min(0, least reward) and span = max(0, largest) + shift. After the end the original
-    reward is 0 a step, so there r' = shift / span: "end" pays that. Then in every episode each
-    of the H steps t pays (r_t + shift) / span, whether or not the episode has ended, and
+    reward is 0 a step, so the reward of "end" is r' = shift / span. Then each of the H steps t of
+    every episode has reward (r_t + shift) / span, whether or not the episode has ended, and
 
         total = sum over t of (r_t + shift) / span = (original return + H shift) / span.
 
-    It is one increasing function of the original return for all episodes, hence policies are
-    ordered as before. (If "end" paid nothing, every step before the end would earn shift / span
-    more than one after it, and a policy that puts off the end could win.) Values v are worth
-    span v - H shift in original units, and an accuracy of e there is epsilon = e / span here;
-    ``mdp.note`` says so with the numbers.
+    This is one increasing function of the original return for all episodes, hence it preserves
+    the order of policies. (With reward 0 in "end", policies that delay the end would gain
+    shift / span per step.) A value v is span v - H shift in original units, and an accuracy of e
+    there is epsilon = e / span here; ``mdp.note`` gives the numbers.
 
     Optimum: 0.199133 of FrozenLake-v1 with horizon=20 (0.74419 with its own 100 steps); with
     rescaled rewards, CliffWalking-v1 with horizon=20 has 19.87, a return of -13.
@@ -45,7 +42,7 @@ def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool
     Args:
         environment: its id in Gymnasium's registry; ``module:id`` imports the module that
             registers it first.
-        horizon: H; the environment's own limit of steps unless given.
+        horizon: H; 0: the environment's step limit.
         settings: other arguments that ``gymnasium.make`` takes for it, such as
             ``is_slippery=false`` or ``map_name=8x8``.
 
@@ -64,13 +61,13 @@ def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, dict):
             raise InputError(
-                f"gym: {environment} has no table of transitions (unwrapped.P): choose one that "
-                f"has, such as {', '.join(_tabular())}"
+                f"gym: {environment} has no transition table (unwrapped.P): choose a tabular "
+                f"environment, such as {', '.join(_tabular())}"
             )
         H = horizon or env.spec.max_episode_steps
         if not H:
             raise InputError(
-                f"gym: {environment} has no limit of steps: give a horizon, such as "
+                f"gym: {environment} has no step limit: give a horizon, such as "
                 f"gym:{environment},horizon=20"
             )
         initial = getattr(env.unwrapped, "initial_state_distrib", None)
@@ -82,7 +79,7 @@ def gym(environment: str, /, *, horizon: int = 0, **settings: int | float | bool
 
 
 def _build(table: dict[int, dict[int, Any]], initial: Floats, horizon: int) -> MDP:
-    """The problem of table[s][a] = [(probability, successor, reward, done), ...].
+    """Build the problem of table[s][a] = [(probability, successor, reward, done), ...].
 
     ``initial`` (S,) is the start distribution over the states of the table and "end".
     """
@@ -105,7 +102,7 @@ def _build(table: dict[int, dict[int, Any]], initial: Floats, horizon: int) -> M
     np.add.at(transitions, (s, a, following), p)
     np.add.at(totals, (s, a, following), p * (r + shift) / span)
     occurs = transitions > 0
-    # a mean of equal rewards may be off by rounding, and that of rewards of 1 must not exceed 1
+    # a mean of equal rewards may be off by rounding, and must not exceed 1
     rewards = np.clip(totals / np.where(occurs, transitions, 1.0), 0, 1)
     of_pair = rewards.max(axis=2)
     if (rewards == of_pair[:, :, None])[occurs].all():
@@ -130,14 +127,17 @@ def _build(table: dict[int, dict[int, Any]], initial: Floats, horizon: int) -> M
 def make_environment(
     environment: str, settings: dict[str, Any], *, kind: str = "gym", limit: int | None = None
 ) -> Any:
-    """The environment, or an error that says what is wrong with its name or its settings.
+    """Make an environment.
 
     Args:
         environment: its id, as `gym` takes it.
-        settings: the arguments that its constructor gets.
+        settings: the arguments of its constructor.
         kind: the word before its id in messages, as in "gym:FrozenLake-v1".
-        limit: the number of steps after which Gymnasium cuts an episode; the environment's own
-            unless given, and -1 for none.
+        limit: the number of steps after which Gymnasium truncates an episode; None: the
+            environment's own; -1: no limit.
+
+    Raises:
+        InputError: for an unknown id or setting, or if the constructor fails.
 
     """
     try:
@@ -147,17 +147,17 @@ def make_environment(
     module, colon, name = environment.rpartition(":")
     try:
         if colon:
-            look_in(os.getcwd())  # as for problems and agents, module:name
+            add_to_path(os.getcwd())  # as for problems and agents, module:name
             import_module(module)
-    except Exception as error:  # modules raise what they like
+    except Exception as error:  # modules may raise anything
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"{kind}: cannot import {module!r} of {environment!r}: {reason}") from None
     try:
         spec = gymnasium.spec(name)
     except gymnasium.error.Error:
-        fault = unknown("environment of gym", name, _tabular() if kind == "gym" else _small())
-        hint = "" if colon else "; of another package, write MODULE:ID"
-        raise InputError(f"{fault}{hint}") from None
+        problem = unknown("environment of gym", name, _tabular() if kind == "gym" else _small())
+        hint = "" if colon else "; for another package, write MODULE:ID"
+        raise InputError(f"{problem}{hint}") from None
     try:
         known = _settings_of(spec)
         for setting in settings:
@@ -166,7 +166,7 @@ def make_environment(
         return gymnasium.make(spec, limit, disable_env_checker=True, **settings)
     except InputError:
         raise
-    except Exception as error:  # constructors raise what they like, and may lack dependencies
+    except Exception as error:  # constructors may raise anything, and may lack dependencies
         given = ",".join(f"{key}={value}" for key, value in settings.items())
         reason = " ".join(str(error).split())
         raise InputError(
@@ -176,7 +176,7 @@ def make_environment(
 
 
 def _settings_of(spec: Any) -> list[str]:
-    """The names that an environment's constructor and `gym` take; none if it takes any."""
+    """Return the parameters of an environment's constructor and `gym`; none if it takes any."""
     from gymnasium.envs.registration import load_env_creator
 
     creator: Any = spec.entry_point
@@ -189,12 +189,12 @@ def _settings_of(spec: Any) -> list[str]:
 
 
 def _tabular() -> list[str]:
-    """The ids of Gymnasium's own environments that have a table."""
+    """Return the ids of Gymnasium's environments with a transition table."""
     return [name for name in _small() if "Blackjack" not in name]
 
 
 def _small() -> list[str]:
-    """The ids of Gymnasium's own environments that have few states."""
+    """Return the ids of Gymnasium's environments with few states."""
     import gymnasium
 
     return [n for n, spec in gymnasium.registry.items() if "toy_text" in str(spec.entry_point)]

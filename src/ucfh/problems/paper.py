@@ -27,10 +27,10 @@ def hard(
 ) -> MDP:
     """The paper's hard class: n bandits, of which each episode visits one, once.
 
-    From the start 0 an episode moves to a bandit i in 1..n with probability 1/n each, whatever
-    the action; from there to + with probability 1/2 + e_i(a), else to -, and stays. Only +
-    pays: 1 a step. Action 0 has e_i(0) = bias; a hypothesis I names an action I_i for every
-    bandit, with e_i(I_i) = gap if I_i >= 1, while I_i = 0 says that no action beats action 0;
+    From the start 0 an episode moves to a bandit i in 1..n with probability 1/n each, for every
+    action; from there to + with probability 1/2 + e_i(a), else to -, and stays. The reward is 1 in
+    + and 0 elsewhere. Action 0 has e_i(0) = bias; a hypothesis I names an action I_i for every
+    bandit, with e_i(I_i) = gap if I_i >= 1, while for I_i = 0 no action is better than action 0;
     e_i is 0 otherwise. The class is all A^n hypotheses (`hypotheses`). States: 0, 1..n, +, -.
 
     Optimum: R* = max(0, H-2) (1/2 + mean over i of max over a of e_i(a)).
@@ -39,9 +39,9 @@ def hard(
         n: the number of bandits.
         actions: A.
         horizon: H.
-        gap: by how much the best action of a bandit is better than a fair coin: the figure's
+        gap: the advantage of the best action of a bandit over a fair coin: the figure's
             epsilon and the proof's eps'. At most 1/2; the paper needs at most 1/4.
-        bias: by how much action 0 is better than a fair coin; gap/2 unless given.
+        bias: the advantage of action 0 over a fair coin; gap/2 unless given.
         hypothesis: I_1 to I_n, such as ``0-2-1`` for three bandits; drawn with the seed unless
             given.
         epsilon: the accuracy for which the proof of Theorem 2 builds the problem. If given, it
@@ -89,7 +89,7 @@ def hard(
 
 
 def hypotheses(n: int, actions: int) -> Iterator[str]:
-    """Every hypothesis of the class, as `hard` takes it; A^n of them.
+    """Yield all A^n hypotheses of the class, as `hard` takes them.
 
     >>> list(hypotheses(n=2, actions=2))
     ['0-0', '0-1', '1-0', '1-1']
@@ -100,7 +100,7 @@ def hypotheses(n: int, actions: int) -> Iterator[str]:
 
 
 def _proof_gap(epsilon: float, horizon: int) -> float:
-    """eps' of the proof of Theorem 2."""
+    """eps' = 16 epsilon e^4 / ((H-2) eta) of the proof of Theorem 2."""
     if horizon <= 2:
         raise InputError(f"horizon={horizon} is too short for epsilon: it must be at least 3")
     most = (horizon - 2) / (640 * e**4)

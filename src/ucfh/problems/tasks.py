@@ -1,4 +1,4 @@
-"""Tasks that people repeat and that last a fixed number of steps: the paper's motivation."""
+"""Repeated tasks with a fixed number of steps, the paper's motivation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def tutoring(*, horizon: int = 10) -> MDP:
         cram    a skill that is not mastered is crammed with probability 0.9, else unknown
 
     A skill that is not practised stays crammed with probability 0.3 and mastered with 0.95, else
-    it is unknown again; a mastered one that is practised stays so. The last step is the exam: it
-    pays the fraction of the two skills that is not unknown, and no other step pays anything.
+    it is unknown again; a mastered one that is practised stays so. The last step is the exam: its
+    reward is the fraction of the two skills that is not unknown; all other rewards are 0.
 
     The paper's footnote says that the best action depends on the days left, even in the same
     state of knowledge. Here, with nothing known, spacing is best until three days before the exam
     (by 0.0186 on the first of ten days) and cramming after that (by 0.35 on the eve).
 
-    Optimum: 0.85505 by default; the best policy that does not look at the calendar (one action
-    a state) earns 0.720195, which is 0.135 less.
+    Optimum: 0.85505 by default; the best stationary policy has value 0.720195, which is 0.135
+    less.
 
     Args:
         horizon: H, the number of days, that of the exam included.
@@ -71,12 +71,12 @@ _CUSTOMERS = 4
 def revenue(*, stock: int = 20, horizon: int = 13) -> MDP:
     """A quarter's sales: a stock to be sold at prices set every week, worthless afterwards.
 
-    The state is the stock left, the action a price: 100, 80, 60 or 40 % of the list price. Four
+    The state is the stock left, the action a price: 100%, 80%, 60% or 40% of the list price. Four
     customers come in a week, and each buys one unit with probability 0.15, 0.3, 0.5 or 0.8. The
     week's reward is price times units sold, as a fraction of four units at the list price. So
     with much time a unit may wait for a high price, and prices fall as time runs out.
 
-    Optimum: 3.34043 by default, which is 13.361719 list prices; the best fixed price earns
+    Optimum: 3.34043 by default, which is 13.361719 list prices; the best fixed price has value
     3.089914.
 
     Args:
@@ -134,12 +134,12 @@ _OUTCOMES = {"solved": 1.0, "passed on": 0.4, "hung up": 0.0}
 def calls(*, horizon: int = 8) -> MDP:
     """A service call of a few minutes: ask, fix, calm the caller, or pass the call on in time.
 
-    A minute is one step. The call is at its greeting, or the fault is vague, simple or complex,
+    A minute is one step. The call is at its greeting, or the problem is vague, simple or complex,
     or the caller is upset; each state has its own actions. The call ends early when it is
-    solved (which pays 1), passed on to a specialist (0.4) or the caller hangs up (0); after the
-    last minute it ends with nothing. So a complex fault is looked up early and passed on late.
+    solved (reward 1), passed on to a specialist (0.4) or the caller hangs up (0); after the last
+    minute it ends with reward 0. So a complex problem is looked up early and passed on late.
 
-    Optimum: 0.919154 by default; passing every call on at once earns 0.4.
+    Optimum: 0.919154 by default; passing every call on at once has value 0.4.
 
     Args:
         horizon: H, in minutes.

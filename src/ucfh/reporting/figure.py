@@ -7,8 +7,7 @@ from textwrap import fill, shorten
 from typing import Any
 
 from ucfh._utils.files import AnyPath, check_ending
-from ucfh._utils.palette import COLOURS, GREY
-from ucfh._utils.plotting import ENDINGS, new_figure, save
+from ucfh._utils.plotting import COLORS, ENDINGS, GREY, new_figure, save
 from ucfh.reporting.log_report import (
     CLOSE,
     OPEN,
@@ -53,9 +52,9 @@ def plot_answer(answer: LogReport, path: AnyPath, force: bool = False) -> None:
 def _draw_bounds(axes: Any, answer: LogReport, bars: list[BoundsBar]) -> None:
     left = min(answer.ends[0], 0.0)
     for y, bar in enumerate(bars):
-        axes.barh(y, bar.low - left, left=left, height=0.4, color=COLOURS[0])
+        axes.barh(y, bar.low - left, left=left, height=0.4, color=COLORS[0])
         axes.barh(
-            y, bar.high - bar.low, left=bar.low, height=0.4, color="white", edgecolor=COLOURS[0],
+            y, bar.high - bar.low, left=bar.low, height=0.4, color="white", edgecolor=COLORS[0],
             hatch="////",
         )  # fmt: skip
         axes.plot(bar.mean, y, "o", color="white", markeredgecolor="black")

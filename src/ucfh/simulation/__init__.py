@@ -1,1 +1,1 @@
-"""Agents on simulated worlds, and the record of what happened."""
+"""Simulation of agents on known MDPs, and the record of their runs."""

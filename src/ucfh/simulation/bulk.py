@@ -1,23 +1,23 @@
-"""Many episodes at once, exactly.
+"""Exact simulation of many episodes at once.
 
 Within a phase the policy is fixed, so N episodes need not be walked one by one: the counts at the
-start are multinomial, and those that pass a state at a step continue as a multinomial over its
-successors. The cost does not depend on N, and the law is exact.
+start are multinomial, and the episodes in a state at a step continue as a multinomial over its
+successors. The cost does not depend on N, and the distribution is exact.
 
-A phase ends with the first episode at whose end some row has reached its limit. It is found by
-jumps: send M episodes through, M short of the expected end by a margin of a few standard
-deviations, so that what remains shrinks like a square root each time. If a jump overshoots, it is
+A phase ends with the first episode at whose end some state-action pair has reached its visit
+limit. Jumps find this episode: send M episodes, M short of the expected end by a few standard
+deviations, so that the remainder shrinks like a square root each time. A jump that overshoots is
 split: by exchangeability the first half of its episodes is a sample without replacement, at the
-start and at every state passed; bisecting in this way finds the exact episode. The margin only
-decides how often that happens. The last few episodes are walked.
+start and at every state passed; bisection finds the exact episode. The margin only decides how
+often that happens. The last few episodes are walked.
 
-Only episodes that meet a *live* row, one that has not reached its limit for good, are sent (see
-`ucfh._kernels.phase`). If a share h of episodes meets one, M that do come with a negative binomial
-number that do not; a phase that waits for a pair of weight 1e-28 costs no more than another. What
-happens in rows that are not live is not counted, because nothing depends on it.
+Only episodes that visit a *live* pair, one that still has a limit, are sent (see
+`ucfh._kernels.phase`). If a share h of the episodes visits one, M such episodes come with a
+negative binomial number of others; so a phase that waits for a pair of weight 1e-28 costs no more
+than another. Visits of pairs that are not live are not counted, because nothing depends on them.
 
-A phase that may end soon begins with episodes that are walked (see `ucfh.simulation.runner`):
-for many phases that is all, and they need no graph.
+A phase that may end soon begins with walked episodes (see `ucfh.simulation.runner`): for many
+phases these are enough, and no graph is built.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from ucfh.exceptions import InputError
 from ucfh.simulation.environment import EpisodeBatch, Simulator
 
 MARGIN = 3.0
-"""How many standard deviations a jump keeps from the limit."""
+"""The distance of a jump from the limit, in standard deviations."""
 
 WALK_STEPS = 5_000
-"""Up to this many expected steps are walked in a small graph: a jump would not be cheaper."""
+"""Most expected steps to walk in a small graph: a jump would not be cheaper."""
 
 JUMP_EDGES = 1_200
-"""A jump through this many edges takes as long as its rest: larger graphs are walked more."""
+"""Edges that double the time of a jump: larger graphs are walked more."""
 
-MOST = 2**60
-"""The most episodes sent at once. Expected visits stay below the limits, so below 2^62."""
+MAX_SENT = 2**60
+"""Most episodes sent at once. Expected visits stay below the limits, hence below 2^62."""
 
-NEVER_MET = 1e-280
-"""A smaller share of episodes that meet a live row counts as 0: no run is that long."""
+NEGLIGIBLE = 1e-280
+"""A smaller share of episodes that visit a live pair counts as 0: no run is that long."""
 
 
 @dataclass(eq=False)
 class Graph:
-    """The graph of a phase (see `ucfh._kernels.phase`), and room for two flows through it."""
+    """The graph of a phase (see `ucfh._kernels.phase`), with buffers for two flows through it."""
 
     paths: graphs.Paths
     share: float
-    """h, the share of episodes that meet a live row, in double precision."""
+    """h, the share of episodes that visit a live pair, in double precision."""
     weight: Floats
-    """(rows,) expected visits of each live row in an episode that meets one."""
+    """(rows,) expected visits of each live pair in an episode that visits one."""
     spread: Floats
-    """(rows,) the most visits that one episode can make."""
+    """(rows,) the largest number of visits in one episode."""
 
     def __post_init__(self) -> None:
         nodes, edges = len(self.paths.row), len(self.paths.to)
@@ -69,61 +69,75 @@ class Graph:
         self.part = flows.Flow(np.zeros((2, nodes), int), np.zeros((2, edges), int))
 
     def send(self, rng: np.random.Generator, episodes: int) -> None:
-        """Send that many episodes through; the flow says where they went."""
+        """Send episodes through the graph; their counts become the flow."""
         flows.send(rng, episodes, self.paths, self.flow)
 
     def split(self, rng: np.random.Generator, first: int) -> None:
-        """Take that many of the first episodes out of the flow: they become the part."""
+        """Move the first episodes of the flow into the part."""
         flows.split(rng, first, self.paths, self.flow, self.part)
 
     def keep_part(self) -> None:
-        """Let the part take the place of the flow."""
+        """Replace the flow by the part."""
         self.flow, self.part = self.part, self.flow
 
 
-def make_graph(world: Simulator, rows: Ints, live: Bools) -> Graph | None:
-    """The graph of the phase in which the policy takes rows (H, S) and ``live`` (rows,) matter.
+def make_graph(simulator: Simulator, rows: Ints, live: Bools) -> Graph | None:
+    """Build the graph of a phase; None if no live pair can be visited.
 
-    None if no live row is ever met.
+    Args:
+        simulator: the MDP.
+        rows: (H, S) table rows of the policy's actions.
+        live: (rows,) pairs that still have a visit limit.
+
     """
-    table, p = world.mdp.table, world.mdp.p
+    table, p = simulator.mdp.table, simulator.mdp.p
     visits = graphs.Visits(np.zeros(table.rows), np.zeros(table.rows), np.zeros(2))
-    paths = graphs.build_graph(table.arrays, p, rows, live, NEVER_MET, visits)
+    paths = graphs.build_graph(table.arrays, p, rows, live, NEGLIGIBLE, visits)
     h, rest = visits.shares.tolist()
-    if h < NEVER_MET:
+    if h < NEGLIGIBLE:
         return None
     return Graph(paths, h / (h + rest), visits.expected, visits.most)
 
 
 class BulkPhase:
-    """One phase, simulated in bulk."""
+    """Bulk simulation of one phase.
+
+    Args:
+        simulator: the MDP.
+        rng: the random generator.
+        rows: (H, S) table rows of the policy's actions.
+        limits: the visit limits that end the phase.
+        max_episodes: the episode cap, if any.
+        batch: the record to fill.
+
+    """
 
     def __init__(
         self,
-        world: Simulator,
+        simulator: Simulator,
         rng: np.random.Generator,
         rows: Ints,
         limits: Limits,
-        most: int | None,
-        stretch: EpisodeBatch,
+        max_episodes: int | None,
+        batch: EpisodeBatch,
     ) -> None:
-        self.world, self.rng, self.limits = world, rng, limits
-        self.most, self.stretch = most, stretch
+        self.simulator, self.rng, self.limits = simulator, rng, limits
+        self.max_episodes, self.batch = max_episodes, batch
         self.horizon = len(rows)
-        graph = make_graph(world, rows, limits.visits < NEVER)
+        graph = make_graph(simulator, rows, limits.visits < NEVER)
         if graph is not None:
             self.graph = graph
-        elif most is not None:
-            stretch.episodes = most
+        elif max_episodes is not None:
+            batch.episodes = max_episodes
         else:
             raise InputError(
-                f"the next update waits for a pair that is met less than once in {1 / NEVER_MET:g} "
-                "episodes: pass episodes=N (--episodes N)"
+                "the next update waits for a pair that is visited less than once in "
+                f"{1 / NEGLIGIBLE:g} episodes: pass episodes=N (--episodes N)"
             )
 
     def run(self, tick: Callable[[], None]) -> None:
-        """Fill the stretch: until a limit is reached, or ``most`` episodes are over."""
-        while not self.stretch.ended and not self._is_over():
+        """Fill the batch until a limit or the episode cap is reached."""
+        while not self.batch.ended and not self._is_over():
             safe, mean = self._distances()
             if mean * self.horizon <= WALK_STEPS * (1 + len(self.graph.paths.to) / JUMP_EDGES):
                 self._walk(4 * ceil(mean) + 16)
@@ -133,62 +147,62 @@ class BulkPhase:
             tick()
 
     def _is_over(self) -> bool:
-        return self.most is not None and self.stretch.episodes >= self.most
+        return self.max_episodes is not None and self.batch.episodes >= self.max_episodes
 
     def _distances(self) -> tuple[float, float]:
-        """Episodes that probably reach no limit, and the expected number until one does.
+        """Return a number of episodes that probably reaches no limit, and the expected number.
 
-        A row with weight w is visited M w times by M episodes, with a variance of at most M w k,
-        if an episode makes at most k visits. So M w + z sqrt(M w k) = room is solved for M.
+        M episodes visit a pair of weight w M w times on average, with a variance of at most
+        M w k if an episode makes at most k visits. So M w + z sqrt(M w k) = room is solved for M.
         """
         graph = self.graph
-        at = np.flatnonzero(graph.weight > NEVER_MET)
+        at = np.flatnonzero(graph.weight > NEGLIGIBLE)
         w, k = graph.weight[at], graph.spread[at]
-        room = (self.limits.visits[at] - self.stretch.seen.visits[at]).astype(float)
+        room = (self.limits.visits[at] - self.batch.counts.visits[at]).astype(float)
         zk = MARGIN * np.sqrt(w * k)
         root = (np.sqrt(zk * zk + 4 * w * room) - zk) / (2 * w)
         return float((root * root).min()), float((room / w).min())
 
     def _bounded(self, size: float) -> int:
-        """How many episodes to send: at least one, and few enough to be counted.
+        """Limit a number of episodes to send: at least one, and few enough to be counted.
 
-        With a cap, those that meet no live row must fit in 64 bits too, or surely come before it
-        (by ten standard deviations). Otherwise the cap does not affect it, and so not the draws.
+        With a cap, episodes without a live pair must fit in 64 bits too, or surely come before
+        the cap (by ten standard deviations). Otherwise the cap does not change the draws.
         """
-        bound = float(MOST)
-        if self.most is not None:
-            before = (self.most - self.stretch.episodes) * self.graph.share
-            bound = min(bound, max(MOST / 8 * self.graph.share, before - 10 * sqrt(before)))
+        bound = float(MAX_SENT)
+        if self.max_episodes is not None:
+            before = (self.max_episodes - self.batch.episodes) * self.graph.share
+            bound = min(bound, max(MAX_SENT / 8 * self.graph.share, before - 10 * sqrt(before)))
         return max(1, int(min(size, bound)))
 
     def _walk(self, episodes: int) -> None:
-        """Walk episodes that meet a live row."""
+        """Walk episodes that visit a live pair."""
         episodes = self._bounded(episodes)
-        before, saved = self.rng.bit_generator.state, self.stretch.seen.copy()
+        before, saved = self.rng.bit_generator.state, self.batch.counts.copy()
         walked, reached = self._walk_graph(episodes)
-        total = self._with_others(walked)
-        if not self._passes_cap(total):
-            self.stretch.episodes += total
-            self.stretch.ended = reached
+        total = self._add_others(walked)
+        if not self._exceeds_cap(total):
+            self.batch.episodes += total
+            self.batch.ended = reached
             return
         kept = self._before_cap(walked, total)
         after = self.rng.bit_generator.state
-        self.stretch.seen = saved
+        self.batch.counts = saved
         self.rng.bit_generator.state = before
-        self._walk_graph(kept)  # the same ones again, but no more than fit
+        self._walk_graph(kept)  # the same episodes again, up to the cap
         self.rng.bit_generator.state = after
 
     def _walk_graph(self, episodes: int) -> tuple[int, bool]:
-        seen, limits = self.stretch.seen, self.limits
+        counts, limits = self.batch.counts, self.limits
         walked, reached = graphs.walk_graph(
             self.rng,
             episodes,
             self.graph.paths,
-            self.world.position,
+            self.simulator.position,
             limits.visits,
             limits.drop_surplus,
-            seen.visits,
-            seen.successors,
+            counts.visits,
+            counts.successors,
         )
         return int(walked), bool(reached)
 
@@ -209,14 +223,14 @@ class BulkPhase:
         self._commit(graph.flow, episodes)
 
     def _reaches(self, flow: flows.Flow) -> bool:
-        """Whether a limit is reached, if these episodes come next."""
-        paths, visits, limit = self.graph.paths, self.stretch.seen.visits, self.limits.visits
+        """Return True if these episodes, run next, reach a limit."""
+        paths, visits, limit = self.graph.paths, self.batch.counts.visits, self.limits.visits
         return bool(graphs.reaches(paths.row, paths.live, flow.nodes[1], visits, limit))
 
     def _commit(self, flow: flows.Flow, episodes: int) -> bool:
-        """Count the next episodes, and the others between them; True if the cap cuts them."""
-        total = self._with_others(episodes)
-        cut = self._passes_cap(total)
+        """Count the next episodes and the others among them; True if the cap cuts them."""
+        total = self._add_others(episodes)
+        cut = self._exceeds_cap(total)
         if cut:
             kept = self._before_cap(episodes, total)
             graph = self.graph
@@ -224,39 +238,40 @@ class BulkPhase:
                 graph.keep_part()
             graph.split(self.rng, kept)
             flow = graph.part
-        seen, limits = self.stretch.seen, self.limits
+        counts, limits = self.batch.counts, self.limits
         reached = graphs.tally(
             self.graph.paths,
             flow.nodes[1],
             flow.edges[1],
-            self.world.position,
+            self.simulator.position,
             limits.visits,
             limits.drop_surplus,
-            seen.visits,
-            seen.successors,
+            counts.visits,
+            counts.successors,
         )
         if not cut:
-            self.stretch.episodes += total
-            self.stretch.ended = bool(reached)
+            self.batch.episodes += total
+            self.batch.ended = bool(reached)
         return cut
 
-    def _with_others(self, episodes: int) -> int:
-        """That many episodes that meet a live row, and those between them that do not."""
+    def _add_others(self, episodes: int) -> int:
+        """Return ``episodes`` that visit a live pair plus a draw of the others among them."""
         if self.graph.share >= 1.0:
             return episodes
         return episodes + sampling.negative_binomial(self.rng, episodes, self.graph.share)
 
-    def _passes_cap(self, total: int) -> bool:
-        return self.most is not None and self.stretch.episodes + total > self.most
+    def _exceeds_cap(self, total: int) -> bool:
+        return self.max_episodes is not None and self.batch.episodes + total > self.max_episodes
 
-    def _before_cap(self, meeting: int, total: int) -> int:
-        """How many of ``meeting`` among ``total`` episodes, the last of them, fit in the cap.
+    def _before_cap(self, visiting: int, total: int) -> int:
+        """Draw the number of the ``visiting`` episodes, of ``total``, that precede the cap.
 
-        The others are anywhere among the first total - 1. The stretch then ends at the cap.
+        The last episode visits a live pair; the order of the first total - 1 is uniform. The
+        batch then ends at the cap.
         """
-        assert self.most is not None
-        left = self.most - self.stretch.episodes
-        self.stretch.episodes = self.most
-        if meeting == 1:
+        assert self.max_episodes is not None
+        left = self.max_episodes - self.batch.episodes
+        self.batch.episodes = self.max_episodes
+        if visiting == 1:
             return 0
-        return int(sampling.hypergeometric(self.rng, meeting - 1, total - meeting, left))
+        return int(sampling.hypergeometric(self.rng, visiting - 1, total - visiting, left))

@@ -1,4 +1,4 @@
-"""A checker for people who write an agent: it says what is wrong with it."""
+"""Conformance checks for custom agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._utils.plugins import PluginError, told
+from ucfh._utils.plugins import PluginError, describe_error
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
 from ucfh.counts import Limits
@@ -20,107 +20,110 @@ from ucfh.simulation.result import Run
 from ucfh.simulation.runner import simulate
 
 EPISODES = 60
-"""The number of episodes of a check."""
+"""Episodes of a check."""
 
 
 class AgentError(AssertionError):
-    """An agent breaks the rules of `ucfh.algorithms.base.Agent`; the message lists how."""
+    """Violations of the protocol of `ucfh.algorithms.base.Agent`, listed in the message."""
 
 
-def small_world() -> MDP:
-    """Three states, of which one has a single action, and four steps."""
+def small_mdp() -> MDP:
+    """Return an MDP with three states, one of which has a single action, and four steps."""
     p = np.array([[[0.1, 0.9, 0], [0.5, 0, 0.5]], [[0, 0.3, 0.7], [1, 0, 0]], [[0, 0, 1]] * 2])
     available = np.array([[True, True], [True, True], [True, False]])
     return MDP(p, [[0.1, 0.0], [0.2, 0.0], [1.0, 1.0]], 4, available=available)
 
 
-Makes = Callable[[Problem], Agent]
-"""Makes a new agent for a problem."""
+AgentFactory = Callable[[Problem], Agent]
+"""AgentFactory a new agent for a problem."""
 
 
-def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
-    """Run an agent on a small MDP and raise an `AgentError` that lists what is wrong with it.
+def check_agent(make: AnyLearner | AgentFactory, mdp: AnyMDP | None = None) -> None:
+    """Run an agent on a small MDP and check that it follows the agent protocol.
 
     Args:
         make: the agent's class, or its name; or a function that makes a new one for a problem
             and is called several times.
         mdp: the MDP to run on; None: a small one with states of one and two actions.
 
+    Raises:
+        AgentError: with the list of issues.
+
     >>> from ucfh import UCFH, check_agent
     >>> check_agent(lambda problem: UCFH(problem, epsilon=0.5, delta=0.1))
 
     """
-    mdp = small_world() if mdp is None else as_mdp(mdp)
-    name, faults = _examine(make, mdp)
-    if faults:
-        raise AgentError(f"{name} has {len(faults)} fault(s):\n- " + "\n- ".join(faults))
+    mdp = small_mdp() if mdp is None else as_mdp(mdp)
+    name, issues = _examine(make, mdp)
+    if issues:
+        raise AgentError(f"{name} has {len(issues)} issue(s):\n- " + "\n- ".join(issues))
 
 
-def faults_of(agent: AnyLearner) -> list[str]:
-    """What `check_agent` finds wrong with an agent on a small MDP, unless it refuses that."""
+def find_issues(agent: AnyLearner) -> list[str]:
+    """Return the issues that `check_agent` finds; none if the agent rejects the small MDP."""
     try:
-        return _examine(agent, small_world())[1]
+        return _examine(agent, small_mdp())[1]
     except InputError:
-        return []  # as one made for other problems may
+        return []  # an agent for other problems
 
 
 def check_parameters(name: str) -> None:
-    """Raise what an agent says of the parameters in its name, if it takes the small MDP at all."""
-    mdp = small_world()
+    """Raise an agent's error about the parameters in its name, if it accepts the small MDP."""
+    mdp = small_mdp()
     try:
         _new(name, mdp, mdp.problem)
     except InputError:
         try:
             _new(agent_class(name), mdp, mdp.problem)
-        except Exception:  # so it does without parameters
+        except Exception:  # the parameters are not the cause
             return
         raise
 
 
 def check_runnable(agent: AnyLearner) -> None:
-    """Raise an `InputError`, in one line, if an agent has faults."""
-    if faults := faults_of(agent):
+    """Raise an `InputError`, in one line, if an agent has issues."""
+    if issues := find_issues(agent):
         name = label_of(agent)
-        more = f" ({len(faults) - 1} more: ucfh agents {name})" if len(faults) > 1 else ""
-        raise InputError(f"{name} is not an agent that can be run: {faults[0]}{more}")
+        more = f" ({len(issues) - 1} more: ucfh agents {name})" if len(issues) > 1 else ""
+        raise InputError(f"{name} is not an agent that can be run: {issues[0]}{more}")
 
 
-def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
-    """The name of an agent's class, and its faults on an MDP."""
+def _examine(make: AnyLearner | AgentFactory, mdp: MDP) -> tuple[str, list[str]]:
+    """Return the name of an agent's class, and its issues on an MDP."""
     check_type("make", make, str | Callable, "an agent's name or class, or a function")
     named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
     new: Any = partial(_new, make, mdp) if named else make
     name = getattr(make, "__name__", "the agent")
     try:
         agent = new(mdp.problem)
-    except Exception as error:  # whatever a user's code may raise
-        return name, [_fault_in(error, "it cannot be made")]
-    faults = [*_of_attributes(agent, mdp)]
+    except Exception as error:  # user code may raise anything
+        return name, [_issue_of(error, "it cannot be made")]
+    issues = [*_check_attributes(agent, mdp)]
     try:
-        if not faults:
-            faults += [*_of_limits(agent), *_of_settings(agent)]
-        if not faults:
-            faults += _of_runs(new, mdp)
+        if not issues:
+            issues += [*_check_limits(agent), *_check_settings(agent)]
+        if not issues:
+            issues += _check_runs(new, mdp)
     except Exception as error:
-        faults.append(_fault_in(error, "a run of it fails"))
-    return type(agent).__name__, faults
+        issues.append(_issue_of(error, "a run of it fails"))
+    return type(agent).__name__, issues
 
 
-def _fault_in(error: Exception, what: str) -> str:
-    """The fault that an error shows; raise one by which an agent refuses the MDP."""
+def _issue_of(error: Exception, what: str) -> str:
+    """Describe an error as an issue; reraise an error by which an agent rejects the MDP."""
     if isinstance(error, PluginError):
         return str(error)
     if isinstance(error, InputError):
         raise error
-    return f"{what} ({told(error)})"
+    return f"{what} ({describe_error(error)})"
 
 
 def _new(agent: Any, mdp: MDP, problem: Problem) -> Agent:
     return make_agent(agent, mdp, 0.1, 0.1, EPISODES, problem=problem)
 
 
-def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
-    """Its attributes before the first episode."""
+def _check_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
+    """Check the attributes before the first episode."""
     if not isinstance(agent, Agent):
         yield f"it is {with_article(type(agent).__name__)}: derive it from ucfh.Agent"
         return
@@ -128,12 +131,12 @@ def _of_attributes(agent: Agent, mdp: MDP) -> Iterator[str]:
         if not hasattr(agent, name):
             yield f"it has no {name}: set it in __init__"
     if hasattr(agent, "policy"):
-        yield from _of_policy(agent, mdp)
+        yield from _check_policy(agent, mdp)
     if hasattr(agent, "optimistic") and np.isinf(agent.optimistic):
         yield f"optimistic = {agent.optimistic}: set V~ from the start, or NaN if it has none"
 
 
-def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
+def _check_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
     policy = np.asarray(agent.policy)
     shape = (mdp.horizon, mdp.states)
     if policy.shape != shape or policy.dtype.kind not in "iu":
@@ -145,7 +148,7 @@ def _of_policy(agent: Agent, mdp: MDP) -> Iterator[str]:
         yield f"policy[{t}, {s}] = {policy[t, s]}: the state has no such action"
 
 
-def _of_limits(agent: Agent) -> Iterator[str]:
+def _check_limits(agent: Agent) -> Iterator[str]:
     limits = agent.limits()
     if limits is None:
         return
@@ -161,7 +164,7 @@ def _of_limits(agent: Agent) -> Iterator[str]:
         yield f"limits().visits has {limits.visits.min()}: use 0 to stop after one episode"
 
 
-def _of_settings(agent: Agent) -> Iterator[str]:
+def _check_settings(agent: Agent) -> Iterator[str]:
     try:
         settings = agent.settings()
         if json.loads(json.dumps(settings)) != settings:
@@ -176,25 +179,25 @@ def _of_settings(agent: Agent) -> Iterator[str]:
 
 
 def _record(run: Run) -> list[tuple[Any, ...]]:
-    kept = ("first_episode", "episodes", "value", "optimistic")
-    return [tuple(repr(getattr(row, name)) for name in kept) for row in run.rows]
+    fields = ("first_episode", "episodes", "value", "optimistic")
+    return [tuple(repr(getattr(row, name)) for name in fields) for row in run.rows]
 
 
-def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
-    """Its runs: valid policies, the same again with the same seed, and after a restart."""
+def _check_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
+    """Check runs: valid policies, reproducible by the seed, and after a restart."""
     policies: list[str] = []
 
-    def look(agent: Agent) -> Callable[[Run], None]:
-        return lambda _: policies.extend(_of_policy(agent, mdp))
+    def record_policies(agent: Agent) -> Callable[[Run], None]:
+        return lambda _: policies.extend(_check_policy(agent, mdp))
 
     first = make(mdp.problem)
-    whole = simulate(mdp, first, EPISODES, method="step", progress=look(first))
+    full = simulate(mdp, first, EPISODES, method="step", progress=record_policies(first))
     if policies:
         yield f"during a run, {policies[0]}"
         return
-    again = simulate(mdp, make(mdp.problem), EPISODES, method="step")
-    if _record(again) != _record(whole):
-        yield "two runs with the same seed differ: all its randomness must come from its own seed"
+    repeated = simulate(mdp, make(mdp.problem), EPISODES, method="step")
+    if _record(repeated) != _record(full):
+        yield "two runs with the same seed differ: draw all random numbers from the agent's seed"
         return
     part = simulate(mdp, make(mdp.problem), EPISODES // 2, method="step")
     if part.checkpoint is not None:
@@ -204,12 +207,12 @@ def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
         except (KeyError, TypeError, ValueError) as error:
             yield f"restore() does not accept what state() returned: {error}"
             return
-        if _record(rest) != _record(whole):
+        if _record(rest) != _record(full):
             yield "restored from state() it continues differently: state() must hold all it learned"
     if first.limits() is not None:
         bulk = simulate(mdp, make(mdp.problem), EPISODES)
-        if bulk.episodes != whole.episodes and not bulk.final:
+        if bulk.episodes != full.episodes and not bulk.final:
             yield f"in bulk it runs only {bulk.episodes} of {EPISODES} episodes"
         compiled = first.follow is not None and not first.randomised
-        if compiled and _record(bulk) != _record(whole):
+        if compiled and _record(bulk) != _record(full):
             yield "follow() gives a different run than observe() called after each episode"

@@ -1,9 +1,11 @@
-"""The world of a simulation: its table, laid over the agent's."""
+"""The simulated MDP: its transition table, mapped onto the agent's."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 
 import numpy as np
 
@@ -16,29 +18,43 @@ from ucfh.planning import evaluate
 from ucfh.problems import positions_in
 
 
+def fingerprint(mdp: MDP, problem: Problem) -> str:
+    """Return a short digest of an MDP and of an agent's prior knowledge of it."""
+    digest = sha256()
+    for table in (mdp.table, problem.table):
+        for array in (table.first, table.action, table.indptr, table.indices):
+            digest.update(array.tobytes())
+    for part in (mdp.p, mdp.rewards.pair, mdp.rewards.successor, problem.initial):
+        digest.update(b"-" if part is None else part.tobytes())
+    settings = [mdp.horizon, mdp.noise, problem.rewards is None]
+    digest.update(json.dumps(settings).encode())
+    return digest.hexdigest()[:16]
+
+
 @dataclass(eq=False)
 class EpisodeBatch:
     """Episodes that followed one policy.
 
     Attributes:
-        seen: the counts of what was observed, over the agent's table.
+        counts: the observations, over the agent's table.
         episodes: the number of episodes.
-        ended: whether the last of them reached one of the agent's limits.
+        ended: True if the last episode reached one of the agent's limits.
 
     """
 
-    seen: Counts
+    counts: Counts
     episodes: int = 0
     ended: bool = False
 
 
 class Simulator:
-    """An MDP that produces counts for an agent who was told ``problem``.
+    """An MDP that produces counts for an agent with prior knowledge ``problem``.
 
     Attributes:
-        p: (agent's entries,) the true probabilities, laid over the agent's table.
-        position: (entries,) where each entry of the world stands in the agent's table.
-        mean_rewards: (rows - 1,) of each row, where the agent does not know them; else None.
+        p: (agent's entries,) the true probabilities over the agent's table.
+        position: (entries,) the index in the agent's table of each entry of the MDP.
+        mean_rewards: (rows - 1,) mean reward of each table row, if unknown to the agent; else
+            None.
 
     """
 
@@ -54,17 +70,14 @@ class Simulator:
 
     @cached_property
     def _cumulative(self) -> Floats:
-        """(entries,) running sums of each row's probabilities."""
+        """(entries,) cumulative probabilities of each table row."""
         out = np.empty_like(self.mdp.p)
         kernels.cumulate(self.mdp.table.indptr, self.mdp.p, out)
         return out
 
-    def as_nature(self) -> Nature:
-        """The world as the compiled loops of agents take it."""
-        return self._nature
-
     @cached_property
-    def _nature(self) -> Nature:
+    def model(self) -> Nature:
+        """The MDP as the argument of compiled loops."""
         mdp, table = self.mdp, self.mdp.table
         return Nature(
             indptr=table.indptr,
@@ -77,7 +90,7 @@ class Simulator:
         )
 
     def value(self, rows: Ints) -> float:
-        """What the policy that takes rows (H, S) earns in an episode, exactly."""
+        """Return the exact value of the policy with table rows (H, S)."""
         mdp = self.mdp
         return mdp.at_start(evaluate(mdp.table, mdp.p, mdp.mean_rewards, rows))
 
@@ -87,60 +100,69 @@ class Simulator:
         rows: Ints,
         limits: Limits,
         episodes: int,
-        stretch: EpisodeBatch,
+        batch: EpisodeBatch,
     ) -> None:
-        """Walk at most that many more episodes, taking rows (H, S), until a limit is reached."""
-        mdp, seen = self.mdp, stretch.seen
-        waiting = bool((limits.visits <= 0).any())
-        watched = None
+        """Walk at most ``episodes`` more episodes until a limit is reached.
+
+        Args:
+            rng: the random generator.
+            rows: (H, S) table rows of the policy's actions.
+            limits: the limits that end the phase.
+            episodes: the most episodes to walk.
+            batch: the record to extend.
+
+        """
+        mdp, counts = self.mdp, batch.counts
+        due = bool((limits.visits <= 0).any())
+        scored = None
         if limits.watch is not None:
-            scores = np.zeros(1 if waiting else episodes)
-            watched = kernels.Watched(limits.watch.rows, limits.watch.leaving, scores)
+            scores = np.zeros(1 if due else episodes)
+            scored = kernels.Watched(limits.watch.rows, limits.watch.leaving, scores)
         steps = np.zeros((episodes, mdp.horizon), np.int64) if limits.steps else None
-        paid = None
+        rewards = None
         if self.mean_rewards is not None:
-            paid = kernels.Paid(seen.rewards, seen.least, seen.most)
+            rewards = kernels.Paid(counts.rewards, counts.least, counts.most)
         walked, reached = kernels.walk(
             rng,
-            1 if waiting else episodes,
+            1 if due else episodes,
             rows,
-            self._nature,
+            self.model,
             mdp.rewards.pair,
             mdp.rewards.successor,
             mdp.noise == "bernoulli",
             limits.visits,
             limits.drop_surplus,
-            seen.arrays,
-            paid,
-            watched,
+            counts.arrays,
+            rewards,
+            scored,
             steps,
         )
         if steps is not None:
-            seen.steps = np.concatenate([seen.steps.reshape(-1, mdp.horizon), steps[:walked]])
-        if watched is not None:
-            seen.scores = np.concatenate([seen.scores, watched.scores[:walked]])
-        stretch.episodes += int(walked)
-        stretch.ended = bool(reached) or waiting
+            counts.steps = np.concatenate([counts.steps.reshape(-1, mdp.horizon), steps[:walked]])
+        if scored is not None:
+            counts.scores = np.concatenate([counts.scores, scored.scores[:walked]])
+        batch.episodes += int(walked)
+        batch.ended = bool(reached) or due
 
     def sample(self, rng: np.random.Generator, wants: Ints) -> Counts:
-        """What a generative model answers: as many successors of each row (rows,) as wanted."""
+        """Sample a generative model: ``wants`` (rows,) successors of each state-action pair."""
         from ucfh._kernels.sampling import multinomial
 
-        mdp, seen = self.mdp, Counts.zero(self.problem)
+        mdp, counts = self.mdp, Counts.zero(self.problem)
         drawn = np.zeros(mdp.table.entries, np.int64)
         for row in np.flatnonzero(wants).tolist():
             entries = mdp.table.entries_of(row)
             multinomial(rng, wants[row], mdp.p[entries], drawn[entries])
-        seen.visits[:] = wants
-        seen.successors[self.position] = drawn
-        self.draw_rewards(rng, seen)
-        return seen
+        counts.visits[:] = wants
+        counts.successors[self.position] = drawn
+        self.draw_rewards(rng, counts)
+        return counts
 
-    def draw_rewards(self, rng: np.random.Generator, seen: Counts) -> None:
-        """Add the rewards to counts that have none yet.
+    def draw_rewards(self, rng: np.random.Generator, counts: Counts) -> None:
+        """Draw the rewards of counts that have none yet.
 
         Given the counts, rewards are independent: a binomial number of ones for each entry, or
-        exactly the mean where rewards are not noisy.
+        exactly the mean without noise.
         """
         from ucfh._kernels.sampling import binomials
 
@@ -148,7 +170,7 @@ class Simulator:
             return
         mdp, table = self.mdp, self.mdp.table
         mean = mdp.rewards.by_entry(table)
-        times = seen.successors[self.position]
+        times = counts.successors[self.position]
         sums: Floats = times * mean
         least, most = mean, mean
         if mdp.noise == "bernoulli":
@@ -157,15 +179,14 @@ class Simulator:
             sums, least = ones.astype(float), (ones == times).astype(float)
             most = (ones > 0).astype(float)
         drawn, at = times > 0, self.position[times > 0]
-        seen.rewards[at] += sums[drawn]
-        seen.least[at] = np.minimum(seen.least[at], least[drawn])
-        seen.most[at] = np.maximum(seen.most[at], most[drawn])
+        counts.rewards[at] += sums[drawn]
+        counts.least[at] = np.minimum(counts.least[at], least[drawn])
+        counts.most[at] = np.maximum(counts.most[at], most[drawn])
 
     def is_final(self, rows: Ints, limits: Limits) -> bool:
-        """Whether the policy that takes rows (H, S) can never change again.
+        """Return True if the policy with table rows (H, S) can never change again.
 
-        This is so if no row that could still change anything can be reached, and none has
-        already reached its limit and waits for its update.
+        Then no pair that still has a limit is reachable, and no pair at its limit awaits an update.
         """
         if limits.episodes is not None or (limits.visits <= 0).any():
             return False

@@ -8,36 +8,49 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ucfh._utils.files import AnyPath, check_ending
-from ucfh._utils.plotting import ENDINGS, add_legend, check_axes, fit_title, new_figure, save
+from ucfh._utils.plotting import (
+    COLORS,
+    ENDINGS,
+    GREY,
+    add_legend,
+    check_axes,
+    fit_title,
+    new_figure,
+    save,
+)
 
 if TYPE_CHECKING:
     from ucfh.simulation.result import Run
 
-GAP, PROMISE, LIMIT = "#0072B2", "#E69F00", "#555555"
-"""Two colours that differ for people with any colour vision (Okabe and Ito), and grey."""
+GAP, OPTIMISM, LIMIT = COLORS[0], COLORS[5], GREY
 
 
 def plot_run(
     run: Run, title: str, path: AnyPath | None = None, force: bool = False, ax: Any = None
 ) -> Any:
-    """Draw what each policy lost or, with a certificate, how bounds closed in; the figure.
+    """Draw the gap of each policy or, for a certified agent, the bounds; return the figure.
 
-    It is saved if there is a path. On axes of a user's own, which get a legend, it is the upper
-    part of what would be drawn.
+    Args:
+        run: the run to draw.
+        title: the title of the figure.
+        path: the file to save the figure to, if any.
+        force: True overwrites an existing file.
+        ax: axes of the caller's figure, on which the upper panel and a legend are drawn.
+
     """
     check_axes(ax, path)
     if run.certificate is not None and ax is None:
         return plot_bounds(
-            course_of(run), run.epsilon, run.certificate.certified, title, path, force, run.optimal
+            bounds_of(run), run.epsilon, run.certificate.certified, title, path, force, run.optimal
         )
     if path is not None:
         check_ending(path, ENDINGS)
     axes = new_figure(8, 4.8).subplots() if ax is None else ax
     if run.certificate is None:
-        _draw_losses(axes, run)
+        _draw_gaps(axes, run)
     else:
-        _draw_bounds(axes, course_of(run))
-        axes.axhline(run.optimal, color=LIMIT, ls="--", lw=1, label="the best policy earns this")
+        _draw_bounds(axes, bounds_of(run))
+        axes.axhline(run.optimal, color=LIMIT, ls="--", lw=1, label="optimal value V*")
     axes.set_xlabel("episodes")
     if ax is None:
         axes.set_title(fill(title, 70), parse_math=False)
@@ -49,12 +62,12 @@ def plot_run(
     return axes.figure
 
 
-def _draw_losses(axes: Any, run: Run) -> None:
-    """Draw what each policy lost over the episodes that followed it.
+def _draw_gaps(axes: Any, run: Run) -> None:
+    """Draw the gap of each policy over the episodes that followed it.
 
-    Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the policy
-    that was followed, and V~ - V*, by how much the agent overestimates the optimum. Epsilon and
-    the number of mistakes that the agent's theorem allows are marked.
+    Two lines over the number of episodes, both axes logarithmic: the gap V* - V^pi of the
+    policy, and the agent's optimism V~ - V*. Epsilon and the theorem's bound on the number of
+    epsilon-suboptimal episodes are marked.
     """
     phases = run.phases
     begin = np.array([float(x) for x in phases.first_episode])
@@ -65,22 +78,22 @@ def _draw_losses(axes: Any, run: Run) -> None:
         last = max(last, 3 * run.episode_bound)
 
     gap = np.asarray(phases.gap, float)
-    promise = np.asarray(phases.optimistic, float) - run.optimal
-    positive = np.concatenate([gap[gap > 1e-12], promise[promise > 1e-12], [run.epsilon]])
-    floor = 10 ** np.floor(np.log10(positive.min()) - 1)
+    optimism = np.asarray(phases.optimistic, float) - run.optimal
+    positive = np.concatenate([gap[gap > 1e-12], optimism[optimism > 1e-12], [run.epsilon]])
+    lowest = 10 ** np.floor(np.log10(positive.min()) - 1)
 
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for values, colour, label in (
-        (promise, PROMISE, "overestimate, $\\tilde V - V^*$"),
-        (gap, GAP, "loss of the policy, $V^* - V^\\pi$"),
+    for values, color, label in (
+        (optimism, OPTIMISM, "optimism, $\\tilde V - V^*$"),
+        (gap, GAP, "gap of the policy, $V^* - V^\\pi$"),
     ):
-        heights = np.maximum(values, floor)
-        axes.stairs(heights, edges, baseline=None, color=colour, lw=2, label=label)
+        heights = np.maximum(values, lowest)
+        axes.stairs(heights, edges, baseline=None, color=color, lw=2, label=label)
     bad = gap > run.epsilon + 1e-9
     axes.fill_between(
         np.repeat(edges, 2)[1:-1],
-        np.repeat(np.where(bad, np.maximum(gap, floor), run.epsilon), 2),
+        np.repeat(np.where(bad, np.maximum(gap, lowest), run.epsilon), 2),
         run.epsilon,
         where=np.repeat(bad, 2).tolist(),
         color=GAP,
@@ -108,17 +121,17 @@ def _draw_losses(axes: Any, run: Run) -> None:
             va="center",
             color=LIMIT,
         )
-    top = np.ceil(np.log10(max(gap.max(), promise.max(), run.epsilon)))
-    powers = np.arange(np.log10(floor) + 1, top + 1)
-    axes.set_yticks([floor, *10**powers], ["0", *(f"$10^{{{int(power)}}}$" for power in powers)])
+    top = np.ceil(np.log10(max(gap.max(), optimism.max(), run.epsilon)))
+    powers = np.arange(np.log10(lowest) + 1, top + 1)
+    axes.set_yticks([lowest, *10**powers], ["0", *(f"$10^{{{int(power)}}}$" for power in powers)])
     axes.set_xlim(edges[0], last)
-    axes.set_ylim(floor / 2, 2 * 10**top)
+    axes.set_ylim(lowest / 2, 2 * 10**top)
     axes.set_ylabel("reward per episode")
     axes.grid(alpha=0.2)
 
 
 class BoundsCurve(NamedTuple):
-    """How bounds closed in: after so many episodes, upper, lower and gap, (k,) each."""
+    """Upper and lower bounds and the gap after numbers of episodes, (k,) each."""
 
     episodes: list[float]
     upper: list[float]
@@ -126,8 +139,8 @@ class BoundsCurve(NamedTuple):
     gap: list[float]
 
 
-def course_of(run: Run) -> BoundsCurve:
-    """How the bounds of a run closed in."""
+def bounds_of(run: Run) -> BoundsCurve:
+    """Return the bounds of a run, by phase."""
     phases = run.phases
     return BoundsCurve(
         [float(x) for x in phases.first_episode],
@@ -138,10 +151,10 @@ def course_of(run: Run) -> BoundsCurve:
 
 
 def _draw_bounds(axes: Any, course: BoundsCurve) -> None:
-    """The bounds over the number of episodes."""
+    """Draw the bounds over the number of episodes."""
     x = np.maximum(course.episodes, 0.7)
-    axes.plot(x, course.upper, color=PROMISE, lw=2, label="no policy earns more")
-    axes.plot(x, course.lower, color=GAP, lw=2, label="this policy earns at least this")
+    axes.plot(x, course.upper, color=OPTIMISM, lw=2, label="upper bound on V*")
+    axes.plot(x, course.lower, color=GAP, lw=2, label="lower bound on the policy's value")
     axes.fill_between(x, course.lower, course.upper, color=LIMIT, alpha=0.1, lw=0)
     axes.set_xscale("log")
     axes.set_xlim(x[0], max(1.3 * x[-1], 2 * x[0]))
@@ -158,11 +171,20 @@ def plot_bounds(
     force: bool = False,
     optimal: float | None = None,
 ) -> Any:
-    """Draw how bounds close in; the figure, which is saved if there is a path.
+    """Draw bounds over the number of episodes; return the figure.
 
-    Above, over the number of episodes: the upper bound on V* and the lower bound on what the
-    policy earns, around V*, if that is known. Below: how far the policy may be from optimal, until
-    it is epsilon.
+    The upper panel shows the upper bound on V*, the lower bound on the policy's value and V*, if
+    known; the lower panel the bound on the optimality gap, and epsilon.
+
+    Args:
+        course: the bounds.
+        epsilon: the accuracy.
+        certified: True marks the last number of episodes.
+        title: the title of the figure.
+        path: the file to save the figure to, if any.
+        force: True overwrites an existing file.
+        optimal: V*, if known.
+
     """
     if path is not None:
         check_ending(path, ENDINGS)
@@ -173,14 +195,14 @@ def plot_bounds(
     if optimal is not None:
         above.axhline(optimal, color=LIMIT, ls="--", lw=1)
         above.annotate(
-            f"the best policy earns {optimal:.3g} (the agent does not know)",
+            f"V* = {optimal:.3g} (unknown to the agent)",
             (0.01, optimal),
             xycoords=("axes fraction", "data"),
             va="bottom",
             color=LIMIT,
         )
     above.set_title(fill(title, 70), parse_math=False)
-    below.plot(x, course.gap, color="black", lw=2, label="at most this far from optimal")
+    below.plot(x, course.gap, color="black", lw=2, label="bound on the optimality gap")
     below.axhline(epsilon, color=LIMIT, ls="--", lw=1)
     below.annotate(
         f"epsilon = {epsilon:g}",
@@ -202,7 +224,7 @@ def plot_bounds(
         )
     below.set_yscale("log")
     below.set_xlabel("episodes")
-    below.set_ylabel("distance from optimal")
+    below.set_ylabel("optimality gap")
     below.grid(alpha=0.2)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     save(figure, path, force)

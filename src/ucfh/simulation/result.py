@@ -1,7 +1,8 @@
-"""The record of a simulated agent: one row per phase, that is, per policy."""
+"""The record of a simulated agent, with one entry per phase (per policy), and its file."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from math import inf, nan
 from typing import Any
@@ -9,18 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._utils.files import AnyPath
+from ucfh._utils.files import RUN_FORMAT, AnyPath, check_ending, read_arrays, replacing
 from ucfh._utils.notebook import block, picture, table
 from ucfh.certificate import Certificate
 from ucfh.exceptions import InputError
 from ucfh.simulation.plots import plot_run
-from ucfh.simulation.result_file import read_run, write_run
+
+ENDINGS = (".npz",)
 
 TOLERANCE = 1e-9
 """A gap that exceeds epsilon by at most this is rounding: values often lie on grids."""
 
 SHOWN = 5
-"""Phases at the beginning and at the end of a run that a notebook shows."""
+"""Phases shown in a notebook, at the beginning and at the end of a run."""
+
+FORMAT_VERSION = 1
+"""The version of the file: a new number for every change, since no other is read."""
 
 COLUMNS = [
     ("first_episode", object),
@@ -38,23 +43,23 @@ COLUMNS = [
 ]
 
 HEAD = ("about", "optimal", "episode_bound", "update_bound", "final", "interrupted", "seconds")
-"""Attributes of a run that its file keeps as they are."""
+"""Attributes of a run that its file stores unchanged."""
 
 
 @dataclass
 class Phase:
-    """One policy: how long it was followed, what it is worth, what ended it.
+    """One policy: its duration, its value, and the update that ended it.
 
     Attributes:
-        first_episode: counted from 0. Python integers, as lifetimes may pass 2^63 episodes.
-        episodes: how many followed this policy.
+        first_episode: counted from 0. A Python integer, as full runs may exceed 2^63 episodes.
+        episodes: the number of episodes that followed this policy.
         segment, state, action: the pair whose update ended the phase; -1 if none did, or if it
-            was the start, learned as one more row. The segment is 0 where rows have none.
+            was an unknown start distribution. The segment is 0 for stationary transitions.
         n: the pair's visits after the update.
         value: V^pi, exactly. optimistic: V~. gap: V* - V^pi.
         captured: 1 if the true transitions lie in the confidence sets, 0 if not, NaN without.
-        lower, gap_bound: what the agent knows: the least that its best policy earns, and the most
-            that this policy is from optimal; NaN where it has no such bounds.
+        lower, gap_bound: the agent's lower bound on the value of its best policy, and its bound
+            on the gap of this policy; NaN without such bounds.
 
     """
 
@@ -74,10 +79,7 @@ class Phase:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The state of an agent (arrays by name) and of a NumPy generator, and where that was.
-
-    rows: how many phases were over by then.
-    """
+    """The state of an agent (arrays by name) and of a NumPy generator after ``rows`` phases."""
 
     agent: dict[str, Any]
     generator: dict[str, Any]
@@ -86,23 +88,23 @@ class Checkpoint:
 
 @dataclass(eq=False)
 class Run:
-    """What happened, phase by phase.
+    """The result of a simulation, phase by phase.
 
     Attributes:
-        about: what was run: the agent's settings, seed, method, version, and a fingerprint of
-            the problem.
-        optimal: V*, the value of the best policy.
-        episode_bound: how many episodes the agent's theorem lets be worse than epsilon.
-        update_bound: how many updates it expects at most (U_max).
-        policy: (H, S) the last policy or, where there is a certificate, the one that it is about.
-        final: whether that policy can never change again; its endless phase is the last row,
+        about: the agent's settings, seed, method, version, and a fingerprint of the problem.
+        optimal: V*, the value of an optimal policy.
+        episode_bound: the theorem's bound on the number of epsilon-suboptimal episodes, if any.
+        update_bound: the bound on the number of updates (U_max), if any.
+        policy: (H, S) the certified policy, or the last one without a certificate.
+        final: True if that policy can never change again; its endless phase is the last row,
             with no episodes counted.
-        interrupted: whether the user stopped the run early.
-        seconds: how long it took.
-        certificate: what the agent knows at the end, if it has such bounds.
-        checkpoint: where the last phase began: the agent's and the generator's state, from
-            which `simulate` continues to the same result as if it had never stopped.
-        problem: the name of the problem; "" if it was not given by its name.
+        interrupted: True if the user stopped the run early.
+        seconds: the duration, compilation included.
+        rows: the phases.
+        certificate: the agent's certificate, if it computes bounds.
+        checkpoint: the state of agent and generator at the start of the last phase, from which
+            `simulate` continues to the same result as an uninterrupted run.
+        problem: the name of the problem; "" for an unnamed MDP.
 
     """
 
@@ -121,23 +123,23 @@ class Run:
 
     @property
     def epsilon(self) -> float:
-        """The accuracy that the agent was asked for."""
+        """The accuracy requested from the agent."""
         return float(self.about["epsilon"])
 
     @property
     def episodes(self) -> int:
-        """How many episodes were run."""
+        """The number of episodes run."""
         last = self.rows[-1] if self.rows else None
         return last.first_episode + last.episodes if last else 0
 
     @property
     def updates(self) -> int:
-        """How often the model was updated."""
+        """The number of model updates."""
         return sum(row.n > 0 for row in self.rows)
 
     @property
     def phases(self) -> np.recarray[Any, Any]:
-        """One record per phase; columns as attributes or by name (see `Phase`)."""
+        """The phases as a record array, with the attributes of `Phase` as columns."""
         rows = [tuple(getattr(row, name) for name, _ in COLUMNS) for row in self.rows]
         return np.array(rows, dtype=COLUMNS).view(np.recarray)
 
@@ -153,11 +155,16 @@ class Run:
 
     @property
     def gap(self) -> float:
-        """How much the last policy falls short of the optimum."""
+        """The optimality gap V* - V^pi of the last policy."""
         return self.rows[-1].gap if self.rows else nan
 
     def mistakes(self, epsilon: float | None = None) -> int | float:
-        """How many episodes followed a policy worse than epsilon; infinite if the final one is."""
+        """Count the epsilon-suboptimal episodes; infinite if the final policy is suboptimal.
+
+        Args:
+            epsilon: the accuracy; None: the agent's.
+
+        """
         limit = (self.epsilon if epsilon is None else epsilon) + TOLERANCE
         if not limit >= 0:
             raise InputError(f"epsilon = {epsilon} must be at least 0")
@@ -167,7 +174,7 @@ class Run:
 
     @property
     def regret(self) -> float:
-        """The reward lost compared with the optimum, expected given the policies followed."""
+        """The regret sum (V* - V^pi) over all episodes, in expectation given the policies."""
         return sum(row.episodes * row.gap for row in self.rows)
 
     def plot(
@@ -177,12 +184,12 @@ class Run:
         force: bool = False,
         ax: Any = None,
     ) -> Any:
-        """Draw losses, or bounds if there is a certificate, and return the figure of matplotlib.
+        """Draw gaps, or bounds if there is a certificate, and return the matplotlib figure.
 
         Args:
             path: a .png, .svg or .pdf file to save it to, if any.
-            title: what to write above it; default: problem, agent and number of episodes.
-            force: whether to overwrite an existing file.
+            title: the title; default: problem, agent and number of episodes.
+            force: True overwrites an existing file.
             ax: axes of your own to draw on, in place of a new figure.
 
         """
@@ -191,15 +198,15 @@ class Run:
         return plot_run(self, title or self._title(), path, force, ax)
 
     def _title(self) -> str:
-        """What was run, for the top of a figure."""
-        scale = self.about.get("scale", 1.0)  # not kept by all agents of a user's own
-        many = f"{self.episodes}" if self.episodes < 1e6 else f"{self.episodes:.3g}"
-        said = f"{self.about['agent']}, {many} episodes"
-        said += f", scale {scale:g}" * (scale != 1)
-        return f"{self.problem}: {said}" if self.problem else said
+        """Return problem, agent and number of episodes, the default title of a figure."""
+        scale = self.about.get("scale", 1.0)  # not saved by all custom agents
+        count = f"{self.episodes}" if self.episodes < 1e6 else f"{self.episodes:.3g}"
+        title = f"{self.about['agent']}, {count} episodes"
+        title += f", scale {scale:g}" * (scale != 1)
+        return f"{self.problem}: {title}" if self.problem else title
 
     def _repr_html_(self) -> str:
-        columns = ("phase", "episodes", "value", "loss", "V~")
+        columns = ("phase", "episodes", "value", "gap", "V~")
         shown = list(enumerate(self.rows))
         if len(shown) > 2 * SHOWN:
             shown = [*shown[:SHOWN], *shown[-SHOWN:]]
@@ -207,35 +214,62 @@ class Run:
             [f"{k}", f"{x.episodes:.4g}", f"{x.value:.4g}", f"{x.gap:.4g}", f"{x.optimistic:.4g}"]
             for k, x in shown
         ]
-        known = "" if self.certificate is None else repr(self.certificate)
-        drawing = picture(self.plot(), "losses or bounds over the episodes") if self.rows else ""
-        return block(f"{self.about['agent']}: {self!r}", known, table(columns, rows), drawing)
+        certificate = "" if self.certificate is None else repr(self.certificate)
+        figure = picture(self.plot(), "gaps or bounds over the episodes") if self.rows else ""
+        return block(f"{self.about['agent']}: {self!r}", certificate, table(columns, rows), figure)
 
     def save(self, path: AnyPath, force: bool = False) -> None:
-        """Save everything to one file (.npz), the checkpoint included; `load` brings it back."""
-        head: dict[str, Any] = {name: getattr(self, name) for name in HEAD}
+        """Save the run and its checkpoint to one .npz file: a head in JSON and arrays, no pickles.
+
+        Args:
+            path: the file.
+            force: True overwrites an existing file.
+
+        """
+        check_ending(path, ENDINGS)
+        version = {"format": RUN_FORMAT, "format_version": FORMAT_VERSION}
+        head: dict[str, Any] = version | {name: getattr(self, name) for name in HEAD}
         arrays: dict[str, Any] = {"policy": self.policy}
         if self.certificate is not None:
             arrays["certified_policy"] = self.certificate.policy
             head["certificate"] = self.certificate.as_dict()
         for name, kind in COLUMNS:
             column = [getattr(row, name) for row in self.rows]
-            # Python integers of any size are kept as text
+            # Python integers of any size are stored as strings
             arrays[f"column_{name}"] = np.array(column, str if kind is object else kind)
         head |= {"generator": None, "kept": 0, "name": self.problem}
         if self.checkpoint is not None:
             head |= {"generator": self.checkpoint.generator, "kept": self.checkpoint.rows}
             arrays |= {f"agent_{name}": array for name, array in self.checkpoint.agent.items()}
-        write_run(path, head, arrays, force)
+        with replacing(path, force) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays, head=np.array(json.dumps(head)))
 
     @classmethod
     def load(cls, path: AnyPath) -> Run:
-        """Load a saved run."""
-        return read_run(path, cls._of_file)
+        """Load a saved run.
+
+        Raises:
+            InputError: if the file is not a saved run, or damaged.
+
+        """
+        arrays = read_arrays(path)
+        try:
+            head = json.loads(str(arrays.pop("head")))
+            if head.pop("format") != RUN_FORMAT:
+                raise KeyError(RUN_FORMAT)
+            if head.pop("format_version", None) == FORMAT_VERSION:
+                return cls._of_file(head, arrays)
+            found = head["about"]["version"]
+        except Exception as error:  # an archive of something else
+            raise InputError(f"{path}: not a saved run, or damaged: save the run again") from error
+        raise InputError(
+            f"{path} was saved by ucfh {found}, whose files this version does not read. "
+            "Fix: run again"
+        )
 
     @classmethod
     def _of_file(cls, head: dict[str, Any], arrays: dict[str, Any]) -> Run:
-        """The run of a file with this head and these arrays."""
+        """Build a run from the head and the arrays of its file."""
         columns = {
             name: [int(x) for x in arrays[f"column_{name}"]]
             if kind is object

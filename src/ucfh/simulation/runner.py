@@ -1,4 +1,4 @@
-"""An agent on an MDP, phase after phase."""
+"""The simulation loop: an agent on an MDP, phase by phase."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ucfh import __version__
 from ucfh._utils.arrays import Ints
 from ucfh._utils.defaults import DELTA, EPSILON
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.registry import AnyLearner, make_agent
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_count, check_seed, check_type, unknown
+from ucfh.mdp import MDP
 from ucfh.problems import AnyMDP, as_mdp, name_of
 from ucfh.simulation.bulk import BulkPhase
-from ucfh.simulation.environment import EpisodeBatch, Simulator
+from ucfh.simulation.environment import EpisodeBatch, Simulator, fingerprint
 from ucfh.simulation.result import Checkpoint, Phase, Run
-from ucfh.simulation.result_file import check_same, describe
 
 CHUNK_STEPS = 2_000_000
-"""Steps walked between two reports of progress: about a twentieth of a second."""
+"""Steps walked between two progress reports: about a twentieth of a second."""
 
 COPY_SECONDS = 0.5
 """Seconds between two copies of the counts of a phase: Ctrl-C loses at most these."""
 
 FIRST_STEPS = 1_000
-"""Steps that are walked at the beginning of a phase, if it may end within them."""
+"""Steps walked at the beginning of a phase that may end within them."""
 
 OnRun = Callable[[Run], None]
 
@@ -48,29 +49,30 @@ def simulate(
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Run:
-    """Run an agent on an MDP, and keep a record of every policy it follows.
+    """Run an agent on an MDP and record every policy that it follows.
 
     Args:
-        mdp: the world, or its name. The agent sees counts from it, never its probabilities.
-        agent: the agent, a new one for every run; or its name or class, and `make_agent` makes
-            it. To continue with what another has learned, call ``agent.restore(other.state())``;
-            to begin with counts, ``agent.observe`` them.
+        mdp: the MDP, or its name. The agent sees counts from it, never its probabilities.
+        agent: the agent, a new one for every run; or its name or class for `make_agent`. To
+            continue from the state of another agent, call ``agent.restore(other.state())``; to
+            begin with counts, ``agent.observe`` them.
         episodes: the most episodes to run; None: until the policy can never change again, or the
-            agent has the certificate that was asked for.
+            agent has the requested certificate.
         seed: random seed of the simulation (NumPy's default generator). The same seed and
             method give the same run.
         method: "bulk" runs any number of episodes at once, exactly (see
-            `ucfh.simulation.bulk`); "step" walks every one of them. The two agree in law.
+            `ucfh.simulation.bulk`); "step" walks every episode. The two agree in distribution.
         progress: called with the run so far, a few times a second or once a phase.
-        resume: a run of the same MDP, agent, seed and method, which is left as it is. The
-            result is the same as if it had not stopped (only in law if a cap cut a jump of more
-            than 1e17 episodes short); of a finished run, a copy (and the agent stays new).
-        on_phase: called with the run so far whenever its last row is that of a new policy, which
-            the agent is about to follow: look at the agent, and change nothing. An agent
-            with its own loop (`Agent.follow`) is already further by then.
-        epsilon, delta: asked of an agent by its name or class; None: 0.1.
+        resume: a run of the same MDP, agent, seed and method, which is not modified. The result
+            equals that of an uninterrupted run (only in distribution if a cap cut a jump of more
+            than 1e17 episodes short); a finished run is copied (and the agent stays new).
+        on_phase: called with the run so far before the agent follows a new policy, the last row
+            of the run; it must not modify the agent. An agent with its own loop (`Agent.follow`)
+            is already further by then.
+        epsilon, delta: for an agent given by its name or class; None: 0.1.
 
-    If it is interrupted (Ctrl-C), it returns what was run, marked ``interrupted``.
+    Returns:
+        The run; on Ctrl-C, the run so far, marked ``interrupted``.
 
     >>> run = simulate("chain:n=5", "ucfh", epsilon=0.5, delta=0.1)
     >>> run.final, run.episodes > 1e10, run.gap <= 0.5
@@ -83,20 +85,20 @@ def simulate(
         if epsilon is not None or delta is not None:
             raise InputError("the agent has its own epsilon and delta: leave them out here")
     else:
-        asked = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
-        agent = make_agent(agent, mdp, *asked, episodes, check_seed(seed))
+        targets = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
+        agent = make_agent(agent, mdp, *targets, episodes, check_seed(seed))
     check_type("progress", progress, Callable | None, "a function, or None")
     check_type("resume", resume, Run | None, "a Run, or None")
     check_type("on_phase", on_phase, Callable | None, "a function, or None")
-    look = on_phase or _do_nothing
-    most = None if episodes is None else check_count("episodes", episodes)
+    notify = on_phase or _do_nothing
+    max_episodes = None if episodes is None else check_count("episodes", episodes)
     seed = check_seed(seed)
     if method not in ("bulk", "step"):
         raise unknown("method", method, ("bulk", "step"))
     rng = np.random.default_rng(seed)
     if agent.problem.table.segments > 1:
         mdp = mdp.by_segment()
-    world = Simulator(mdp, agent.problem)
+    simulator = Simulator(mdp, agent.problem)
     if method == "bulk" and agent.limits() is None:
         warnings.warn(
             "the agent does not say when its policy changes: walking episodes", stacklevel=2
@@ -107,29 +109,35 @@ def simulate(
             f"the agent ({agent.name}) has been run before: pass a new one, made in the same way"
         )
     endless = agent.follow is not None and not agent.stops
-    if endless and most is None and (resume is None or not resume.final):
+    if endless and max_episodes is None and (resume is None or not resume.final):
         raise InputError(f"{agent.name} never stops by itself: pass episodes=N (--episodes N)")
-    about = describe(mdp, agent, seed, method)
+    about = _describe(mdp, agent, seed, method)
     if resume is None:
         optimal = mdp.at_start(mdp.optimal().values)
         run = Run(about, optimal, agent.episode_bound, agent.update_bound, agent.policy)
         run.problem = title
     else:
-        run = _continue(resume, about, agent, rng, most)
+        run = _continue(resume, about, agent, rng, max_episodes)
         if run.final:
             return run
     agent.has_run = True
     spent = run.seconds
-    while not run.final and not run.interrupted and (most is None or run.episodes < most):
+    while (
+        not run.final
+        and not run.interrupted
+        and (max_episodes is None or run.episodes < max_episodes)
+    ):
         try:
             if agent.wants is not None:
-                _ask(run, world, agent, rng)
+                _sample(run, simulator, agent, rng)
             elif not agent.done and method == "bulk" and agent.follow is not None:
-                _run_loop(run, world, agent, rng, most, progress, look)
+                _run_agent_loop(run, simulator, agent, rng, max_episodes, progress, notify)
             elif not agent.done:
-                _run_phase(run, world, agent, rng, most, method, progress, look)
+                _run_phase(run, simulator, agent, rng, max_episodes, method, progress, notify)
             if agent.done:
-                _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon), look)
+                _begin_phase(
+                    run, simulator, agent, mdp.table.rows_of(agent.policy, mdp.horizon), notify
+                )
                 run.final, run.checkpoint = True, None
         except KeyboardInterrupt:  # while it plans: its counts may be half-updated
             if run.checkpoint is None or not run.rows:
@@ -143,22 +151,61 @@ def simulate(
     return run
 
 
+def _describe(mdp: MDP, agent: Agent, seed: int, method: str) -> dict[str, Any]:
+    """Return the settings that determine a run."""
+    return {
+        **agent.settings(),
+        "seed": seed,
+        "method": method,
+        "version": __version__,
+        "problem": fingerprint(mdp, agent.problem),
+    }
+
+
+def _check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise unless a saved run is of the same version, problem, agent, seed and method."""
+    if saved.get("version") != now["version"]:
+        raise InputError(
+            f"the saved run was made by ucfh {saved.get('version') or 'unknown'}, and this is "
+            f"{now['version']}: resume it with that version, or start a new run"
+        )
+    if saved.get("problem") != now["problem"]:
+        raise InputError(
+            "the saved run cannot continue: the problem or the agent's prior knowledge of it "
+            "differs; pass the same problem, or start a new run"
+        )
+    if saved.get("agent") == now["agent"] and saved.get("episodes") != now.get("episodes"):
+        announced = saved.get("episodes")
+        raise InputError(
+            f"the saved run was made for {announced} episodes, which {now['agent']} needs to know "
+            f"at the start: pass episodes={announced} (--episodes {announced}) again, or start a "
+            "new run"
+        )
+    for name, value in now.items():
+        if saved.get(name) != value:
+            raise InputError(
+                f"the saved run cannot continue: its {name} is {saved.get(name)!r}, and now it is "
+                f"{value!r}; pass the same, or start a new run"
+            )
+
+
 def _do_nothing(_: Run) -> None:
-    """The default of ``on_phase``."""
+    """Ignore a phase: the default of ``on_phase``."""
 
 
 def _continue(
-    old: Run, about: dict[str, Any], agent: Agent, rng: np.random.Generator, most: int | None
+    old: Run,
+    about: dict[str, Any],
+    agent: Agent,
+    rng: np.random.Generator,
+    max_episodes: int | None,
 ) -> Run:
-    """A copy of a run up to its last finished phase, with agent and generator as they were then.
-
-    Of a finished run, the copy is complete.
-    """
-    check_same(old.about, about)
-    if most is not None and most < old.episodes:
+    """Copy a run up to its checkpoint, and restore agent and generator; a final run is complete."""
+    _check_same(old.about, about)
+    if max_episodes is not None and max_episodes < old.episodes:
         raise InputError(
-            f"the saved run already has {old.episodes} episodes, more than {most}: pass at least "
-            f"{old.episodes}, or no limit"
+            f"the saved run already has {old.episodes} episodes, more than "
+            f"{max_episodes}: pass at least {old.episodes}, or no limit"
         )
     rows = [replace(row) for row in old.rows]
     run = deepcopy(replace(old, rows=[]))
@@ -177,13 +224,13 @@ def _continue(
     return run
 
 
-def _ask(run: Run, world: Simulator, agent: Agent, rng: np.random.Generator) -> None:
-    """Give an agent the successors that it asks a generative model for."""
+def _sample(run: Run, simulator: Simulator, agent: Agent, rng: np.random.Generator) -> None:
+    """Give an agent the samples that it requests from a generative model."""
     wants = agent.wants
     assert wants is not None
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     try:
-        agent.study(world.sample(rng, wants))
+        agent.study(simulator.sample(rng, wants))
     except KeyboardInterrupt:
         agent.restore(checkpoint.agent)
         run.interrupted, run.checkpoint = True, checkpoint
@@ -191,23 +238,23 @@ def _ask(run: Run, world: Simulator, agent: Agent, rng: np.random.Generator) -> 
     agent.samples += sum(wants.tolist())
 
 
-def _run_loop(
+def _run_agent_loop(
     run: Run,
-    world: Simulator,
+    simulator: Simulator,
     agent: Agent,
     rng: np.random.Generator,
-    most: int | None,
+    max_episodes: int | None,
     progress: OnRun | None,
-    look: OnRun,
+    notify: OnRun,
 ) -> None:
-    """Let an agent run some episodes in its own loop, and add its policies to the record."""
+    """Run some episodes in an agent's own loop, and record its policies."""
     assert agent.follow is not None
     before = run.episodes
     checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     try:
-        asked = max(1, CHUNK_STEPS // (64 * world.mdp.horizon))
-        asked = asked if most is None else min(asked, most - before)
-        walked, record, run.policy = agent.follow(rng, world.as_nature(), asked)
+        count = max(1, CHUNK_STEPS // (64 * simulator.mdp.horizon))
+        count = count if max_episodes is None else min(count, max_episodes - before)
+        walked, record, run.policy = agent.follow(rng, simulator.model, count)
     except KeyboardInterrupt:
         agent.restore(checkpoint.agent)
         run.interrupted, run.checkpoint = True, checkpoint
@@ -215,19 +262,19 @@ def _run_loop(
     begins = [*record.first_episode.tolist(), walked]
     if run.rows:
         run.rows[-1].episodes += begins[0]
-    for i, (value, promised) in enumerate(zip(record.value, record.promised, strict=True)):
+    for i, (value, optimistic) in enumerate(zip(record.value, record.promised, strict=True)):
         phase = Phase(
             before + begins[i],
             begins[i + 1] - begins[i],
             float(value),
-            float(promised),
+            float(optimistic),
             run.optimal - float(value),
             nan,
         )
         run.rows.append(phase)
-        look(run)
+        notify(run)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
-    if walked < asked:
+    if walked < count:
         run.final, run.checkpoint = True, None
     try:
         if progress is not None:
@@ -238,27 +285,29 @@ def _run_loop(
 
 def _run_phase(
     run: Run,
-    world: Simulator,
+    simulator: Simulator,
     agent: Agent,
     rng: np.random.Generator,
-    most: int | None,
+    max_episodes: int | None,
     method: str,
     progress: OnRun | None,
-    look: OnRun,
+    notify: OnRun,
 ) -> None:
-    """Follow one policy until the agent changes it, and add its row to the record."""
-    rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
-    phase = _begin_phase(run, world, agent, rows, look)
+    """Follow one policy until the agent changes it, and record the phase."""
+    rows = simulator.mdp.table.rows_of(agent.policy, simulator.mdp.horizon)
+    phase = _begin_phase(run, simulator, agent, rows, notify)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
-    while not run.interrupted and run.episodes != most:
-        limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
-        if world.is_final(rows, limits):
+    while not run.interrupted and run.episodes != max_episodes:
+        limits = agent.limits() or Limits(np.full(simulator.mdp.table.rows, NEVER), episodes=1)
+        if simulator.is_final(rows, limits):
             run.final, run.checkpoint = True, None
             return
         before = phase.episodes
-        stretch = _run_stretch(run, phase, world, agent, rng, rows, limits, most, method, progress)
-        phase.episodes = before + stretch.episodes
-        if agent.observe(stretch.seen):
+        batch = _run_batch(
+            run, phase, simulator, agent, rng, rows, limits, max_episodes, method, progress
+        )
+        phase.episodes = before + batch.episodes
+        if agent.observe(batch.counts):
             if agent.updated >= 0:
                 phase.segment, phase.state, phase.action = agent.problem.table.pair_of(
                     agent.updated
@@ -267,15 +316,15 @@ def _run_phase(
             return
 
 
-def _run_stretch(
+def _run_batch(
     run: Run,
     phase: Phase,
-    world: Simulator,
+    simulator: Simulator,
     agent: Agent,
     rng: np.random.Generator,
     rows: Ints,
     limits: Limits,
-    most: int | None,
+    max_episodes: int | None,
     method: str,
     progress: OnRun | None,
 ) -> EpisodeBatch:
@@ -284,69 +333,71 @@ def _run_stretch(
     Counts and number of episodes agree while progress is reported, but not in between. So that
     Ctrl-C in between keeps what was run, a copy is taken now and then.
     """
-    stretch = EpisodeBatch(Counts.zero(agent.problem))
+    batch = EpisodeBatch(Counts.zero(agent.problem))
     saved: EpisodeBatch | None = None
     before, copied, reporting = phase.episodes, perf_counter(), False
 
     def tick() -> None:
         nonlocal saved, copied, reporting
         reporting = True
-        phase.episodes = before + stretch.episodes
+        phase.episodes = before + batch.episodes
         if progress is not None:
             progress(run)
         if perf_counter() - copied > COPY_SECONDS:
-            saved, copied = replace(stretch, seen=stretch.seen.copy()), perf_counter()
+            saved, copied = replace(batch, counts=batch.counts.copy()), perf_counter()
         reporting = False
 
-    few = max(1, FIRST_STEPS // world.mdp.horizon)
-    room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
-    one_by_one = method == "step" or limits.watch is not None or limits.steps
-    one_by_one |= bool((limits.visits <= 0).any())
-    if not one_by_one and phase.episodes < few and _may_end(limits, room, few):
+    few = max(1, FIRST_STEPS // simulator.mdp.horizon)
+    room = [
+        x for x in (limits.episodes, max_episodes and max_episodes - run.episodes) if x is not None
+    ]
+    walking = method == "step" or limits.watch is not None or limits.steps
+    walking |= bool((limits.visits <= 0).any())
+    if not walking and phase.episodes < few and _may_end(limits, room, few):
         room.append(few - phase.episodes)
-        one_by_one = True
+        walking = True
     try:
-        if one_by_one:
-            _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
+        if walking:
+            _walk_phase(simulator, rng, rows, limits, min(room, default=None), batch, tick)
         else:
-            BulkPhase(world, rng, rows, limits, min(room, default=None), stretch).run(tick)
+            BulkPhase(simulator, rng, rows, limits, min(room, default=None), batch).run(tick)
     except KeyboardInterrupt:
         run.interrupted = True
         if not reporting:
-            stretch = saved or EpisodeBatch(Counts.zero(agent.problem))
-    if not one_by_one:
-        world.draw_rewards(rng, stretch.seen)
-    return stretch
+            batch = saved or EpisodeBatch(Counts.zero(agent.problem))
+    if not walking:
+        simulator.draw_rewards(rng, batch.counts)
+    return batch
 
 
 def _may_end(limits: Limits, room: list[int], few: int) -> bool:
-    """Whether so few episodes may reach a limit, or what is left of the episodes asked for."""
+    """Return True if ``few`` episodes may reach a limit, or the end of the run."""
     return bool((limits.visits <= FIRST_STEPS).any()) or any(x <= few for x in room)
 
 
 def _walk_phase(
-    world: Simulator,
+    simulator: Simulator,
     rng: np.random.Generator,
     rows: Ints,
     limits: Limits,
-    most: int | None,
-    stretch: EpisodeBatch,
+    max_episodes: int | None,
+    batch: EpisodeBatch,
     tick: Callable[[], None],
 ) -> None:
     """Walk the episodes of a phase one by one."""
-    chunk = max(1, CHUNK_STEPS // world.mdp.horizon)
-    while not stretch.ended and (most is None or stretch.episodes < most):
-        room = chunk if most is None else min(chunk, most - stretch.episodes)
-        world.walk(rng, rows, limits, room, stretch)
+    chunk = max(1, CHUNK_STEPS // simulator.mdp.horizon)
+    while not batch.ended and (max_episodes is None or batch.episodes < max_episodes):
+        room = chunk if max_episodes is None else min(chunk, max_episodes - batch.episodes)
+        simulator.walk(rng, rows, limits, room, batch)
         tick()
 
 
-def _begin_phase(run: Run, world: Simulator, agent: Agent, rows: Ints, look: OnRun) -> Phase:
-    """A row for the policy that is about to be followed, which takes rows (H, S)."""
-    value = world.value(rows)
+def _begin_phase(run: Run, simulator: Simulator, agent: Agent, rows: Ints, notify: OnRun) -> Phase:
+    """Append the phase of the next policy, which takes table rows (H, S)."""
+    value = simulator.value(rows)
     captured = nan
     if agent.box is not None:
-        captured = float(agent.box.holds(world.p, world.mean_rewards))
+        captured = float(agent.box.holds(simulator.p, simulator.mean_rewards))
     run.policy = agent.policy
     phase = Phase(
         run.episodes,
@@ -359,5 +410,5 @@ def _begin_phase(run: Run, world: Simulator, agent: Agent, rows: Ints, look: OnR
         gap_bound=agent.gap_bound,
     )
     run.rows.append(phase)
-    look(run)
+    notify(run)
     return phase

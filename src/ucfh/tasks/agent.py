@@ -28,7 +28,7 @@ from ucfh.auditing.report import AuditReport, report_of
 from ucfh.certificate import Certificate
 from ucfh.certification import certificate_from_sparse_counts
 from ucfh.counts import due_after
-from ucfh.envs.certificates import certificate_of_agent
+from ucfh.envs.learning import certificate_of_agent
 from ucfh.logs.assumptions import REPLACED, UNCONFOUNDED
 from ucfh.sparse_counts import ARRAYS, END, LOST
 from ucfh.tasks.config import Declaration

@@ -1,1 +1,1 @@
-"""What the paper proves: the constants of UCFH, and bounds on its mistakes and on its peers'."""
+"""Theory: the constants of UCFH, upper and lower bounds, and checks of the paper's claims."""

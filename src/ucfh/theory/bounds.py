@@ -21,23 +21,23 @@ from ucfh.theory.constants import Constants, constants
 ETA = 1 / 10
 """eta in the proof of Theorem 2."""
 C_3 = e**-4 / 80
-"""What is added to delta in Theorem 2: the share of bandits that an eps-optimal policy may miss."""
+"""The term added to delta in Theorem 2: the share of bandits an eps-optimal policy may miss."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One row of the table.
+    """One row of the table of bounds.
 
     Attributes:
         name: the algorithm or theorem.
-        reference: where it is from.
-        formula: in S, A, C, H, eps, delta; as converted to episodes.
+        reference: the publication.
+        formula: in S, A, C, H, eps, delta; converted to episodes.
         episodes: the number, infinite beyond the largest float; None where the bound is not
-            valid. Of upper bounds, episodes worse than epsilon; of lower ones, expected episodes
+            valid. Upper bounds count epsilon-suboptimal episodes, lower bounds expected episodes
             until a policy is output.
-        exact: whether constants and logarithms are the true ones.
-        lower: whether it is a lower bound.
-        note: setting, or why there is no number.
+        exact: True if constants and logarithms are the true ones.
+        lower: True for a lower bound.
+        note: the setting, or the reason for a missing number.
 
     """
 
@@ -105,7 +105,7 @@ def theorem_2(states: int, actions: int, horizon: int, epsilon: float, delta: fl
 
 
 def _bandits(states: int, actions: int, horizon: int, epsilon: float, delta: float) -> float:
-    """What the lower bounds have in common, without their first constant."""
+    """Return the common factor of the lower bounds, without their first constant."""
     if states <= 3 or actions <= 1 or horizon <= 2:
         raise InputError("Theorem 2 needs S > 3, A > 1 and H > 2")
     epsilon_0 = (horizon - 2) / (640 * e**4)
@@ -117,7 +117,7 @@ def _bandits(states: int, actions: int, horizon: int, epsilon: float, delta: flo
 
 @dataclass(frozen=True)
 class Order:
-    """An O~ bound: the exponents of S, A, C, H and 1/eps in its leading term."""
+    """An O~ bound, by the exponents of S, A, C, H and 1/eps in its leading term."""
 
     name: str
     reference: str
@@ -126,7 +126,7 @@ class Order:
 
     @property
     def formula(self) -> str:
-        """The leading term in words, such as S^2 A H^3/eps^2 ln(1/delta)."""
+        """The leading term as a string, such as S^2 A H^3/eps^2 ln(1/delta)."""
         powers = [
             f"{symbol}^{k}" if k > 1 else symbol
             for symbol, k in zip(("S", "A", "C", "H", "eps"), self.exponents, strict=True)
@@ -135,7 +135,7 @@ class Order:
         return f"{' '.join(powers[:-1])}/{powers[-1]} ln(1/delta)"
 
     def episodes(self, S: int, A: int, C: int, H: int, eps: float, delta: float) -> float:
-        """The leading term as a number, infinite if it is larger than any float."""
+        """Return the leading term as a number, infinite if it is larger than any float."""
         s, a, c, h, k = self.exponents
         try:
             return float(S**s * A**a * C**c * H**h) * log(1 / delta) / eps**k
@@ -192,7 +192,14 @@ def bounds(
     delta: float,
     successors: int | None = None,
 ) -> list[Bound]:
-    """All bounds for one size of problem, the smallest number first, those without one last."""
+    """Return all bounds for a problem size, ascending, invalid ones last.
+
+    Args:
+        states, actions, horizon: S, A and H.
+        epsilon, delta: accuracy and failure probability.
+        successors: C; None: S.
+
+    """
     # products of NumPy's integers would overflow
     states, actions = check_count("states", states), check_count("actions", actions)
     horizon = check_count("horizon", horizon)

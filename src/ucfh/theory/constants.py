@@ -68,7 +68,7 @@ class Constants:
 
     Attributes:
         states, pairs, horizon, successors: S, SA, H, C.
-        branching: B, how many pairs of one state a policy may take within an episode.
+        branching: B, the most pairs of one state that a policy may take within an episode.
         epsilon, delta: accuracy and failure probability.
         variant: "paper" or "corrected".
         m_given: replaces m (and so the cut-off); no guarantee then.
@@ -102,7 +102,7 @@ class Constants:
 
     @property
     def printed(self) -> bool:
-        """Whether this is the printed variant."""
+        """True for the printed variant."""
         return self.variant == "paper"
 
     @cached_property
@@ -112,7 +112,7 @@ class Constants:
 
     @property
     def w_min(self) -> float:
-        """Pairs with a smaller weight under a policy hardly matter for its value."""
+        """w_min, below which the weight of a pair hardly matters for the value of a policy."""
         return float(self._w_min)
 
     @property
@@ -121,7 +121,7 @@ class Constants:
 
     @property
     def u_max(self) -> float:
-        """U_max, how often the policy may change."""
+        """U_max, the bound on the number of policy changes."""
         if self.printed:
             return self.pairs * log2(self.states * self.horizon / self._w_min)
         return float(self.pairs * (ceil_log2(self._y) + 1))
@@ -133,7 +133,7 @@ class Constants:
 
     @cached_property
     def m(self) -> float:
-        """How many visits per unit of weight make a pair known."""
+        """m, the number of visits per unit of weight after which a pair is known."""
         if self.m_given is not None:
             return float(self.m_given)
         S, H, C, eps = self.states, self.horizon, self.successors, self.epsilon
@@ -146,12 +146,12 @@ class Constants:
 
     @property
     def cutoff(self) -> float:
-        """A pair with this many visits is no longer updated."""
+        """The number of visits after which a pair is no longer updated."""
         return (self.states if self.printed else max(self.states, 4)) * self.m * self.horizon
 
     @property
     def e_max(self) -> float:
-        """E_max, how many categories (kappa, iota) a phase may violate; printed: its bound."""
+        """E_max, the most categories (kappa, iota) that a phase may violate; printed: its bound."""
         if self.printed:
             return log2(4 * self.horizon**2 * self.states / self.epsilon) ** 2
         kappas = 1 + ceil_log2(Fraction(self.states * self.branching))
@@ -159,7 +159,7 @@ class Constants:
 
     @property
     def episode_bound(self) -> float:
-        """At most this many episodes are worse than epsilon, with probability 1 - delta.
+        """The bound on the number of epsilon-suboptimal episodes, with probability 1 - delta.
 
         Corrected, m' = max(m, H ceil(log2 2y)/(2 w_min)) stands for m: where C is far below SB, an
         episode may visit a pair more often than an update can count.
@@ -171,7 +171,7 @@ class Constants:
 
 
 def _check_size(name: str, value: int) -> int:
-    """``value`` if formulas of it do not leave the range of floats; else raise."""
+    """Return ``value`` if formulas of it do not leave the range of floats; else raise."""
     if check_count(name, value) > MOST:
         size = len(str(value)) if value < 10**1000 else "over 1000"
         raise InputError(
@@ -189,7 +189,16 @@ def constants(
     successors: int | None = None,
     variant: Variant = "paper",
 ) -> Constants:
-    """The constants for S states with A actions each; ``successors`` is C, by default S.
+    """Return the constants for a problem size.
+
+    Args:
+        states, actions, horizon: S, A (of every state) and H.
+        epsilon, delta: accuracy and failure probability.
+        successors: C; None: S.
+        variant: "paper" or "corrected".
+
+    Raises:
+        InputError: for arguments outside their range.
 
     >>> c = constants(states=5, actions=2, horizon=5, epsilon=0.5, delta=0.1)
     >>> print(f"{c.w_min:g} {c.m:.9g} {c.episode_bound:.6g}")
@@ -207,16 +216,16 @@ def constants(
 def constants_of(
     problem: Problem, epsilon: float, delta: float, variant: Variant, m: float | None = None
 ) -> Constants:
-    """The constants for a problem as the agent is told it.
+    """Return the constants for the prior knowledge of an agent.
 
-    Three extensions that the paper calls straightforward are reduced to its setting like this:
+    Three extensions that the paper calls straightforward are reduced to its setting:
 
     - Transitions that depend on t: the segment-augmented problem, S H states with one pair of each
       taken per episode (B = 1).
     - An unknown start: one more state, before the start, with one action and any state after it;
       an episode then has H + 1 steps.
-    - Unknown rewards: the mean reward of a row is one more entry to bound (C + 1), and the
-      accuracy asked of the transitions is 3/4 epsilon. In a balanced phase rewards add at most
+    - Unknown rewards: the mean reward of a pair is one more entry to bound (C + 1), and the
+      accuracy required of the transitions is 3/4 epsilon. In a balanced phase rewards add at most
       eps'/16 for pairs of weight at least w_min (Cauchy-Schwarz over the categories, since
       n >= m w kappa and |X| <= kappa) and S B w_min <= eps'/4 for the others; with the eps' of
       the transitions that is 21/16 eps' = 63/64 epsilon for eps' = 3/4 epsilon.

@@ -1,24 +1,25 @@
-"""How many episodes any rule needs that stops by itself and is right: a floor, by information.
+"""Information-theoretic lower bounds on the sample complexity of correct stopping rules.
 
-Setting: a rule acts in episode after episode, stops by itself, and names a deterministic policy. On
-every problem with the successors and rewards that it is told, that policy is within eps of optimal
-with probability 1 - delta. So it does, with tau episodes, on the problem at hand.
+Setting: a stopping rule acts for tau episodes and then outputs a deterministic policy. On every
+problem that agrees with its prior knowledge (successors and rewards), that policy is within eps of
+optimal with probability 1 - delta. Then, on the given problem,
 
-    sum over rows of E[visits] KL(p, q)  >=  kl(1 - delta, delta)                   (Proposition 77)
+    sum over pairs x of E[visits(x)] KL(p_x, q_x)  >=  kl(1 - delta, delta)         (Proposition 77)
 
-for each alternative q (`ucfh.theory.alternative_models`). Visits in the mean are E[tau] times those
-of some policy, which may be random. So for any weights y >= 0 of alternatives (Proposition 79)
+for each alternative model q (`ucfh.theory.alternative_models`). Expected visits are E[tau] times
+those of some, possibly randomized, policy. So for any weights y >= 0 of alternatives
+(Proposition 79)
 
     E[tau]  >=  kl(1 - delta, delta) sum y / C(y),
-    C(y) = max over policies of the sum over rows of w(row) sum_q y_q KL(p, q)(row),
+    C(y) = max over policies of the sum over pairs x of w(x) sum_q y_q KL(p_x, q_x),
 
-w being visits in an episode. C(y) is found by backward induction, so that this is a bound whatever
-the weights. The best ones are a linear programme: of the policies found so far, the most demanding
-weights; for these weights, the best policy; and so on.
+where w are visits in an episode. Backward induction computes C(y), so the bound holds for any
+weights. The best weights are a linear program, solved by column generation: optimal weights for
+the policies found so far, the best policy for these weights, and so on.
 
 For the paper's class of hard problems there is a second bound in closed form
-(`hard_class_lower_bound`, Proposition 80). It is about the worst of the class: what a rule needs
-that may not know in which of n bandits action 0 is the best one.
+(`hard_class_lower_bound`, Proposition 80), on the worst problem of the class, where the rule does
+not know in which of n bandits action 0 is optimal.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ from ucfh.theory.alternative_models import (
     Alternative,
     AlternativeSearch,
     OutcomeDistributions,
-    laws_of,
+    outcome_distributions,
 )
 
 ROUNDS = 200
-"""The most policies that are added in the search for the best weights."""
+"""Most policies added in the search for the best weights."""
 
 TIGHT = 1e-3
-"""The search ends when the bound is within this share of what these alternatives give."""
+"""Relative distance from the optimum of the linear program at which the search ends."""
 
 ROUNDING = 1e-12
-"""As many bandits as may be wrong are not one fewer because their number was rounded."""
+"""Relative slack for the number of wrong bandits, so that rounding does not make it smaller."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodeLowerBound:
-    """What `episode_lower_bound` found.
+    """The result of `episode_lower_bound`.
 
     Attributes:
-        episodes: no valid rule that names one policy needs fewer, in the mean; 0: some rule may
-            need no data.
+        episodes: the lower bound on the expected number of episodes of any valid rule; 0: some
+            rule may need no data.
         epsilon, delta: accuracy and failure probability.
-        alternatives: the models that a rule must exclude, those that this number rests on.
+        alternatives: the alternative models with positive weight in the bound.
 
     """
 
@@ -73,7 +74,7 @@ def binary_kl(x: float, y: float) -> float:
 
 
 def demand(delta: float) -> float:
-    """kl(1 - delta, delta): what has to be known; 0 for delta >= 1/2, when a guess is enough."""
+    """kl(1 - delta, delta), the required information; 0 for delta >= 1/2: guessing suffices."""
     return binary_kl(1 - delta, delta) if delta < 0.5 else 0.0
 
 
@@ -84,17 +85,17 @@ def episode_lower_bound(
     problem: AnyProblem | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> EpisodeLowerBound:
-    """A lower bound on the mean number of episodes of any valid rule, on this problem.
+    """Return a lower bound on the expected number of episodes of any valid rule.
+
+    It takes seconds for tens of pairs and ten steps, and minutes for hundreds. The bound need not
+    be tight: see `ucfh.theory.alternative_models` for the models searched.
 
     Args:
-        mdp: the problem, as it is, or its name.
-        epsilon, delta: what the rule promises: a policy within epsilon of optimal, with probability
-            1 - delta.
-        problem: what the rule is told; ``mdp.problem`` unless given.
-        progress: called now and then with the share of the work that is done.
-
-    It takes seconds for tens of pairs and ten steps, and minutes for hundreds. The number need not
-    be the largest possible: see `ucfh.theory.alternative_models` for what is looked for.
+        mdp: the true MDP, or its name.
+        epsilon, delta: the guarantee of the rule: a policy within epsilon of optimal, with
+            probability 1 - delta.
+        problem: the prior knowledge of the rule; None: ``mdp.problem``.
+        progress: called now and then with the share of the work done.
 
     >>> from ucfh import MDP
     >>> win = [0.5, 0.4]  # a choice between two coins
@@ -107,7 +108,7 @@ def episode_lower_bound(
     mdp = as_mdp(mdp)
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)
-    model = laws_of(mdp, mdp.problem if problem is None else as_problem(problem))
+    model = outcome_distributions(mdp, mdp.problem if problem is None else as_problem(problem))
     alternatives = list(AlternativeSearch(model, epsilon).alternatives(progress))
     if not alternatives:
         return EpisodeLowerBound(0.0, epsilon, delta)
@@ -117,38 +118,38 @@ def episode_lower_bound(
 
 
 def _most_informative(model: OutcomeDistributions, c: Floats) -> tuple[float, Floats]:
-    """C, the most of c (segments*R,) that a policy collects in an episode, and its visits."""
-    unit = float(c.max())  # for small numbers are ties
+    """Return C, the largest expected sum of c (segments*R,) in an episode, and its visits."""
+    unit = float(c.max())  # small numbers would count as ties
     by_outcome = np.repeat(c / unit, np.diff(model.begin))[None]
-    Q = replace(model, paid=by_outcome).plan(model.p)
+    Q = replace(model, reward=by_outcome).plan(model.p)
     return unit * model.optimum(Q), model.by_row(model.visits(Q))
 
 
 def _best_weights(model: OutcomeDistributions, K: Floats) -> tuple[Floats, float]:
-    """Weights (k,) of alternatives with information K (k, segments*R), and sum y / C(y)."""
+    """Return weights (k,) of alternatives with information K (k, segments*R), and sum y / C(y)."""
     first = [_most_informative(model, one) for one in K]
-    most = np.array([C for C, _ in first])  # by which they are scaled, for the sake of rounding
-    told = [K @ visits / most for _, visits in first]  # what each policy tells of each alternative
+    most = np.array([C for C, _ in first])  # the scale of each alternative, against rounding
+    gained = [K @ visits / most for _, visits in first]  # information by policy and alternative
     best, weights = 0.0, np.zeros(len(K))
     for _ in range(ROUNDS):
-        y = _packed(np.array(told), 1 / most) / most
+        y = _solve_packing(np.array(gained), 1 / most) / most
         C, visits = _most_informative(model, y @ K)
         if y.sum() / C > best:
             best, weights = float(y.sum() / C), y
         if C <= 1 + TIGHT:
             break
-        told.append(K @ visits / most)
+        gained.append(K @ visits / most)
     return weights, best
 
 
-def _packed(G: Floats, worth: Floats) -> Floats:
-    """z >= 0 (k,) that maximises worth (k,) @ z with G (j, k) z <= 1, by the simplex method."""
+def _solve_packing(G: Floats, gain: Floats) -> Floats:
+    """Maximize gain (k,) @ z over z >= 0 (k,) with G (j, k) z <= 1, by the simplex method."""
     j, k = G.shape
     T = np.hstack([G, np.eye(j), np.ones((j, 1))])
-    price, basis = np.append(-worth, np.zeros(j + 1)), np.arange(k, k + j)
+    reduced, basis = np.append(-gain, np.zeros(j + 1)), np.arange(k, k + j)
     for _ in range(20 * (j + k)):
-        enter = int(price[:-1].argmin())
-        if price[enter] >= -1e-12 * worth.max():
+        enter = int(reduced[:-1].argmin())
+        if reduced[enter] >= -1e-12 * gain.max():
             break
         column = T[:, enter]
         ratios = np.where(column > 1e-12, T[:, -1] / np.maximum(column, 1e-12), inf)
@@ -156,7 +157,7 @@ def _packed(G: Floats, worth: Floats) -> Floats:
         T[leave] /= T[leave, enter]
         others = np.arange(j) != leave
         T[others] -= np.outer(T[others, enter], T[leave])
-        price -= price[enter] * T[leave]
+        reduced -= reduced[enter] * T[leave]
         basis[leave] = enter
     z = np.zeros(k + j)
     z[basis] = np.maximum(T[:, -1], 0.0)
@@ -172,17 +173,21 @@ def hard_class_lower_bound(
     gap: float = 0.25,
     bias: float | None = None,
 ) -> float:
-    """A lower bound on E[tau] on the worst problem of the class ``hard`` (Proposition 80).
+    """Return a lower bound on E[tau] on the worst problem of the class ``hard`` (Proposition 80).
 
     A wrong action in one of the n bandits costs at least l/n, l = (H-2) min(bias, gap - bias). So
-    at most k = floor(n eps/l) of them may be wrong, with probability 1 - delta, and the mean share
-    of wrong ones is at most rho = (1 - delta) k/n + delta. With D = -ln(1 - 4 gap^2)/2, the
-    information of a coin that is fair or has 1/2 + gap,
+    at most k = floor(n eps/l) of them may be wrong, with probability 1 - delta, and the expected
+    share of wrong ones is at most rho = (1 - delta) k/n + delta. With D = -ln(1 - 4 gap^2)/2, the
+    divergence of a coin that is fair from one with 1/2 + gap,
 
         E[tau] >= n (A-1)/D min { kl(1 - a, 2 rho - a) : 0 <= a <= 2 rho },  if rho < 1/2.
 
-    ``gap`` and ``bias`` are those of `ucfh.problems.paper.hard`. The minimum of a convex function
-    is bounded by a tangent.
+    A tangent bounds the minimum of this convex function from below.
+
+    Args:
+        n, actions, horizon: the size of the class.
+        epsilon, delta: the guarantee of the rule.
+        gap, bias: the parameters of `ucfh.problems.paper.hard`; bias None: gap/2.
 
     >>> round(hard_class_lower_bound(n=10, actions=4, horizon=10, epsilon=0.1, delta=0.1))
     178

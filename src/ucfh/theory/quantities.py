@@ -1,4 +1,4 @@
-"""What the paper's proof looks at: weights, importance, knownness, balance, and variances.
+"""Quantities of the paper's proof: weights, importance, knownness, balance, and variances.
 
 For a policy, d_t(s) is the probability of s at step t and w(s,a) = sum_t d_t(s) 1{pi_t(s) = a} the
 expected number of visits of a pair in an episode; they sum to H. With z among 0, 1, 2, 4, 8, ...
@@ -8,7 +8,7 @@ expected number of visits of a pair in an episode; they sum to H. With z among 0
 
 The paper defines importance as the smallest z >= w(s,a)/w_min, for which its proof does not hold
 (`docs/theory/errata.md`, E4). X_{kappa,iota} are the pairs of w > 0 that share both. A phase is
-*balanced* if no X_{kappa,iota} with iota > 0 has more than kappa pairs: what is important is known
+*balanced* if no X_{kappa,iota} with iota > 0 has more than kappa pairs: important pairs are known
 (Section 3.1). Then, if the true MDP is in the confidence sets, |V~ - V| <= epsilon.
 
 The local variance sigma^2_t(s) = Var(r + V_{t+1}(s_{t+1}) | s_t = s) adds up to the variance of an
@@ -33,11 +33,11 @@ from ucfh.mdp import MDP
 from ucfh.planning import occupancy
 
 MANY, BATCH = 2_000_000, 2_000_000
-"""The most stationary policies that are tried, and the size of a batch of numbers."""
+"""Most stationary policies to enumerate, and the size of a batch of numbers."""
 
 
 def category(x: Any) -> Ints:
-    """The largest z of 0, 1, 2, 4, ... with z <= x; exact, x of any shape, at most 2^62.
+    """Return the largest z of 0, 1, 2, 4, ... with z <= x; exact, x of any shape, at most 2^62.
 
     >>> category([0.0, 0.99, 1.0, 3.9, 4.0])
     array([0, 0, 1, 2, 4])
@@ -58,9 +58,9 @@ class Knownness:
     """The pairs of a phase by knownness and importance.
 
     Attributes:
-        w: (rows,) the weight of each pair, or of each (t, s, a) where rows have segments.
-        iota, kappa: (rows,) importance and knownness; those of pairs with w = 0 are 0.
-        cells: {(kappa, iota): how many pairs of w > 0 share both}.
+        w: (rows,) the weight of each pair, or of each (t, s, a) triple with segments.
+        iota, kappa: (rows,) importance and knownness; 0 for pairs with w = 0.
+        cells: {(kappa, iota): |X_{kappa,iota}|}, the number of pairs of w > 0 that share both.
 
     """
 
@@ -71,18 +71,17 @@ class Knownness:
 
     @property
     def balanced(self) -> bool:
-        """Whether |X_{kappa,iota}| <= kappa for all kappa and all iota > 0."""
+        """True if |X_{kappa,iota}| <= kappa for all kappa and all iota > 0."""
         return all(size <= kappa for (kappa, iota), size in self.cells.items() if iota > 0)
-
-    @property
-    def excess(self) -> dict[tuple[int, int], int]:
-        """The cells that are too full, and by how much."""
-        over = {cell: size - cell[0] for cell, size in self.cells.items() if cell[1] > 0}
-        return {cell: more for cell, more in over.items() if more > 0}
 
 
 def knownness(w: Any, n: Any, m: float, w_min: float) -> Knownness:
-    """Importance and knownness of pairs with weights w (rows,) and visits n (rows,).
+    """Return importance and knownness of pairs.
+
+    Args:
+        w: (rows,) weights.
+        n: (rows,) visits.
+        m, w_min: constants of UCFH (`ucfh.theory.constants`).
 
     >>> seen = knownness(w=[0.5, 0.5, 1.0], n=[100, 0, 400], m=100, w_min=0.25)
     >>> seen.iota, seen.kappa, seen.balanced
@@ -102,7 +101,7 @@ def knownness(w: Any, n: Any, m: float, w_min: float) -> Knownness:
 
 
 def weights_by_row(mdp: MDP, policy: Any) -> Floats:
-    """(rows - 1,) w of each row of the table under a policy (H, S)."""
+    """(rows - 1,) w of each pair (table row) under a policy (H, S)."""
     table = mdp.table
     rows = table.rows_of(policy, mdp.horizon)
     w = np.bincount(rows.ravel(), occupancy(table, mdp.p, rows).ravel(), table.start)
@@ -110,9 +109,13 @@ def weights_by_row(mdp: MDP, policy: Any) -> Floats:
 
 
 def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Floats, Floats]:
-    """(sigma^2_t(s), d_t(s)), both (H, S): local variances, and how likely each state is.
+    """Return local variances sigma^2_t(s) and occupancies d_t(s), both (H, S).
 
-    In the MDP, or with p (H, entries) in its place. The noise of rewards is not included.
+    Args:
+        mdp: the MDP; the noise of its rewards is not included.
+        policy: (H, S) actions.
+        p: (H, entries) probabilities in place of the MDP's.
+
     """
     table, H = mdp.table, mdp.horizon
     rows = table.rows_of(policy, H)
@@ -121,7 +124,7 @@ def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Flo
     for t in reversed(range(H)):
         for s in range(table.states):
             at = table.entries_of(int(rows[t, s]))
-            x = V[t + 1, table.indices[at]] + _paid(mdp, t, int(rows[t, s]))
+            x = V[t + 1, table.indices[at]] + _rewards_at(mdp, t, int(rows[t, s]))
             V[t, s] = model[t, at] @ x
             sigma[t, s] = model[t, at] @ (x - V[t, s]) ** 2
     start = table.entries_of(table.start)
@@ -133,10 +136,13 @@ def local_variances(mdp: MDP, policy: Any, p: Floats | None = None) -> tuple[Flo
 
 
 def value_difference(mdp: MDP, p: Floats, policy: Any) -> tuple[float, float]:
-    """Both sides of V - V~ = sum_t P_{1:t-1} (P_t - P~_t)(r + V~_{t+1}), for the same policy.
+    """Return both sides of V - V~ = sum_t P_{1:t-1} (P_t - P~_t)(r + V~_{t+1}) for one policy.
 
-    p: p~ over the MDP's entries (entries,), or (H, entries) where it depends on the step, as
-    FixedHorizonEVI chooses it. The start is the MDP's.
+    Args:
+        mdp: the MDP; its start distribution is used for both.
+        p: p~ (entries,), or (H, entries) if it depends on the step, as in FixedHorizonEVI.
+        policy: (H, S) actions.
+
     """
     table, H = mdp.table, mdp.horizon
     rows = table.rows_of(policy, H)
@@ -147,24 +153,24 @@ def value_difference(mdp: MDP, p: Floats, policy: Any) -> tuple[float, float]:
     for t in reversed(range(H)):
         for s in range(table.states):
             at = table.entries_of(int(rows[t, s]))
-            ahead = V[t + 1, table.indices[at]] + _paid(mdp, t, int(rows[t, s]))
+            ahead = V[t + 1, table.indices[at]] + _rewards_at(mdp, t, int(rows[t, s]))
             V[t, s] = other[t, at] @ ahead
             difference += d[t, s] * float((mdp.p[at] - other[t, at]) @ ahead)
     return mdp.value(policy) - mdp.at_start(V), difference
 
 
-def _paid(mdp: MDP, t: int, row: int) -> Floats:
-    """(k,) what a row pays at step t, by its successors."""
+def _rewards_at(mdp: MDP, t: int, row: int) -> Floats:
+    """(k,) rewards of a table row at step t, by its successors."""
     rewards, at = mdp.rewards, mdp.table.entries_of(row)
     pair = rewards.pair[min(t, len(rewards.pair) - 1), row - t * mdp.table.stride]
-    paid = np.full(at.stop - at.start, pair)
+    out = np.full(at.stop - at.start, pair)
     if rewards.successor is not None:
-        paid += rewards.successor[min(t, len(rewards.successor) - 1), at]
-    return paid
+        out += rewards.successor[min(t, len(rewards.successor) - 1), at]
+    return out
 
 
 def best_stationary(mdp: MDP) -> tuple[float, int]:
-    """The most that a policy that does not look at t earns, and how many there are; tries all.
+    """Return the largest value of a stationary policy, and the number of these, by enumeration.
 
     >>> from ucfh import make
     >>> mdp = make("tutoring:horizon=4")

@@ -1,8 +1,8 @@
-"""The paper's lemmas and theorem as measured checks: whole lifetimes of UCFH, phase by phase.
+"""Empirical checks of the paper's lemmas and theorem in full runs of UCFH, phase by phase.
 
-In every phase of every run the instruments are read: the true weights of the policy, what is known
-of each pair, whether the phase is balanced, whether the true MDP is in the sets, V~, V* and V, the
-variances. Each claim becomes a line: what is predicted, what was measured, how much room is left.
+Every phase of every run is measured: the true weights of the policy, the knownness of each pair,
+balance, membership of the true MDP in the sets, V~, V*, V, and the variances. Each claim becomes a
+line with its prediction, the measurement and the margin.
 
     Lemma 1     the true MDP is in the sets of all phases, with probability 1 - delta/2
     Lemma 2     at most 6 N E_max unbalanced episodes (printed), 16 N E_max (corrected), N = SA m
@@ -14,8 +14,8 @@ variances. Each claim becomes a line: what is predicted, what was measured, how 
     Theorem 1   episodes worse than epsilon are bounded in number, with probability 1 - delta
 
 A claim with a probability is refuted if an exact binomial test says so at the level `SURE`; the
-others if a single phase contradicts them. Claims of the published text that are known to be wrong,
-or that its proof does not show, are shown and not counted as failures: for variant="paper" these
+others if a single phase contradicts them. Published claims that are known to be wrong, or that the
+published proof does not show, are listed and not counted as failures: for variant="paper" these
 are Lemmas 1 to 3 and Theorem 1 (`docs/theory/errata.md`).
 """
 
@@ -36,18 +36,18 @@ from ucfh.theory.constants import Variant
 from ucfh.theory.quantities import knownness, local_variances, value_difference, weights_by_row
 
 SURE = 1e-4
-"""A claim that holds is called refuted in at most this share of verifications."""
+"""The level of the tests: the probability that a true claim is refuted."""
 
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    """One claim: what is predicted (an upper bound, unless it says so) and what was measured.
+    """One claim, with its prediction (an upper bound, unless stated) and the measurement.
 
     Attributes:
-        claim: its name, and what it says.
+        claim: its name and statement.
         predicted, measured: numbers.
-        holds: whether what was measured agrees with it.
-        proved: whether it must hold; a claim that is only printed may fail.
+        holds: True if the measurement agrees with it.
+        proved: True if it must hold; a claim that is only printed may fail.
 
     """
 
@@ -59,13 +59,23 @@ class ClaimCheck:
 
     @property
     def margin(self) -> float:
-        """How many times as large the prediction is."""
+        """The ratio of prediction and measurement."""
         return self.predicted / self.measured if self.measured else inf
 
 
 @dataclass
 class PhaseReading:
-    """What the instruments show of one phase."""
+    """The measurements of one phase.
+
+    Attributes:
+        balanced: True if no X_{kappa,iota} is too large.
+        captured: True if the true MDP is in the confidence sets.
+        mismatch: |V~ - V|.
+        optimism: V~ - V*.
+        variance: the larger sum of local variances, in M and in M~.
+        identity: the difference of both sides of the identity for V - V~.
+
+    """
 
     balanced: bool
     captured: bool
@@ -77,32 +87,32 @@ class PhaseReading:
 
 @dataclass
 class CheckedRun:
-    """One run, its phases, and what was measured in each."""
+    """One run and the measurements of its phases."""
 
     run: Run
     readings: list[PhaseReading]
 
     def episodes(self, keep: Callable[[PhaseReading], bool]) -> int:
-        """The number of episodes of the phases to keep; the endless last phase has none."""
+        """Count the episodes of the phases to keep; the endless last phase has none."""
         pairs = zip(self.run.rows, self.readings, strict=True)
         return sum(row.episodes for row, reading in pairs if keep(reading))
 
 
-def live(mdp: MDP, agent: UCFH, seed: int, episodes: int | None = None) -> CheckedRun:
-    """Run an agent, reading the instruments in every phase."""
+def run_checked(mdp: MDP, agent: UCFH, seed: int) -> CheckedRun:
+    """Run an agent and measure every phase."""
     readings: list[PhaseReading] = []
 
-    def look(_: Run) -> None:
-        readings.append(read(mdp, agent))
+    def record(_: Run) -> None:
+        readings.append(measure(mdp, agent))
 
-    run = simulate(mdp, agent, episodes, seed, on_phase=look)
+    run = simulate(mdp, agent, seed=seed, on_phase=record)
     if run.interrupted:
-        raise KeyboardInterrupt  # part of a lifetime says nothing about the whole
+        raise KeyboardInterrupt  # the claims are about full runs
     return CheckedRun(run, readings)
 
 
-def read(mdp: MDP, agent: UCFH) -> PhaseReading:
-    """The instruments, for the policy that an agent is about to follow."""
+def measure(mdp: MDP, agent: UCFH) -> PhaseReading:
+    """Measure the policy that an agent is about to follow."""
     constants, box, policy = agent.constants, agent.box, agent.policy
     w = weights_by_row(mdp, policy)
     seen = knownness(w, agent.n.visits[:-1], constants.m, constants.w_min)
@@ -124,7 +134,7 @@ def read(mdp: MDP, agent: UCFH) -> PhaseReading:
 
 
 def refuted(failures: int, trials: int, chance: float) -> bool:
-    """Whether that many failures refute a chance, by the exact binomial tail."""
+    """Return True if the number of failures refutes a probability, by the exact binomial tail."""
     tail = sum(
         comb(trials, k) * chance**k * (1 - chance) ** (trials - k)
         for k in range(failures, trials + 1)
@@ -143,16 +153,20 @@ def verify(
     make: Callable[..., UCFH] = UCFH,
     progress: Callable[[int], None] | None = None,
 ) -> list[ClaimCheck]:
-    """Every claim on one problem, from whole lifetimes.
+    """Check every claim on one problem, in full runs.
 
     Args:
-        mdp: the problem; the agent is told rewards, successors and start.
-        epsilon, delta: the accuracy and the failure probability asked of it.
+        mdp: the problem; the agent knows rewards, successors and start.
+        epsilon, delta: the accuracy and the failure probability.
         variant: "paper" or "corrected".
         confidence: "paper" or "kl".
-        runs: the number of lifetimes, with random seeds from ``seed``.
-        make: makes the agent; a faulty one shows what the checks find.
-        progress: called with the number of lifetimes done.
+        runs: the number of runs, with random seeds from ``seed``.
+        seed: the first random seed.
+        make: makes the agent; the power of the checks is tested with incorrect agents.
+        progress: called with the number of finished runs.
+
+    Returns:
+        One entry per claim.
 
     >>> from ucfh import make as problem
     >>> lines = verify(problem("chain:n=3,horizon=3"), 0.5, 0.1, runs=2)
@@ -164,25 +178,25 @@ def verify(
     check_type("make", make, Callable, "a function that makes an agent, such as UCFH")
     check_type("progress", progress, Callable | None, "a function, or None")
     seed = check_seed(seed)
-    lives = []
+    checked = []
     for k in range(check_count("runs", runs)):
         agent = make(mdp.problem, epsilon, delta, variant=variant, confidence=confidence)
-        lives.append(live(mdp, agent, seed + k))
+        checked.append(run_checked(mdp, agent, seed + k))
         if progress is not None:
             progress(k + 1)
     proved = not agent.constants.printed
-    return [*_phase_lines(lives, epsilon, mdp.horizon, proved), *_life_lines(lives, agent)]
+    return [*_phase_claims(checked, epsilon, mdp.horizon, proved), *_run_claims(checked, agent)]
 
 
-def _phase_lines(
-    lives: list[CheckedRun], epsilon: float, horizon: int, proved: bool
+def _phase_claims(
+    checked: list[CheckedRun], epsilon: float, horizon: int, proved: bool
 ) -> list[ClaimCheck]:
-    """Claims about single phases; proved: whether Lemma 3 is, with these constants (E2, E3)."""
-    all_of = [reading for life in lives for reading in life.readings]
-    captured = [x for x in all_of if x.captured]
+    """Check claims about single phases; ``proved``: of Lemma 3, with these constants (E2, E3)."""
+    readings = [reading for one in checked for reading in one.readings]
+    captured = [x for x in readings if x.captured]
     mismatch = max((x.mismatch for x in captured if x.balanced), default=0.0)
     short = max((-x.optimism for x in captured), default=0.0)
-    variance, identity = max(x.variance for x in all_of), max(x.identity for x in all_of)
+    variance, identity = max(x.variance for x in readings), max(x.identity for x in readings)
     within = horizon**2 * (1 + TOLERANCE)
     return [
         ClaimCheck(
@@ -210,23 +224,23 @@ def _phase_lines(
     ]
 
 
-def _life_lines(lives: list[CheckedRun], agent: UCFH) -> list[ClaimCheck]:
-    """Claims about whole lifetimes, with a probability."""
-    c, delta, trials = agent.constants, agent.delta, len(lives)
+def _run_claims(checked: list[CheckedRun], agent: UCFH) -> list[ClaimCheck]:
+    """Check claims about full runs, with a probability."""
+    c, delta, trials = agent.constants, agent.delta, len(checked)
     printed = c.printed
-    lost = sum(not all(x.captured for x in life.readings) for life in lives)
-    unbalanced = [life.episodes(lambda x: not x.balanced) for life in lives]
-    updates = max(life.run.updates for life in lives)
+    missed = sum(not all(x.captured for x in one.readings) for one in checked)
+    unbalanced = [one.episodes(lambda x: not x.balanced) for one in checked]
+    updates = max(one.run.updates for one in checked)
     most = c.pairs * (ceil(log2(c.cutoff / (c.m * c.w_min))) + 1)
-    mistakes = [life.run.mistakes(agent.epsilon) for life in lives]
+    mistakes = [one.run.mistakes(agent.epsilon) for one in checked]
     bound = c.episode_bound
     worse = sum(x > bound for x in mistakes)
     return [
         ClaimCheck(
-            "Lemma 1: share of lifetimes in which the MDP leaves the sets",
+            "Lemma 1: share of runs in which the MDP leaves the sets",
             delta / 2,
-            lost / trials,
-            not refuted(lost, trials, delta / 2),
+            missed / trials,
+            not refuted(missed, trials, delta / 2),
             not printed,
         ),
         ClaimCheck(

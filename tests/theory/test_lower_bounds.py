@@ -1,4 +1,4 @@
-"""The floor: alternatives that are what they should be, exact cases, and agents above it."""
+"""Sample-complexity lower bounds: alternative models, exact cases, and agents above them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ucfh import (
 )
 from ucfh.algorithms.eprl import EPRL
 from ucfh.mdp import Problem
-from ucfh.theory.alternative_models import AlternativeSearch, laws_of
+from ucfh.theory.alternative_models import AlternativeSearch, outcome_distributions
 from ucfh.theory.lower_bounds import binary_kl, demand
 
 
@@ -39,16 +39,16 @@ def coins(*win: float) -> MDP:
 def test_two_coins(
     better: float, worse: float, epsilon: float, delta: float, factor: float
 ) -> None:
-    """Below what is needed, by 6 % at most; and not if it is off by a tenth.
+    """Below what is needed, by 6% at most; and not if it is off by a tenth.
 
     Changes of one coin alone give the bound of Kaufmann, Cappe and Garivier (2016, Theorem 4):
     less.
     """
-    floor = episode_lower_bound(coins(better, worse), epsilon, delta).episodes * factor
+    bound = episode_lower_bound(coins(better, worse), epsilon, delta).episodes * factor
     needed = demand(delta) * slow.two_coins(better, worse, epsilon)
-    assert (0.94 * needed <= floor <= needed) == (factor == 1)
+    assert (0.94 * needed <= bound <= needed) == (factor == 1)
     alone = 1 / binary_kl(better, worse - epsilon) + 1 / binary_kl(worse, better + epsilon)
-    assert floor > demand(delta) * alone
+    assert bound > demand(delta) * alone
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def tiny(draw: st.DrawFn) -> tuple[MDP, Problem]:
 @given(given_=tiny(), epsilon=st.sampled_from([0.03, 0.1, 0.3]))
 def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
     """All policies listed: none is eps-optimal in both models; and the best weights are found."""
-    mdp, told = given_
-    model = laws_of(mdp, told)
+    mdp, known = given_
+    model = outcome_distributions(mdp, known)
     found = list(AlternativeSearch(model, epsilon).alternatives())
     for x in found[:4]:
         assert slow.good_in_both(model, x.q, epsilon) == 0
@@ -83,19 +83,19 @@ def test_alternatives(given_: tuple[MDP, Problem], epsilon: float) -> None:
             assert q.sum() == pytest.approx(1, abs=1e-12)
             kl = sum(y * np.log(y / z) for y, z in zip(p, q, strict=True) if y > 0)
             assert x.information[row] == pytest.approx(kl, abs=1e-12)
-    floor = episode_lower_bound(mdp, epsilon, 0.1, told).episodes
+    bound = episode_lower_bound(mdp, epsilon, 0.1, known).episodes
     if not found:
-        assert floor == 0
+        assert bound == 0
         return
     exact = demand(0.1) * slow.fewest(model, np.array([x.information for x in found]))
-    assert exact * (1 - 2e-3) <= floor <= exact * (1 + 1e-7)
+    assert exact * (1 - 2e-3) <= bound <= exact * (1 + 1e-7)
 
 
 def test_values_of_a_model() -> None:
-    """As planning has them, with what is told or not."""
+    """Equal to those of planning, for any prior knowledge."""
     mdp = make("riverswim:n=3,horizon=4").noisy()
-    for told in (mdp.problem, mdp.problem.hiding("rewards", "successors")):
-        model = laws_of(mdp, told)
+    for known in (mdp.problem, mdp.problem.hiding("rewards", "successors")):
+        model = outcome_distributions(mdp, known)
         Q = model.plan(model.p)
         best = mdp.at_start(mdp.optimal().values)
         assert model.optimum(Q) == pytest.approx(best, abs=1e-12)
@@ -110,34 +110,34 @@ def test_values_of_a_model() -> None:
         (make("chain:n=3,horizon=3"), 0.1),
     ],
 )
-def test_a_agent_is_above(mdp: MDP, epsilon: float) -> None:
-    """In every run, and so in the mean: what its certificate takes is many times as much."""
-    floor = episode_lower_bound(mdp, epsilon, 0.1).episodes
-    assert floor > 1
+def test_an_agent_needs_more(mdp: MDP, epsilon: float) -> None:
+    """In every run, and so in expectation."""
+    bound = episode_lower_bound(mdp, epsilon, 0.1).episodes
+    assert bound > 1
     for seed in range(2):
         run = simulate(mdp, CertifiedUCFH(mdp.problem, epsilon, 0.1), seed=seed)
         assert run.final
-        assert run.episodes > 2 * floor
+        assert run.episodes > 2 * bound
 
 
 def test_unknown_rewards() -> None:
-    """Nothing has to be learned of sure transitions and known rewards; of unknown ones there is."""
+    """Deterministic transitions and known rewards need no data; unknown rewards do."""
     mdp = make("chain:n=3,horizon=3,slip=0").noisy()
     assert episode_lower_bound(mdp, 0.1, 0.1).episodes == 0
-    told = mdp.by_segment().problem.hiding("rewards")
-    floor = episode_lower_bound(mdp, 0.1, 0.1, told).episodes
+    known = mdp.by_segment().problem.hiding("rewards")
+    bound = episode_lower_bound(mdp, 0.1, 0.1, known).episodes
     run = simulate(mdp, EPRL(mdp.problem, 0.1, 0.1), seed=1)
-    assert 1 < floor < run.episodes
+    assert 1 < bound < run.episodes
 
 
-def test_what_is_known_to_pay_nothing() -> None:
+def test_terminal_states_have_no_reward() -> None:
     """A state that ends an episode pays nothing in any alternative."""
     p = [[[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], [[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]], [[0, 0, 1]] * 2]
     r = [[0.3, 0.6], [0.8, 0.1], [0, 0]]
     mdp = MDP(p, r, 3, terminal=[2], noise="bernoulli")
-    floor = episode_lower_bound(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
-    assert floor.alternatives
-    for x in floor.alternatives:
+    bound = episode_lower_bound(mdp, 0.1, 0.1, mdp.problem.hiding("rewards"))
+    assert bound.alternatives
+    for x in bound.alternatives:
         assert x.information[:4].sum() > 0
         assert x.information[4] == 0
 
@@ -147,7 +147,7 @@ def test_nothing_to_learn() -> None:
     assert episode_lower_bound(make("riverswim:n=4,horizon=8"), 0.1, 0.1).episodes == 0
 
 
-# n, A, H, eps, delta: k = floor(n eps/l), rho, and the minimum over a, found by trying all
+# n, A, H, eps, delta: k = bound(n eps/l), rho, and the minimum over a, found by trying all
 HARD = [
     ((10, 4, 10, 0.1, 0.1), 1.0, 0.19),
     ((10, 4, 10, 0.05, 0.01), 1.0, 0.01),
@@ -165,9 +165,9 @@ def test_hard_class(point: tuple[int, int, int, float, float], loss: float, rho:
     least = 0.0
     if rho < 0.5:
         least = min(binary_kl(1 - a, 2 * rho - a) for a in np.linspace(0, 2 * rho * 0.9999, 4001))
-    floor = hard_class_lower_bound(*point)
-    assert floor == pytest.approx(n * (A - 1) * least / D, rel=1e-4)
-    assert floor <= n * (A - 1) * least / D
+    bound = hard_class_lower_bound(*point)
+    assert bound == pytest.approx(n * (A - 1) * least / D, rel=1e-4)
+    assert bound <= n * (A - 1) * least / D
 
 
 def test_hard_class_at_the_border() -> None:
@@ -176,13 +176,13 @@ def test_hard_class_at_the_border() -> None:
     assert exact == pytest.approx(hard_class_lower_bound(9, 4, 5, 0.0500001, 0.05, gap=0.1))
 
 
-def test_rewards_of_what_never_follows() -> None:
-    """What is told of them holds in alternatives: here the second action is best in all."""
+def test_known_rewards_of_impossible_successors() -> None:
+    """All alternatives have them: here the second action is always best."""
     p, r = np.zeros((3, 2, 3)), np.zeros((1, 3, 2, 3))
     p[0, :, 1] = p[1, :, 1] = p[2, :, 2] = 1
     r[0, 0] = [[0.4] * 3, [0.5] * 3]
-    told = Problem(3, 2, 1, rewards=r, initial=0)
-    assert episode_lower_bound(MDP(p, r, 1), 0.05, 0.05, told).episodes == 0
+    known = Problem(3, 2, 1, rewards=r, initial=0)
+    assert episode_lower_bound(MDP(p, r, 1), 0.05, 0.05, known).episodes == 0
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 1e-6, 1e-7])
@@ -193,10 +193,10 @@ def test_small_differences(epsilon: float) -> None:
     assert 0 < found <= needed * (1 + 10 * epsilon)
 
 
-def test_what_is_told_must_be_true() -> None:
+def test_prior_knowledge_must_be_true() -> None:
     mdp = coins(0.5, 0.4)
     for rewards, horizon in (([[0], [0.01], [0]], 2), ([[0], [1], [0]], 5)):
-        with pytest.raises(InputError, match="was told"):
+        with pytest.raises(InputError):
             episode_lower_bound(mdp, 0.05, 0.05, Problem(3, 2, horizon, rewards, initial=0))
     by_step = MDP(np.ones((1, 2, 1)), [[[0.5, 0.4]], [[0.4, 0.5]]], 2, noise="bernoulli")
     with pytest.raises(InputError, match="depend on t"):
@@ -209,7 +209,7 @@ def test_refusals() -> None:
         episode_lower_bound(mdp, 0, 0.1)
     with pytest.raises(InputError, match="an MDP"):
         episode_lower_bound(mdp.problem, 0.1, 0.1)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="must be in this order"):
+    with pytest.raises(InputError, match="bias"):
         hard_class_lower_bound(3, 3, 5, 0.1, 0.1, gap=0.2, bias=0.3)
 
 

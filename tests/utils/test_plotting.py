@@ -1,4 +1,4 @@
-"""Figures need no display, and none is the price of another file."""
+"""Figures: no display needed, and a failing figure does not affect other files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_figures_need_no_display(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_figure_leaves_the_windows_of_a_user_alone() -> None:
+def test_figures_do_not_use_pyplot() -> None:
     code = (
         "import matplotlib; matplotlib.use('svg')\n"
         "from ucfh._utils.plotting import new_figure\n"
@@ -39,7 +39,7 @@ def test_a_figure_leaves_the_windows_of_a_user_alone() -> None:
     assert done.stdout.strip() == "svg []"
 
 
-def test_a_figure_that_fails_costs_no_other_file(
+def test_a_figure_that_fails_keeps_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
