@@ -1,15 +1,14 @@
-"""What learns in a live task: from decisions and outcomes, in whatever order these come.
+"""The agent of a live task: learns from decisions and outcomes that arrive in any order.
 
-    take decisions and outcomes as the store has numbered them
-    count what comes before the first open decision of each row (`ucfh.tasks.delayed_outcomes`)
-    plan once 2 % more has come in: bounds, a policy to certify, and one to follow next
-    score the episodes that began with a policy close to the frozen one (`ucfh.tasks.scoring`)
+    read decisions and outcomes in the order in which the store numbered them
+    count, for each state-action pair, the outcomes before its first open decision
+        (`ucfh.tasks.delayed_outcomes`)
+    plan after 2% more data: bounds, a policy to certify, and a policy to follow
+    score episodes whose first policy is close to the frozen one (`ucfh.tasks.scoring`)
 
-It is `ucfh.algorithms.unknown_states.UnknownStatesUCFH` with outcomes that come late or never. It
-knows numbers only: of states, in the order in which they were found, and of actions. It is the same
-whoever feeds it, a store or a simulation; all it holds can be made again from the events, but for
-bounds and scores that it remembers from earlier plans. Without these it is as right, and less
-sharp.
+It is `ucfh.algorithms.unknown_states.UnknownStatesUCFH` with delayed and missing outcomes. States,
+in order of discovery, and actions are integers. Its state is a function of the events, except for
+bounds and scores kept from earlier plans: without these its bounds are valid, but wider.
 """
 
 from __future__ import annotations
@@ -40,21 +39,26 @@ ONE_BY_ONE = (
     "episodes do not influence each other, and none is lost because of what another one showed "
     "later; an outcome may be late or lost because of what it is"
 )
-"""What is assumed of episodes that overlap: (F) and (L) of `docs/theory/flight.md`."""
+"""The assumption on concurrent episodes: (F) and (L) of `docs/theory/flight.md`."""
 AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
-"""What is assumed of actions that a live task recommends."""
+"""The assumption on the actions that a live task recommends."""
 RECORDED = (
     "steps that somebody else chose were recorded in the order in which they were taken, and none "
     "was left out for what came of it"
 )
-"""What is assumed of steps that are recorded with their outcome, or read from a log."""
+"""The assumption on steps that are recorded with their outcome, or read from a log."""
 
 
 class PolicyToFollow(NamedTuple):
-    """A policy to follow: its number, and the actions (H, S) by number of the state, the end first.
+    """A policy to follow.
 
-    best: (H, S) the policy to be certified. known, episodes: the outcomes and episodes that it was
-    made from. summary: what is known of it, in the user's units.
+    Attributes:
+        number: of the policy.
+        actions: (H, S) to follow, by number of the state; state 0 is the end.
+        best: (H, S) the policy to certify.
+        known, episodes: numbers of outcomes and episodes at planning time.
+        summary: its bounds, in the user's units.
+
     """
 
     number: int
@@ -66,24 +70,26 @@ class PolicyToFollow(NamedTuple):
 
 
 class TaskAgent:
-    """Learns a task from events.
+    """An agent that learns from the events of a task.
 
     Args:
-        task: what was declared.
+        task: the declaration of the task.
         conflicts: the contradictory reports, (episode, t, action): the decision, and the number
-            of the action that the report names, -1 if it is the one given. The outcomes from the
-            first of them on, in the same episode, count as unknown: in which state later decisions
-            were taken is treated as unknown.
+            of the action that the report names, -1 if it is the recommended one. In each episode,
+            the outcomes from the first conflict on count as unknown, because the states of later
+            decisions are uncertain.
 
     Attributes:
-        agent: the counts, the bounds, and what to do next.
-        flight, scores, audit: of what is under way, of episodes, and of what is assumed.
-        seq: the number of the last event that was taken. known: how many outcomes were.
-        number: of the policy that was made last, 0 if there is none.
-        recorded: whether somebody else chose some of the actions.
-        replaced: how many decisions have a report that names another action than the one given.
-        prior: by state, the actions (H,) to begin with, if somebody knows some.
-        assumed: what is assumed besides, a sentence each.
+        agent: the counts, the bounds and the policies.
+        delayed: the decisions whose outcomes are not counted yet.
+        scores: of the episodes that began with the frozen policy.
+        audit: the assumption checks.
+        seq: the number of the last event. known: the number of outcomes.
+        number: of the last policy, 0 if there is none.
+        recorded: whether some actions were not chosen by the task.
+        replaced: the number of decisions with a report that names another action.
+        prior: by state, the actions (H,) of a prior policy.
+        assumed: the assumptions of warm starts, a sentence each.
 
     """
 
@@ -116,7 +122,7 @@ class TaskAgent:
         self._masked: dict[int, Bools] = {}  # by state that does not have all actions, (A,)
 
     def find(self, available: Bools | None = None) -> None:
-        """Add a state, the next by number, with the actions that are available (A,)."""
+        """Add the next state by number, with its available actions (A,)."""
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
         self._default.append(first if available is None or available.any() else -1)
@@ -125,7 +131,7 @@ class TaskAgent:
         self._close_if_complete()
 
     def _close_if_complete(self) -> None:
-        """Close the state space once all declared states are found.
+        """Close the state space once all declared states are known.
 
         Until then, unseen next states count as unknown states: a bound computed from part of the
         declared states would not hold.
@@ -134,7 +140,7 @@ class TaskAgent:
         self.experience.closed = declared and self.experience.states > self._declared
 
     def take(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
-        """Take events, in the order of their numbers."""
+        """Add events, in the order of their numbers."""
         self._check_available(events)
         flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
         shift, span = self.units.shift, self.units.span
@@ -186,28 +192,28 @@ class TaskAgent:
 
     @property
     def progress(self) -> int:
-        """Episodes that began, and outcomes that are known."""
+        """The number of episodes plus the number of outcomes."""
         return self.experience.episodes + self.known
 
     @property
     def due(self) -> bool:
-        """Whether enough is new to plan again."""
+        """True if there is enough new data to plan again."""
         return is_due(self.progress, self._planned)
 
     @property
     def watches(self) -> bool:
-        """Whether episodes that begin with the last policy are scored."""
+        """True if episodes that begin with the last policy are scored."""
         return self.number in self.scores.watched
 
     def continue_numbers(self, summary: dict[str, Any]) -> None:
-        """Without what was remembered: number frozen policies on from those of the last plan.
+        """Continue the numbers of frozen policies from the last plan, if its agent is not restored.
 
-        A number has one price, so that of another policy must not be used again.
+        Each number has its own cost in the union bound, so no two policies may share one.
         """
         self.agent.beliefs.number = int(summary.get("frozen", 0))
 
     def plan(self) -> PolicyToFollow:
-        """Plan from all that was taken, and make the next policy."""
+        """Plan from all events, and return the next policy."""
         agent, beliefs = self.agent, self.agent.beliefs
         self._planned = self.progress
         self.number += 1
@@ -225,9 +231,9 @@ class TaskAgent:
         )
 
     def _with_prior(self, actions: Ints) -> Ints:
-        """(H, S) actions; every second time those of the prior, as long as nothing is known.
+        """(H, S) actions; those of the prior in every second plan while the upper bound is trivial.
 
-        Where a state does not have the action of the prior, its own action stays.
+        A state that does not have the action of the prior keeps its own action.
         """
         blind = self.agent.beliefs.upper >= self.agent.best.cap[0]
         if not self.prior or not blind or self.number % 2 == 0:
@@ -241,11 +247,11 @@ class TaskAgent:
 
     @property
     def refuted(self) -> bool:
-        """Whether the audit, or bounds that contradict each other, refute what is assumed."""
+        """True if the audit, or contradictory bounds, refute the assumptions."""
         return self.agent.beliefs.crossing is not None or self.audit.found(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
-        """What is known, in numbers."""
+        """The bounds, in the user's units, and counts of the data behind them."""
         beliefs, units, H = self.agent.beliefs, self.units, self.task.horizon
         known = beliefs.crossing is None  # else there are no bounds to show
         return {
@@ -263,7 +269,13 @@ class TaskAgent:
         }
 
     def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:
-        """What is known of the policy, from all that was taken; names by number, the end first."""
+        """Return the certificate of the policy from all events.
+
+        Args:
+            state_names: (S,) names of the states by number, the end first.
+            action_names: (A,) names of the actions.
+
+        """
         self.look()
         task, data, waiting = self.task, self.experience, self.flight.uncounted
         doubtful = len({step.order for step in waiting if step.doubtful})
@@ -318,23 +330,23 @@ class TaskAgent:
         yield ONE_BY_ONE
 
     def look(self) -> None:
-        """Compute bounds, and the policy that they are about, from all that was taken."""
+        """Update the bounds and the policy that they apply to with all events."""
         self._gather()
         if self._planned != self.progress:
             self.agent.beliefs.look(self.experience)
 
     def _gather(self) -> None:
-        """Let bounds see what was told ahead, and the best choice of scores."""
+        """Pass the outcomes that arrived ahead, and the best choice of scores, to the bounds."""
         self.experience.ahead = self.flight.ahead(self.experience)
         self.scores.choose(self.agent.beliefs)
 
     def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
-        """What was tested of all that is assumed, and found."""
+        """Return the audit report: tested assumptions and findings."""
         self.audit.state_names, self.audit.action_names = state_names, action_names
         return report_of(self.audit, live=True)
 
     def state(self) -> dict[str, Any]:
-        """All that it holds, as arrays by name."""
+        """Return the state of the agent as arrays by name."""
         numbers = [
             *(self.seq, self.known, self.number, self._planned, self.recorded, self.replaced)
         ]
@@ -362,10 +374,10 @@ class TaskAgent:
         self._close_if_complete()
 
     def differences(self, other: TaskAgent) -> list[str]:
-        """In which counts two agents differ that took the same events, a sentence each.
+        """Return the differences from the counts of an agent with the same events, a sentence each.
 
-        Whole numbers have to be equal; of sums of n numbers in [0, 1], added up in different
-        orders, each may be off by n^2/2 roundings of 2^-53.
+        Integers have to be equal. A sum of n numbers in [0, 1] may be off by n^2/2 roundings of
+        2^-53, since the order of summation may differ.
         """
         out = []
         for name in ARRAYS:
@@ -390,11 +402,11 @@ class TaskAgent:
 
 
 def _content(step: PendingStep) -> tuple[object, ...]:
-    """A step in numbers that can be compared, which nan cannot."""
+    """A step as values that compare equal, which nan does not."""
     known = f"{float(step.reward)!r}, {int(step.following)}" if step.told else ""
     return step.episode, step.t, step.state, step.action, known
 
 
 def is_due(progress: int, planned: int) -> bool:
-    """Whether there is enough progress to plan again, after the plan at ``planned``."""
+    """True if progress allows a new plan after the one made at progress ``planned``."""
     return progress >= due_after(planned)

@@ -1,7 +1,8 @@
-"""The calls on a live task: each is checked, made in a transaction, and perhaps shares its commit.
+"""Calls on a live task, made in transactions.
 
 ask, tell, record, abandon, expire      one call, one transaction
-serve                                   many calls, one transaction; each stands or falls alone
+serve                                   many calls, one transaction; a rejected call is rolled
+                                        back alone
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from ucfh.tasks.store import TaskStore, Transaction
 
 T = TypeVar("T")
 Call = Callable[[Transaction], T]
-"""What is done in a transaction."""
+"""A function of a transaction."""
 MOST_CALLS = 1000
 """Calls of one batch over HTTP, at most."""
 
 
 class TaskCalls(AskTell[Call[Any]]):
-    """Takes the calls on a task.
+    """The calls on a task in a store.
 
     Attributes:
-        name: of the task. declaration: what it is.
-        store, number: where it is kept, and its number there.
+        name, declaration: of the task.
+        store, number: its store, and its number there.
 
     """
 
@@ -45,23 +46,25 @@ class TaskCalls(AskTell[Call[Any]]):
         return lambda tx: method(tx, episode, **given)
 
     def expire(self) -> int:
-        """Expire the open decisions whose deadline has passed; returns how many there were."""
+        """Expire the open decisions whose deadline has passed; returns their number."""
         return int(self._serve(self.expiring()))
 
     def expiring(self) -> Call[int]:
-        """The call that `expire` makes, for `serve`."""
+        """Return the call that `expire` makes, for `serve`."""
         return self._serving.expire
 
     def write(self, call: Callable[[Transaction, Serving], T]) -> T:
-        """Do several things in one transaction, all or nothing."""
+        """Make several calls of the protocol in one atomic transaction."""
         written: T = self._serve(lambda tx: call(tx, self._serving))
         return written
 
     def serve(self, calls: Sequence[Call[Any]]) -> list[Any]:
-        """Make several calls, and write all that they change at once: one commit serves them all.
+        """Make several calls with one commit.
 
-        Each stands or falls by itself: its answer is in its place, or the fault with which it is
-        refused, which is not raised.
+        Returns:
+            The answer of each call, or its error, which is not raised. A rejected call is rolled
+            back alone.
+
         """
         self.store.check_open()
         with self._calls:
@@ -81,7 +84,7 @@ class TaskCalls(AskTell[Call[Any]]):
         return answers
 
     def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskError:
-        """Make a call that is written as a whole or not at all; keep the fault if it is refused."""
+        """Make one atomic call; if it is rejected, keep the record of its error."""
         states = self._serving.known.states
         known = len(states)
 
@@ -101,4 +104,4 @@ class TaskCalls(AskTell[Call[Any]]):
         return answer
 
     def _plan_later(self) -> None:
-        """Called when something was written."""
+        """Do nothing; called after each commit."""

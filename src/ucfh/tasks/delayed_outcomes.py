@@ -1,23 +1,23 @@
-"""Episodes that overlap: decisions are taken in one order, and outcomes come in another.
+"""Concurrent episodes: decisions are taken in one order, and outcomes arrive in another.
 
-How long an outcome takes may depend on what it is: "bought" comes at once, "did not buy" only when
-time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
-`docs/theory/flight.md` proves,
+The delay of an outcome may depend on the outcome: "bought" arrives at once, "did not buy" only at
+the timeout. Counting outcomes as they arrive would therefore be a selection by outcome. Instead
+(proofs in `docs/theory/flight.md`),
 
 1. decisions are numbered when they are taken, and an outcome belongs to its decision;
-2. in each row, what is counted ends before the first decision whose outcome is yet to come;
-3. what was told after that, in the same row, is kept `ahead`: bounds on the mean of one function
-   may use it, with outcomes yet to come as lost;
-4. the audit takes all decisions in one line, which ends before the first that is open; if the line
-   behind that one gets long, it goes on without knowing what came of it.
+2. for each (segment, state, action) triple, outcomes count up to the first decision whose outcome
+   is pending;
+3. later outcomes of the same triple are kept `ahead`: bounds on the mean of one function may use
+   them, with pending outcomes as missing;
+4. the audit gets all decisions in one queue, up to the first open one; if the queue behind that
+   one gets long, it passes with a missing outcome.
 
-An outcome that is lost is known to be so, and counts as such.
+A missing outcome is known to be missing, and counts as such.
 
-An outcome that was reported in two different ways is treated as unknown: it counts like one that
-stays open, which is right whatever it was, and whatever the reason for the second report. If a
-report names
-another action than the given one, the pair of the decision is treated as unknown as well: the outcome
-counts as unknown in the pair of the given action and in that of every action that a report names.
+An outcome with contradictory reports counts as pending forever, which is valid for every outcome
+and every reason for the second report. If a report names another action than the recommended one,
+the outcome is pending in the triples of the recommended action and of every action that a report
+names.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from ucfh.auditing.steps import AuditSteps, PreviousStep, passages_of
 from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 NOTHING = (-1, -1, np.nan)
-"""Action, state and reward before the first step of an episode: there were none."""
+"""Action, state and reward before the first step of an episode."""
 LONGEST_LINE = 10_000
-"""Decisions that the audit lets wait behind one that is open."""
+"""Most decisions that wait for the audit behind an open one."""
 
 
 class PendingStep:
-    """A decision, and its outcome once it is told.
+    """A decision, and its outcome once it is reported.
 
     Attributes:
         order: its place among all decisions.
-        episode, t, state, action: where it was taken, and what.
-        before: action, state and reward of the step before in its episode.
-        reward, following: what came of it, as in `Steps`.
-        told, counted: whether its outcome is told, and whether that is counted.
-        doubtful: whether its outcome was reported in different ways, and so is never counted.
-        extra: whether it stands for the same decision in the pair of another action that a report
-            names; it is doubtful, too.
+        episode, t, state, action: the decision.
+        before: action, state and reward of the previous step of its episode.
+        reward, following: the outcome, as in `Steps`.
+        told, counted: whether its outcome is known, and whether it is counted.
+        doubtful: whether it has contradictory reports, and so is never counted.
+        extra: whether it is a copy of the decision for another action that a report names; a copy
+            is also doubtful.
 
     """
 
@@ -76,13 +76,13 @@ class PendingStep:
 
 
 class DelayedOutcomes:
-    """Takes decisions and outcomes, and gives out steps in the order in which they count.
+    """Orders steps whose outcomes arrive with a delay.
 
     Args:
         segment: (H,) the segment of each step.
 
     Attributes:
-        open: by episode, the decision whose outcome is yet to come.
+        open: by episode, the decision whose outcome is pending.
 
     """
 
@@ -99,10 +99,10 @@ class DelayedOutcomes:
     def decide(
         self, episode: int, t: int, state: int, action: int, named: Iterable[int] = ()
     ) -> None:
-        """Take a decision, the next one in the order of all.
+        """Add the next decision.
 
-        ``named``: other actions that contradictory reports of it name. Its outcome is unknown in
-        their pairs, from here on: no draw before this decision is left out there.
+        ``named``: other actions that contradictory reports of it name. Its outcome is unknown for
+        these actions, from here on: no earlier draw is left out there.
         """
         before = self._before.pop(episode, NOTHING)
         self._decided += 1
@@ -116,7 +116,7 @@ class DelayedOutcomes:
             self._add_extra(step, other)
 
     def _add_extra(self, step: PendingStep, action: int) -> None:
-        """Add an unknown outcome of a decision to the pair of another action."""
+        """Add an unknown outcome of a decision for another action."""
         row = self._rows.setdefault((self._segment[step.t], step.state, action), deque())
         if all(x.order != step.order for x in row):
             extra = PendingStep(step.order, step.episode, step.t, step.state, action, step.before)
@@ -128,10 +128,10 @@ class DelayedOutcomes:
     def tell(
         self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
     ) -> None:
-        """Take the outcome of an episode's open decision; whether the episode is over.
+        """Add the outcome of an episode's open decision; ``over``: whether the episode is over.
 
-        ``taken``: the action that was taken, if it differs from the one given. The decision then
-        leaves its pair, and comes last among those of the pair that it belongs to.
+        ``taken``: the action taken, if it differs from the recommended one. The decision then moves
+        to the end of the queue of that action.
         """
         step = self.open.pop(episode)
         step.reward, step.following, step.told = reward, following, True
@@ -147,9 +147,9 @@ class DelayedOutcomes:
         self._pass_on()
 
     def suboptimality(self, episode: int, taken: int | None = None) -> None:
-        """Let the outcome of an episode's open decision stay unknown.
+        """Leave the outcome of an episode's open decision unknown.
 
-        ``taken``: the action that its report names, if it differs from the one given.
+        ``taken``: the action that its report names, if it differs from the recommended one.
         """
         step = self.open.pop(episode)
         step.doubtful = True
@@ -158,7 +158,7 @@ class DelayedOutcomes:
         self._pass_on()
 
     def _count(self, key: tuple[int, int, int]) -> None:
-        """Count the steps of a row up to the first without an outcome."""
+        """Count the steps of a triple up to the first without an outcome."""
         row = self._rows[key]
         while row and row[0].told:
             row[0].counted = True
@@ -167,29 +167,29 @@ class DelayedOutcomes:
             del self._rows[key]
 
     def _pass_on(self) -> None:
-        """Give the audit what comes before the first open decision of the line."""
+        """Pass the steps before the first open decision of the queue to the audit."""
         while self._line and (self._line[0].told or self._line[0].doubtful):
             self._passed.append(self._line.popleft())
 
     @property
     def uncounted(self) -> list[PendingStep]:
-        """The decisions that are not counted yet, in their order, open or behind an open one.
+        """The decisions that are not counted yet, in their order.
 
-        One whose pair is treated as unknown is listed once for each action that it may belong to.
+        A decision with contradictory actions is listed once for each of them.
         """
         return sorted(self._in_rows(), key=lambda step: (step.order, step.action))
 
     def _in_rows(self) -> Iterator[PendingStep]:
-        """The decisions that are not counted yet, those of a pair in its order."""
+        """The decisions that are not counted yet, in order within each triple."""
         return chain.from_iterable(self._rows.values())
 
     def counted(self) -> Steps:
-        """The steps that have come to count since this was called last, those of a row in order."""
+        """Return the steps counted since the last call, in order within each triple."""
         out, self._counted = steps_of(self._counted), []
         return out
 
     def passed(self) -> tuple[AuditSteps, PreviousStep]:
-        """The steps that the audit may take since this was called last, in their order."""
+        """Return the steps passed to the audit since the last call, in order."""
         line, self._passed = self._passed, []
         earlier = [[x.before[k] for x in line] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
@@ -199,7 +199,7 @@ class DelayedOutcomes:
         return replace(passages, new=begins), before
 
     def ahead(self, data: SparseCounts) -> SparseCounts | None:
-        """All that was told, with what is yet to come as lost; None if nothing is waiting."""
+        """Return all data with pending outcomes as missing; None if no outcome is pending."""
         waiting = list(self._in_rows())
         if not waiting:
             return None
@@ -208,7 +208,7 @@ class DelayedOutcomes:
         return out
 
     def state(self) -> dict[str, Any]:
-        """All of it as arrays by name, to be stored; nothing may be left to be given out."""
+        """Return its state as arrays by name; call `counted` and `passed` before."""
         first = self._line[0].order if self._line else self._decided + 1
         # the order within a pair is not that of the decisions if other actions were taken
         kept = [*self._in_rows(), *(x for x in self._line if x.counted)]
@@ -242,7 +242,7 @@ class DelayedOutcomes:
 
 
 def steps_of(line: Sequence[PendingStep]) -> Steps:
-    """Decisions as steps; those that are open are lost."""
+    """Return decisions as steps; open ones are missing."""
     return Steps(
         t=np.array([x.t for x in line], np.int64),
         state=np.array([x.state for x in line], np.int64),

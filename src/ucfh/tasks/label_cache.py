@@ -1,7 +1,7 @@
-"""What is known here of the states, the actions and the policies of a task.
+"""The states, actions and policies of a task, cached in memory.
 
-It follows the store, where none of them is ever changed: what was read once is right for good, and
-what is missing is read in the transaction that needs it.
+None of them changes in the store, so cached entries stay valid, and others are read in the
+transaction that needs them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ucfh.tasks.records import BY_NONE, BY_PERSON, StateRecord, StoredPolicy
 from ucfh.tasks.store import Transaction
 
 SWITCH = 2
-"""An episode changes its policy for one that was made from that many times as many outcomes."""
+"""An episode switches to a policy that was made from this multiple of its policy's outcomes."""
 KEPT = 64
-"""The most policies that are kept in memory; others are read again."""
+"""Most policies in memory; others are read again."""
 
 
 class Catalogue:
     """The states, actions and policies of a task.
 
     Attributes:
-        states: those that are known here, which may be fewer than in the store.
-        actions: (A,) as users gave them.
-        policies: those that were used here, by number.
+        states: the cached states, which may be fewer than in the store.
+        actions: (A,) the labels of the actions.
+        policies: the cached policies, by number.
 
     """
 
@@ -40,16 +40,16 @@ class Catalogue:
         self._number = {text: a for a, text in enumerate(declaration.actions)}
 
     def catch_up(self, tx: Transaction, s: int | None = None) -> None:
-        """Learn of states that others have found; with a number, only if that is not known."""
+        """Load states added by other processes; with ``s``, only if state ``s`` is not cached."""
         if s is None or s >= len(self.states):
             self.states.add(tx.states(len(self.states) - 1))
 
     def is_over(self, t: int, following: int) -> bool:
-        """Whether an episode is over after an outcome."""
+        """True if an episode is over after an outcome."""
         return t == self._last or following <= END or self.states.actions[following] == ()
 
     def find_state(self, tx: Transaction, label: Any, actions: Any, name: str, t: int) -> int:
-        """The number of a state, which may be new, in an episode at a step."""
+        """Return the number of a state in an episode at a step; a new state is added."""
         text = canonical(label)
         s = self.states.number.get(text)
         if s is None:
@@ -84,17 +84,17 @@ class Catalogue:
     def find_following(
         self, tx: Transaction, name: str, t: int, state: Any, done: bool, actions: Any
     ) -> int:
-        """The number of the state that followed a step."""
+        """Return the number of the next state."""
         if done:
             return END
         return self.find_state(tx, _given(state, name, t), actions, name, t)
 
     def text_of(self, state: Any, name: str, t: int) -> str:
-        """The state that followed a step, as it would be stored; it need not be known."""
+        """Return the canonical form of the next state, which may be unknown."""
         return canonical(_given(state, name, t))
 
     def find_action(self, action: Any, s: int) -> int:
-        """The number of an action that a state has."""
+        """Return the number of an action that is available in a state."""
         text, have = canonical(action, "action"), self.states.actions[s]
         if (a := self._number.get(text)) is None:
             listed = short(", ".join(self.declaration.actions))
@@ -107,7 +107,7 @@ class Catalogue:
         return a
 
     def check_reward(self, reward: Any, name: str, t: int) -> float:
-        """A reward in its range; one that is not is refused, and kept as a fault."""
+        """Return a valid reward; the error of an invalid one is kept."""
         try:
             return check_reward(reward, self._units)
         except InvalidReport as error:
@@ -115,9 +115,10 @@ class Catalogue:
             raise
 
     def choose(self, tx: Transaction, policy: int, t: int, s: int) -> int:
-        """The action of a policy; the first one in a state that it does not know.
+        """Return the action of a policy.
 
-        The first one, also, if a stored policy has an action that the state does not have.
+        It is the state's first action if the policy does not know the state, or has an action there
+        that is not available.
         """
         plan, have = self._load(tx, policy), self.states.actions[s]
         if plan is not None and s < plan.actions.shape[1]:
@@ -127,7 +128,7 @@ class Catalogue:
         return self.states.first_action(s)
 
     def policy_after(self, tx: Transaction, policy: int) -> int:
-        """The policy with which an episode goes on."""
+        """Return the policy that an episode continues with."""
         if policy in (tx.newest, BY_PERSON):
             return tx.newest
         mine = self._load(tx, policy)
@@ -135,7 +136,7 @@ class Catalogue:
         return tx.newest if tx.newest_known >= max(SWITCH * known, known + 1) else policy
 
     def _load(self, tx: Transaction, number: int) -> StoredPolicy | None:
-        """A policy by its number; None if there is none yet."""
+        """Return a policy by its number; None if there is none."""
         if number == BY_NONE:
             return None
         found = self.policies.get(number)
@@ -147,12 +148,12 @@ class Catalogue:
 
 
 def _some(texts: list[str]) -> str:
-    """Labels for a message."""
+    """Format labels for a message."""
     return short(", ".join(texts[:20]))
 
 
 def _given(state: Any, name: str, t: int) -> Any:
-    """The state that followed a step, if there is one."""
+    """Return the next state; raise if there is none."""
     if state is None:
         raise InvalidReport(
             f"step {t} of episode {name!r} has no next state: give the state that followed, or say "

@@ -1,17 +1,17 @@
-"""Plans for a task beside those who serve it.
+"""The planner of a task, which runs beside the calls.
 
     loop
-        wait until something was told, or a second
-        take the events that are new
-        if enough is new, and nobody else has the right to: plan; write policy and agent at once
-        write a report of what is known, for those who watch, unless that takes much of the time
+        wait for a new event, at most one second
+        read the new events
+        if a plan is due and the lease is free: plan; write policy and agent in one transaction
+        write a report for dashboards, unless reports take too large a share of the time
 
-Several processes may serve one store. The right to plan (a lease) is written there: it ends by
-itself if its holder dies, and the holder checks that it still has it in the transaction that writes
-a policy. All others serve the policies that it writes. Whoever takes over goes on from what was
+Several processes may serve one store. The right to plan is a lease in the store: it ends by itself
+if its holder dies, and the holder renews it in the transaction that writes a policy. The other
+processes serve the policies of the holder. The next holder continues from the agent that was
 written with the last policy.
 
-Asking never waits for this: it has a connection of its own, and compiled code lets others run.
+Calls never wait for plans: they have their own connection, and compiled code releases the GIL.
 """
 
 from __future__ import annotations
@@ -38,44 +38,43 @@ from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
 CHUNK = 1000
-"""Events that are taken at a time."""
+"""Events per query."""
 LEASE = 10.0
-"""Seconds for which the right to plan lasts at least."""
+"""Shortest lease in seconds."""
 PLANS = 4
-"""The right lasts that many times as long as the last plan took, if that is longer."""
+"""A lease lasts this multiple of the duration of the last plan, if that is longer."""
 TURN = 0.0002
-"""Seconds after which another thread may run."""
+"""Switch interval of threads in seconds."""
 PACKING = 0.05
-"""The part of its time, at most, for which a planner packs what it has learned."""
+"""Largest share of its time that a planner spends on snapshots."""
 REPORTING = 0.1
-"""The part of its time, at most, for which a planner makes reports."""
+"""Largest share of its time that a planner spends on reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
-"""Seconds between two plans at least; between two looks at the store; after repeated errors."""
+"""Seconds between two plans at least; between two polls of the store; after repeated errors."""
 TOO_LARGE = (
     "the memory is not sufficient to plan for this task. Fix: create a task with fewer states or a "
     "shorter horizon"
 )
-"""Said after memory has run out; planning is not tried again until the task is reopened."""
+"""The error after memory has run out; planning is not retried until the task is reopened."""
 RESTS, LONGEST_REST = 9.0, 2.0
-"""A thread rests that many times as long as its last step took, but not longer than seconds."""
+"""A thread pauses for this multiple of its last step's duration, but at most so many seconds."""
 
 
 class TaskPlanner:
-    """Follows a store, and plans if it may.
+    """Follows the events of a task, and plans while it holds the lease.
 
     Args:
         store, task: the database, and the number of the task there.
-        declaration: what the task is.
+        declaration: of the task.
         publish: called with each policy that is written.
-        names: what the first so many states, the end among them, and all actions are called.
-        sparing: whether to write what was learned less often than policies, if it takes long. The
-            events are there in any case; an agent that goes on from them has seen the same, and
-            remembers less of its earlier bounds.
+        names: returns the names of the first so many states, with the end, and of all actions.
+        sparing: whether to write snapshots less often than policies, if they take long. An agent
+            that is rebuilt from the events has the same counts, but fewer of its earlier bounds.
 
     Attributes:
-        holder: who it is, among those that plan.
+        holder: its name as a holder of the lease.
         lock: held while the agent is used.
-        error: what went wrong when it planned last, None if nothing did.
+        error: the message of the last planning error, None after success.
 
     """
 
@@ -98,10 +97,10 @@ class TaskPlanner:
         self._reported, self._too_large = 0, False
 
     def agent(self) -> TaskAgent:
-        """The agent with all that was told so far; call it with the lock.
+        """Return the agent with all events so far; the caller holds the lock.
 
         Raises:
-            Refused: the task needs more memory than there is.
+            InvalidReport: the task needs more memory than there is.
 
         """
         if self._too_large:
@@ -121,7 +120,7 @@ class TaskPlanner:
         return agent
 
     def rebuilt(self, like: TaskAgent | None = None) -> TaskAgent:
-        """An agent that took all events, or those that another one has taken, and no plans."""
+        """Return an agent rebuilt from all events, or from those of ``like``, without plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
         conflicts = self._conflicts() if like is None else like.conflicts
         agent, states = TaskAgent(self.declaration, conflicts), self.store.states(self.task, 0)
@@ -137,7 +136,7 @@ class TaskPlanner:
         return agent
 
     def _conflicts(self) -> tuple[tuple[int, int, int], ...]:
-        """The contradictory reports, in order: episode, step and action, -1 for the one given."""
+        """The contradictory reports, in order: episode, step, action (-1: the recommended one)."""
         actions = self.declaration.actions
         found = self.store.contradictions(self.task)
         with decoding(self.store.name):
@@ -146,7 +145,7 @@ class TaskPlanner:
             )
 
     def _begin(self, agent: TaskAgent) -> None:
-        """Let an agent know what the task was told to begin with, of the states found so far."""
+        """Give an agent the assumptions and the prior policy of warm starts."""
         begun = self.store.beginnings(self.task)
         agent.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
         prior = {name: line for x in begun for name, line in x.prior.items()}
@@ -156,10 +155,10 @@ class TaskPlanner:
                     agent.prior[number] = np.array(line)
 
     def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
-        """An agent as it was written with the last policy, or a new one.
+        """The agent from the last snapshot, or a new one.
 
-        What was learned before an outcome was reported in another way rests on the first report:
-        it is not used, and all is counted again from the events.
+        A snapshot from before a contradictory report rests on the first report: it is not used, and
+        all events are counted again.
         """
         agent, found = TaskAgent(self.declaration, conflicts), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
@@ -176,7 +175,7 @@ class TaskPlanner:
         return agent
 
     def step(self) -> bool:
-        """Take what is new, and plan if that is due and allowed; whether it did."""
+        """Read new events, and plan if a plan is due and the lease is free; True if it planned."""
         with self.lock:
             if not self._is_due() or not self._may_plan():
                 return False
@@ -212,7 +211,7 @@ class TaskPlanner:
             return True
 
     def report(self) -> None:
-        """Write what is known of the newest policy, if that was not done, and its time has come."""
+        """Write the report of the newest policy, if it is missing and the time share allows it."""
         with self.lock:
             newest = self.store.newest_number(self.task)
             if newest == self._reported or time.monotonic() < self._report_from:
@@ -244,7 +243,7 @@ class TaskPlanner:
             self._reported, self._report_from = newest, done + (done - begun) / REPORTING
 
     def _is_due(self) -> bool:
-        """Whether enough is new, by what the store says; an agent is not needed for that."""
+        """True if a plan is due, by the counts of the store alone, without an agent."""
         n, number = self.store.figures(self.task), self.store.newest_number(self.task)
         progress = n.begun + n.outcomes + n.lost
         newest = next(iter(self.store.plans(self.task, number - 1)), None)
@@ -255,7 +254,7 @@ class TaskPlanner:
         return is_due(progress, newest.episodes + newest.known)
 
     def try_step(self) -> None:
-        """Take a step after a call that is written already, and does not fail with it."""
+        """Make a step after a committed call; an error is kept in ``error``."""
         try:
             self.step()
             self.error = None
@@ -263,10 +262,10 @@ class TaskPlanner:
             self.error = str(error)
 
     def _packed(self, agent: TaskAgent) -> bytes | None:
-        """The agent in bytes, unless that would take much of the time, and it may wait.
+        """The snapshot of the agent, or None if it is postponed to save time.
 
-        If episodes are to be scored it may not: those that a crash makes forgotten would be
-        selected by what caused the crash (docs/theory/flight.md).
+        It is not postponed if episodes are scored: a crash that drops scores would select episodes
+        by the cause of the crash (docs/theory/flight.md).
         """
         begun = time.monotonic()
         if self._sparing and begun < self._pack_from and not agent.watches:
@@ -281,7 +280,7 @@ class TaskPlanner:
         return min(max(LEASE, PLANS * self._took), LONGEST_LEASE)
 
     def _may_plan(self) -> bool:
-        """Whether the right to plan is had, perhaps from now on."""
+        """True if this planner holds the lease; takes it if it is free."""
         if time.monotonic() < self._held_until - self._lease / 2:
             return True
         found = self.store.lease(self.task)
@@ -292,7 +291,7 @@ class TaskPlanner:
         return other is None
 
     def release(self) -> None:
-        """Let others plan, and let go of the agent: it is made again when it is needed."""
+        """Release the lease and the agent, which is restored when it is needed."""
         self._agent = None
         if self._held_until:
             self.store.transact(self.task, lambda tx: tx.release_lease(self.holder))
@@ -300,7 +299,7 @@ class TaskPlanner:
 
 
 def feed(agent: TaskAgent, store: TaskStore, task: int) -> None:
-    """Let an agent take all events that are new to it."""
+    """Add all new events of a store to an agent."""
     while True:
         events = store.events(task, agent.seq, CHUNK)
         with decoding(store.name):
@@ -312,7 +311,14 @@ def feed(agent: TaskAgent, store: TaskStore, task: int) -> None:
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
-    """(H, S) the number of the plan that last changed each action of a policy, of plan number."""
+    """Return, (H, S), the number of the plan that last changed each action of a policy.
+
+    Args:
+        before: the policy of the previous plan.
+        best: (H, S) the policy of this plan.
+        number: of this plan.
+
+    """
     changed = np.full(best.shape, number)
     if before is not None:
         known = min(best.shape[1], before.best.shape[1])
@@ -322,16 +328,16 @@ def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
 
 
 def packed(agent: TaskAgent) -> bytes:
-    """All that an agent holds, in bytes."""
+    """Return the snapshot of an agent in bytes."""
     file = io.BytesIO()
     np.savez(file, **agent.state(), made_by=np.array(LAYOUT))
     return zlib.compress(file.getbuffer(), 1)
 
 
 def unpacked(blob: bytes) -> dict[str, Any] | None:
-    """The arrays that were packed, by name; None if their layout is another, or they are damaged.
+    """Return the arrays of a snapshot by name; None if it is damaged or has another layout.
 
-    The events are there: what is not unpacked is made again.
+    The agent is then rebuilt from the events.
     """
     try:
         with np.load(io.BytesIO(zlib.decompress(blob)), allow_pickle=False) as file:
@@ -342,10 +348,10 @@ def unpacked(blob: bytes) -> dict[str, Any] | None:
 
 
 class PlannerThread(Thread):
-    """Lets a planner run beside other threads, until it is stopped. What fails is tried again.
+    """A thread that runs a planner until it is stopped, and retries after errors.
 
-    Each statement that a call sends to the database lets other threads run, and then waits for its
-    turn. So that a call takes well below 5 ms, Python's threads take turns more often from now on.
+    Each database statement of a call releases the GIL and then waits for it. A shorter switch
+    interval keeps calls well below 5 ms.
     """
 
     def __init__(self, planner: TaskPlanner) -> None:
@@ -354,18 +360,18 @@ class PlannerThread(Thread):
         self._planner, self._news, self._stop_now = planner, Event(), False
 
     def nudge(self) -> None:
-        """Say that something is new."""
+        """Signal that there are new events."""
         if not self._news.is_set():
             self._news.set()
 
     def stop(self) -> None:
-        """End it, after the plan that it is at."""
+        """Stop after the current plan, and wait for that."""
         self._stop_now = True
         self._news.set()
         self.join()
 
     def run(self) -> None:
-        """Plan when it is due."""
+        """Plan when a plan is due."""
         pause = PAUSE
         while not self._stop_now:
             self._news.wait(POLL)

@@ -1,13 +1,13 @@
-"""About how many more episodes it takes until a policy is certified: a guess, and said to be one.
+"""Estimate of the number of episodes until a policy is certified.
 
-With n episodes the gap of a policy behaves like n^-b; b = 1/2 if nothing is learned but the same
-probabilities ever more closely, and more while it is still being found out what matters. So
-b is read off the plans since n was half of what it is, and the gap reaches epsilon at
+The optimality gap after n episodes behaves like n^-b: b = 1/2 if the data only sharpen the same
+probabilities, and b is larger during exploration. So b is fitted to the plans since n/2, and the
+gap reaches epsilon at
 
     n (gap / epsilon)^(1/b)
 
-If the gap shrinks more slowly than n^-1/2, it stands still for some reason (an action that was not
-tried yet, outcomes that are lost), and nothing is said.
+If the gap shrinks more slowly than n^-1/2, it stagnates for some reason (an untried action, missing
+outcomes), and there is no estimate.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from collections.abc import Sequence
 import numpy as np
 
 LEAST, MOST = 0.5, 1.5
-"""The least power for which a guess is made, and the largest that is believed."""
+"""The least power for which there is an estimate, and the largest that is used."""
 WINDOW = 2.0
-"""The plans are looked at since there were that many times fewer episodes."""
+"""The fit uses plans since the number of episodes was smaller by this factor."""
 FARTHEST = 100.0
-"""No guess goes beyond that many times the episodes so far."""
+"""The largest estimate, as a multiple of the number of episodes so far."""
 
 
 def episodes_left(plans: Sequence[tuple[int, float]], epsilon: float) -> int | None:
-    """How many more episodes it takes until the gap is epsilon; None if that cannot be said.
+    """Return the estimated number of episodes until the gap is epsilon, or None.
 
-    ``plans``: the episodes and the gap of each plan, in their order.
+    Args:
+        plans: (episodes, gap) of each plan, in order.
+        epsilon: the target accuracy.
 
     >>> episodes_left([(n, 10 * n**-0.5) for n in (100, 120, 150, 200, 300, 400)], 0.25)
     1200

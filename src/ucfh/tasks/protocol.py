@@ -1,19 +1,18 @@
-"""What happens at each call on a task, within one transaction: no database, no threads.
+"""The protocol of calls on a task, each within one transaction.
 
-    ask     the decision that is open, or the next one          an episode begins with it
-    tell    the outcome of a decision, then the next decision   in one transaction
-    record  a decision of somebody else, with its outcome or without
+    ask     the open decision, or the next one; the first begins the episode
+    tell    the outcome of a decision, and the next decision
+    record  a decision that the task did not make, with or without its outcome
 
-A call that is repeated finds what it did before and answers the same. One that says something else
-is refused. If it reports another outcome of the same decision, that is recorded as a conflict, and
-the outcome counts as missing (`ucfh.tasks.delayed_outcomes`).
+A repeated call has the same answer. A different report of the same step is rejected. If it reports
+another outcome, it is recorded as a conflict, and the outcome counts as missing
+(`ucfh.tasks.delayed_outcomes`).
 
-An episode follows its first policy, the newest at its beginning, until a policy is there that was
-made from twice as many outcomes; then it goes on with that. In a state that its policy does not
-know, it takes the first action.
+An episode follows its first policy, the newest at its beginning, until there is a policy from twice
+as many outcomes. In a state that its policy does not know, it takes the first action.
 
-An open decision whose deadline has passed has expired, whether somebody has noticed or not: what
-comes later is kept as a fault, and not counted.
+An open decision expires at its deadline: a later outcome is kept as an error record, and not
+counted.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ from ucfh.tasks.store import Transaction
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do: at step t, counted from 0, of an episode, in a state, this action.
+    """The action of step t, counted from 0, of an episode in a state.
 
-    ``policy`` is the number of the policy that chose it; 0: none was planned yet, -1: somebody
-    else chose.
+    ``policy`` is the number of the policy that chose it; 0: there was no policy yet, -1: the action
+    was not chosen by the task.
     """
 
     episode: str
@@ -65,16 +64,16 @@ class Decision:
 
 
 class LateAnswer(NamedTuple):
-    """The answer to an outcome that came too late, in words."""
+    """The answer to an outcome that came too late."""
 
     message: str
 
 
 class Serving:
-    """Answers calls on a task.
+    """The protocol of one task.
 
     Attributes:
-        known: the states, actions and policies.
+        known: the cached states, actions and policies.
 
     """
 
@@ -86,9 +85,10 @@ class Serving:
     def ask(
         self, tx: Transaction, name: str, state: Any, actions: Any = None, t: int | None = None
     ) -> Decision | EpisodeOver:
-        """The decision of an episode at step t; without one, the open one, the next or the first.
+        """Return the decision of an episode at step t, by default the current one.
 
-        A fault that is returned, not raised: its decision had expired, which is written now.
+        An `EpisodeOver` is returned, not raised, if the decision has just expired: so the expiry is
+        committed.
         """
         last = self._last(tx, name)
         due = 0 if last is None else last.t + last.kind
@@ -132,9 +132,9 @@ class Serving:
         actions: Any = None,
         action: Any = None,
     ) -> Decision | LateAnswer | None:
-        """Write an outcome and take the next decision; None: the episode is over.
+        """Write an outcome and return the next decision; None: the episode is over.
 
-        ``action``: the action that was taken, if it is not the one given.
+        ``action``: the action taken, if it is not the recommended one.
         """
         try:
             return self._tell(tx, name, t, reward, state, done, actions, action)
@@ -190,7 +190,7 @@ class Serving:
         next_state: Any = None,
         done: bool = False,
     ) -> LateAnswer | None:
-        """Write what somebody else did, with its outcome if that is known."""
+        """Write a step whose action the task did not choose, with its outcome if that is known."""
         try:
             return self._record(tx, name, t, state, action, reward, next_state, done)
         except InvalidReport as error:
@@ -209,7 +209,7 @@ class Serving:
         next_state: Any,
         done: bool,
     ) -> LateAnswer | None:
-        """Write what somebody else did; see `record`."""
+        """Write a step; see `record`."""
         last = self._last(tx, name)
         due, taken = 0 if last is None else last.t + last.kind, None
         if t > due:
@@ -248,7 +248,7 @@ class Serving:
         return None
 
     def abandon(self, tx: Transaction, name: str, reason: str) -> None:
-        """Give up an episode: its open decision is lost. Again: no change."""
+        """Abandon an episode: its open decision is missing; idempotent."""
         last = self._last(tx, name)
         if last is None:
             raise self._unknown(name)
@@ -266,14 +266,14 @@ class Serving:
         tx.end(last.episode)
 
     def expire(self, tx: Transaction) -> int:
-        """Expire all open decisions whose deadline has passed; how many."""
+        """Expire all open decisions whose deadline has passed; returns their number."""
         overdue = tx.overdue()
         for episode, name, t in overdue:
             self._expire(tx, episode, name, t)
         return len(overdue)
 
     def _last(self, tx: Transaction, name: str) -> LastEvent | None:
-        """An episode, in a state that is known here."""
+        """The last event of an episode, with its state cached."""
         last = tx.last(name)
         if last is not None:
             self.known.catch_up(tx, last.state)
@@ -293,7 +293,7 @@ class Serving:
             )
 
     def _check_is_in(self, there: int, s: int, name: str, t: int) -> None:
-        """Raise if an episode is in another state."""
+        """Raise `Conflict` if an episode is in another state."""
         if there != s:
             texts = self.known.states.texts
             raise Conflict(
@@ -307,7 +307,7 @@ class Serving:
     ) -> tuple[bool, int | None]:
         """Check a recorded step against its decision, with its outcome if that is ``known``.
 
-        Returns whether the decision is open, and the action taken if it is not the one given.
+        Returns whether the decision is open, and the action taken if it is not the recommended one.
         """
         decided, told, _ = tx.step(episode, t)
         assert decided is not None
@@ -328,12 +328,17 @@ class Serving:
     def _taken(
         self, tx: Transaction, decided: DecisionRecord, action: Any, name: str
     ) -> int | None:
-        """The number of the action that was taken, if it is not the one given."""
+        """The number of the action taken, if it is not the recommended one."""
         self.known.catch_up(tx, decided.state)
         return self._check_replaced(decided, self.known.find_action(action, decided.state), name)
 
     def _check_replaced(self, decided: DecisionRecord, a: int, name: str) -> int | None:
-        """The number of an action if it is not that of a decision, which a task has taken."""
+        """The number of an action taken, if it is not that of a decision by the task.
+
+        Raises:
+            Conflict: the step was recorded with another action.
+
+        """
         if a == decided.action:
             return None
         if decided.policy == BY_PERSON:
@@ -354,16 +359,16 @@ class Serving:
     def _check_return(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
     ) -> None:
-        """Refuse an outcome with which an episode pays more than the declared max_return."""
+        """Raise `InvalidReport` if an outcome takes the return above the declared max_return."""
         if (error := self._above_return(tx, episode, name, t, paid, following)) is not None:
             raise error
 
     def _above_return(
         self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
     ) -> InvalidReport | None:
-        """The error of an outcome with which an episode pays more than max_return, else None.
+        """The error of an outcome that takes the return above max_return, else None.
 
-        Where rewards may be negative, the return is only known at the end of an episode.
+        If rewards may be negative, the return is only known at the end of an episode.
         """
         most, units = self.known.declaration.max_return, self.known.declaration.units
         if most is None or (units.low < 0 and not self.known.is_over(t, following)):
@@ -390,7 +395,7 @@ class Serving:
         following: int,
         taken: int | None,
     ) -> Decision | None:
-        """The answer to an outcome that is there already."""
+        """The answer to a repeated outcome."""
         self._check_told(tx, episode, name, t, paid, following, taken)
         if self.known.is_over(t, following):
             return None
@@ -409,7 +414,7 @@ class Serving:
         following: int,
         taken: int | None,
     ) -> None:
-        """Raise if an outcome that is there already is another one: both are kept."""
+        """Raise `Conflict` if a different outcome is already stored; both are kept."""
         _, told, _ = tx.step(episode, t)
         assert told is not None
         self.known.catch_up(tx, told.following)
@@ -426,7 +431,7 @@ class Serving:
             )
 
     def _check_again(self, tx: Transaction, name: str, t: int, error: InvalidReport) -> None:
-        """Raise if a refused report contradicts an outcome that is there already."""
+        """Raise `Conflict` if a rejected report contradicts a stored outcome."""
         last = self._last(tx, name)
         if error.kept is None or error.kept.kind == "return" or last is None or t > last.t:
             return
@@ -442,7 +447,7 @@ class Serving:
             ) from error
 
     def _too_late(self, tx: Transaction, last: LastEvent, name: str, t: int) -> str | None:
-        """Why an outcome comes too late, None if it does not; what has expired is written."""
+        """The reason why an outcome is too late, or None; an expiry is written."""
         if last.kind == DECISION and last.t == t:
             if not self._is_overdue(tx, last):
                 return None
@@ -454,14 +459,14 @@ class Serving:
     def _late(
         self, tx: Transaction, name: str, t: int, paid: float, state: Any, done: bool, why: str
     ) -> LateAnswer:
-        """Keep an outcome that is not counted: its state is not found by that."""
+        """Keep a late outcome as an error record; its next state is not added."""
         then = "done" if done else f"state {short(self.known.text_of(state, name, t))}"
         tx.keep_fault(ErrorRecord("late", name, t, {"told": f"reward {paid!r}, {then}"}))
         said = f"step {t} of episode {name!r} was told too late ({why})"
         return LateAnswer(concise(f"{said}: kept as a fault, not counted"))
 
     def _outcome(self, reward: float, following: int, taken: int | None) -> str:
-        """An outcome in words."""
+        """Format an outcome."""
         then = "done"
         if following != END:
             then = f"state {short(self.known.states.texts[following])}"
@@ -475,9 +480,9 @@ class Serving:
         return self._wait is not None and last.at + self._wait <= tx.now
 
     def _expire(self, tx: Transaction, episode: int, name: str, t: int) -> None:
-        """Write what the declaration says that silence means.
+        """Write the declared timeout outcome.
 
-        An outcome with which the episode would pay more than the declared max_return is missing.
+        It is missing if its reward would take the return above the declared max_return.
         """
         following, reward = LOST, None
         if isinstance(self._silence, tuple):
@@ -492,7 +497,7 @@ class Serving:
     def _decide(
         self, tx: Transaction, name: str, episode: int, t: int, s: int, policy: int
     ) -> Decision:
-        """Take the decision of a policy and write it."""
+        """Write and return the decision of a policy."""
         a = self.known.choose(tx, policy, t, s)
         tx.decide(episode, t, s, a, policy, self._deadline(tx))
         return self._decision(name, t, s, a, policy)
@@ -502,7 +507,7 @@ class Serving:
 
 
 def check_episode(episode: Any) -> str:
-    """The name of an episode."""
+    """Return the name of an episode."""
     episode = plain(episode)
     if type(episode) is int:
         return str(episode)
@@ -512,7 +517,7 @@ def check_episode(episode: Any) -> str:
 
 
 def check_key(decision: Any) -> tuple[str, int]:
-    """The episode and the step of a decision."""
+    """Return the episode and the step of a decision."""
     if isinstance(decision, Decision):
         return decision.episode, decision.t
     if not isinstance(decision, tuple | list) or len(decision) != 2:

@@ -1,17 +1,17 @@
-"""Scores of episodes that overlap: what bounds a frozen policy's value from below.
+"""Scores of concurrent episodes: lower bounds on the value of a frozen policy.
 
-The score of an episode is its reward while it takes the actions of the frozen policy and, where its
-own first policy leaves that, the leaving value (`ucfh.confidence.known_states`, 3). Bets on the
-scores in the order in which episodes began are fair if what an episode scores depends on nothing
-that happens in later ones. An open episode may go on with a newer policy, or a person may choose;
-then it could depend on that, so (`docs/theory/flight.md`)
+The score of an episode is its return while it takes the actions of the frozen policy and, where its
+own first policy deviates, the leaving value (`ucfh.confidence.known_states`, 3). Bets on the scores
+in the order in which episodes began are fair if no score depends on later episodes. An open episode
+may continue with a newer policy, or with actions that the task did not choose, so
+(`docs/theory/flight.md`)
 
-    whatever an episode's first policy would have done, counts; from the first action that differs
-    from it on, nothing more does.
+    an episode scores as long as its actions are those of its first policy, and nothing from the
+    first other action on.
 
-An episode that is open, or lost, has scored what it is known to have earned. As rewards are never
-negative, no score is larger than if the first policy had been followed to the end. So any number of
-the first episodes may be bet on: the best choice of that number is taken.
+An open or incomplete episode scores its known rewards. Rewards are nonnegative, so no score exceeds
+that of following the first policy to the end. Hence the bets may use any number of first episodes,
+and the best number is chosen.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from ucfh.algorithms.exploration import GapExploration
 from ucfh.sparse_counts import LOST
 
 CHOICES = 9
-"""How many numbers of first episodes are tried."""
+"""Candidates for the number of first episodes."""
 
 
 class FrozenPolicy(NamedTuple):
-    """How episodes are scored whose first policy is this one.
+    """The scoring rule of the episodes that begin with one policy.
 
-    number: of the frozen policy. kept, first (H, S): actions of the frozen policy and of the first
-    one, in the states that were known. leaving (H+1, S): leaving values.
+    Attributes:
+        number: of the frozen policy.
+        kept, first: (H, S) actions of the frozen policy and of the first policy, in known states.
+        leaving: (H+1, S) leaving values.
+
     """
 
     number: int
@@ -42,12 +45,12 @@ class FrozenPolicy(NamedTuple):
 
 
 class FrozenPolicyScores:
-    """The scores of all episodes that are watched for one frozen policy, in their order.
+    """The scores of episodes for one frozen policy, in the order in which the episodes began.
 
     Attributes:
         number: of the frozen policy.
-        x: the scores. open: by episode, the policy it began with and its place in x.
-        watched: by policy, how to score; None: not at all.
+        x: the scores. open: by episode, its first policy and its index in x.
+        watched: by policy, the scoring rule.
 
     """
 
@@ -58,7 +61,7 @@ class FrozenPolicyScores:
         self.watched: dict[int, FrozenPolicy] = {}
 
     def watch(self, policy: int, how: FrozenPolicy | None) -> None:
-        """Score the episodes that begin with a policy; none of older ones but the last begin."""
+        """Score the episodes that begin with a policy; drop earlier rules that are not used."""
         if how is not None and how.number != self.number:
             self.number, self.x, self.open = how.number, [], {}
         used = {policy - 1, *(begun for begun, _ in self.open.values())}
@@ -69,13 +72,13 @@ class FrozenPolicyScores:
             self.watched[policy] = how
 
     def begin(self, episode: int, policy: int) -> None:
-        """Let an episode begin with a policy."""
+        """Begin an episode with its first policy."""
         if policy in self.watched:
             self.open[episode] = policy, len(self.x)
             self.x.append(0.0)
 
     def decide(self, episode: int, t: int, state: int, action: int, default: int) -> None:
-        """Take a decision; ``default``: the first action of the state."""
+        """Add a decision; ``default``: the first action of the state."""
         if episode not in self.open:
             return
         policy, place = self.open[episode]
@@ -88,12 +91,11 @@ class FrozenPolicyScores:
             del self.open[episode]
 
     def leave(self, episode: int) -> None:
-        """Score nothing more of an episode: another action was taken, or an outcome is in
-        suboptimality."""
+        """Stop scoring an episode after another action or contradictory reports."""
         self.open.pop(episode, None)
 
     def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:
-        """Take an outcome, and what is paid after the end if the episode is over."""
+        """Add an outcome; ``after``: the reward after the end, if the episode is over."""
         if episode not in self.open:
             return
         _, place = self.open[episode]
@@ -103,7 +105,7 @@ class FrozenPolicyScores:
             del self.open[episode]
 
     def choose(self, beliefs: GapExploration) -> None:
-        """Let beliefs have the number of first scores that bounds the value best."""
+        """Pass the number of first scores that gives the best bound to ``beliefs``."""
         if beliefs.number != self.number or not self.x:
             return
         settled = min((place for _, place in self.open.values()), default=len(self.x))
@@ -117,7 +119,7 @@ class FrozenPolicyScores:
         beliefs.scores = chosen
 
     def state(self) -> dict[str, Any]:
-        """All of it as arrays by name, to be stored."""
+        """Return its state as arrays by name."""
         open_ = [(episode, *where) for episode, where in sorted(self.open.items())]
         out: dict[str, Any] = {
             "scores_number": np.array(self.number),

@@ -1,8 +1,8 @@
-"""One transaction of a store: what is written, and what has to be read for that.
+"""Transactions of a store in SQL.
 
-The statements are those that SQLite and PostgreSQL both understand; see `ucfh.tasks.sql_reading`.
-What is written waits until something is read, or all is committed: so a call that is refused has
-mostly nothing to take back, and a database that is far away gets many statements at a time.
+The statements are common to SQLite and PostgreSQL; see `ucfh.tasks.sql_reading`. Writes are
+buffered until the next read or the commit: so a rejected call has mostly nothing to roll back, and
+a remote database gets many statements at a time.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
     ORDER BY t DESC, kind DESC LIMIT 1"""
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
     WHERE task=?1 AND episode=?2 AND t=?3 ORDER BY episode, t, kind"""
-"""The order lets SQLite use the index of episodes, in place of reading all events of the task."""
+"""The ORDER BY makes SQLite use the index of episodes."""
 PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
-"""The bound on t, which always holds, lets SQLite use the index of episodes."""
+"""The condition t>=0 always holds, and makes SQLite use the index of episodes."""
 OVERDUE = """SELECT w.episode, e.name, w.t FROM waiting w
     JOIN episodes e ON e.task=w.task AND e.id=w.episode
     WHERE w.task=?1 AND w.deadline<=?2 ORDER BY w.seq"""
@@ -82,11 +82,11 @@ KEEP_SNAPSHOT = """INSERT INTO snapshots VALUES (?1, ?2, ?3) ON CONFLICT (task) 
 KEEP_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
     SET number=excluded.number, seq=excluded.seq, made=excluded.made, content=excluded.content"""
 Sending = Callable[[str, Sequence[Any]], Any]
-"""Sends a statement with its parameters, and returns what has ``fetchall``."""
+"""Sends a statement with its parameters, and returns a cursor."""
 
 
 class TaskSnapshot(NamedTuple):
-    """A task when a transaction on it begins: the time, and the last numbers of everything."""
+    """The counters of a task at the beginning of a transaction."""
 
     now: float
     seq: int
@@ -96,12 +96,12 @@ class TaskSnapshot(NamedTuple):
 
 
 class SqlTransaction(Transaction):
-    """A transaction that is open; see `Transaction`.
+    """An open transaction; see `Transaction`.
 
     Args:
         run: sends statements.
         task: the number of the task.
-        head: gives what `HEAD` has found, at the latest when it is needed.
+        head: returns the rows of `HEAD`.
         store: the name of the store, for messages.
 
     """
@@ -124,7 +124,7 @@ class SqlTransaction(Transaction):
 
     @property
     def now(self) -> float:
-        """The time by the clock of the store; events are ordered by their numbers alone."""
+        """The time of the store; events are ordered by their numbers alone."""
         return self._moment.now
 
     @property
@@ -134,7 +134,7 @@ class SqlTransaction(Transaction):
 
     @property
     def newest_known(self) -> int:
-        """How many outcomes it was made from."""
+        """The number of outcomes behind the newest policy."""
         return self._moment.known
 
     def _read(self, query: str, given: Sequence[Any]) -> list[SqlRow]:
@@ -146,7 +146,7 @@ class SqlTransaction(Transaction):
         self._queue.append((query, given))
 
     def flush(self) -> None:
-        """Send what was written so far."""
+        """Send buffered writes."""
         if self._queue:
             if self._trying and not self._saved:
                 self._run("SAVEPOINT attempt", ())
@@ -156,7 +156,7 @@ class SqlTransaction(Transaction):
             self._queue.clear()
 
     def attempt(self, call: Callable[[], T]) -> T | TaskError:
-        """Make a call whose writes stand or fall together, whatever becomes of others."""
+        """Make a call in a savepoint."""
         self.flush()
         before = self._events, self._episodes
         self._trying, self._saved = True, False
@@ -174,7 +174,7 @@ class SqlTransaction(Transaction):
         return answer
 
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
-        """Write a new task, unless one of that name is there; its number."""
+        """Write a task unless it exists; returns its number."""
         if rows := self._read(TASK, (name,)):
             return int(rows[0][0])
         ((task,),) = self._read(NEXT_TASK, ())
@@ -184,14 +184,14 @@ class SqlTransaction(Transaction):
         return int(task)
 
     def last(self, name: str) -> LastEvent | None:
-        """An episode by its name; None if it has not begun."""
+        """Return the last event of an episode; None if it has not begun."""
         rows = self._read(LAST, (self._task, name))
         return LastEvent(*rows[0]) if rows else None
 
     def step(
         self, episode: int, t: int
     ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
-        """The decision and the outcome of a step, and the outcome's note."""
+        """Return the decision and the outcome of a step, and the outcome's note."""
         decided, told, note = None, None, None
         for seq, kind, state, action, policy, reward, about in self._read(
             STEP, (self._task, episode, t)
@@ -206,7 +206,7 @@ class SqlTransaction(Transaction):
         return decided, told, note
 
     def begin(self, name: str, policy: int) -> int:
-        """Begin an episode with a first policy; its number."""
+        """Begin an episode with its first policy; returns its number."""
         self._episodes += 1
         number = self._moment.episode + self._episodes
         self._write(BEGIN, (self._task, number, name, policy, self.now))
@@ -215,7 +215,7 @@ class SqlTransaction(Transaction):
     def decide(
         self, episode: int, t: int, state: int, action: int, policy: int, deadline: float | None
     ) -> None:
-        """Write a decision, which is open from now on."""
+        """Write an open decision."""
         self._events += 1
         task, seq = self._task, self._moment.seq + self._events
         self._write(EVENT, (task, seq, 0, episode, t, state, action, policy, None, self.now, None))
@@ -244,20 +244,20 @@ class SqlTransaction(Transaction):
         return float(total or 0.0)
 
     def end(self, episode: int) -> None:
-        """Note that an episode is over."""
+        """Mark an episode as over."""
         self._write(END_WAIT, (self._task, episode))
 
     def pause(self, episode: int, t: int) -> None:
-        """Note that an episode goes on, and nothing is decided yet."""
+        """Mark an episode as ongoing without an open decision."""
         self._write(WAIT, (self._task, episode, t, 1, self._moment.seq + self._events, None))
 
     def overdue(self) -> list[tuple[int, str, int]]:
-        """Open decisions whose deadline has passed: number and name of the episode, and step."""
+        """Return overdue decisions: number and name of the episode, and step."""
         rows = self._read(OVERDUE, (self._task, self.now))
         return [(episode, str(name), t) for episode, name, t in rows]
 
     def states(self, after: int) -> list[StateRecord]:
-        """States with numbers above ``after``."""
+        """Return states with numbers above ``after``."""
         rows = self._read(STATES, (self._task, after))
         with decoding(self._store):
             return states_of(rows, after)
@@ -268,19 +268,19 @@ class SqlTransaction(Transaction):
         self._write(ADD_STATE, (self._task, number, label, _dumped(have)))
 
     def policy(self, number: int) -> StoredPolicy | None:
-        """A policy that is still needed."""
+        """Return a policy that is still stored."""
         rows = self._read(POLICY, (self._task, number))
         with decoding(self._store):
             return policy_of(rows)
 
     def keep_fault(self, evidence: ErrorRecord) -> None:
-        """Write a fault, unless the same one is there."""
+        """Write an error record unless it exists."""
         kind, episode, t, said = evidence
         detail = json.dumps(said, sort_keys=True, default=str, ensure_ascii=False)
         self._write(KEEP_FAULT, (self._task, self.now, episode, t, kind, detail))
 
     def renew_lease(self, holder: str, seconds: float) -> str | None:
-        """Take or renew the right to plan; who else has it, or None if it is had now."""
+        """Take or renew the lease; returns another holder if there is one."""
         for other, left in self._read(LEASE, (self._task,)):
             if other != holder and 0 < left <= LONGEST_LEASE:
                 return str(other)
@@ -288,17 +288,17 @@ class SqlTransaction(Transaction):
         return None
 
     def release_lease(self, holder: str) -> None:
-        """Give the right to plan back."""
+        """Release the lease."""
         self._write(RELEASE, (self._task, holder))
 
     def add_beginning(self, beginning: WarmStart) -> None:
-        """Write what the task begins with, unless that is there."""
+        """Write a warm start unless it exists."""
         given = beginning.sentence, sealed(json.dumps(beginning.prior, ensure_ascii=False))
         if given not in self._read(BEGINNINGS, (self._task,)):
             self._write(ADD_BEGINNING, (self._task, *given))
 
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a plan with its policy, and an agent; remove old policies that are not needed."""
+        """Write a plan with its policy and a snapshot; remove unused old policies."""
         task, (number, made, known, episodes, actions, best, changed, summary) = self._task, policy
         if number == self.newest:
             (found,) = self._read(PLANS, (task, number - 1))
@@ -312,7 +312,7 @@ class SqlTransaction(Transaction):
             self._write(KEEP_SNAPSHOT, (task, seq, snapshot))
 
     def keep_report(self, report: Report) -> None:
-        """Write a report, in place of the last one."""
+        """Replace the last report."""
         number, seq, made, content = report
         self._write(KEEP_REPORT, (self._task, number, seq, made, sealed(json.dumps(content))))
 

@@ -1,8 +1,7 @@
-"""How a task is doing, from its store alone: whoever can open that can show it.
+"""Task status computed from the store alone.
 
-The bounds are those of the newest plan. They go on holding until the next one: what was told since
-can only narrow them. What a plan's report says (which pairs hold the gap open, what was tested) may
-be a few plans older; it carries its own number.
+The bounds are those of the newest plan, and stay valid until the next one. The report (largest
+sources of uncertainty, assumption checks) may be a few plans older; it has its own number.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 
 LOSSES = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
-"""What a report says about missing outcomes."""
+"""The fields of a certificate about missing outcomes."""
 
 
 def status_of(task: Task) -> TaskStatus:
-    """How a task is doing, in numbers."""
+    """Return the status of a task."""
     store, number = task.store, task.number
     n = store.figures(number)
     newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
@@ -71,7 +70,7 @@ def _status(task: Task, n: StoreCounts, newest: PlanRecord | None, where: str) -
 
 
 def declared(declaration: Declaration) -> dict[str, Any]:
-    """What was declared of a task, for programs."""
+    """Return a declaration as JSON types."""
     silence = declaration.on_timeout
     states = declaration.states
     return {
@@ -89,7 +88,7 @@ def declared(declaration: Declaration) -> dict[str, Any]:
 
 
 def view_of(task: Task, after: int) -> dict[str, Any]:
-    """What a page shows of a task; of its plans, those with numbers above ``after``."""
+    """Return the dashboard data of a task, with the plans whose numbers are above ``after``."""
     store, number, declaration = task.store, task.number, task.declaration
     n, stored, report = store.figures(number), store.plans(number, 0), store.report(number)
     newest = stored[-1] if stored else None
@@ -120,14 +119,14 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
 
 
 def _holds(content: dict[str, Any], contradictions: int) -> bool:
-    """Whether a plan or a report was made with all contradictory reports that are known."""
+    """True if a plan or a report took account of all contradictory reports."""
     return content.get("layout") == LAYOUT and content["contradictions"] == contradictions
 
 
 def state_of(newest: PlanRecord | None, report: Report | None, contradictions: int) -> str:
-    """Where a task stands: new, learning, certified or refuted; stale: bounds are computed again.
+    """Return the state of a task: new, learning, certified, refuted, or stale.
 
-    A report may have seen more than the plan it belongs to.
+    Stale: the bounds have to be computed again. A report may include more events than its plan.
     """
     if newest is None:
         return "new"
@@ -149,7 +148,7 @@ def headline(
     declaration: Declaration,
     outcomes: int,
 ) -> str:
-    """Whether a policy is certified, how close to optimal it is, and how many episodes are left."""
+    """Return a sentence on certification, the optimality gap, and the remaining episodes."""
     if newest is None:
         why = "the first plan is yet to be made" if outcomes else "no outcome was told"
         return f"Nothing is known yet: {why}."
@@ -180,7 +179,7 @@ def headline(
 
 
 def _rounded(count: int) -> int:
-    """A count with two digits, rounded up."""
+    """A count rounded up to two digits."""
     scale = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // scale) * scale
 
@@ -197,7 +196,7 @@ def _plan(plan: PlanRecord) -> dict[str, Any]:
 
 
 def _reported(task: Task, report: Report) -> dict[str, Any]:
-    """What a report says, with names in place of numbers."""
+    """The content of a report, with names in place of numbers."""
     known, audit = report.content["certificate"], report.content["audit"]
     names, actions = task.states.names, task.declaration.action_names
     refuted = {x["name"] for x in audit["findings"]}
@@ -225,9 +224,9 @@ def _reported(task: Task, report: Report) -> dict[str, Any]:
 
 
 def policy_table(task: Task) -> dict[str, Any]:
-    """The policy that the newest bounds are about: an action for each step and state, by number.
+    """Return the policy of the newest bounds: the number of an action for each step and state.
 
-    States without actions, in which an episode is over, are left out.
+    Terminal states are left out.
     """
     newest, book = task.store.newest_policy(task.number), task.states
     count = 0 if newest is None else newest.best.shape[1]

@@ -1,12 +1,12 @@
-"""A live task: ask what to do, do it, tell what came of it; at any time, in any order, for good.
+"""Live tasks: ask for a decision, and report its outcome later.
 
     task = ucfh.open_task("calls.db", actions=["call", "mail"], horizon=8, epsilon=0.2)
     decision = task.ask("new", episode="customer-17")
     ...                                             # days later, perhaps in another process
     decision = task.tell(decision, reward=0.2, state="interested")
 
-Every decision is on disk before it is given out, and every outcome before it is acknowledged. Each
-call may be repeated: (episode, t) is the key of a decision, and the answer is the same.
+Decisions are durable before they are returned, and outcomes before they are acknowledged. All calls
+are idempotent: (episode, t) is the key of a decision.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPEN: WeakSet[Task] = WeakSet()
 
 
 class Task(TaskCalls):
-    """A task that is open; `open_task` makes it. It may be used by several threads at once."""
+    """An open task, made by `open_task`. Several threads may use it at once."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Task(TaskCalls):
         limit: int | None = None,
         after: int = 0,
     ) -> list[dict[str, Any]]:
-        """Decisions and what came of them, in the order in which they were taken.
+        """Return decisions with their outcomes, in the order in which they were taken.
 
         Args:
             status: "open", "told", "lost" or "all".
-            episode: only those of one.
-            limit: only the first ones, at most that many.
+            episode: the name of an episode; all by default.
+            limit: the largest number of decisions.
             after: the number of a decision: only later ones.
 
         """
@@ -122,14 +122,14 @@ class Task(TaskCalls):
 
     @property
     def states(self) -> StateIndex:
-        """All states that were found so far."""
+        """All states so far."""
         known = self._serving.known.states
         with self._calls:
             known.add(self.store.states(self.number, len(known) - 1))
         return known
 
     def faults(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What was refused, or came too late, and is kept; the oldest first.
+        """Return the records of rejected reports and late outcomes, the oldest first.
 
         Args:
             limit: only the last ones, at most that many.
@@ -142,16 +142,16 @@ class Task(TaskCalls):
         ]
 
     def status(self) -> TaskStatus:
-        """How the task is doing."""
+        """Return the status of the task."""
         from ucfh.tasks.status_view import status_of
 
         return status_of(self)
 
     def view(self, after: int = 0) -> dict[str, Any]:
-        """How the task is doing, as a page shows it; see `ucfh.tasks.status_view`.
+        """Return the dashboard data of the task; see `ucfh.tasks.status_view`.
 
         Args:
-            after: the number of a plan: of the plans, those that came later are listed.
+            after: the number of a plan: only later plans are listed.
 
         """
         from ucfh.tasks.status_view import view_of
@@ -159,7 +159,7 @@ class Task(TaskCalls):
         return view_of(self, after)
 
     def policy_table(self) -> dict[str, Any]:
-        """The policy of the newest plan, as a page shows it; see `ucfh.tasks.status_view`."""
+        """Return the policy of the newest plan for the dashboard; see `ucfh.tasks.status_view`."""
         from ucfh.tasks.status_view import policy_table
 
         return policy_table(self)
@@ -168,7 +168,7 @@ class Task(TaskCalls):
 
     @property
     def planner(self) -> TaskPlanner:
-        """What follows the store and plans; made when it is first needed."""
+        """The planner of this task, created on first use."""
         self.store.check_open()
         with self._made:
             if self._planner is None:
@@ -186,20 +186,20 @@ class Task(TaskCalls):
 
     @property
     def planning_error(self) -> str | None:
-        """What went wrong when it was planned here last, None if nothing did."""
+        """The last planning error in this process, None after success."""
         return None if self._planner is None else self._planner.error
 
     def _take_policy(self, policy: StoredPolicy) -> None:
         self._serving.known.policies[policy.number] = policy
 
     def certificate(self) -> Certificate:
-        """What is known of the policy, from all that was told so far."""
+        """Return the certificate of the policy from all events so far."""
         with self.planner.lock:
             agent = self.planner.agent()
             return agent.certificate(*self._names(agent.experience.states))
 
     def policy(self) -> LearnedPolicy:
-        """The policy that the certificate is about."""
+        """Return the policy that the certificate applies to."""
         from ucfh.envs.policy import LearnedPolicy
         from ucfh.tasks.exporting import TaskLabels
 
@@ -210,13 +210,13 @@ class Task(TaskCalls):
         return LearnedPolicy(TaskLabels(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:
-        """What was tested of all that is assumed, and found."""
+        """Return the audit report: tested assumptions and findings."""
         with self.planner.lock:
             agent = self.planner.agent()
             return agent.audited(*self._names(agent.experience.states))
 
     def _names(self, count: int) -> tuple[list[str], list[str]]:
-        """What the first states, the end among them, and the actions are called in a log."""
+        """The names in a log of the first ``count`` states, with the end, and of the actions."""
         from ucfh.tasks.exporting import TaskLabels
 
         named = TaskLabels(self.declaration, self.states)
@@ -225,8 +225,15 @@ class Task(TaskCalls):
     def export(self, path: AnyPath, force: bool = False) -> ExportResult:
         """Write a log that `ucfh.read_log` reads to the same counts; see `ucfh.tasks.exporting`.
 
+        Args:
+            path: of a .csv file.
+            force: whether to overwrite existing files.
+
+        Returns:
+            The files, and the numbers of their contents.
+
         Raises:
-            Refused: the task has conflicting reports.
+            InvalidReport: the task has conflicting reports.
 
         """
         from ucfh.tasks.exporting import export
@@ -234,18 +241,18 @@ class Task(TaskCalls):
         return export(path, self.store, self.number, self.declaration, self.states, force)
 
     def warm_start(self, source: Any) -> int | None:
-        """Begin with what is known from elsewhere; returns how many episodes were added.
-
-        Of an episode that is there already, only steps that are new are added. None: a model has no
-        episodes.
+        """Add prior knowledge; of imported episodes, only new steps are added.
 
         Args:
             source: a log that `ucfh.read_log` reads; another `Task`; or a model, an `MDP` or its
-                file, whose optimal policy is followed as long as nothing better is known.
+                file, whose optimal policy is the prior policy.
+
+        Returns:
+            The number of episodes that were added; None for a model.
 
         Raises:
             Conflict: an episode differs from the one that was imported under its name.
-            Refused: a task with conflicting reports.
+            InvalidReport: the source does not fit the task, or is a task with conflicting reports.
 
         """
         from ucfh.tasks.warm_start import begin_with_task, warm_start
@@ -255,12 +262,12 @@ class Task(TaskCalls):
         return warm_start(self, source)
 
     def begin_with(self, beginning: WarmStart) -> None:
-        """Write what the task begins with, unless that is written already."""
+        """Write a warm start unless it exists."""
         if beginning not in self.store.beginnings(self.number):
             self.write(lambda tx, _: tx.add_beginning(beginning))
 
     def check(self) -> list[str]:
-        """What is wrong with the store, a line each: everything is counted again and compared."""
+        """Return inconsistencies of the store and of the agent's counts, a line each."""
         found = self.store.check(self.number)
         if found:
             return found
@@ -274,7 +281,7 @@ class Task(TaskCalls):
     # closing
 
     def close(self) -> None:
-        """Let go of the store; all that was asked and told is in it."""
+        """Stop planning, and close the store if this task opened it."""
         with suppress(TaskError):
             self.store.check_open()
             if self._thread is not None:
@@ -303,6 +310,6 @@ class Task(TaskCalls):
 
 @atexit.register
 def _close_all() -> None:
-    """No thread may plan while Python shuts down."""
+    """Close all tasks, since no thread may plan while Python shuts down."""
     for task in list(_OPEN):
         task.close()

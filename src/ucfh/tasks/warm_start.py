@@ -1,19 +1,18 @@
-"""What a task can begin with: a log, another task, or a model.
+"""Warm starts of a task from a log, another task, or a model.
 
-The steps of a log, or of another task, become steps that somebody else chose, in episodes of their
-own; they count like any others, if they are of the same task, which is then assumed. Of a model,
-the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
-decisions may be anything.
+The steps of a log or of another task are recorded in episodes of their own, as steps that this task
+did not choose. They count like all others, under the assumption that they are of the same task. The
+optimal policy of a model is a prior policy (`ucfh.tasks.agent`), which needs no assumption.
 
-An imported episode is known by its name: the one in the log, or the one in the other task together
-with that task's name and the time of its first decision. So a warm start may be interrupted,
-repeated, or made from a log that has grown since: of an episode that is there already, only the
-steps that are new are added. If a step differs from the one that was imported under its name, the
-source is refused before any of its steps is written. An outcome that was missing when it was
-imported stays missing, and no later steps of its episode are added.
+The name of an imported episode is its name in the log, or its name in the other task with a hash of
+that task's name and the time of its first decision. So warm starts are idempotent, may be
+interrupted, and may use a log that has grown: only new steps of an episode are added. If a step
+differs from the one that was imported under its name, the source is rejected before any of its
+steps is written. An outcome that was missing at import stays missing, and no later steps of its
+episode are added.
 
-The steps of a task are imported in the order of its decisions, on which the proofs of
-`docs/theory/flight.md` rest; those of a log in the order of the log.
+The steps of a task are imported in the order of its decisions, which the proofs of
+`docs/theory/flight.md` need; those of a log in the order of the log.
 """
 
 from __future__ import annotations
@@ -49,20 +48,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TOGETHER = 500
-"""Steps that are written in one transaction: others may ask and tell in between."""
+"""Steps per transaction, so that other calls do not wait for long."""
 SAME = "is of the same task, which has not changed since"
-"""What is assumed of logs and of other tasks."""
+"""The assumption on logs and other tasks."""
 ONE_NAME = "every episode has one name, in all that the task began with, and no two share a name"
-"""What is assumed of logs: nothing else shows whether two episodes are the same."""
+"""The assumption on logs, where the name alone identifies an episode."""
 IMPORTED = re.compile(r".* \([0-9a-f]{12}\)")
-"""The names of episodes that were imported from a task."""
+"""The pattern of names of episodes that were imported from a task."""
 
 
 class ImportedStep(NamedTuple):
     """A step to be imported; ``state``, ``action`` and ``next_state`` are labels.
 
     Attributes:
-        name, t: its episode here, and its number there.
+        name, t: its episode in the importing task, and its step.
         done: whether the episode was over after it.
         lost: whether its outcome is missing.
         replaced: whether another action was taken than the one recommended.
@@ -81,14 +80,15 @@ class ImportedStep(NamedTuple):
 
 
 def warm_start(task: Task, source: Any) -> int | None:
-    """Let a task begin with what is known from elsewhere; how many episodes were added.
-
-    None: a model has no episodes.
+    """Add prior knowledge from a log or a model to a task; see `Task.warm_start`.
 
     Args:
         task: the task.
         source: a log that `ucfh.read_log` reads; or a model, an `MDP` or its file, with the same
             names of states and actions.
+
+    Returns:
+        The number of episodes that were added; None for a model.
 
     """
     if isinstance(source, Log):
@@ -104,7 +104,7 @@ def warm_start(task: Task, source: Any) -> int | None:
 
 
 def begin_with_task(task: Task, source: Task) -> int:
-    """Let a task begin with the steps of another one; how many episodes were added."""
+    """Add the steps of another task; returns the number of added episodes."""
     if (source.store.name, source.number) == (task.store.name, task.number):
         raise InvalidReport(f"task {task.name!r} cannot begin with itself: pass another one")
     what = f"task {source.name!r} in {source.store.name}"
@@ -117,7 +117,7 @@ def begin_with_task(task: Task, source: Task) -> int:
 
 
 def _find_masked(tx: Transaction, serving: Serving, source: Task) -> None:
-    """Add the states of another task that do not have all actions, with those that they have."""
+    """Add the states of another task that do not have all actions, with their actions."""
     if serving.known.declaration.states is not None:
         return
     book, actions = source.states, source.declaration.action_labels
@@ -133,14 +133,14 @@ def _name(source: Any) -> str:
 def _begin_with_steps(
     task: Task, what: str, assumed: list[str], steps: Callable[[], Iterator[ImportedStep]]
 ) -> int:
-    """Record the steps that are new; with the first of them, what is assumed of them.
+    """Record new steps; the first transaction also records the assumptions.
 
     Args:
         task: the task.
         what: the source, for messages.
         assumed: a sentence for each assumption.
-        steps: makes an iterator over the steps, those of one episode in order. It is used twice:
-            all steps are compared with those that are there before any is written.
+        steps: returns an iterator over the steps, in order within each episode. It is called
+            twice: all steps are compared with recorded ones before any is written.
 
     Returns:
         The number of episodes that were added.
@@ -171,10 +171,10 @@ def _begin_with_steps(
 
 
 def _is_new(tx: Transaction, serving: Serving, what: str, step: ImportedStep) -> bool:
-    """Whether a step is to be recorded.
+    """True if a step is new.
 
     Raises:
-        Conflict: another step is there under its name.
+        Conflict: a different step is recorded under its name.
 
     """
     last, known = tx.last(step.name), serving.known
@@ -214,7 +214,7 @@ def _record(tx: Transaction, serving: Serving, step: ImportedStep) -> None:
 
 
 def _check_same(task: Task, source: Task) -> None:
-    """Raise if two tasks have different actions or horizons."""
+    """Raise `InvalidReport` if two tasks have different actions or horizons."""
     if source.declaration.action_names != task.declaration.action_names:
         raise InvalidReport(
             f"task {source.name!r} has other actions than {task.name!r}: they must be the same, in "
@@ -230,7 +230,7 @@ def _check_same(task: Task, source: Task) -> None:
 def _of_task(task: Task, source: Task) -> Iterator[ImportedStep]:
     """Yield the steps of another task, in the order of its decisions.
 
-    An outcome that is open there is missing here. Episodes that came from this task are left out.
+    A pending outcome is missing. Episodes that came from this task are left out.
     """
     labels, actions = source.states.labels, task.declaration.action_labels
     moment, after = source.store.last_seq(source.number), 0
@@ -259,7 +259,7 @@ def _of_task(task: Task, source: Task) -> Iterator[ImportedStep]:
 
 
 def _name_here(task: Task, source: Task, first: StepRecord) -> str | None:
-    """Return the name here of an episode of another task, None if it came from here."""
+    """The name in this task of an episode of another task, None if it came from this task."""
     if not IMPORTED.fullmatch(first.name):
         return _named(first.name, source.name, first.asked)
     own = task.store.steps(task.number, "all", first.name.rpartition(" (")[0], 1)
@@ -269,12 +269,12 @@ def _name_here(task: Task, source: Task, first: StepRecord) -> str | None:
 
 
 def _named(name: str, task: str, asked: float) -> str:
-    """Return the name of an imported episode, which no other one has."""
+    """The unique name of an imported episode."""
     return f"{name} ({blake2b(repr((task, asked)).encode(), digest_size=6).hexdigest()})"
 
 
 def _of_log(task: Task, source: Any) -> Iterator[ImportedStep]:
-    """Yield the steps of a log, if nothing is wrong with it."""
+    """Yield the steps of a log; raise `InvalidReport` if it has errors."""
     declaration, book = task.declaration, task.states
     told = settings_of(declaration, book)
     remembered = read_settings(source) if is_file(source) else {}
@@ -304,7 +304,7 @@ def _of_log(task: Task, source: Any) -> Iterator[ImportedStep]:
 
 
 def _without_last(episodes: Iterator[T], cut: bool) -> Iterator[T]:
-    """Episodes but for the last, if that is cut."""
+    """Yield the episodes without the last, if that is cut."""
     held = next(episodes, None)
     for episode in episodes:
         assert held is not None
@@ -315,7 +315,7 @@ def _without_last(episodes: Iterator[T], cut: bool) -> Iterator[T]:
 
 
 def _label(book: StateIndex, name: str) -> Any:
-    """The label of a state that a log calls so; a new one is called the same."""
+    """The label of a state by its name in a log; the name is the label of a new state."""
     s = book.named.get(name)
     return name if s is None else book.labels[s]
 
@@ -324,7 +324,7 @@ Row = tuple[str, str, float, str, bool]
 
 
 def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[str, list[Row]]]:
-    """The name and the rows of each episode.
+    """Yield the name and the rows of each episode.
 
     A row: state, action, reward, next state (or "") and whether the episode is over.
 
@@ -366,7 +366,7 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
 
 
 def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
-    """Rows whose next states are those of the next rows, if they are derived."""
+    """The rows of an episode, with next states from the next rows if they are derived."""
     if not derived:
         return rows
     out = []
@@ -377,7 +377,7 @@ def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
 
 
 def _begin_with_model(task: Task, source: Any) -> None:
-    """Follow the optimal policy of a model as long as nothing better is known."""
+    """Write the optimal policy of a model as the prior policy of a task."""
     model = source if isinstance(source, MDP) else read_model(source)
     declaration = task.declaration
     if model.horizon != declaration.horizon:
@@ -397,7 +397,7 @@ def _begin_with_model(task: Task, source: Any) -> None:
 
 
 def _numbers(actions: Labels, names: list[str]) -> list[int]:
-    """(A,) the number of each action of a model among those of a task."""
+    """(A,) the numbers in a task of the actions of a model."""
     called = [text_of(actions.label(a)) for a in range(actions.count)]
     for name in called:
         if name not in names:
