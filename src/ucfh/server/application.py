@@ -1,9 +1,9 @@
-"""The service as an ASGI application: who may come in, what is read, what is answered and logged.
+"""The service as an ASGI application.
 
-    a request -> endpoint (404, 405) -> who may (401, 403) -> body (408, 413, 415, 400, 422)
-              -> answer, or a problem in JSON (RFC 9457) -> one line in the log
+    request -> endpoint (404, 405) -> authorization (401, 403) -> body (408, 413, 415, 400, 422)
+            -> response, or problem details (RFC 9457) -> one line in the access log
 
-What is refused changes nothing. An error that nobody foresaw is a 500, and its place is logged.
+A rejected request changes nothing. An unexpected error is a 500, and its place is logged.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from ucfh.tasks.task import Task
 
 Message = MutableMapping[str, Any]
 LARGEST, LARGEST_OF_STRANGERS = 1_000_000, 10_000
-"""Bytes of a body; of one that comes without a token, though tokens are needed."""
+"""Largest body in bytes; largest body of an unauthenticated request."""
 SLOWEST = 10.0
-"""Seconds that a body may take."""
+"""Seconds for a body to arrive."""
 MOST_AT_ONCE = 1000
-"""Requests that are being answered at once."""
+"""Largest number of concurrent requests."""
 RESTING = 1.0
-"""Seconds for which the answer counts whether the store can be written."""
+"""Seconds for which the result of a readiness check of the store is reused."""
 PATIENCE = 2.0
-"""Seconds for which to wait for that answer."""
+"""Timeout of that check in seconds."""
 FULL = 10.0
 """Seconds for which the service is not ready after a write failed on a full disk."""
 HEADERS = (
@@ -61,23 +61,23 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-"""Sent with every answer."""
+"""Headers of every response."""
 GONE = 499
-"""What the log calls a request whose client went away."""
+"""The logged status of a request whose client disconnected."""
 
 
 class Service:
-    """Serves the tasks of a store.
+    """A service of the tasks of a store.
 
     Args:
-        store: the database; whoever opened it closes it.
-        tokens: who may do what; None: everybody, from this machine.
-        planning: whether to plan, and to expire decisions, or leave that to other processes.
-        log: takes the lines of the log.
+        store: the database; the caller closes it.
+        tokens: the accepted tokens; None: all requests from this machine are allowed.
+        planning: whether to plan and to expire decisions, or leave that to other processes.
+        log: writes lines of the access log.
 
     Attributes:
-        desk, planners, watches, metrics: its parts.
-        stopping: whether it ends.
+        manager, planners, subscriptions, metrics, log: its parts.
+        stopping: whether it is shutting down.
 
     """
 
@@ -109,26 +109,26 @@ class Service:
     # beginning and end
 
     def begin(self) -> None:
-        """Begin to plan; in the event loop."""
+        """Start planning; in the event loop."""
         sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
         if self.planners is not None:
             self.planners.start()
 
     def stop(self) -> None:
-        """Refuse what comes from now on, and let those go who watch; in the event loop."""
+        """Reject new requests, and end all event streams; in the event loop."""
         self.stopping = True
         self.logbook.event("stopping")
         self.watches.stop()
 
     def close(self, patience: float) -> bool:
-        """Finish what is under way; False: a plan was not finished within some seconds."""
+        """Finish pending work; False if a plan did not finish within ``patience`` seconds."""
         finished = self.planners is None or self.planners.stop(patience)
         self.desk.close()
         self.logbook.close()
         return finished
 
     async def not_ready(self) -> str:
-        """Why it should get no requests now; empty if it should."""
+        """Return the reason why the service is not ready, or ""."""
         if self.stopping:
             return "it is stopping"
         if self.planners is not None and not self.planners.warm:
@@ -145,7 +145,7 @@ class Service:
         return self._checking.result() if done else "the store does not answer"
 
     async def _check_store(self) -> str:
-        """Why the store cannot be used; what strangers need not know goes to the log."""
+        """Return the reason why the store cannot be written, or ""; the details are logged."""
         try:
             await self.desk.run(self.store.check_ready)
             return ""
@@ -230,7 +230,7 @@ class Service:
 
 
 async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: int) -> Any:
-    """What was sent, as its type."""
+    """Return the decoded body of a request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise RequestError(415, f"the body must be {JSON}: say so in Content-Type")
@@ -259,7 +259,7 @@ async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: 
 
 
 def check_unique(pairs: list[tuple[str, Any]]) -> None:
-    """Raise if a JSON object has the same name twice: which of the values is meant is unknown."""
+    """Raise if a JSON object has a duplicate name, since its value would be ambiguous."""
     names = set[str]()
     for name, _ in pairs:
         if name in names:
@@ -270,5 +270,5 @@ def check_unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 def too_large(most: int) -> RequestError:
-    """What is said about a body that is too large."""
+    """Return the error of a body that is too large."""
     return RequestError(413, f"the body has more than {most:,} bytes", Connection="close")

@@ -1,8 +1,7 @@
-"""Who is let in: by a token, by a session of the page, or because it is this machine.
+"""Authentication by a token, by a session of the dashboard, or by a loopback host name.
 
-Without tokens, only names of this machine are served: a page of another site that makes its own
-name point here (DNS rebinding) gets nothing. A page of another site may change nothing, whatever
-its browser sends along.
+Without tokens, only loopback host names are accepted, against DNS rebinding. Requests of other
+origins may change nothing, even with valid cookies.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ READING = ("GET", "HEAD")
 
 
 class Authenticator:
-    """Lets requests in, or refuses them.
+    """Authorizes requests.
 
     Args:
-        tokens: who may do what; None: everybody, from this machine.
+        tokens: the accepted tokens; None: all requests from this machine are allowed.
 
     """
 
@@ -31,7 +30,7 @@ class Authenticator:
         self._tokens = tokens
 
     def let_in(self, visit: RequestContext, role: str) -> None:
-        """Raise unless a request may do what takes a role; notes whose it is."""
+        """Raise `RequestError` unless a request has a role; sets its token or its session."""
         headers = visit.request.headers
         if len(headers.getlist("host")) > 1:
             raise RequestError(400, "the request has more than one Host header. Fix: send one.")
@@ -67,7 +66,7 @@ class Authenticator:
 
 @lru_cache(100)
 def name_of(host: str) -> str:
-    """The name of a host, without its port.
+    """Return the name of a host, without its port.
 
     >>> name_of("[::1]:80"), name_of("LocalHost:8765"), name_of("evil.com")
     ('::1', 'localhost', 'evil.com')
@@ -79,5 +78,5 @@ def name_of(host: str) -> str:
 
 
 def same(origin: str, host: str) -> bool:
-    """Whether a page comes from this service, by whatever scheme."""
+    """True if an origin is this service, by http or https."""
     return origin.partition("://")[2].lower() == host.lower() != ""

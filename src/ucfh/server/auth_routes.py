@@ -1,4 +1,4 @@
-"""The page and its files, and the sessions of those who look at it."""
+"""The dashboard, its files, and its sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucfh.server.tokens import SESSION, WRITE
 
 
 async def page(visit: RequestContext) -> Response:
-    """The page, or a file of it."""
+    """Return the dashboard, or one of its files."""
     name = visit.names.get("file", "index.html")
     if "/" in name or "\\" in name or "\0" in name:
         raise RequestError(404, "there is no such file")
@@ -34,12 +34,12 @@ def _session(visit: RequestContext) -> dict[str, Any]:
 
 
 async def session(visit: RequestContext) -> Response:
-    """Who one is."""
+    """Return the current session."""
     return given(_session(visit))
 
 
 async def sign_in(visit: RequestContext) -> Response:
-    """Begin a session with a token."""
+    """Start a session with a token."""
     tokens = visit.service.tokens
     if tokens is None:
         return given(_session(visit))

@@ -1,11 +1,10 @@
-"""Calls on tasks, served in groups: those that come while one group is written are the next.
+"""Group commit: calls that arrive while a group is written form the next group.
 
-Each task has a line. A thread takes all that wait in it and serves them in one transaction, with
-one commit, while new ones queue up; then it is the turn of the next task. So a busy task needs few
-commits, an idle one does not wait, and nobody is kept waiting by others for long. Each call stands
-or falls by itself.
+Each task has a queue. A thread serves all queued calls in one transaction while new ones arrive;
+then it is the turn of the next task. So a busy task needs few commits, an idle one does not wait,
+and no task waits for others for long. A rejected call is rolled back alone.
 
-The event loop never waits for a database: tasks are opened and served by threads.
+The event loop never waits for a database: threads open and serve tasks.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from ucfh.tasks.task import Task
 
 T = TypeVar("T")
 WRITERS = 4
-"""Threads that serve lines."""
+"""Threads that serve groups of calls."""
 READERS = 4
-"""Threads that answer whatever else is asked."""
+"""Threads for other queries."""
 LEARNERS, MOST_LEARNED = 2, 64
-"""Threads that answer what an agent has to be made for, and answers of theirs that are kept."""
+"""Threads for queries that need an agent, and their cached answers."""
 MOST_TOGETHER = 500
-"""Calls of a group, unless one request has more: a transaction must not take long."""
+"""Calls of a group, unless one request has more, to keep transactions short."""
 MOST_OPEN = 1000
-"""Tasks that are kept open; of more, those that were opened first are closed."""
+"""Largest number of open tasks; of more, the idle ones that were opened first are closed."""
 
 Waiting = tuple[Sequence[Making], "Future[list[Any]]"]
 
 
 class TaskBatcher:
-    """The line of one task.
+    """The queue of calls on one task.
 
     Attributes:
-        task: whose calls they are.
+        task: the task.
 
     """
 
@@ -54,11 +53,11 @@ class TaskBatcher:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits."""
+        """True if no call is queued or being served."""
         return not self._busy
 
     async def serve(self, calls: Sequence[Making]) -> list[Any]:
-        """Make calls; their answers, or the faults with which they are refused, in order."""
+        """Make calls; returns the answer or the error of each, in order."""
         loop = get_running_loop()
         mine: Future[list[Any]] = loop.create_future()
         with self._lock:
@@ -69,7 +68,7 @@ class TaskBatcher:
         return await mine
 
     def _work(self, loop: AbstractEventLoop) -> None:
-        """Serve a group; the next one when it is this line's turn again."""
+        """Serve a group, and submit the next one."""
         group, done = self._take(), list[Any]()
         try:
             answers = iter(self._made([call for calls, _ in group for call in calls]))
@@ -94,9 +93,9 @@ class TaskBatcher:
             return group
 
     def _made(self, calls: list[Making]) -> list[Any]:
-        """Answers in order; if a group fails as a whole, each by itself, so that one is to blame.
+        """The answers in order; if a group fails as a whole, each call is made alone.
 
-        What was made before has the same answer.
+        Calls are idempotent, so this is safe.
         """
         try:
             return self.task.serve(calls)
@@ -115,7 +114,7 @@ class TaskBatcher:
 
 
 def _deliver(group: list[Waiting], done: list[Any]) -> None:
-    """Give answers to those who wait for them; in the event loop."""
+    """Set the results of the futures of a group; in the event loop."""
     for (_, mine), answers in zip(group, done, strict=True):
         if mine.done():  # it was cancelled
             continue
@@ -126,12 +125,12 @@ def _deliver(group: list[Waiting], done: list[Any]) -> None:
 
 
 def signs_of(task: Task) -> tuple[int, int]:
-    """What changes whenever something is told or planned."""
+    """Return the numbers of the last event and of the newest policy, to detect changes."""
     return task.store.last_seq(task.number), task.store.newest_number(task.number)
 
 
 class TaskManager:
-    """The tasks of a store that are open, and the threads that serve them.
+    """The open tasks of a store, and the threads that serve them.
 
     Args:
         store: the database; it stays open.
@@ -148,13 +147,13 @@ class TaskManager:
         self._opening, self._lines = RLock(), OrderedDict[str, TaskBatcher]()
 
     async def run(self, call: Callable[..., T], *given: Any) -> T:
-        """Let a thread do something that takes time."""
+        """Run a blocking call in a thread."""
         return await get_running_loop().run_in_executor(self._readers, call, *given)
 
     async def learned(self, task: Task, method: Callable[[Task], T]) -> T:
-        """What a task's agent says, by a method; it is asked when something is new.
+        """Return the result of a method that needs the agent; cached until there is a new event.
 
-        It may take long, so that two threads of their own do it: other answers do not wait.
+        It may take long, so it has threads of its own.
         """
         key, signs = (task.name, method.__name__), await self.run(signs_of, task)
         found = self._learned.get(key)
@@ -171,22 +170,22 @@ class TaskManager:
             raise
 
     async def line(self, name: str) -> TaskBatcher:
-        """The line of a task, which is opened if it is not."""
+        """Return the batcher of a task, which is opened if necessary."""
         found = self._lines.get(name)
         return await self.run(self.open, name) if found is None else found
 
     async def task(self, name: str) -> Task:
-        """A task, which is opened if it is not."""
+        """Return a task, which is opened if necessary."""
         return (await self.line(name)).task
 
     def create(self, name: str, **declared: Any) -> tuple[bool, TaskBatcher]:
-        """Create a task unless it exists: whether it is new, and its line. In a thread."""
+        """Create a task unless it exists; returns whether it is new, and its batcher. Blocking."""
         with self._opening:
             new = self.store.find(name) is None
             return new, self.open(name, **declared)
 
     def open(self, name: str, **declared: Any) -> TaskBatcher:
-        """The line of a task; it is created if it is declared and does not exist. In a thread."""
+        """Return the batcher of a task; a declared task is created unless it exists. Blocking."""
         with self._opening:
             line = self._lines.get(name)
             if line is None or declared:
@@ -208,7 +207,7 @@ class TaskManager:
             return line
 
     def close(self) -> None:
-        """Finish what is under way, and close all tasks."""
+        """Finish pending work, and close all tasks."""
         self._writers.shutdown()
         self._readers.shutdown()
         self._agents.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What is answered to each request, and the table of all of them."""
+"""The handlers of requests, and the table of endpoints."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ from ucfh.tasks.task import STATUSES, Task
 T = TypeVar("T")
 EMPTY: dict[str, Any] = {}
 TASKS_SHOWN = 100
-"""Tasks that are listed unless more are wanted."""
+"""Default number of listed tasks."""
 LINES = 1000
-"""Lines of a log that are sent at a time."""
+"""Lines of a log in a chunk."""
 
 
 # tasks
 
 
 async def create(visit: RequestContext) -> Response:
-    """Create a task, or find that it is there."""
+    """Create a task unless it exists."""
     declared = msgspec.structs.asdict(visit.body)
     name, desk = declared.pop("task"), visit.service.desk
 
@@ -82,7 +82,7 @@ async def create(visit: RequestContext) -> Response:
 
 
 async def list_tasks(visit: RequestContext) -> Response:
-    """How tasks are doing."""
+    """List the status of tasks."""
     desk, query = visit.service.desk, visit.query
     limit, after = query.count("limit", TASKS_SHOWN, 1, MOST_SHOWN), query.text("after", None)
 
@@ -98,12 +98,12 @@ async def list_tasks(visit: RequestContext) -> Response:
 
 
 def statuses(desk: TaskManager, names: list[str]) -> list[TaskStatus]:
-    """How tasks are doing, by name."""
+    """Return the status of tasks by name."""
     return [desk.open(name).task.status() for name in names]
 
 
 def _shown(status: TaskStatus) -> dict[str, Any]:
-    """How a task is doing; where its store is, is nobody's business."""
+    """The status of a task without the location of its store, which is not for clients."""
     return {key: value for key, value in vars(status).items() if key != "store"}
 
 
@@ -112,12 +112,12 @@ async def _task(visit: RequestContext) -> Task:
 
 
 async def _of_task(visit: RequestContext, method: Callable[..., T], *more: Any) -> T:
-    """What a method of the task returns, which a thread calls."""
+    """The result of a method of the task, called in a thread."""
     return await visit.service.desk.run(method, await _task(visit), *more)
 
 
 async def view(visit: RequestContext) -> Response:
-    """How a task is doing, as the page shows it."""
+    """Return the dashboard data of a task."""
     return given(await _of_task(visit, Task.view))
 
 
@@ -125,7 +125,7 @@ async def view(visit: RequestContext) -> Response:
 
 
 async def _call(visit: RequestContext) -> Any:
-    """Make the call that the body and the path describe."""
+    """Make the call of a body and its path."""
     line = await visit.service.desk.line(visit.names["task"])
     names = visit.names
     call = visit.body.made(line.task, names["episode"], names.get("t"))
@@ -133,29 +133,29 @@ async def _call(visit: RequestContext) -> Any:
 
 
 async def ask(visit: RequestContext) -> Response:
-    """Decide what to do in a step."""
+    """Return the decision of a step."""
     return given(await _call(visit))
 
 
 async def tell(visit: RequestContext) -> Response:
-    """Take what came of a decision; the next one."""
+    """Record the outcome of a decision; returns the next decision."""
     return given(NextStep(await _call(visit)))
 
 
 async def write_only(visit: RequestContext) -> Response:
-    """Make a call that answers nothing."""
+    """Make a call without an answer."""
     await _call(visit)
     return given(EMPTY)
 
 
 async def expire(visit: RequestContext) -> Response:
-    """Expire what is overdue."""
+    """Expire overdue decisions."""
     line = await visit.service.desk.line(visit.names["task"])
     return given(Expired(answer_of((await line.serve([line.task.expiring()]))[0])))
 
 
 async def batch(visit: RequestContext) -> Response:
-    """Make many calls at once."""
+    """Make many calls in one request."""
     line = await visit.service.desk.line(visit.names["task"])
     answers: list[Any] = []
     calls = []
@@ -193,19 +193,19 @@ def _answer(body: Any, made: Any) -> CallAnswer:
 
 
 async def certificate(visit: RequestContext) -> Response:
-    """What is known of the policy."""
+    """Return the certificate of the policy."""
     found = await _learned(visit, Task.certificate)
     more = {"policy": found.policy, "certified": found.certified}
     return given({**found.as_dict(), **more})
 
 
 async def policy(visit: RequestContext) -> Response:
-    """The newest policy, as a table."""
+    """Return the newest policy as a table."""
     return given(await _of_task(visit, Task.policy_table))
 
 
 async def decisions(visit: RequestContext) -> Response:
-    """Decisions and what came of them."""
+    """List decisions with their outcomes."""
     query = visit.query
     status, episode = query.text("status", "open"), query.text("episode", None)
     limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
@@ -214,14 +214,14 @@ async def decisions(visit: RequestContext) -> Response:
 
 
 async def faults(visit: RequestContext) -> Response:
-    """What was refused, or came too late, and is kept."""
+    """List the records of rejected reports and late outcomes."""
     limit = visit.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
     found = await _of_task(visit, Task.faults, limit + 1)
     return given({"faults": found[-limit:], "more": len(found) > limit})
 
 
 async def audit(visit: RequestContext) -> Response:
-    """What was tested of all that is assumed, and found."""
+    """Return the audit report: tested assumptions and findings."""
     return given((await _learned(visit, Task.audit)).as_dict())
 
 
@@ -230,7 +230,7 @@ async def _learned(visit: RequestContext, method: Callable[[Task], T]) -> T:
 
 
 async def log(visit: RequestContext) -> Response:
-    """All steps, as `ucfh certify` reads them."""
+    """Stream all steps as a log for `ucfh certify`."""
     pieces, run = _pieces(await _task(visit)), visit.service.desk.run
     first = await run(next, pieces, b"")  # a task without a log is refused before the answer begins
 
@@ -244,7 +244,7 @@ async def log(visit: RequestContext) -> Response:
 
 
 def _pieces(task: Task) -> Iterator[bytes]:
-    """The lines of a log, many at a time."""
+    """Yield the lines of a log in chunks."""
     lines: list[bytes] = []
     for _, rows in log_rows(task.store, task.number, task.declaration, task.states):
         for row in rows:
@@ -258,7 +258,7 @@ def _pieces(task: Task) -> Iterator[bytes]:
 
 
 async def events(visit: RequestContext) -> Response:
-    """The view, again and again when it changes."""
+    """Stream the dashboard data when they change."""
     return await visit.service.watches.watch(await _task(visit), visit.counts)
 
 
@@ -266,12 +266,12 @@ async def events(visit: RequestContext) -> Response:
 
 
 async def healthy(visit: RequestContext) -> Response:  # noqa: ARG001
-    """It runs."""
+    """Return 200 while the service runs."""
     return Response("ok\n", 200, NO_STORE, TEXT)
 
 
 async def ready(visit: RequestContext) -> Response:
-    """Whether it can serve."""
+    """Return 200 if the service is ready, else 503."""
     why = await visit.service.not_ready()
     if why:
         raise RequestError(503, f"not ready: {why}", **{"Retry-After": "1"})
@@ -279,7 +279,7 @@ async def ready(visit: RequestContext) -> Response:
 
 
 async def metrics(visit: RequestContext) -> Response:
-    """Figures for Prometheus."""
+    """Return the metrics for Prometheus."""
     service, desk = visit.service, visit.service.desk
     listed = await desk.run(lambda: statuses(desk, desk.store.tasks()[:MOST_TASKS]))
     found = service.metrics.text(listed, service.watches.viewers)
@@ -287,7 +287,7 @@ async def metrics(visit: RequestContext) -> Response:
 
 
 async def openapi(visit: RequestContext) -> Response:  # noqa: ARG001
-    """This table, as OpenAPI."""
+    """Return the OpenAPI document."""
     return Response(_documented(), 200, NO_STORE, JSON)
 
 
@@ -355,4 +355,4 @@ ENDPOINTS = [
     Endpoint("GET", "/metrics", metrics, "Give figures for Prometheus.", media=TEXT),
     Endpoint("GET", "/openapi.json", openapi, "Give this document.", ALL),
 ]  # fmt: skip
-"""All requests that are answered."""
+"""The table of endpoints."""

@@ -1,9 +1,8 @@
-"""Pages that watch a task, by server-sent events.
+"""Server-sent events of the dashboard.
 
-Each watched task has one poller for all who watch it. It looks twice a second whether something is
-new, makes the view in a thread, and wakes those who watch. A viewer sends the newest view when it
-is ready to, with the plans that it has not sent yet: one that reads slowly gets fewer views, none
-twice, and no queue grows.
+Each watched task has one poller for all its viewers. It polls for changes twice a second, computes
+the view in a thread, and wakes the viewers. A viewer is sent the newest view when it is ready, with
+the plans that were not sent yet: a slow reader gets fewer views, none twice, and no queue grows.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from ucfh.tasks.errors import TaskError
 from ucfh.tasks.task import Task
 
 EVERY = 0.5
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 AFRESH = 5.0
-"""Seconds after which a view is made in any case: some of what it shows leaves no event."""
+"""Seconds after which a view is computed in any case: some of its changes leave no event."""
 SILENCE = 15.0
-"""Seconds after which something is sent, so that a lost connection is noticed."""
+"""Seconds without a view after which a pulse is sent, to detect a lost connection."""
 MOST_VIEWERS = 1000
 BEGIN, PULSE = b"retry: 2000\n\n", b"event: pulse\ndata: {}\n\n"
 PASSING = ("now", "age", "oldest", "planner")
-"""What in a view changes by itself."""
+"""Fields of a view that change with time alone."""
 
 
 class TaskSubscription:
-    """A task that somebody watches: its newest view, and who waits for the next.
+    """The newest view of a task, and its viewers.
 
     Attributes:
-        viewers: how many watch. number: of the view, 1, 2, ...; 0: there is none yet.
+        viewers: number of viewers. number: of the view, 1, 2, ...; 0: there is none yet.
 
     """
 
@@ -53,11 +52,11 @@ class TaskSubscription:
 
     @property
     def last_plan(self) -> int:
-        """The number of the last plan that is known."""
+        """The number of the last plan."""
         return self._plans[-1]["number"] if self._plans else 0
 
     def event(self, after: int) -> bytes:
-        """The newest view as an event, with the plans whose numbers are above ``after``."""
+        """Return the newest view as an event, with the plans whose numbers are above ``after``."""
         if (made := self._events.get(after)) is None:
             view = {**self._view, "plans": [x for x in self._plans if x["number"] > after]}
             text = msgspec.json.encode(view, enc_hook=plain_number)
@@ -65,7 +64,7 @@ class TaskSubscription:
         return made
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the next view, or until some time has passed."""
+        """Wait for the next view, at most some seconds."""
         await asyncio.wait([self._news], timeout=seconds)
 
     async def _poll(self) -> None:
@@ -82,7 +81,7 @@ class TaskSubscription:
             await asyncio.sleep(EVERY)
 
     def _take(self, view: dict[str, Any]) -> None:
-        """Make a view the newest, unless only time has passed."""
+        """Set the newest view, unless it differs by time alone."""
         new = view.pop("plans")
         if not new and lasting(view) == lasting(self._view):
             return
@@ -92,23 +91,23 @@ class TaskSubscription:
         self._news = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
-        """Look no longer, and wake those who wait."""
+        """Stop polling, and wake the viewers."""
         self.poller.cancel()
         if not self._news.done():
             self._news.set_result(None)
 
 
 def lasting(view: dict[str, Any]) -> dict[str, Any]:
-    """A view without what changes by itself."""
+    """Return a view without the fields that change with time alone."""
     status = {key: x for key, x in view.get("status", {}).items() if key not in PASSING}
     return {**{key: x for key, x in view.items() if key not in PASSING}, "status": status}
 
 
 class SubscriptionRegistry:
-    """The tasks that are watched.
+    """The watched tasks.
 
     Attributes:
-        viewers: how many watch, of all tasks.
+        viewers: number of viewers of all tasks.
 
     """
 
@@ -117,13 +116,13 @@ class SubscriptionRegistry:
         self.viewers = 0
 
     def stop(self) -> None:
-        """Let all go."""
+        """End all streams."""
         self._stopping = True
         for watched in self._watched.values():
             watched.end()
 
     async def watch(self, task: Task, counts: Callable[[], bool]) -> Response:
-        """An answer that goes on as long as somebody reads it, and who that is counts."""
+        """Return an event stream that ends when the client disconnects or its access is revoked."""
         if self.viewers >= MOST_VIEWERS:
             raise RequestError(503, "too many pages watch: try again", **{"Retry-After": "10"})
         self.viewers += 1  # the response, which is sent next, takes it back
@@ -132,7 +131,7 @@ class SubscriptionRegistry:
     async def follow(
         self, task: Task, counts: Callable[[], bool], write: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        """Write views of a task, until the service stops or a token counts no longer."""
+        """Write views of a task until the service stops or the access is revoked."""
         watched = self._watched.get(task.name)
         if watched is None:
             watched = self._watched[task.name] = TaskSubscription(self._desk, task)
@@ -159,7 +158,7 @@ class SubscriptionRegistry:
 
 
 class _Events(Response):
-    """The views of a task as server-sent events."""
+    """A stream of the views of a task."""
 
     media_type = "text/event-stream"
 

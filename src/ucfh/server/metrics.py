@@ -1,4 +1,4 @@
-"""What is counted for Prometheus: requests, groups of calls, plans, and how tasks are doing."""
+"""Prometheus metrics of requests, groups of calls, plans and tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from ucfh.tasks.status import TaskStatus
 
 MOST_TASKS = 100
-"""Tasks that are listed; of more, those that were created first."""
+"""Largest number of listed tasks, the first by creation."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 PLAN_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -42,7 +42,7 @@ SHOWN = {
 
 
 class Metrics:
-    """What is counted in this process."""
+    """The metrics of this process."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -74,11 +74,11 @@ class Metrics:
         found[1].observe(took)
 
     def failed(self, error: Exception) -> None:
-        """Count a plan that failed."""
+        """Count a failed plan."""
         self._failures.labels(type(error).__name__).inc()
 
     def text(self, tasks: list[TaskStatus], viewers: int) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         self._viewers.set(viewers)
         found = CollectorRegistry()
         found.register(_Statuses(tasks[:MOST_TASKS]))
@@ -86,13 +86,13 @@ class Metrics:
 
 
 class _Statuses:
-    """How tasks are doing, for a registry."""
+    """A collector of the status of tasks."""
 
     def __init__(self, tasks: list[TaskStatus]) -> None:
         self._tasks = tasks
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """A family for each figure."""
+        """Yield a metric family for each field."""
         for kinds, family in ((COUNTED, CounterMetricFamily), (SHOWN, GaugeMetricFamily)):
             for name, says in kinds.items():
                 made = family(f"ucfh_task_{name}", says, labels=["task"])

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of requests and the types of what is sent."""
+"""The OpenAPI document, generated from the table of endpoints and the message types."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ucfh.tasks.config import LONGEST_NAME
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = "application/problem+json"
 OF_BODY = {400, 408, 413, 415, 422}
-"""Statuses of problems with a body."""
+"""Statuses of requests with an invalid body."""
 
 
 def document(endpoints: list[Endpoint]) -> dict[str, Any]:
-    """The document that describes all endpoints."""
+    """Return the OpenAPI document of all endpoints."""
     types = [
         kind for x in endpoints for kind in (x.body, *x.gives.values()) if kind is not None
     ] + [ProblemDetails]
@@ -41,7 +41,7 @@ def document(endpoints: list[Endpoint]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Leave out "items": false of fixed-length arrays, which generators of clients refuse.
+    """Leave out "items": false of fixed-length arrays, which generators of clients reject.
 
     "maxItems" says the same.
     """

@@ -1,14 +1,13 @@
-"""Plans for all tasks of a store, in the background of a service.
+"""Background planning for all tasks of a store.
 
-    every second    look at all tasks: whose deadlines have passed, and who has something new
-    a thread        takes the next task that has something new, and plans if it is due and allowed
+    every second    poll all tasks for overdue decisions and new events
+    a thread        takes the next task with new events, and plans if a plan is due and allowed
 
-One thread plans for all: its compiled code lets others run. A task rests after its plan, longer if
-that took long, so that no task keeps others waiting and serving keeps most of the machine. The
-agents of the tasks that were planned last stay in memory; one that was let go is read again from
-the store.
+One thread plans for all tasks: its compiled code releases the GIL. A task pauses after its plan,
+longer after a long one, so that no task blocks others and requests get most of the machine. The
+agents of the last planned tasks stay in memory; others are restored from the store.
 
-Before the first task, a small one is planned that nobody sees: what has to be compiled is compiled.
+Before the first task, a small internal task is planned, which compiles the kernels.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from ucfh.tasks.planner import LONGEST_PAUSE, LONGEST_REST, PAUSE, POLL, RESTS
 from ucfh.tasks.task import Task
 
 MOST_LEARNERS = 32
-"""Agents that are kept in memory."""
+"""Agents in memory."""
 LOOKS = 20.0
-"""Looking at all tasks pauses that many times as long as it takes, if that is longer."""
+"""The polling thread pauses for this multiple of its last poll, if that is longer."""
 
 
 class PlannerPool:
-    """The threads that look and plan.
+    """The threads that poll and plan.
 
     Attributes:
-        warm: whether all that plans need is compiled.
+        warm: whether the kernels are compiled.
 
     """
 
@@ -46,9 +45,9 @@ class PlannerPool:
         self._desk, self._metrics, self._logbook, self.warm = desk, metrics, logbook, False
         self._news, self._stopping = Condition(), False
         self._due: dict[str, None] = {}
-        """Tasks with something new, in the order of waiting."""
+        """Tasks with new events, in order of arrival."""
         self._rests: dict[str, float] = {}
-        """Until when tasks rest."""
+        """The ends of the pauses of tasks."""
         self._failing: dict[str, float] = {}
         self._seen: dict[str, tuple[int, int]] = {}
         self._agents: OrderedDict[str, Task] = OrderedDict()
@@ -58,12 +57,12 @@ class PlannerPool:
         ]
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def stop(self, patience: float) -> bool:
-        """End, after the plan that is under way; whether it ended within some seconds."""
+        """Stop after the current plan; True if that ended within ``patience`` seconds."""
         with self._news:
             self._stopping = True
             self._news.notify_all()
@@ -74,7 +73,7 @@ class PlannerPool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def nudge(self, name: str) -> None:
-        """Say that a task has something new."""
+        """Signal that a task has new events."""
         if name not in self._due:
             with self._news:
                 self._due[name] = None
@@ -133,7 +132,7 @@ class PlannerPool:
             self._rests[name] = time.monotonic() + pause
 
     def _next(self) -> str | None:
-        """The task that has waited longest, of those that do not rest; None: it is over."""
+        """The task that has waited longest, of those that do not pause; None: stop."""
         with self._news:
             while not self._stopping:
                 now, wait = time.monotonic(), POLL
@@ -164,14 +163,14 @@ class PlannerPool:
 
 
 def _compile() -> None:
-    """Compile what plans need in processes of their own, so that this one goes on serving."""
+    """Compile the kernels in other processes, so that this one keeps serving."""
     command = [sys.executable, "-m", "ucfh", "compile", "serve"]
     with suppress(OSError):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def warm_up() -> None:
-    """Plan a small task, so that what is compiled is there when the first real one comes."""
+    """Plan a small task, so that all kernels are compiled before the first plan."""
     from ucfh.tasks.agent import TaskAgent
     from ucfh.tasks.config import Declaration
     from ucfh.tasks.records import DecisionRecord, OutcomeRecord

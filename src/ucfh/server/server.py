@@ -1,13 +1,13 @@
-"""Runs the service: sockets, signals, and how it ends.
+"""The server process: sockets, signals, connection limits and shutdown.
 
-    bind the socket                 what is wrong there is one line
+    bind the socket                 errors are one line
     serve, and plan
-    Ctrl-C or SIGTERM               accept nothing new, answer what is under way, let those go who
-                                    watch, give the right to plan back
+    Ctrl-C or SIGTERM               accept no new requests, answer pending ones, end event streams,
+                                    release the planning leases
 
-A request has to come within seconds, and its head and its trailers are short. A client that does
-not read its response is disconnected after a minute. Above the limit of connections, a new one
-takes the place of the one that has waited longest for its client.
+A request has to arrive within seconds, with a short head and short trailers. A client that does not
+read its response is disconnected after a minute. Above the limit of connections, a new one replaces
+the one that has waited longest for its client.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ from ucfh.tasks.store import TaskStore
 LONGEST_HEAD = 32_768
 """Largest number of bytes of the head of a request, and of its trailers."""
 SLOWEST_HEAD = 15.0
-"""Seconds that the head may take."""
+"""Seconds for the head to arrive."""
 SLOWEST_REQUEST = 20.0
 """Seconds from the end of the head to the end of the request."""
 LINGER = 2.0
 """Seconds for the rest of a request that was answered before its end."""
 MOST_AHEAD = 16
-"""Requests that may be sent on a connection before the first of them is answered."""
+"""Largest number of pipelined requests of a connection."""
 STUCK = 60.0
-"""Seconds after which somebody who reads nothing is let go."""
+"""Seconds after which a client that reads nothing is disconnected."""
 MOST_CONNECTIONS = 5000
 IDLE = 75
 """Seconds after which a connection without requests is closed."""
 GRACE = 10
-"""Seconds in which what is under way may end."""
+"""Seconds for pending requests and plans to end at shutdown."""
 
 
 class JoiningTransport:
-    """Sends what is written at one moment at once: the head of an answer and its body."""
+    """A transport that joins the head and the body of a response to one write."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop, self._held = transport, loop, list[bytes]()
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send something at the end of this moment."""
+        """Send data at the end of this event loop iteration."""
         if not self._held:
             self._loop.call_soon(self._send)
         self._held.append(data)
@@ -73,7 +73,7 @@ class JoiningTransport:
             self._transport.write(b"".join(held))
 
     def close(self) -> None:
-        """Send what was written, and close the connection."""
+        """Send buffered data, and close the connection."""
         self._send()
         self._transport.close()
 
@@ -108,7 +108,7 @@ class Connection(HttpToolsProtocol):
             longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let it go."""
+        """Remove the connection and its timers."""
         self._waiting.pop(self, None)
         self._timer.cancel()
         self._stuck.cancel()
@@ -174,7 +174,7 @@ class Connection(HttpToolsProtocol):
             self._expect(SLOWEST_HEAD if self._in_head else IDLE)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read, unless it has a response; earlier requests are answered."""
+        """Reject an invalid request, unless it has a response; earlier requests are answered."""
         answered = self.cycle is None or self.cycle.response_complete
         if not answered and (self._in_head or self.pipeline):
             self._refused, self.cycle.keep_alive = True, False
@@ -210,17 +210,17 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_at(later, self._check_time)
 
     def pause_writing(self) -> None:
-        """Note that the other side does not read what waits for it."""
+        """Start the timeout of a client that does not read its response."""
         super().pause_writing()
         self._check_read(self.transport.get_write_buffer_size() + 1)
 
     def resume_writing(self) -> None:
-        """Note that the other side has read."""
+        """Stop the timeout of a client that reads again."""
         self._stuck.cancel()
         super().resume_writing()
 
     def _check_read(self, before: int) -> None:
-        """End the connection if nothing of what waits was read for some time."""
+        """Abort the connection if the client has not read any buffered data for some time."""
         left = self.transport.get_write_buffer_size()
         if left < before:
             self._stuck = self.loop.call_later(STUCK, self._check_read, left)
@@ -229,7 +229,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts requests, and ends without an error when it is told to."""
+    """A server that reports its start, and ends without an error after a signal."""
 
     def __init__(self, config: uvicorn.Config, service: Service, begun: Callable[[], None]) -> None:
         super().__init__(config)
@@ -256,7 +256,7 @@ class _Server(uvicorn.Server):
 
 
 class _Warnings(logging.Handler):
-    """Takes what the server below warns of to the log."""
+    """A handler that writes uvicorn's warnings to the access log."""
 
     def __init__(self, logbook: AccessLog) -> None:
         super().__init__(logging.WARNING)
@@ -267,7 +267,7 @@ class _Warnings(logging.Handler):
 
 
 def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, planning: bool) -> None:
-    """Serve a store until a signal comes; prints the address once requests are accepted."""
+    """Serve a store until a signal; prints the address once requests are accepted."""
     allow_files()
     service = Service(store, tokens, planning, _write_line)
     host, port = bound.getsockname()[:2]
@@ -310,7 +310,7 @@ def _write_line(text: bytes) -> None:
 
 
 def check_host(host: str, tokens: TokenFile | None) -> None:
-    """Raise unless a host is this machine alone, or tokens are needed."""
+    """Raise `InputError` unless a host is loopback or there are tokens."""
     try:
         near = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -322,7 +322,7 @@ def check_host(host: str, tokens: TokenFile | None) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address."""
+    """Return a bound socket."""
     try:
         family, kind, _, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -347,7 +347,7 @@ def _reason(error: Exception) -> str:
 
 
 def allow_files() -> None:
-    """Let this process have as many connections as the system allows."""
+    """Raise the limit of open files to the system's maximum."""
     try:
         import resource
     except ImportError:  # not a Unix
