@@ -187,7 +187,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
         )
 
     def export(self, path: AnyPath, force: bool = False) -> Path:
-        """Write a log, with a settings file beside it, that `ucfh.read_log` reads to the same counts.
+        """Write a log that `ucfh.read_log` reads to the same counts, and its settings file.
 
         Pending outcomes are missing in the log.
 
