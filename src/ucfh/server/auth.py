@@ -29,9 +29,9 @@ class Authenticator:
     def __init__(self, tokens: TokenFile | None) -> None:
         self._tokens = tokens
 
-    def let_in(self, visit: RequestContext, role: str) -> None:
+    def authorize(self, context: RequestContext, role: str) -> None:
         """Raise `RequestError` unless a request has a role; sets its token or its session."""
-        headers = visit.request.headers
+        headers = context.request.headers
         if len(headers.getlist("host")) > 1:
             raise RequestError(400, "the request has more than one Host header. Fix: send one.")
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -39,29 +39,31 @@ class Authenticator:
             raise RequestError(
                 403, "without tokens only this machine is served: use 127.0.0.1 as its name"
             )
-        if origin is not None and visit.request.method not in READING and not same(origin, host):
+        if origin is not None and context.request.method not in READING and not same(origin, host):
             raise RequestError(403, "a page of another site may not do this")
         if self._tokens is None:
             return
         said = headers.get("authorization")
         if said is not None:
             scheme, _, text = said.partition(" ")
-            visit.token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+            context.token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
         else:
-            visit.session = visit.request.cookies.get(COOKIE, "")
-            if (found := self._tokens.session(visit.session)) is not None:
-                visit.token, visit.until = found
+            context.session = context.request.cookies.get(COOKIE, "")
+            if (found := self._tokens.session(context.session)) is not None:
+                context.token, context.until = found
         if role == ALL:
             return
-        if visit.token is None:
+        if context.token is None:
             what = "no token was sent" if said is None else "this token is not known"
             raise RequestError(
                 401,
                 f"{what}: send Authorization: Bearer TOKEN, as ucfh token create printed it",
                 **{"WWW-Authenticate": "Bearer"},
             )
-        if role == WRITE and visit.token.role == READ:
-            raise RequestError(403, f"the token {visit.token.name!r} is read-only: use another one")
+        if role == WRITE and context.token.role == READ:
+            raise RequestError(
+                403, f"the token {context.token.name!r} is read-only: use another one"
+            )
 
 
 @lru_cache(100)

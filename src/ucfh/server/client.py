@@ -23,10 +23,10 @@ from ucfh.exceptions import check_count, unknown
 from ucfh.server.client_http import HttpCaller
 from ucfh.server.client_json import (
     RemoteNames,
-    answer_of,
-    call_of,
-    names_of,
-    with_labels,
+    decode_answer,
+    decode_labels,
+    encode_call,
+    log_names,
 )
 from ucfh.tasks.ask_tell import AskTell
 from ucfh.tasks.calls import MOST_CALLS
@@ -87,7 +87,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
     # asking and telling
 
     def _call(self, kind: str, episode: str, **given: Any) -> dict[str, Any]:
-        return call_of(kind, episode, given)
+        return encode_call(kind, episode, given)
 
     def expire(self) -> int:
         """Expire the open decisions whose deadline has passed; returns their number."""
@@ -105,10 +105,10 @@ class RemoteTask(AskTell[dict[str, Any]]):
         for k in range(0, len(calls), MOST_CALLS):
             wanted = {"calls": list(calls[k : k + MOST_CALLS])}
             found = self._caller.call("POST", f"{self._path}/batch", wanted)["answers"]
-            answers.extend(map(answer_of, wanted["calls"], found))
+            answers.extend(map(decode_answer, wanted["calls"], found))
         return answers
 
-    # looking
+    # queries
 
     def decisions(
         self,
@@ -135,7 +135,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
         last, found, more = check_count("after", after, least=0), list[dict[str, Any]](), True
         while more and (most is None or len(found) < most):
             page = self._get(f"decisions?{urlencode({**wanted, 'after': last})}")
-            found.extend(map(with_labels, page["decisions"]))
+            found.extend(map(decode_labels, page["decisions"]))
             last, more = found[-1]["number"] if found else last, page["more"]
         return found[:most]
 
@@ -153,7 +153,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
         """Return the status of the task."""
         return TaskStatus(**{**self._get()["status"], "store": self.url})
 
-    # what was learned
+    # results
 
     def certificate(self) -> Certificate:
         """Return the certificate of the policy from all events so far."""
@@ -209,11 +209,11 @@ class RemoteTask(AskTell[dict[str, Any]]):
         if states is not None and silence != LOST_ON_TIMEOUT and silence[0] not in states:
             states = [*states, silence[0]]
         with replacing(path, force) as temporary, temporary.open("wb") as file:
-            for piece in self._caller.stream(f"{self._path}/log.jsonl"):
-                file.write(piece)
+            for chunk in self._caller.stream(f"{self._path}/log.jsonl"):
+                file.write(chunk)
         settings = {
-            "states": None if states is None else names_of(states),
-            "actions": names_of(declared["actions"]),
+            "states": None if states is None else log_names(states),
+            "actions": log_names(declared["actions"]),
             "horizon": declared["horizon"],
             "segments": declared["segments"] or None,
             "rewards": declared["rewards"],

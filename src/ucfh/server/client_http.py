@@ -37,13 +37,13 @@ PATIENCE = 20.0
 """Seconds for which a request is retried."""
 LONGEST_PAUSE = 2.0
 FIRST_PAUSE = 0.05
-PIECE = 1 << 16
+CHUNK = 1 << 16
 """Bytes of a chunk of a long response."""
-AWAY = (502, 503, 504)
+UNAVAILABLE = (502, 503, 504)
 """Statuses of a service, or of a proxy in front of it, that cannot respond now."""
 TOKEN = "UCFH_TOKEN"
 """The environment variable of the token."""
-FAULTS: dict[str, type[InputError]] = {
+EXCEPTIONS: dict[str, type[InputError]] = {
     kind.__name__: kind
     for kind in (
         TaskError, UnknownTask, UnknownEpisode, Conflict, EpisodeOver, OutOfOrder, InvalidReport,
@@ -89,7 +89,7 @@ class HttpCaller:
             connection.close()
         else:
             self._idle.append(connection)
-        return self._understood(method, path, response, content)
+        return self._decoded(method, path, response, content)
 
     def stream(self, path: str) -> Iterator[bytes]:
         """Yield the chunks of a long response."""
@@ -97,9 +97,9 @@ class HttpCaller:
         with closing(connection):
             try:
                 if response.status != 200:
-                    self._understood("GET", path, response, response.read())
-                while piece := response.read(PIECE):
-                    yield piece
+                    self._decoded("GET", path, response, response.read())
+                while chunk := response.read(CHUNK):
+                    yield chunk
                 if response.length:
                     raise HTTPException("it ended early")
             except (OSError, HTTPException) as error:
@@ -125,7 +125,7 @@ class HttpCaller:
             try:
                 connection.request(method, f"{self._path}{path}", content, headers)
                 response = connection.getresponse()
-                found = response.read() if whole or response.status in AWAY else b""
+                found = response.read() if whole or response.status in UNAVAILABLE else b""
             except (OSError, HTTPException) as error:
                 connection.close()
                 if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
@@ -137,10 +137,10 @@ class HttpCaller:
                 raise
             else:
                 asked = response.headers.get("Retry-After", "")
-                if response.status in AWAY and asked.isdecimal():
+                if response.status in UNAVAILABLE and asked.isdecimal():
                     pause = max(pause, float(asked))
                 is_late = not wait or time.monotonic() + pause > until
-                if response.status not in AWAY or is_late:
+                if response.status not in UNAVAILABLE or is_late:
                     return connection, response, found
                 connection.close()
             time.sleep(pause)
@@ -163,7 +163,7 @@ class HttpCaller:
             return secure, True
         return HTTPConnection(self._host, self._port, timeout=TIMEOUT), True
 
-    def _understood(self, method: str, path: str, response: HTTPResponse, content: bytes) -> Any:
+    def _decoded(self, method: str, path: str, response: HTTPResponse, content: bytes) -> Any:
         """The decoded content of a response; raise its problem."""
         status = response.status
         if 300 <= status < 400:
@@ -171,24 +171,24 @@ class HttpCaller:
             raise StoreError(f"{self.url} redirects to {where}: connect to that address")
         if status == 401:
             what = "does not accept the token: pass" if self._has_token else "needs a token: pass"
-            raise fault(TaskError, 401, f"{self.url} {what} token=..., or set {TOKEN}")
+            raise with_status(TaskError, 401, f"{self.url} {what} token=..., or set {TOKEN}")
         try:
             found = json.loads(content)
             ours = status == 200 or {"status", "detail"} <= found.keys()
         except (ValueError, AttributeError):
             ours = False
         if not ours:
-            raise self._strange(method, path, response)
+            raise self._unexpected(method, path, response)
         if status != 200:
-            raise fault_of(found)
+            raise exception_of(found)
         return found
 
     @property
     def _has_token(self) -> bool:
         return "Authorization" in self._headers
 
-    def _strange(self, method: str, path: str, response: HTTPResponse) -> TaskError:
-        if response.status in AWAY:
+    def _unexpected(self, method: str, path: str, response: HTTPResponse) -> TaskError:
+        if response.status in UNAVAILABLE:
             return StoreBusy(f"{self.url} cannot answer now (status {response.status}): call again")
         return StoreError(
             f"{self.url} is not a ucfh service: it answered {method} {path} with status "
@@ -211,18 +211,20 @@ class HttpCaller:
         return StoreError(f"{self.url} does not speak TLS ({error.reason}): check the address")
 
 
-def fault_of(problem: dict[str, Any]) -> InputError:
+def exception_of(problem: dict[str, Any]) -> InputError:
     """Return the exception of problem details.
 
-    >>> fault_of({"status": 409, "detail": "it is over", "fault": "EpisodeOver"})
+    >>> exception_of({"status": 409, "detail": "it is over", "fault": "EpisodeOver"})
     EpisodeOver('it is over')
     """
     status = int(problem["status"])
     other = BY_STATUS.get(status, StoreError if status >= 500 else TaskError)
-    return fault(FAULTS.get(problem.get("fault", ""), other), status, str(problem["detail"]))
+    return with_status(
+        EXCEPTIONS.get(problem.get("fault", ""), other), status, str(problem["detail"])
+    )
 
 
-def fault(kind: type[InputError], status: int, message: str) -> InputError:
+def with_status(kind: type[InputError], status: int, message: str) -> InputError:
     """Return an exception with its HTTP status."""
     made = kind(message)
     if isinstance(made, TaskError):

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 from ucfh.envs.spaces import plain
-from ucfh.server.client_http import fault_of
+from ucfh.server.client_http import exception_of
 from ucfh.tasks.errors import InvalidReport, LateOutcomeWarning
 from ucfh.tasks.labels import as_tuples, canonical, label_of, name_in_log
 from ucfh.tasks.protocol import Decision, LateAnswer
@@ -44,28 +44,30 @@ class RemoteNames:
         return label_of(self._actions[a])
 
 
-def call_of(kind: str, episode: str, given: dict[str, Any]) -> dict[str, Any]:
+def encode_call(kind: str, episode: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return a call as it is sent."""
-    sent = {name: SENT[name](value) if name in SENT else value for name, value in given.items()}
+    sent = {
+        name: ENCODERS[name](value) if name in ENCODERS else value for name, value in given.items()
+    }
     return {"call": kind, "episode": episode, **sent}
 
 
-def sent_label(label: Any, kind: str = "state") -> Any:
+def encode_label(label: Any, kind: str = "state") -> Any:
     """Return a label in JSON types."""
     return json.loads(canonical(label, kind))
 
 
-def sent_action(label: Any) -> Any:
+def encode_action(label: Any) -> Any:
     """Return the label of an action in JSON types."""
-    return sent_label(label, "action")
+    return encode_label(label, "action")
 
 
-def sent_actions(actions: Sequence[Any]) -> list[Any]:
+def encode_actions(actions: Sequence[Any]) -> list[Any]:
     """Return labels of actions in JSON types."""
-    return [sent_action(x) for x in actions]
+    return [encode_action(x) for x in actions]
 
 
-def sent_reward(reward: Any) -> float:
+def encode_reward(reward: Any) -> float:
     """Return a reward as a finite number; the service checks its range."""
     number = plain(reward)
     with suppress(OverflowError):
@@ -74,35 +76,35 @@ def sent_reward(reward: Any) -> float:
     raise InvalidReport(f"reward = {reward!r:.80} is not a number: give what the step paid")
 
 
-SENT: dict[str, Callable[[Any], Any]] = {
-    "state": sent_label,
-    "next_state": sent_label,
-    "action": sent_action,
-    "actions": sent_actions,
-    "reward": sent_reward,
+ENCODERS: dict[str, Callable[[Any], Any]] = {
+    "state": encode_label,
+    "next_state": encode_label,
+    "action": encode_action,
+    "actions": encode_actions,
+    "reward": encode_reward,
 }
 """Encoders by the name of the argument; other arguments are sent unchanged."""
 
 
-def names_of(labels: Sequence[Any]) -> list[str]:
+def log_names(labels: Sequence[Any]) -> list[str]:
     """Return the names of labels in a log."""
     return [name_in_log(canonical(as_tuples(x))) for x in labels]
 
 
-def answer_of(call: dict[str, Any], found: dict[str, Any]) -> Any:
+def decode_answer(call: dict[str, Any], found: dict[str, Any]) -> Any:
     """Return the answer of the service to a call in the types of a task."""
     if found["status"] == LateOutcomeWarning.status:
         return LateAnswer(found["problem"]["detail"])
     if found["status"] != 200:
-        return fault_of(found["problem"])
+        return exception_of(found["problem"])
     answer = found["answer"]
     if call["call"] == "tell":
         answer = answer["next"]
     elif call["call"] != "ask":
         return None
-    return None if answer is None else Decision(**with_labels(answer))
+    return None if answer is None else Decision(**decode_labels(answer))
 
 
-def with_labels(entry: dict[str, Any]) -> dict[str, Any]:
+def decode_labels(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a decision with its labels decoded."""
     return {**entry, **{key: as_tuples(entry[key]) for key in LABELS if key in entry}}

@@ -28,7 +28,7 @@ from ucfh.server.routes import (
     Endpoint,
     RequestContext,
     encode,
-    given,
+    json_response,
 )
 from ucfh.server.schemas import (
     MOST_SHOWN,
@@ -65,112 +65,112 @@ LINES = 1000
 # tasks
 
 
-async def create(visit: RequestContext) -> Response:
+async def create(context: RequestContext) -> Response:
     """Create a task unless it exists."""
-    declared = msgspec.structs.asdict(visit.body)
-    name, desk = declared.pop("task"), visit.service.desk
+    declared = msgspec.structs.asdict(context.body)
+    name, manager = declared.pop("task"), context.service.manager
 
     def made() -> tuple[bool, TaskStatus]:
-        new, line = desk.create(name, **declared)
-        return new, line.task.status()
+        new, batcher = manager.create(name, **declared)
+        return new, batcher.task.status()
 
-    new, status = await desk.run(made)
-    response = given(_shown(status), 201 if new else 200)
+    new, status = await manager.run(made)
+    response = json_response(_public_status(status), 201 if new else 200)
     if new:
         response.headers["Location"] = f"/v1/tasks/{quote(name, safe='')}"
     return response
 
 
-async def list_tasks(visit: RequestContext) -> Response:
+async def list_tasks(context: RequestContext) -> Response:
     """List the status of tasks."""
-    desk, query = visit.service.desk, visit.query
+    manager, query = context.service.manager, context.query
     limit, after = query.count("limit", TASKS_SHOWN, 1, MOST_SHOWN), query.text("after", None)
 
     def found() -> tuple[list[TaskStatus], bool]:
-        names = desk.store.tasks()
+        names = manager.store.tasks()
         if after is not None and after not in names:
             raise UnknownTask(f"there is no task {after!r}: leave ?after= out, or name one")
         left = names if after is None else names[names.index(after) + 1 :]
-        return statuses(desk, left[:limit]), len(left) > limit
+        return statuses(manager, left[:limit]), len(left) > limit
 
-    listed, more = await desk.run(found)
-    return given({"tasks": [_shown(x) for x in listed], "more": more})
+    listed, more = await manager.run(found)
+    return json_response({"tasks": [_public_status(x) for x in listed], "more": more})
 
 
-def statuses(desk: TaskManager, names: list[str]) -> list[TaskStatus]:
+def statuses(manager: TaskManager, names: list[str]) -> list[TaskStatus]:
     """Return the status of tasks by name."""
-    return [desk.open(name).task.status() for name in names]
+    return [manager.open(name).task.status() for name in names]
 
 
-def _shown(status: TaskStatus) -> dict[str, Any]:
+def _public_status(status: TaskStatus) -> dict[str, Any]:
     """The status of a task without the location of its store, which is not for clients."""
     return {key: value for key, value in vars(status).items() if key != "store"}
 
 
-async def _task(visit: RequestContext) -> Task:
-    return await visit.service.desk.task(visit.names["task"])
+async def _task(context: RequestContext) -> Task:
+    return await context.service.manager.task(context.names["task"])
 
 
-async def _of_task(visit: RequestContext, method: Callable[..., T], *more: Any) -> T:
+async def _call_method(context: RequestContext, method: Callable[..., T], *more: Any) -> T:
     """The result of a method of the task, called in a thread."""
-    return await visit.service.desk.run(method, await _task(visit), *more)
+    return await context.service.manager.run(method, await _task(context), *more)
 
 
-async def view(visit: RequestContext) -> Response:
+async def view(context: RequestContext) -> Response:
     """Return the dashboard data of a task."""
-    return given(await _of_task(visit, Task.view))
+    return json_response(await _call_method(context, Task.view))
 
 
 # calls
 
 
-async def _call(visit: RequestContext) -> Any:
+async def _call(context: RequestContext) -> Any:
     """Make the call of a body and its path."""
-    line = await visit.service.desk.line(visit.names["task"])
-    names = visit.names
-    call = visit.body.made(line.task, names["episode"], names.get("t"))
-    return answer_of((await line.serve([call]))[0])
+    batcher = await context.service.manager.batcher(context.names["task"])
+    names = context.names
+    call = context.body.task_call(batcher.task, names["episode"], names.get("t"))
+    return answer_of((await batcher.serve([call]))[0])
 
 
-async def ask(visit: RequestContext) -> Response:
+async def ask(context: RequestContext) -> Response:
     """Return the decision of a step."""
-    return given(await _call(visit))
+    return json_response(await _call(context))
 
 
-async def tell(visit: RequestContext) -> Response:
+async def tell(context: RequestContext) -> Response:
     """Record the outcome of a decision; returns the next decision."""
-    return given(NextStep(await _call(visit)))
+    return json_response(NextStep(await _call(context)))
 
 
-async def write_only(visit: RequestContext) -> Response:
+async def write_only(context: RequestContext) -> Response:
     """Make a call without an answer."""
-    await _call(visit)
-    return given(EMPTY)
+    await _call(context)
+    return json_response(EMPTY)
 
 
-async def expire(visit: RequestContext) -> Response:
+async def expire(context: RequestContext) -> Response:
     """Expire overdue decisions."""
-    line = await visit.service.desk.line(visit.names["task"])
-    return given(Expired(answer_of((await line.serve([line.task.expiring()]))[0])))
+    batcher = await context.service.manager.batcher(context.names["task"])
+    return json_response(Expired(answer_of((await batcher.serve([batcher.task.expiring()]))[0])))
 
 
-async def batch(visit: RequestContext) -> Response:
+async def batch(context: RequestContext) -> Response:
     """Make many calls in one request."""
-    line = await visit.service.desk.line(visit.names["task"])
+    batcher = await context.service.manager.batcher(context.names["task"])
     answers: list[Any] = []
     calls = []
-    for body in visit.body.calls:
+    for body in context.body.calls:
         try:
-            calls.append(body.made(line.task, body.episode, body.t))
+            calls.append(body.task_call(batcher.task, body.episode, body.t))
             answers.append(None)
         except InputError as error:
             answers.append(error)
-    made = iter(await line.serve(calls) if calls else ())
-    return given(
+    made = iter(await batcher.serve(calls) if calls else ())
+    return json_response(
         {
             "answers": [
                 _answer(body, next(made) if failed is None else failed)
-                for body, failed in zip(visit.body.calls, answers, strict=True)
+                for body, failed in zip(context.body.calls, answers, strict=True)
             ]
         }
     )
@@ -179,8 +179,8 @@ async def batch(visit: RequestContext) -> Response:
 def _answer(body: Any, made: Any) -> CallAnswer:
     try:
         answer = answer_of(made)
-    except RequestError as refusal:
-        return CallAnswer(refusal.problem.status, problem=refusal.problem)
+    except RequestError as rejection:
+        return CallAnswer(rejection.problem.status, problem=rejection.problem)
     except Exception as error:
         broken = RequestError(500, f"an error in the service: {type(error).__name__}")
         return CallAnswer(500, problem=broken.problem)
@@ -189,67 +189,67 @@ def _answer(body: Any, made: Any) -> CallAnswer:
     return CallAnswer(200, EMPTY if answer is None else answer)
 
 
-# looking
+# queries
 
 
-async def certificate(visit: RequestContext) -> Response:
+async def certificate(context: RequestContext) -> Response:
     """Return the certificate of the policy."""
-    found = await _learned(visit, Task.certificate)
+    found = await _agent_result(context, Task.certificate)
     more = {"policy": found.policy, "certified": found.certified}
-    return given({**found.as_dict(), **more})
+    return json_response({**found.as_dict(), **more})
 
 
-async def policy(visit: RequestContext) -> Response:
+async def policy(context: RequestContext) -> Response:
     """Return the newest policy as a table."""
-    return given(await _of_task(visit, Task.policy_table))
+    return json_response(await _call_method(context, Task.policy_table))
 
 
-async def decisions(visit: RequestContext) -> Response:
+async def decisions(context: RequestContext) -> Response:
     """List decisions with their outcomes."""
-    query = visit.query
+    query = context.query
     status, episode = query.text("status", "open"), query.text("episode", None)
     limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
-    found = await _of_task(visit, Task.decisions, status, episode, limit + 1, after)
-    return given({"decisions": found[:limit], "more": len(found) > limit})
+    found = await _call_method(context, Task.decisions, status, episode, limit + 1, after)
+    return json_response({"decisions": found[:limit], "more": len(found) > limit})
 
 
-async def faults(visit: RequestContext) -> Response:
+async def faults(context: RequestContext) -> Response:
     """List the records of rejected reports and late outcomes."""
-    limit = visit.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
-    found = await _of_task(visit, Task.faults, limit + 1)
-    return given({"faults": found[-limit:], "more": len(found) > limit})
+    limit = context.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
+    found = await _call_method(context, Task.faults, limit + 1)
+    return json_response({"faults": found[-limit:], "more": len(found) > limit})
 
 
-async def audit(visit: RequestContext) -> Response:
+async def audit(context: RequestContext) -> Response:
     """Return the audit report: tested assumptions and findings."""
-    return given((await _learned(visit, Task.audit)).as_dict())
+    return json_response((await _agent_result(context, Task.audit)).as_dict())
 
 
-async def _learned(visit: RequestContext, method: Callable[[Task], T]) -> T:
-    return await visit.service.desk.learned(await _task(visit), method)
+async def _agent_result(context: RequestContext, method: Callable[[Task], T]) -> T:
+    return await context.service.manager.agent_result(await _task(context), method)
 
 
-async def log(visit: RequestContext) -> Response:
+async def log(context: RequestContext) -> Response:
     """Stream all steps as a log for `ucfh certify`."""
-    pieces, run = _pieces(await _task(visit)), visit.service.desk.run
-    first = await run(next, pieces, b"")  # a task without a log is refused before the answer begins
+    chunks, run = _chunks(await _task(context)), context.service.manager.run
+    first = await run(next, chunks, b"")  # a task without a log is refused before the answer begins
 
     async def streamed() -> AsyncIterator[bytes]:
-        piece = first
-        while piece:
-            yield piece
-            piece = await run(next, pieces, b"")
+        chunk = first
+        while chunk:
+            yield chunk
+            chunk = await run(next, chunks, b"")
 
     return StreamingResponse(streamed(), 200, NO_STORE, LOG)
 
 
-def _pieces(task: Task) -> Iterator[bytes]:
+def _chunks(task: Task) -> Iterator[bytes]:
     """Yield the lines of a log in chunks."""
     lines: list[bytes] = []
     for _, rows in log_rows(task.store, task.number, task.declaration, task.states):
         for row in rows:
-            told = (None if x == "" else x for x in row)
-            lines.append(encode(dict(zip(COLUMNS, told, strict=True))))
+            values = (None if x == "" else x for x in row)
+            lines.append(encode(dict(zip(COLUMNS, values, strict=True))))
         if len(lines) >= LINES:
             yield b"\n".join([*lines, b""])
             lines = []
@@ -257,36 +257,36 @@ def _pieces(task: Task) -> Iterator[bytes]:
         yield b"\n".join([*lines, b""])
 
 
-async def events(visit: RequestContext) -> Response:
+async def events(context: RequestContext) -> Response:
     """Stream the dashboard data when they change."""
-    return await visit.service.watches.watch(await _task(visit), visit.counts)
+    return await context.service.subscriptions.watch(await _task(context), context.is_valid)
 
 
-# how the service itself is doing
+# the service itself
 
 
-async def healthy(visit: RequestContext) -> Response:  # noqa: ARG001
+async def healthy(context: RequestContext) -> Response:  # noqa: ARG001
     """Return 200 while the service runs."""
     return Response("ok\n", 200, NO_STORE, TEXT)
 
 
-async def ready(visit: RequestContext) -> Response:
+async def ready(context: RequestContext) -> Response:
     """Return 200 if the service is ready, else 503."""
-    why = await visit.service.not_ready()
+    why = await context.service.not_ready()
     if why:
         raise RequestError(503, f"not ready: {why}", **{"Retry-After": "1"})
     return Response("ready\n", 200, NO_STORE, TEXT)
 
 
-async def metrics(visit: RequestContext) -> Response:
+async def metrics(context: RequestContext) -> Response:
     """Return the metrics for Prometheus."""
-    service, desk = visit.service, visit.service.desk
-    listed = await desk.run(lambda: statuses(desk, desk.store.tasks()[:MOST_TASKS]))
-    found = service.metrics.text(listed, service.watches.viewers)
+    service, manager = context.service, context.service.manager
+    listed = await manager.run(lambda: statuses(manager, manager.store.tasks()[:MOST_TASKS]))
+    found = service.metrics.text(listed, service.subscriptions.viewers)
     return Response(found, 200, NO_STORE, f"{TEXT}; version=0.0.4")
 
 
-async def openapi(visit: RequestContext) -> Response:  # noqa: ARG001
+async def openapi(context: RequestContext) -> Response:  # noqa: ARG001
     """Return the OpenAPI document."""
     return Response(_documented(), 200, NO_STORE, JSON)
 
@@ -318,26 +318,26 @@ QUERY_DECISIONS: dict[str, dict[str, Any]] = {
 
 ENDPOINTS = [
     Endpoint("PUT", STEP, ask, "Decide what to do in a step of an episode.",
-             WRITE, Ask, {200: Decision}, refuses=(409,)),
+             WRITE, Ask, {200: Decision}, problems=(409,)),
     Endpoint("PUT", STEP + "/outcome", tell, "Tell what came of a decision; gives the next one.",
-             WRITE, Tell, {200: NextStep}, refuses=(409, 410)),
+             WRITE, Tell, {200: NextStep}, problems=(409, 410)),
     Endpoint("PUT", STEP + "/record", write_only, "Record a step that somebody else decided.",
-             WRITE, Record, refuses=(409, 410)),
+             WRITE, Record, problems=(409, 410)),
     Endpoint("POST", EPISODE + "/abandon", write_only, "Give up an episode.",
-             WRITE, Abandon, refuses=(409,)),
+             WRITE, Abandon, problems=(409,)),
     Endpoint("POST", TASK + "/batch", batch, f"Make up to {MOST_CALLS:,} calls at once.",
              WRITE, CallList, {200: dict[str, list[CallAnswer]]}),
     Endpoint("POST", TASK + "/expire", expire, "Expire decisions whose deadline has passed.",
              WRITE, EmptyBody, {200: Expired}),
     Endpoint("POST", "/v1/tasks", create, "Create a task.",
-             WRITE, NewTask, {200: dict[str, Any], 201: dict[str, Any]}, refuses=(409,)),
+             WRITE, NewTask, {200: dict[str, Any], 201: dict[str, Any]}, problems=(409,)),
     Endpoint("GET", "/v1/tasks", list_tasks, "List tasks, and how they are doing.",
-             query=QUERY_TASKS, refuses=(404, 422)),
+             query=QUERY_TASKS, problems=(404, 422)),
     Endpoint("GET", TASK, view, "Show how a task is doing."),
     Endpoint("GET", TASK + "/certificate", certificate, "Say how good the policy is known to be."),
     Endpoint("GET", TASK + "/policy", policy, "Show the newest policy."),
     Endpoint("GET", TASK + "/decisions", decisions, "List decisions and what came of them.",
-             query=QUERY_DECISIONS, refuses=(422,)),
+             query=QUERY_DECISIONS, problems=(422,)),
     Endpoint("GET", TASK + "/faults", faults, "List what was last refused, or came too late.",
              query={"limit": QUERY_DECISIONS["limit"]}),
     Endpoint("GET", TASK + "/audit", audit, "Say what the data tell of the assumptions."),
@@ -347,11 +347,11 @@ ENDPOINTS = [
     Endpoint("GET", "/tasks/{name}", page, "Show the page of a task.", ALL, media=HTML),
     Endpoint("GET", "/page/{file}", page, "Give a file of the page.", ALL, media="*/*"),
     Endpoint("GET", "/session", session, "Say who is signed in.", ALL),
-    Endpoint("POST", "/session", sign_in, "Sign in with a token.", ALL, SignIn, refuses=(401,)),
+    Endpoint("POST", "/session", sign_in, "Sign in with a token.", ALL, SignIn, problems=(401,)),
     Endpoint("DELETE", "/session", sign_out, "Sign out.", ALL),
     Endpoint("GET", "/healthz", healthy, "Say that the service runs.", ALL, media=TEXT),
     Endpoint("GET", "/readyz", ready, "Say whether the service can be used.", ALL, media=TEXT,
-             refuses=(503,)),
+             problems=(503,)),
     Endpoint("GET", "/metrics", metrics, "Give figures for Prometheus.", media=TEXT),
     Endpoint("GET", "/openapi.json", openapi, "Give this document.", ALL),
 ]  # fmt: skip

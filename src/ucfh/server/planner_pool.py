@@ -24,12 +24,12 @@ from ucfh.server.access_log import AccessLog, place_of
 from ucfh.server.batching import TaskManager
 from ucfh.server.metrics import Metrics
 from ucfh.tasks.errors import TaskError
-from ucfh.tasks.planner import LONGEST_PAUSE, LONGEST_REST, PAUSE, POLL, RESTS
+from ucfh.tasks.planner import LONGEST_PAUSE, LONGEST_PLAN_PAUSE, PAUSE, PAUSE_RATIO, POLL
 from ucfh.tasks.task import Task
 
-MOST_LEARNERS = 32
+MOST_AGENTS = 32
 """Agents in memory."""
-LOOKS = 20.0
+POLL_RATIO = 20.0
 """The polling thread pauses for this multiple of its last poll, if that is longer."""
 
 
@@ -41,18 +41,19 @@ class PlannerPool:
 
     """
 
-    def __init__(self, desk: TaskManager, metrics: Metrics, logbook: AccessLog) -> None:
-        self._desk, self._metrics, self._logbook, self.warm = desk, metrics, logbook, False
-        self._news, self._stopping = Condition(), False
+    def __init__(self, manager: TaskManager, metrics: Metrics, access_log: AccessLog) -> None:
+        self._manager, self._metrics, self._access_log = manager, metrics, access_log
+        self.warm = self._stopping = False
+        self._changed = Condition()
         self._due: dict[str, None] = {}
         """Tasks with new events, in order of arrival."""
-        self._rests: dict[str, float] = {}
+        self._paused_until: dict[str, float] = {}
         """The ends of the pauses of tasks."""
         self._failing: dict[str, float] = {}
         self._seen: dict[str, tuple[int, int]] = {}
         self._agents: OrderedDict[str, Task] = OrderedDict()
         self._threads = [
-            Thread(target=self._look, name="ucfh-look", daemon=True),
+            Thread(target=self._poll, name="ucfh-poll", daemon=True),
             Thread(target=self._plan, name="ucfh-plan", daemon=True),
         ]
 
@@ -63,48 +64,48 @@ class PlannerPool:
 
     def stop(self, patience: float) -> bool:
         """Stop after the current plan; True if that ended within ``patience`` seconds."""
-        with self._news:
+        with self._changed:
             self._stopping = True
-            self._news.notify_all()
+            self._changed.notify_all()
         until = time.monotonic() + patience
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def nudge(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Signal that a task has new events."""
         if name not in self._due:
-            with self._news:
+            with self._changed:
                 self._due[name] = None
-                self._news.notify_all()
+                self._changed.notify_all()
 
     def _failed(self, error: Exception, name: str | None) -> None:
         self._metrics.failed(error)
-        self._logbook.event("planning failed", task=name, fault=place_of(error))
+        self._access_log.event("planning failed", task=name, fault=place_of(error))
 
-    # looking
+    # polling
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._stopping:
             begun = time.monotonic()
             try:
-                self._look_once()
+                self._poll_once()
             except Exception as error:  # the store cannot be read now, for one
                 self._failed(error, None)
-            pause = max(POLL, LOOKS * (time.monotonic() - begun))
-            with self._news:
-                self._news.wait_for(lambda: self._stopping, pause)
+            pause = max(POLL, POLL_RATIO * (time.monotonic() - begun))
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, pause)
 
-    def _look_once(self) -> None:
+    def _poll_once(self) -> None:
         now = time.time()
-        for head in self._desk.store.heads():
+        for head in self._manager.store.heads():
             if self._seen.get(head.name, (0, 0)) != (head.seq, head.policy):
                 self._seen[head.name] = head.seq, head.policy
-                self.nudge(head.name)
+                self.notify(head.name)
             if head.deadline is not None and head.deadline <= now:
                 try:
-                    self._desk.open(head.name).task.expire()
+                    self._manager.open(head.name).task.expire()
                 except TaskError as error:  # others go on
                     self._failed(error, head.name)
 
@@ -121,7 +122,7 @@ class PlannerPool:
             try:
                 planned = self._plan_for(name)
                 took = time.monotonic() - begun
-                pause = max(PAUSE, min(RESTS * took, LONGEST_REST))
+                pause = max(PAUSE, min(PAUSE_RATIO * took, LONGEST_PLAN_PAUSE))
                 self._failing.pop(name, None)
                 if planned:
                     self._metrics.planned.observe(took)
@@ -129,28 +130,28 @@ class PlannerPool:
                 self._failed(error, name)
                 pause = self._failing[name] = min(2 * self._failing.get(name, PAUSE), LONGEST_PAUSE)
                 self._seen.pop(name, None)
-            self._rests[name] = time.monotonic() + pause
+            self._paused_until[name] = time.monotonic() + pause
 
     def _next(self) -> str | None:
         """The task that has waited longest, of those that do not pause; None: stop."""
-        with self._news:
+        with self._changed:
             while not self._stopping:
                 now, wait = time.monotonic(), POLL
                 for name in self._due:
-                    if (rests := self._rests.get(name, 0.0) - now) <= 0:
+                    if (remaining := self._paused_until.get(name, 0.0) - now) <= 0:
                         del self._due[name]
                         return name
-                    wait = min(wait, rests)
-                self._news.wait(wait)
+                    wait = min(wait, remaining)
+                self._changed.wait(wait)
             return None
 
     def _plan_for(self, name: str) -> bool:
-        task = self._desk.open(name).task
-        if (held := self._agents.get(name)) is not task and held is not None:
-            held.planner.release()  # it was closed, and opened again
+        task = self._manager.open(name).task
+        if (previous := self._agents.get(name)) is not task and previous is not None:
+            previous.planner.release()  # it was closed, and opened again
         self._agents[name] = task
         self._agents.move_to_end(name)
-        if len(self._agents) > MOST_LEARNERS:
+        if len(self._agents) > MOST_AGENTS:
             self._agents.popitem(last=False)[1].planner.release()
         try:
             planned = task.planner.step()

@@ -93,7 +93,7 @@ class RequestContext:
     until: float | None = None
     query: Query = field(default_factory=lambda: Query((), ()))
 
-    def counts(self) -> bool:
+    def is_valid(self) -> bool:
         """True if its token, or its session, is still valid."""
         tokens = self.service.tokens
         if tokens is None:
@@ -110,26 +110,26 @@ class Endpoint:
 
     Attributes:
         method, path: "{...}" in a path is a parameter; "{t}" is a step.
-        answer: the handler.
+        handler: the function that answers.
         summary: for the OpenAPI document.
         role: the required role: "all" (none), "read" (any token) or "write".
-        body: the type of the request body. gives: the type of the response, by status.
+        body: the type of the request body. responses: the type of the response, by status.
         media: the media type of the response.
         query: schemas of the query parameters by name.
-        refuses: statuses of problems, in addition to those of parameters, bodies and roles.
+        problems: statuses of problems, in addition to those of parameters, bodies and roles.
 
     """
 
     method: str
     path: str
-    answer: Callable[[RequestContext], Awaitable[Response]]
-    says: str
+    handler: Callable[[RequestContext], Awaitable[Response]]
+    summary: str
     role: str = READ
     body: Any = None
-    gives: dict[int, Any] = field(default_factory=lambda: {200: dict[str, Any]})
+    responses: dict[int, Any] = field(default_factory=lambda: {200: dict[str, Any]})
     media: str = JSON
     query: dict[str, dict[str, Any]] = field(default_factory=dict)
-    refuses: tuple[int, ...] = ()
+    problems: tuple[int, ...] = ()
 
     @cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
@@ -191,6 +191,6 @@ def read_name(key: str, part: bytes) -> Any:
     return text
 
 
-def given(content: Any, status: int = 200) -> Response:
+def json_response(content: Any, status: int = 200) -> Response:
     """Return a JSON response."""
     return Response(encode(content), status, NO_STORE, JSON)

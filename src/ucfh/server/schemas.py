@@ -40,7 +40,7 @@ LabelList = Annotated[
 Label = str | int | bool | LabelList
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Step = Annotated[int, Meta(ge=0, le=10**9)]
-Making = Callable[[Any], Any]
+TaskCall = Callable[[Any], Any]
 """A call as `Task.serve` takes it."""
 
 
@@ -88,7 +88,7 @@ class Ask(Body, kw_only=True):
     state: Label
     actions: LabelList | None = None
 
-    def made(self, task: Task, episode: str, t: int | None) -> Making:
+    def task_call(self, task: Task, episode: str, t: int | None) -> TaskCall:
         """Return the call on a task."""
         return task.asking(self.state, episode, t=t, actions=self.actions)
 
@@ -105,7 +105,7 @@ class Tell(Body, kw_only=True):
     actions: LabelList | None = None
     action: Label | None = None
 
-    def made(self, task: Task, episode: str, t: int) -> Making:
+    def task_call(self, task: Task, episode: str, t: int) -> TaskCall:
         """Return the call on a task."""
         return task.telling(
             (episode, t),
@@ -126,7 +126,7 @@ class Record(Body, kw_only=True):
     next_state: Label | None = None
     done: bool = False
 
-    def made(self, task: Task, episode: str, t: int) -> Making:
+    def task_call(self, task: Task, episode: str, t: int) -> TaskCall:
         """Return the call on a task."""
         return task.recording(
             episode, t, self.state, self.action, self.reward, self.next_state, self.done
@@ -138,7 +138,7 @@ class Abandon(Body, kw_only=True):
 
     reason: str = ""
 
-    def made(self, task: Task, episode: str, t: None = None) -> Making:  # noqa: ARG002
+    def task_call(self, task: Task, episode: str, t: None = None) -> TaskCall:  # noqa: ARG002
         """Return the call on a task."""
         return task.abandoning(episode, self.reason)
 
@@ -245,7 +245,7 @@ class RequestError(Exception):
         self.headers = headers
 
 
-def refusal_of(error: InputError) -> RequestError:
+def as_request_error(error: InputError) -> RequestError:
     """Return the rejection of a request by an error of a task or of its input."""
     if isinstance(error, TaskError):
         again = {"Retry-After": "1"} if error.status == 503 else {}
@@ -256,7 +256,7 @@ def refusal_of(error: InputError) -> RequestError:
 def answer_of(made: Any) -> Any:
     """Return the answer of a call on a task, or raise its error."""
     if isinstance(made, InputError):
-        raise refusal_of(made)
+        raise as_request_error(made)
     if isinstance(made, Exception):
         raise made
     if isinstance(made, LateAnswer):

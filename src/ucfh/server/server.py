@@ -45,7 +45,7 @@ LINGER = 2.0
 """Seconds for the rest of a request that was answered before its end."""
 MOST_AHEAD = 16
 """Largest number of pipelined requests of a connection."""
-STUCK = 60.0
+READ_TIMEOUT = 60.0
 """Seconds after which a client that reads nothing is disconnected."""
 MOST_CONNECTIONS = 5000
 IDLE = 75
@@ -54,23 +54,23 @@ GRACE = 10
 """Seconds for pending requests and plans to end at shutdown."""
 
 
-class JoiningTransport:
+class BufferedTransport:
     """A transport that joins the head and the body of a response to one write."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop, self._held = transport, loop, list[bytes]()
+        self._transport, self._loop, self._buffer = transport, loop, list[bytes]()
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
         """Send data at the end of this event loop iteration."""
-        if not self._held:
+        if not self._buffer:
             self._loop.call_soon(self._send)
-        self._held.append(data)
+        self._buffer.append(data)
 
     def _send(self) -> None:
-        held, self._held = self._held, []
-        if held and not self._transport.is_closing():
-            self._transport.write(b"".join(held))
+        buffer, self._buffer = self._buffer, []
+        if buffer and not self._transport.is_closing():
+            self._transport.write(b"".join(buffer))
 
     def close(self) -> None:
         """Send buffered data, and close the connection."""
@@ -95,13 +95,13 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request; above the limit of connections, close the longest wait."""
         super().connection_made(transport)
-        self.transport = cast(asyncio.Transport, JoiningTransport(transport, self.loop))
+        self.transport = cast(asyncio.Transport, BufferedTransport(transport, self.loop))
         self._in_head = self._in_body = self._advanced = self._refused = False
         self._framing = 0
         self._waiting = _WAITING.setdefault(self.config, OrderedDict())
         self._deadline = self.loop.time() + SLOWEST_HEAD
         self._timer = self.loop.call_at(self._deadline, self._check_time)
-        self._stuck = self._timer
+        self._read_timer = self._timer
         self._waiting[self] = None
         if len(self.connections) > MOST_CONNECTIONS:
             longest, _ = self._waiting.popitem(last=False)
@@ -111,7 +111,7 @@ class Connection(HttpToolsProtocol):
         """Remove the connection and its timers."""
         self._waiting.pop(self, None)
         self._timer.cancel()
-        self._stuck.cancel()
+        self._read_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -203,7 +203,7 @@ class Connection(HttpToolsProtocol):
         if self in self._waiting and now >= self._deadline:
             self.transport.close()
         if self.transport.is_closing():  # the client may not read what is left
-            self._timer = self.loop.call_later(STUCK, self.transport.abort)
+            self._timer = self.loop.call_later(READ_TIMEOUT, self.transport.abort)
         else:
             later = now + SLOWEST_HEAD
             later = min(later, self._deadline) if self._deadline > now else later
@@ -216,14 +216,14 @@ class Connection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         """Stop the timeout of a client that reads again."""
-        self._stuck.cancel()
+        self._read_timer.cancel()
         super().resume_writing()
 
     def _check_read(self, before: int) -> None:
         """Abort the connection if the client has not read any buffered data for some time."""
         left = self.transport.get_write_buffer_size()
         if left < before:
-            self._stuck = self.loop.call_later(STUCK, self._check_read, left)
+            self._read_timer = self.loop.call_later(READ_TIMEOUT, self._check_read, left)
         else:
             self.transport.abort()
 
@@ -231,14 +231,16 @@ class Connection(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """A server that reports its start, and ends without an error after a signal."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, begun: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._service, self._begun = service, begun
+        self._service, self._started = service, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._service.begin()
-        self._begun()
+        self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.stop()
@@ -255,20 +257,20 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-class _Warnings(logging.Handler):
+class _WarningHandler(logging.Handler):
     """A handler that writes uvicorn's warnings to the access log."""
 
-    def __init__(self, logbook: AccessLog) -> None:
+    def __init__(self, access_log: AccessLog) -> None:
         super().__init__(logging.WARNING)
-        self._logbook = logbook
+        self._access_log = access_log
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._logbook.event("warning", said=record.getMessage())
+        self._access_log.event("warning", said=record.getMessage())
 
 
 def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, planning: bool) -> None:
     """Serve a store until a signal; prints the address once requests are accepted."""
-    allow_files()
+    raise_file_limit()
     service = Service(store, tokens, planning, _write_line)
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
@@ -288,15 +290,15 @@ def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, plan
         timeout_graceful_shutdown=GRACE,
     )
     warnings = logging.getLogger("uvicorn.error")
-    warnings.handlers, warnings.propagate = [_Warnings(service.logbook)], False
+    warnings.handlers, warnings.propagate = [_WarningHandler(service.access_log)], False
 
-    def begun() -> None:
+    def started() -> None:
         address = f"http://{name}:{port}/"
-        service.logbook.event("started", version=__version__, address=address)
+        service.access_log.event("started", version=__version__, address=address)
         print(address, flush=True)
 
     try:
-        _Server(config, service, begun).run([bound])
+        _Server(config, service, started).run([bound])
     finally:
         finished = service.close(GRACE)
     if not finished:  # a plan takes long; all that was asked and told is in the store
@@ -346,7 +348,7 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def allow_files() -> None:
+def raise_file_limit() -> None:
     """Raise the limit of open files to the system's maximum."""
     try:
         import resource

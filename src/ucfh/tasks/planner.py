@@ -56,7 +56,7 @@ TOO_LARGE = (
     "shorter horizon"
 )
 """The error after memory has run out; planning is not retried until the task is reopened."""
-RESTS, LONGEST_REST = 9.0, 2.0
+PAUSE_RATIO, LONGEST_PLAN_PAUSE = 9.0, 2.0
 """A thread pauses for this multiple of its last step's duration, but at most so many seconds."""
 
 
@@ -359,7 +359,7 @@ class PlannerThread(Thread):
         sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
         self._planner, self._news, self._stop_now = planner, Event(), False
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Signal that there are new events."""
         if not self._news.is_set():
             self._news.set()
@@ -384,7 +384,7 @@ class PlannerThread(Thread):
                 self._planner.error = None
                 self._planner.report()
                 took = time.monotonic() - begun
-                pause = max(PAUSE, min(RESTS * took, LONGEST_REST))
+                pause = max(PAUSE, min(PAUSE_RATIO * took, LONGEST_PLAN_PAUSE))
             except Exception as error:  # serving goes on, and says so
                 self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 pause = min(2 * pause, LONGEST_PAUSE)

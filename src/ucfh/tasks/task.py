@@ -68,11 +68,11 @@ class Task(TaskCalls):
 
     def _plan_later(self) -> None:
         if self._thread is not None:
-            self._thread.nudge()
+            self._thread.notify()
         elif self._planning == "inline":
             self.planner.try_step()
 
-    # looking
+    # queries
 
     def decisions(
         self,
@@ -164,7 +164,7 @@ class Task(TaskCalls):
 
         return policy_table(self)
 
-    # what was learned
+    # results
 
     @property
     def planner(self) -> TaskPlanner:
