@@ -47,7 +47,7 @@ ASSUMED = [
     "the return of an episode is the sum of its first 4 rewards",
     "rewards lie in [0, 1]",
     "no episode pays more than 1 in all",
-    "episodes do not influence each other, and none is lost because of what another one showed",
+    "episodes do not influence each other, and no outcome is missing because of later results",
 ]
 
 

@@ -15,7 +15,7 @@ from helpers.stores import Stores, files
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import SparseCounts
 from ucfh.tasks import planner as planning
-from ucfh.tasks.sql_reading import unsealed
+from ucfh.tasks.sql_reading import without_checksum
 from ucfh.tasks.task import Task
 
 TASK: dict[str, Any] = {"actions": ["call", "mail"], "horizon": 3, "epsilon": 0.2}
@@ -114,7 +114,7 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
     def spoil(tx: Any, _: Any) -> None:
         for table, column in (("plans", "summary"), ("reports", "content")):
             for number, text in tx._read(f"SELECT number, {column} FROM {table}", ()):
-                found = json.loads(unsealed(text))
+                found = json.loads(without_checksum(text))
                 del found["layout"]
                 found |= {"upper": 0.0, "lower": 0.0, "gap": 0.0, "certified": True, "frozen": 7}
                 given = json.dumps(found), number

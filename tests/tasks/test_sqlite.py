@@ -22,7 +22,7 @@ from helpers.paths import TESTS
 from ucfh.tasks import file_lock, sql_schema
 from ucfh.tasks.records import WarmStart
 from ucfh.tasks.sql_schema import MIGRATIONS
-from ucfh.tasks.sql_transaction import LAST, PAID, STEP
+from ucfh.tasks.sql_transaction import LAST, RETURN, STEP
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.sqlite_schema import APPLICATION, upgrade
 from ucfh.tasks.task import Task
@@ -135,7 +135,7 @@ def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
         assert isinstance(task.store, SqliteStore)
         for table, rows in before.items():
             assert task.store.query(f"SELECT * FROM {table}") == rows
-        assert task.store.beginnings(1) == [
+        assert task.store.warm_starts(1) == [
             WarmStart("calls go on as they did last year", {"new": [1, 1, 0]})
         ]
         assert [x.number for x in task.store.plans(1, 0)][-1] == 92
@@ -464,7 +464,7 @@ def test_two_that_create_a_store_at_once(tmp_path: Path) -> None:
         assert task.check() == []
 
 
-@pytest.mark.parametrize("query", [LAST, STEP, PAID])
+@pytest.mark.parametrize("query", [LAST, STEP, RETURN])
 def test_one_episode_is_read_without_all_others(tmp_path: Path, query: str) -> None:
     """Each call makes these queries: their time must not grow with the task."""
     path = tmp_path / "t.db"

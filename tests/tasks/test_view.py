@@ -122,7 +122,7 @@ def test_a_report_that_has_seen_more_than_its_plan_counts(tmp_path: Path) -> Non
         kept = task.store.report(task.number)
         assert kept is not None
         kept.content["certificate"]["contradiction"] = "the data contradict the assumptions"
-        task.write(lambda tx, _: tx.keep_report(kept))
+        task.write(lambda tx, _: tx.replace_report(kept))
         view, status = task.view(), task.status()
     assert view["state"] == "refuted"
     assert view["headline"].startswith("Not certified: the bounds contradict each other")
@@ -164,10 +164,10 @@ def test_a_report_is_owed_until_it_is_made_and_made_once(tmp_path: Path) -> None
         assert first is not None
         assert first.number == task.status().policy
         simulate(task, 30, 60)
-        task.planner._report_from = np.inf  # too soon: reports take a small part of the time
+        task.planner._next_report = np.inf  # too soon: reports take a small part of the time
         task.planner.report()
         assert task.store.report(task.number) == first
-        task.planner._report_from = 0.0
+        task.planner._next_report = 0.0
         task.planner.report()
         second = task.store.report(task.number)
     assert second is not None

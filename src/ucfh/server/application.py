@@ -35,7 +35,7 @@ from ucfh.server.routes import ALL, JSON, Endpoint, Query, RequestContext, Route
 from ucfh.server.schemas import RequestError, as_request_error
 from ucfh.server.tokens import TokenFile
 from ucfh.tasks.errors import StoreFull, TaskError
-from ucfh.tasks.planner import TURN
+from ucfh.tasks.planner import SWITCH_INTERVAL
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
@@ -112,7 +112,7 @@ class Service:
 
     def begin(self) -> None:
         """Start planning; in the event loop."""
-        sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL))
         if self.planners is not None:
             self.planners.start()
 
@@ -207,9 +207,7 @@ class Service:
     def _problem(self, rejection: RequestError) -> Response:
         """Return the problem details of a refused request, without the location of the store."""
         problem = rejection.problem
-        if problem.fault is not None and problem.fault.startswith(
-            "Store"
-        ):  # others quote input
+        if problem.fault is not None and problem.fault.startswith("Store"):  # others quote input
             problem.detail = self._store_location.sub("the store", problem.detail)
         headers = {"Cache-Control": "no-store", **rejection.headers}
         return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)

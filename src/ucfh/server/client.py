@@ -200,7 +200,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
 
         """
         from ucfh.logs.settings import beside, write_settings
-        from ucfh.tasks.exporting import EXPORTED
+        from ucfh.tasks.exporting import LOG_ASSUMPTIONS
 
         check_ending(path, ENDINGS)
         refuse_existing(beside(path), force)
@@ -220,7 +220,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
             "max_return": declared["max_return"],
             "dropouts": "lost",
         }
-        write_settings(path, settings, force, EXPORTED)
+        write_settings(path, settings, force, LOG_ASSUMPTIONS)
         return Path(path)
 
     def _get(self, *what: str, wait: bool = True) -> Any:

@@ -99,7 +99,7 @@ class PlannerPool:
 
     def _poll_once(self) -> None:
         now = time.time()
-        for head in self._manager.store.heads():
+        for head in self._manager.store.progress():
             if self._seen.get(head.name, (0, 0)) != (head.seq, head.policy):
                 self._seen[head.name] = head.seq, head.policy
                 self.notify(head.name)
@@ -178,10 +178,10 @@ def warm_up() -> None:
 
     first_use.before = _compile
     agent = TaskAgent(Declaration.make("small", ["a", "b"], horizon=2, epsilon=0.5))
-    agent.find()
-    agent.find()
+    agent.add_state()
+    agent.add_state()
     for k in range(4):
-        agent.take(
+        agent.add_events(
             [
                 DecisionRecord(4 * k + 1, k + 1, 0, 1, 0, 0, 0),
                 OutcomeRecord(4 * k + 2, k + 1, 0, 0.5, 2),
@@ -192,4 +192,4 @@ def warm_up() -> None:
     agent.plan()
     names = ["(end)", "x", "y"], ["a", "b"]
     agent.certificate(*names)
-    agent.audited(*names)
+    agent.audit_report(*names)

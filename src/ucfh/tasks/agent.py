@@ -35,16 +35,16 @@ from ucfh.tasks.delayed_outcomes import DelayedOutcomes, PendingStep, steps_of
 from ucfh.tasks.records import BY_PERSON, DecisionRecord, OutcomeRecord
 from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
-ONE_BY_ONE = (
-    "episodes do not influence each other, and none is lost because of what another one showed "
-    "later; an outcome may be late or lost because of what it is"
+NO_INTERFERENCE = (
+    "episodes do not influence each other, and no outcome is missing because of later results of "
+    "other episodes; an outcome may be delayed or missing because of its value"
 )
 """The assumption on concurrent episodes: (F) and (L) of `docs/theory/flight.md`."""
 AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
 """The assumption on the actions that a live task recommends."""
 RECORDED = (
-    "steps that somebody else chose were recorded in the order in which they were taken, and none "
-    "was left out for what came of it"
+    "steps that the task did not choose were recorded in the order in which they were taken, and "
+    "none was left out because of its outcome"
 )
 """The assumption on steps that are recorded with their outcome, or read from a log."""
 
@@ -96,10 +96,10 @@ class TaskAgent:
     def __init__(self, task: Declaration, conflicts: Sequence[tuple[int, int, int]] = ()) -> None:
         self.task, self.units = task, task.units
         self.conflicts = tuple(sorted(conflicts))
-        self._doubtful = {episode: t for episode, t, _ in reversed(self.conflicts)}  # the first
-        self._named: dict[tuple[int, int], list[int]] = {}  # by decision, actions of reports
+        self._first_conflict = {episode: t for episode, t, _ in reversed(self.conflicts)}
+        self._other_actions: dict[tuple[int, int], list[int]] = {}  # by decision
         for episode, t, action in self.conflicts:
-            self._named.setdefault((episode, t), []).extend([action] if action >= 0 else [])
+            self._other_actions.setdefault((episode, t), []).extend([action] if action >= 0 else [])
         H, A = task.horizon, len(task.actions)
         self.agent = UnknownStatesUCFH(
             H,
@@ -111,7 +111,7 @@ class TaskAgent:
             after_end=self.units.after_end,
         )
         self.experience = self.agent.experience
-        self.flight, self.scores = DelayedOutcomes(self.experience.segment), FrozenPolicyScores()
+        self.delayed, self.scores = DelayedOutcomes(self.experience.segment), FrozenPolicyScores()
         self.audit = Audit(True if len(task.segments) == H - 1 else task.segments, losses=False)
         self.seq = self.known = self.number = 0
         self.recorded, self.replaced = False, 0
@@ -121,7 +121,7 @@ class TaskAgent:
         self._default = [0]  # the first action of each state, -1 where there is none
         self._masked: dict[int, Bools] = {}  # by state that does not have all actions, (A,)
 
-    def find(self, available: Bools | None = None) -> None:
+    def add_state(self, available: Bools | None = None) -> None:
         """Add the next state by number, with its available actions (A,)."""
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
@@ -139,13 +139,13 @@ class TaskAgent:
         declared = self.task.states is not None
         self.experience.closed = declared and self.experience.states > self._declared
 
-    def take(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
+    def add_events(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
         """Add events, in the order of their numbers."""
         self._check_available(events)
-        flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
+        delayed, scores, default, H = self.delayed, self.scores, self._default, self.task.horizon
         shift, span = self.units.shift, self.units.span
         after = self.agent.best.after_end.tolist()
-        starts, when, where = [], [], []
+        starts, steps, states = [], [], []
         for event in events:
             if isinstance(event, DecisionRecord):
                 _, episode, t, state, action, policy, first = event
@@ -153,33 +153,33 @@ class TaskAgent:
                 if t == 0:
                     starts.append(state)
                     scores.begin(episode, first)
-                when.append(t)
-                where.append(state)
+                steps.append(t)
+                states.append(state)
                 scores.decide(episode, t, state, action, default[state])
-                named = [x for x in self._named.get((episode, t), ()) if x != action]
+                named = [x for x in self._other_actions.get((episode, t), ()) if x != action]
                 self.replaced += bool(named)
-                flight.decide(episode, t, state, action, named)
+                delayed.decide(episode, t, state, action, named)
             else:
                 _, episode, t, reward, following, taken = event
                 self.known += 1
                 self.replaced += taken is not None
-                if t >= self._doubtful.get(episode, H):
+                if t >= self._first_conflict.get(episode, H):
                     scores.leave(episode)
-                    flight.suboptimality(episode, taken)
+                    delayed.mark_unknown(episode, taken)
                     continue
-                paid = (reward + shift) / span
-                over = following in (END, LOST) or t + 1 == H or default[following] < 0
+                scaled = (reward + shift) / span
+                is_over = following in (END, LOST) or t + 1 == H or default[following] < 0
                 if taken is not None:
                     scores.leave(episode)
-                scores.tell(episode, paid, following, over, after[t + 1])
-                flight.tell(episode, paid, following, over, taken)
+                scores.tell(episode, scaled, following, is_over, after[t + 1])
+                delayed.tell(episode, scaled, following, is_over, taken)
         if events:
             self.seq = events[-1].seq
         self.experience.begin(np.array(starts, np.int64))
-        if when:
-            self.experience.decide(np.array(when), np.array(where))
-        self.experience.add(flight.counted())
-        self.audit.add(*flight.passed())
+        if steps:
+            self.experience.decide(np.array(steps), np.array(states))
+        self.experience.add(delayed.counted())
+        self.audit.add(*delayed.passed())
 
     def _check_available(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
         """Raise `ValueError` if the action of a decision is not available in its state."""
@@ -201,7 +201,7 @@ class TaskAgent:
         return is_due(self.progress, self._planned)
 
     @property
-    def watches(self) -> bool:
+    def is_scoring(self) -> bool:
         """True if episodes that begin with the last policy are scored."""
         return self.number in self.scores.watched
 
@@ -217,7 +217,7 @@ class TaskAgent:
         agent, beliefs = self.agent, self.agent.beliefs
         self._planned = self.progress
         self.number += 1
-        self._gather()
+        self._update_inputs()
         agent.plan()
         actions = agent.policy if self.refuted else self._with_prior(agent.actions)
         watch = None
@@ -235,14 +235,14 @@ class TaskAgent:
 
         A state that does not have the action of the prior keeps its own action.
         """
-        blind = self.agent.beliefs.upper >= self.agent.best.cap[0]
-        if not self.prior or not blind or self.number % 2 == 0:
+        is_trivial = self.agent.beliefs.upper >= self.agent.best.cap[0]
+        if not self.prior or not is_trivial or self.number % 2 == 0:
             return actions
         out = actions.copy()
-        for state, line in self.prior.items():
+        for state, plan in self.prior.items():
             if state < out.shape[1]:
-                have = self.experience.available(state)[line]
-                out[have, state] = line[have]
+                available = self.experience.available(state)[plan]
+                out[available, state] = plan[available]
         return out
 
     @property
@@ -263,7 +263,7 @@ class TaskAgent:
             "episodes": self.experience.episodes,
             "outcomes": self.known,
             "lost": int(self.experience.lost.sum()),
-            "waiting": len({step.order for step in self.flight.uncounted}),
+            "waiting": len({step.order for step in self.delayed.uncounted}),
             "frozen": beliefs.number,
             "contradictions": len(self.conflicts),
         }
@@ -276,10 +276,10 @@ class TaskAgent:
             action_names: (A,) names of the actions.
 
         """
-        self.look()
-        task, data, waiting = self.task, self.experience, self.flight.uncounted
-        doubtful = len({step.order for step in waiting if step.doubtful})
-        lost = int(data.lost.sum()) + doubtful
+        self.update_bounds()
+        task, data, waiting = self.task, self.experience, self.delayed.uncounted
+        contradicted = len({step.order for step in waiting if step.contradicted})
+        lost = int(data.lost.sum()) + contradicted
         known = certificate_of_agent(
             self.agent,
             self.units,
@@ -287,28 +287,28 @@ class TaskAgent:
             task.max_return,
             state_names[1:],
             tuple(dict.fromkeys((*self.assumed, *self._assumptions()))),
-            self.audited(state_names, action_names).findings,
+            self.audit_report(state_names, action_names).findings,
             times=range(task.horizon),
         )
         if not waiting and not lost:
             return known
-        told = data.copy()
-        told.add(steps_of([step for step in waiting if step.told]))
-        by_chance = certificate_of_experience(
-            told.without_lost(),
+        known_data = data.copy()
+        known_data.add(steps_of([step for step in waiting if step.known]))
+        if_random = certificate_of_experience(
+            known_data.without_lost(),
             self.units,
             task.max_return,
             task.delta,
             task.epsilon,
             (),
         )
-        gap = min(known.gap, by_chance.gap)
+        gap = min(known.gap, if_random.gap)
         return replace(
             known,
             gap_if_random=gap,
-            waiting=len({step.order for step in waiting}) - doubtful,
+            waiting=len({step.order for step in waiting}) - contradicted,
             lost=lost,
-            conflicts=len(self._named),
+            conflicts=len(self._other_actions),
         )
 
     def _assumptions(self) -> Iterator[str]:
@@ -322,25 +322,25 @@ class TaskAgent:
             yield RECORDED
         if self.replaced:
             yield REPLACED
-        if self._named:
+        if self._other_actions:
             yield (
-                f"{len(self._named)} outcomes were reported in two different ways and count as "
-                "missing; all other outcomes were reported as they were"
+                f"{len(self._other_actions)} outcomes have contradictory reports and count as "
+                "missing; all other outcomes were reported correctly"
             )
-        yield ONE_BY_ONE
+        yield NO_INTERFERENCE
 
-    def look(self) -> None:
+    def update_bounds(self) -> None:
         """Update the bounds and the policy that they apply to with all events."""
-        self._gather()
+        self._update_inputs()
         if self._planned != self.progress:
             self.agent.beliefs.look(self.experience)
 
-    def _gather(self) -> None:
+    def _update_inputs(self) -> None:
         """Pass the outcomes that arrived ahead, and the best choice of scores, to the bounds."""
-        self.experience.ahead = self.flight.ahead(self.experience)
+        self.experience.ahead = self.delayed.ahead(self.experience)
         self.scores.choose(self.agent.beliefs)
 
-    def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
+    def audit_report(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
         """Return the audit report: tested assumptions and findings."""
         self.audit.state_names, self.audit.action_names = state_names, action_names
         return report_of(self.audit, live=True)
@@ -353,7 +353,7 @@ class TaskAgent:
         return {
             **self.agent.state(),
             **self.audit.state(),
-            **self.flight.state(),
+            **self.delayed.state(),
             **self.scores.state(),
             "numbers": np.array(numbers, np.int64),
             "conflicts": np.array(self.conflicts, np.int64).reshape(-1, 3),
@@ -363,14 +363,14 @@ class TaskAgent:
         """Continue a new agent from what `state` returned."""
         self.agent.restore(arrays)
         self.audit.restore(arrays)
-        self.flight.restore(arrays)
+        self.delayed.restore(arrays)
         self.scores.restore(arrays)
         numbers = arrays["numbers"].tolist()
         self.seq, self.known, self.number, self._planned = numbers[:4]
         self.recorded, self.replaced = bool(numbers[4]), numbers[5]
-        have = [self.experience.available(s) for s in range(1, self.experience.states)]
-        self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
-        self._masked = {s: x for s, x in enumerate(have, 1) if not x.all()}
+        available = [self.experience.available(s) for s in range(1, self.experience.states)]
+        self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in available)]
+        self._masked = {s: x for s, x in enumerate(available, 1) if not x.all()}
         self._close_if_complete()
 
     def differences(self, other: TaskAgent) -> list[str]:
@@ -391,7 +391,7 @@ class TaskAgent:
             if len(wrong):
                 at = wrong[0]
                 out.append(f"{name}[{at}]: {mine.flat[at]} and {others.flat[at]}")
-        waiting = [[_content(x) for x in y.flight.uncounted] for y in (self, other)]
+        waiting = [[_comparable(x) for x in y.delayed.uncounted] for y in (self, other)]
         if len(waiting[0]) != len(waiting[1]):
             out.append(f"decisions that wait: {len(waiting[0])} and {len(waiting[1])}")
         for mine, others in zip(*waiting, strict=False):
@@ -401,9 +401,9 @@ class TaskAgent:
         return out
 
 
-def _content(step: PendingStep) -> tuple[object, ...]:
+def _comparable(step: PendingStep) -> tuple[object, ...]:
     """A step as values that compare equal, which nan does not."""
-    known = f"{float(step.reward)!r}, {int(step.following)}" if step.told else ""
+    known = f"{float(step.reward)!r}, {int(step.following)}" if step.known else ""
     return step.episode, step.t, step.state, step.action, known
 
 

@@ -31,7 +31,7 @@ class AskTell(Generic[AnyCall]):
 
     @abstractmethod
     def _call(self, kind: str, episode: str, **given: Any) -> AnyCall:
-        """The call of a method of `ucfh.tasks.protocol.Serving` with its arguments."""
+        """The call of a method of `ucfh.tasks.protocol.TaskProtocol` with its arguments."""
 
     def _serve(self, call: AnyCall) -> Any:
         """Make one call; raise its error."""

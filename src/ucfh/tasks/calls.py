@@ -15,7 +15,7 @@ from ucfh.exceptions import InputError
 from ucfh.tasks.ask_tell import AskTell
 from ucfh.tasks.config import Declaration
 from ucfh.tasks.errors import InvalidReport, TaskError
-from ucfh.tasks.protocol import Serving
+from ucfh.tasks.protocol import TaskProtocol
 from ucfh.tasks.store import TaskStore, Transaction
 
 T = TypeVar("T")
@@ -37,12 +37,12 @@ class TaskCalls(AskTell[Call[Any]]):
     def __init__(self, store: TaskStore, number: int, declaration: Declaration) -> None:
         self.store, self.number, self.declaration = store, number, declaration
         self.name = declaration.name
-        self._serving = Serving(declaration)
-        self._serving.known.states.add(store.states(number, 0))
+        self._protocol = TaskProtocol(declaration)
+        self._protocol.cache.states.add(store.states(number, 0))
         self._calls = Lock()
 
     def _call(self, kind: str, episode: str, **given: Any) -> Call[Any]:
-        method = getattr(self._serving, kind)
+        method = getattr(self._protocol, kind)
         return lambda tx: method(tx, episode, **given)
 
     def expire(self) -> int:
@@ -51,11 +51,11 @@ class TaskCalls(AskTell[Call[Any]]):
 
     def expiring(self) -> Call[int]:
         """Return the call that `expire` makes, for `serve`."""
-        return self._serving.expire
+        return self._protocol.expire
 
-    def write(self, call: Callable[[Transaction, Serving], T]) -> T:
+    def write(self, call: Callable[[Transaction, TaskProtocol], T]) -> T:
         """Make several calls of the protocol in one atomic transaction."""
-        written: T = self._serve(lambda tx: call(tx, self._serving))
+        written: T = self._serve(lambda tx: call(tx, self._protocol))
         return written
 
     def serve(self, calls: Sequence[Call[Any]]) -> list[Any]:
@@ -68,24 +68,24 @@ class TaskCalls(AskTell[Call[Any]]):
         """
         self.store.check_open()
         with self._calls:
-            states = self._serving.known.states
+            states = self._protocol.cache.states
             known = len(states)
 
-            def together(tx: Transaction) -> list[Any]:
-                states.keep(known)  # if the connection was lost, all are made again
+            def make_all(tx: Transaction) -> list[Any]:
+                states.truncate(known)  # if the connection was lost, all are made again
                 return [self._attempt(tx, call) for call in calls]
 
             try:
-                answers = self.store.transact(self.number, together)
+                answers = self.store.transact(self.number, make_all)
             except BaseException:
-                states.keep(known)
+                states.truncate(known)
                 raise
-        self._plan_later()
+        self._after_commit()
         return answers
 
     def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskError:
         """Make one atomic call; if it is rejected, keep the record of its error."""
-        states = self._serving.known.states
+        states = self._protocol.cache.states
         known = len(states)
 
         def made() -> T:
@@ -98,10 +98,10 @@ class TaskCalls(AskTell[Call[Any]]):
 
         answer = tx.attempt(made)
         if isinstance(answer, TaskError):
-            states.keep(known)
+            states.truncate(known)
             if answer.kept is not None:
-                tx.keep_fault(answer.kept)
+                tx.add_error(answer.kept)
         return answer
 
-    def _plan_later(self) -> None:
+    def _after_commit(self) -> None:
         """Do nothing; called after each commit."""

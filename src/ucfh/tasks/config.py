@@ -102,8 +102,8 @@ class Declaration:
                 )
         units.scaled_accuracy(epsilon, H, max_return)
         check_unit("delta", DELTA if delta is None else delta)
-        meaning = read_silence(on_timeout, units)
-        if isinstance(meaning, tuple) and timeout is None:
+        expiry = read_timeout_outcome(on_timeout, units)
+        if isinstance(expiry, tuple) and timeout is None:
             raise InputError(
                 "on_timeout says what silence means, but not after how long: give timeout, in "
                 "seconds (--timeout), too"
@@ -111,12 +111,12 @@ class Declaration:
         largest = np.inf if max_return is None else max_return + ROUNDING * units.span
         # negative rewards of earlier steps may make up for it
         alone = units.low >= 0 or H == 1
-        if isinstance(meaning, tuple) and alone and meaning[1] > largest:
+        if isinstance(expiry, tuple) and alone and expiry[1] > largest:
             raise InputError(
-                f"on_timeout has the reward {meaning[1]:g}, more than max_return {max_return:g}. "
+                f"on_timeout has the reward {expiry[1]:g}, more than max_return {max_return:g}. "
                 "Fix: declare a larger max_return"
             )
-        listed = None if states is None else read_states(states, texts, meaning)
+        listed = None if states is None else read_states(states, texts, expiry)
         first = check_segments(() if segments is None else segments, H)
         check_size(H, len(listed or ()), len(texts), len(first) + 1)
         return cls(
@@ -130,7 +130,7 @@ class Declaration:
             states=listed,
             segments=first,
             timeout=None if timeout is None else check_seconds(timeout),
-            on_timeout=meaning,
+            on_timeout=expiry,
         )
 
     @property
@@ -178,15 +178,17 @@ class Declaration:
     def of_json(cls, text: str) -> Declaration:
         """Return the declaration of a stored form."""
         found = json.loads(text)
-        states, silence = found["states"], found["on_timeout"]
+        states, expiry = found["states"], found["on_timeout"]
         if states is not None:
-            states = tuple((s, None if have is None else tuple(have)) for s, have in states)
+            states = tuple(
+                (s, None if available is None else tuple(available)) for s, available in states
+            )
         found |= {
             "actions": tuple(found["actions"]),
             "rewards": tuple(found["rewards"]),
             "segments": tuple(found["segments"]),
             "states": states,
-            "on_timeout": tuple(silence) if isinstance(silence, list) else silence,
+            "on_timeout": tuple(expiry) if isinstance(expiry, list) else expiry,
         }
         return cls(**found)
 
@@ -209,14 +211,18 @@ class Declaration:
             "segments": self.segments,
             "timeout": self.timeout,
         }
-        silence = self.on_timeout
-        if isinstance(silence, tuple):
-            silence = (label_of(silence[0]), silence[1])
+        expiry = self.on_timeout
+        if isinstance(expiry, tuple):
+            expiry = (label_of(expiry[0]), expiry[1])
         other = Declaration.make(
             self.name,
             self.action_labels,
             H,
-            **{**own, "on_timeout": silence, **{x: now[x] for x in now if x not in NEEDED[:2]}},
+            **{
+                **own,
+                "on_timeout": expiry,
+                **{x: now[x] for x in now if x not in NEEDED[:2]},
+            },
         )
         for name in now:
             if getattr(other, name) != getattr(self, name):
@@ -289,7 +295,7 @@ def _listed(name: str, given: Any) -> list[Any]:
 
 
 def read_states(
-    states: Any, actions: tuple[str, ...], silence: str | tuple[str, float]
+    states: Any, actions: tuple[str, ...], expiry: str | tuple[str, float]
 ) -> tuple[StateActions, ...]:
     """Return declared states with the numbers of their actions; None: all."""
     check_type("states", states, Mapping | list | tuple | set | range, "a list, or a dictionary")
@@ -298,12 +304,12 @@ def read_states(
     else:  # not as keys of a dictionary: True and 1 are equal there
         subsets = [(label, None) for label in states]
     out = []
-    for label, have in subsets:
+    for label, available in subsets:
         text = canonical(label)
         if name_in_log(text) == END_NAME:
             raise InvalidReport(f"state {text} is what a log calls the end: give it another name")
-        numbers = read_subset(have, actions, text)
-        if isinstance(silence, tuple) and text == silence[0]:
+        numbers = read_subset(available, actions, text)
+        if isinstance(expiry, tuple) and text == expiry[0]:
             if isinstance(states, Mapping) and numbers != ():
                 raise InvalidReport(
                     f"state {text} is what silence means, where the episode is over: give it no "
@@ -319,12 +325,12 @@ def read_states(
     return tuple(out)
 
 
-def read_subset(have: Any, actions: tuple[str, ...], state: str) -> tuple[int, ...] | None:
+def read_subset(available: Any, actions: tuple[str, ...], state: str) -> tuple[int, ...] | None:
     """Return the numbers of the actions of a state, ascending, from their labels; None: all."""
-    if have is None:
+    if available is None:
         return None
     numbers = set()
-    for label in _listed(f"actions of state {state}", have):
+    for label in _listed(f"actions of state {state}", available):
         if (text := canonical(label, "action")) not in actions:
             listed = ", ".join(actions)
             raise InvalidReport(
@@ -334,7 +340,7 @@ def read_subset(have: Any, actions: tuple[str, ...], state: str) -> tuple[int, .
     return None if len(numbers) == len(actions) else tuple(sorted(numbers))
 
 
-def read_silence(given: Any, units: RewardRange) -> str | tuple[str, float]:
+def read_timeout_outcome(given: Any, units: RewardRange) -> str | tuple[str, float]:
     """Return the outcome of an expired decision: "lost", or a state and a reward."""
     if given is None or given == LOST_ON_TIMEOUT:
         return LOST_ON_TIMEOUT

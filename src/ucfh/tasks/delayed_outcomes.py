@@ -34,9 +34,9 @@ from ucfh._utils.arrays import Ints
 from ucfh.auditing.steps import AuditSteps, PreviousStep, passages_of
 from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
-NOTHING = (-1, -1, np.nan)
+NO_STEP = (-1, -1, np.nan)
 """Action, state and reward before the first step of an episode."""
-LONGEST_LINE = 10_000
+LONGEST_QUEUE = 10_000
 """Most decisions that wait for the audit behind an open one."""
 
 
@@ -48,16 +48,16 @@ class PendingStep:
         episode, t, state, action: the decision.
         before: action, state and reward of the previous step of its episode.
         reward, following: the outcome, as in `Steps`.
-        told, counted: whether its outcome is known, and whether it is counted.
-        doubtful: whether it has contradictory reports, and so is never counted.
+        known, counted: whether its outcome is known, and whether it is counted.
+        contradicted: whether it has contradictory reports, and so is never counted.
         extra: whether it is a copy of the decision for another action that a report names; a copy
-            is also doubtful.
+            is also contradicted.
 
     """
 
     __slots__ = (
-        "action", "before", "counted", "doubtful", "episode", "extra", "following", "order",
-        "reward", "state", "t", "told",
+        "action", "before", "contradicted", "counted", "episode", "extra", "following", "known",
+        "order", "reward", "state", "t",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +72,7 @@ class PendingStep:
         self.order, self.episode, self.t, self.state, self.action = order, episode, t, state, action
         self.before = before
         self.reward, self.following = np.nan, LOST
-        self.told = self.counted = self.doubtful = self.extra = False
+        self.known = self.counted = self.contradicted = self.extra = False
 
 
 class DelayedOutcomes:
@@ -88,8 +88,8 @@ class DelayedOutcomes:
 
     def __init__(self, segment: Ints) -> None:
         self._segment = segment.tolist()
-        self._line: deque[PendingStep] = deque()  # from the first open one on
-        self._rows: dict[tuple[int, int, int], deque[PendingStep]] = {}
+        self._queue: deque[PendingStep] = deque()  # from the first open one on
+        self._triples: dict[tuple[int, int, int], deque[PendingStep]] = {}
         self._before: dict[int, tuple[int, int, float]] = {}  # of episodes that go on
         self._counted: list[PendingStep] = []
         self._passed: list[PendingStep] = []
@@ -104,72 +104,72 @@ class DelayedOutcomes:
         ``named``: other actions that contradictory reports of it name. Its outcome is unknown for
         these actions, from here on: no earlier draw is left out there.
         """
-        before = self._before.pop(episode, NOTHING)
+        before = self._before.pop(episode, NO_STEP)
         self._decided += 1
         step = self.open[episode] = PendingStep(self._decided, episode, t, state, action, before)
-        self._line.append(step)
-        if len(self._line) > LONGEST_LINE:
-            self._passed.append(self._line.popleft())
-            self._pass_on()
-        self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
+        self._queue.append(step)
+        if len(self._queue) > LONGEST_QUEUE:
+            self._passed.append(self._queue.popleft())
+            self._release()
+        self._triples.setdefault((self._segment[t], state, action), deque()).append(step)
         for other in named:
             self._add_extra(step, other)
 
     def _add_extra(self, step: PendingStep, action: int) -> None:
         """Add an unknown outcome of a decision for another action."""
-        row = self._rows.setdefault((self._segment[step.t], step.state, action), deque())
-        if all(x.order != step.order for x in row):
+        queue = self._triples.setdefault((self._segment[step.t], step.state, action), deque())
+        if all(x.order != step.order for x in queue):
             extra = PendingStep(step.order, step.episode, step.t, step.state, action, step.before)
-            extra.doubtful = extra.extra = True
-            row.append(extra)
-            if step in self._line:  # the audit has to know that an outcome is missing there
-                self._line.insert(self._line.index(step) + 1, extra)
+            extra.contradicted = extra.extra = True
+            queue.append(extra)
+            if step in self._queue:  # the audit has to know that an outcome is missing there
+                self._queue.insert(self._queue.index(step) + 1, extra)
 
     def tell(
-        self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
+        self, episode: int, reward: float, following: int, is_over: bool, taken: int | None = None
     ) -> None:
-        """Add the outcome of an episode's open decision; ``over``: whether the episode is over.
+        """Add the outcome of an episode's open decision; ``is_over``: whether the episode is over.
 
         ``taken``: the action taken, if it differs from the recommended one. The decision then moves
         to the end of the queue of that action.
         """
         step = self.open.pop(episode)
-        step.reward, step.following, step.told = reward, following, True
+        step.reward, step.following, step.known = reward, following, True
         if taken is not None:
-            given = self._segment[step.t], step.state, step.action
-            self._rows[given].remove(step)
-            self._count(given)
+            triple = self._segment[step.t], step.state, step.action
+            self._triples[triple].remove(step)
+            self._count(triple)
             step.action = taken
-            self._rows.setdefault((given[0], step.state, taken), deque()).append(step)
-        if not over:
+            self._triples.setdefault((triple[0], step.state, taken), deque()).append(step)
+        if not is_over:
             self._before[episode] = step.action, step.state, reward
         self._count((self._segment[step.t], step.state, step.action))
-        self._pass_on()
+        self._release()
 
-    def suboptimality(self, episode: int, taken: int | None = None) -> None:
+    def mark_unknown(self, episode: int, taken: int | None = None) -> None:
         """Leave the outcome of an episode's open decision unknown.
 
         ``taken``: the action that its report names, if it differs from the recommended one.
         """
         step = self.open.pop(episode)
-        step.doubtful = True
+        step.contradicted = True
         if taken is not None:
             self._add_extra(step, taken)
-        self._pass_on()
+        self._release()
 
     def _count(self, key: tuple[int, int, int]) -> None:
         """Count the steps of a triple up to the first without an outcome."""
-        row = self._rows[key]
-        while row and row[0].told:
-            row[0].counted = True
-            self._counted.append(row.popleft())
-        if not row:
-            del self._rows[key]
+        queue = self._triples[key]
+        while queue and queue[0].known:
+            queue[0].counted = True
+            self._counted.append(queue.popleft())
+        if not queue:
+            del self._triples[key]
 
-    def _pass_on(self) -> None:
+    def _release(self) -> None:
         """Pass the steps before the first open decision of the queue to the audit."""
-        while self._line and (self._line[0].told or self._line[0].doubtful):
-            self._passed.append(self._line.popleft())
+        while self._queue and (self._queue[0].known or self._queue[0].contradicted):
+            self._passed.append(self._queue.popleft())
 
     @property
     def uncounted(self) -> list[PendingStep]:
@@ -177,11 +177,11 @@ class DelayedOutcomes:
 
         A decision with contradictory actions is listed once for each of them.
         """
-        return sorted(self._in_rows(), key=lambda step: (step.order, step.action))
+        return sorted(self._uncounted(), key=lambda step: (step.order, step.action))
 
-    def _in_rows(self) -> Iterator[PendingStep]:
+    def _uncounted(self) -> Iterator[PendingStep]:
         """The decisions that are not counted yet, in order within each triple."""
-        return chain.from_iterable(self._rows.values())
+        return chain.from_iterable(self._triples.values())
 
     def counted(self) -> Steps:
         """Return the steps counted since the last call, in order within each triple."""
@@ -190,17 +190,17 @@ class DelayedOutcomes:
 
     def passed(self) -> tuple[AuditSteps, PreviousStep]:
         """Return the steps passed to the audit since the last call, in order."""
-        line, self._passed = self._passed, []
-        earlier = [[x.before[k] for x in line] for k in range(3)]
+        steps, self._passed = self._passed, []
+        earlier = [[x.before[k] for x in steps] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
-        passages = passages_of(steps_of(line))
-        begins = passages.new & ~np.array([x.extra for x in line], bool)  # an episode begins once
+        passages = passages_of(steps_of(steps))
+        begins = passages.new & ~np.array([x.extra for x in steps], bool)  # an episode begins once
         before = PreviousStep(action, state, np.array(earlier[2], float))
         return replace(passages, new=begins), before
 
     def ahead(self, data: SparseCounts) -> SparseCounts | None:
         """Return all data with pending outcomes as missing; None if no outcome is pending."""
-        waiting = list(self._in_rows())
+        waiting = list(self._uncounted())
         if not waiting:
             return None
         out = data.copy()
@@ -209,9 +209,9 @@ class DelayedOutcomes:
 
     def state(self) -> dict[str, Any]:
         """Return its state as arrays by name; call `counted` and `passed` before."""
-        first = self._line[0].order if self._line else self._decided + 1
+        first = self._queue[0].order if self._queue else self._decided + 1
         # the order within a pair is not that of the decisions if other actions were taken
-        kept = [*self._in_rows(), *(x for x in self._line if x.counted)]
+        kept = [*self._uncounted(), *(x for x in self._queue if x.counted)]
         before = sorted(self._before.items())
         return {
             "decided": np.array([self._decided, first]),
@@ -224,42 +224,42 @@ class DelayedOutcomes:
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self._decided, first = arrays["decided"].tolist()
-        paid, line = arrays["flight_paid"].tolist(), list[PendingStep]()
-        for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
+        rewards, steps = arrays["flight_paid"].tolist(), list[PendingStep]()
+        for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), rewards, strict=True):
             order, episode, t, state, action, following, *last, a, s = numbers
             step = PendingStep(order, episode, t, state, action, (a, s, earlier))
             step.reward, step.following = reward, following
-            step.told, step.counted, step.doubtful, step.extra = map(bool, last)
+            step.known, step.counted, step.contradicted, step.extra = map(bool, last)
             if order >= first:
-                line.append(step)
+                steps.append(step)
             if not step.counted:
-                self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
-            if not step.told and not step.doubtful:
+                self._triples.setdefault((self._segment[t], state, action), deque()).append(step)
+            if not step.known and not step.contradicted:
                 self.open[episode] = step
-        self._line = deque(sorted(line, key=lambda step: (step.order, step.extra)))
+        self._queue = deque(sorted(steps, key=lambda step: (step.order, step.extra)))
         entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
         self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
 
 
-def steps_of(line: Sequence[PendingStep]) -> Steps:
+def steps_of(steps: Sequence[PendingStep]) -> Steps:
     """Return decisions as steps; open ones are missing."""
     return Steps(
-        t=np.array([x.t for x in line], np.int64),
-        state=np.array([x.state for x in line], np.int64),
-        action=np.array([x.action for x in line], np.int64),
-        reward=np.array([x.reward for x in line], float),
-        following=np.array([x.following for x in line], np.int64),
+        t=np.array([x.t for x in steps], np.int64),
+        state=np.array([x.state for x in steps], np.int64),
+        action=np.array([x.action for x in steps], np.int64),
+        reward=np.array([x.reward for x in steps], float),
+        following=np.array([x.following for x in steps], np.int64),
         starts=np.zeros(0, np.int64),
     )
 
 
-def _table(line: Iterable[PendingStep]) -> Ints:
+def _table(steps: Iterable[PendingStep]) -> Ints:
     """(n, 12) the integers of decisions."""
     rows = [
         (
             *(x.order, x.episode, x.t, x.state, x.action, x.following),
-            *(x.told, x.counted, x.doubtful, x.extra, *x.before[:2]),
+            *(x.known, x.counted, x.contradicted, x.extra, *x.before[:2]),
         )
-        for x in line
+        for x in steps
     ]
     return np.array(rows, np.int64).reshape(-1, 12)

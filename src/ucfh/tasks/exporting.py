@@ -40,7 +40,7 @@ PAGE = 500
 """Episodes per query."""
 
 
-EXPORTED = (
+LOG_ASSUMPTIONS = (
     "which outcomes were known when this log was written did not depend on later outcomes, and no "
     "action depended on outcomes of episodes that began later",
     REPLACED,
@@ -112,7 +112,7 @@ def check_no_conflicts(store: TaskStore, task: int) -> None:
     count = len(store.conflicts(task))
     if not count:
         return
-    name = next(head.name for head in store.heads() if head.task == task)
+    name = next(head.name for head in store.progress() if head.task == task)
     what = "1 outcome that was" if count == 1 else f"{count} outcomes that were"
     raise InvalidReport(
         f"task {name!r} has {what} reported in different ways, which a log cannot show as missing. "
@@ -144,8 +144,8 @@ def export(
             counts["lost"] += steps[-1].following == LOST
             counts["waiting"] += steps[-1].following is None
             writer.writerows(rows)
-    begun = [x.sentence for x in store.beginnings(task) if x.sentence]
-    assumed = list(dict.fromkeys([*EXPORTED, *begun]))
+    warm_starts = [x.sentence for x in store.warm_starts(task) if x.sentence]
+    assumed = list(dict.fromkeys([*LOG_ASSUMPTIONS, *warm_starts]))
     settings = write_settings(path, settings_of(declaration, states), force, assumed)
     return ExportResult(Path(path), settings, **counts)
 
@@ -155,7 +155,7 @@ def log_rows(
 ) -> Iterator[tuple[list[StepRecord], list[tuple[Any, ...]]]]:
     """Yield the steps of each episode with their log rows."""
     names = TaskLabels(declaration, states)
-    held: list[StepRecord] | None = None
+    last_complete: list[StepRecord] | None = None
 
     def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
         with decoding(store.name):
@@ -165,18 +165,18 @@ def log_rows(
     for steps in episodes_of(store, task):
         # a log that ends within an episode seems to be cut there: a whole one has to be last
         with decoding(store.name):
-            whole = _is_whole(steps[-1], declaration, states)
-        if not whole:
+            is_complete = _is_complete(steps[-1], declaration, states)
+        if not is_complete:
             yield made(steps)
             continue
-        if held is not None:
-            yield made(held)
-        held = steps
-    if held is not None:
-        yield made(held)
+        if last_complete is not None:
+            yield made(last_complete)
+        last_complete = steps
+    if last_complete is not None:
+        yield made(last_complete)
 
 
-def _is_whole(step: StepRecord, declaration: Declaration, states: StateIndex) -> bool:
+def _is_complete(step: StepRecord, declaration: Declaration, states: StateIndex) -> bool:
     """True if an episode whose last step is this one is over, with all outcomes known."""
     s = step.following
     if s is None or s == LOST:

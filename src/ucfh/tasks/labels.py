@@ -96,11 +96,11 @@ def check_names(texts: Iterable[str], kind: str) -> None:
     met: dict[str, str] = {}
     for text in texts:
         if (other := met.get(name := name_in_log(text))) is not None:
-            raise alike(kind, text, other)
+            raise duplicate_error(kind, text, other)
         met[name] = text
 
 
-def alike(kind: str, text: str, other: str) -> InvalidReport:
+def duplicate_error(kind: str, text: str, other: str) -> InvalidReport:
     """Return the error of two labels that are equal, or have the same name in a log."""
     if text == other:
         return InvalidReport(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
@@ -143,7 +143,7 @@ class StateIndex:
                 self.number[text] = number
                 self.named[self.names[number]] = number
         except BaseException:  # Ctrl-C, for one: all or none
-            self.keep(known)
+            self.truncate(known)
             raise
 
     def check_new(self, text: str) -> None:
@@ -154,9 +154,9 @@ class StateIndex:
                 raise InvalidReport(
                     f"state {text} is what a log calls the end: give it another name"
                 )
-            raise alike("state", text, self.texts[other])
+            raise duplicate_error("state", text, self.texts[other])
 
-    def keep(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Remove all but the first ``count`` states, after a rollback."""
         for text in self.texts[count:]:
             self.number.pop(text, None)

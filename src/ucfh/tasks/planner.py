@@ -41,13 +41,13 @@ CHUNK = 1000
 """Events per query."""
 LEASE = 10.0
 """Shortest lease in seconds."""
-PLANS = 4
+LEASE_FACTOR = 4
 """A lease lasts this multiple of the duration of the last plan, if that is longer."""
-TURN = 0.0002
+SWITCH_INTERVAL = 0.0002
 """Switch interval of threads in seconds."""
-PACKING = 0.05
+SNAPSHOT_SHARE = 0.05
 """Largest share of its time that a planner spends on snapshots."""
-REPORTING = 0.1
+REPORT_SHARE = 0.1
 """Largest share of its time that a planner spends on reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
 """Seconds between two plans at least; between two polls of the store; after repeated errors."""
@@ -93,7 +93,7 @@ class TaskPlanner:
         self.error: str | None = None
         self._publish, self._names, self._sparing = publish, names, sparing
         self._agent: TaskAgent | None = None
-        self._held_until = self._took = self._pack_from = self._report_from = 0.0
+        self._held_until = self._duration = self._next_snapshot = self._next_report = 0.0
         self._reported, self._too_large = 0, False
 
     def agent(self) -> TaskAgent:
@@ -105,7 +105,7 @@ class TaskPlanner:
         """
         if self._too_large:
             raise InvalidReport(TOO_LARGE)
-        self.declaration.check_size(self.store.figures(self.task).states)
+        self.declaration.check_size(self.store.counts(self.task).states)
         agent, self._agent = self._agent, None  # unless all goes well
         conflicts = self._conflicts()
         if (
@@ -113,26 +113,26 @@ class TaskPlanner:
             or agent.number < self.store.newest_number(self.task)
             or agent.conflicts != conflicts
         ):
-            agent = self._restored(conflicts)
-        feed(agent, self.store, self.task)
-        self._begin(agent)
+            agent = self._restore_agent(conflicts)
+        add_new_events(agent, self.store, self.task)
+        self._apply_warm_starts(agent)
         self._agent = agent
         return agent
 
-    def rebuilt(self, like: TaskAgent | None = None) -> TaskAgent:
+    def rebuild(self, like: TaskAgent | None = None) -> TaskAgent:
         """Return an agent rebuilt from all events, or from those of ``like``, without plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
         conflicts = self._conflicts() if like is None else like.conflicts
         agent, states = TaskAgent(self.declaration, conflicts), self.store.states(self.task, 0)
         with decoding(self.store.name):
             for _, _, actions in states if like is None else states[: like.experience.states - 1]:
-                agent.find(self.declaration.available(actions))
+                agent.add_state(self.declaration.available(actions))
             while agent.seq < last:
                 count = min(CHUNK, last - agent.seq)
                 events = self.store.events(self.task, agent.seq, count)
                 if not events:
                     raise damaged(self.store.name, f"event {agent.seq + 1} is missing")
-                agent.take(events)
+                agent.add_events(events)
         return agent
 
     def _conflicts(self) -> tuple[tuple[int, int, int], ...]:
@@ -144,17 +144,17 @@ class TaskPlanner:
                 sorted((e, t, -1 if text is None else actions.index(text)) for e, t, text in found)
             )
 
-    def _begin(self, agent: TaskAgent) -> None:
+    def _apply_warm_starts(self, agent: TaskAgent) -> None:
         """Give an agent the assumptions and the prior policy of warm starts."""
-        begun = self.store.beginnings(self.task)
-        agent.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
-        prior = {name: line for x in begun for name, line in x.prior.items()}
+        warm_starts = self.store.warm_starts(self.task)
+        agent.assumed = tuple(dict.fromkeys(x.sentence for x in warm_starts if x.sentence))
+        prior = {name: actions for x in warm_starts for name, actions in x.prior.items()}
         if prior:
             for number, text, _ in self.store.states(self.task, 0):
-                if (line := prior.get(name_in_log(text))) is not None:
-                    agent.prior[number] = np.array(line)
+                if (actions := prior.get(name_in_log(text))) is not None:
+                    agent.prior[number] = np.array(actions)
 
-    def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
+    def _restore_agent(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
         """The agent from the last snapshot, or a new one.
 
         A snapshot from before a contradictory report rests on the first report: it is not used, and
@@ -162,7 +162,7 @@ class TaskPlanner:
         """
         agent, found = TaskAgent(self.declaration, conflicts), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
-        arrays = None if found is None else unpacked(found[1])
+        arrays = None if found is None else unpack(found[1])
         if arrays is not None and tuple(map(tuple, arrays["conflicts"].tolist())) == conflicts:
             with decoding(self.store.name):
                 agent.restore(arrays)
@@ -179,25 +179,25 @@ class TaskPlanner:
         with self.lock:
             if not self._is_due() or not self._may_plan():
                 return False
-            begun = time.monotonic()
+            start = time.monotonic()
             try:
                 agent = self.agent()
                 if not agent.due:
                     return False
                 self._agent = None  # unless its plan is written
-                begun = time.monotonic()
+                start = time.monotonic()
                 planned = agent.plan()
             except MemoryError:
                 self._agent, self._too_large = None, True
                 raise InvalidReport(TOO_LARGE) from None
-            self._took = time.monotonic() - begun
+            self._duration = time.monotonic() - start
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
             summary = {**summary, "layout": LAYOUT}
             policy = StoredPolicy(
                 number, time.time(), known, episodes, actions, best, changed, summary
             )
-            kept = self._packed(agent)
+            kept = self._snapshot(agent)
 
             def write(tx: Transaction) -> str | None:
                 if (other := tx.renew_lease(self.holder, self._lease)) is None:
@@ -214,7 +214,7 @@ class TaskPlanner:
         """Write the report of the newest policy, if it is missing and the time share allows it."""
         with self.lock:
             newest = self.store.newest_number(self.task)
-            if newest == self._reported or time.monotonic() < self._report_from:
+            if newest == self._reported or time.monotonic() < self._next_report:
                 return
             kept = self.store.report(self.task)
             if kept is not None and kept.number == newest:
@@ -222,10 +222,10 @@ class TaskPlanner:
                 return
             if not self._may_plan():
                 return
-            begun = time.monotonic()
+            start = time.monotonic()
             agent = self.agent()
             names = self._names(agent.experience.states)
-            known, audit = agent.certificate(*names), agent.audited(*names)
+            known, audit = agent.certificate(*names), agent.audit_report(*names)
             content = {
                 "certificate": known.as_dict(),
                 "audit": audit.as_dict(),
@@ -236,15 +236,15 @@ class TaskPlanner:
 
             def write(tx: Transaction) -> None:
                 if tx.renew_lease(self.holder, self._lease) is None:
-                    tx.keep_report(report)
+                    tx.replace_report(report)
 
             self.store.transact(self.task, write)
             done = time.monotonic()
-            self._reported, self._report_from = newest, done + (done - begun) / REPORTING
+            self._reported, self._next_report = newest, done + (done - start) / REPORT_SHARE
 
     def _is_due(self) -> bool:
         """True if a plan is due, by the counts of the store alone, without an agent."""
-        n, number = self.store.figures(self.task), self.store.newest_number(self.task)
+        n, number = self.store.counts(self.task), self.store.newest_number(self.task)
         progress = n.begun + n.outcomes + n.lost
         newest = next(iter(self.store.plans(self.task, number - 1)), None)
         if newest is None or newest.summary.get("layout") != LAYOUT:
@@ -261,23 +261,23 @@ class TaskPlanner:
         except TaskError as error:
             self.error = str(error)
 
-    def _packed(self, agent: TaskAgent) -> bytes | None:
+    def _snapshot(self, agent: TaskAgent) -> bytes | None:
         """The snapshot of the agent, or None if it is postponed to save time.
 
         It is not postponed if episodes are scored: a crash that drops scores would select episodes
         by the cause of the crash (docs/theory/flight.md).
         """
-        begun = time.monotonic()
-        if self._sparing and begun < self._pack_from and not agent.watches:
+        start = time.monotonic()
+        if self._sparing and start < self._next_snapshot and not agent.is_scoring:
             return None
-        blob = packed(agent)
+        blob = pack(agent)
         done = time.monotonic()
-        self._pack_from = done + (done - begun) / PACKING
+        self._next_snapshot = done + (done - start) / SNAPSHOT_SHARE
         return blob
 
     @property
     def _lease(self) -> float:
-        return min(max(LEASE, PLANS * self._took), LONGEST_LEASE)
+        return min(max(LEASE, LEASE_FACTOR * self._duration), LONGEST_LEASE)
 
     def _may_plan(self) -> bool:
         """True if this planner holds the lease; takes it if it is free."""
@@ -298,16 +298,16 @@ class TaskPlanner:
             self._held_until = 0.0
 
 
-def feed(agent: TaskAgent, store: TaskStore, task: int) -> None:
+def add_new_events(agent: TaskAgent, store: TaskStore, task: int) -> None:
     """Add all new events of a store to an agent."""
     while True:
         events = store.events(task, agent.seq, CHUNK)
         with decoding(store.name):
             for _, _, actions in store.states(task, agent.experience.states - 1):
-                agent.find(agent.task.available(actions))  # those of these events, at least
+                agent.add_state(agent.task.available(actions))  # those of these events, at least
             if not events:
                 return
-            agent.take(events)
+            agent.add_events(events)
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
@@ -327,14 +327,14 @@ def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
     return changed
 
 
-def packed(agent: TaskAgent) -> bytes:
+def pack(agent: TaskAgent) -> bytes:
     """Return the snapshot of an agent in bytes."""
     file = io.BytesIO()
     np.savez(file, **agent.state(), made_by=np.array(LAYOUT))
     return zlib.compress(file.getbuffer(), 1)
 
 
-def unpacked(blob: bytes) -> dict[str, Any] | None:
+def unpack(blob: bytes) -> dict[str, Any] | None:
     """Return the arrays of a snapshot by name; None if it is damaged or has another layout.
 
     The agent is then rebuilt from the events.
@@ -356,34 +356,34 @@ class PlannerThread(Thread):
 
     def __init__(self, planner: TaskPlanner) -> None:
         super().__init__(name="ucfh-planner", daemon=True)
-        sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
-        self._planner, self._news, self._stop_now = planner, Event(), False
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL))
+        self._planner, self._changed, self._stop_now = planner, Event(), False
 
     def notify(self) -> None:
         """Signal that there are new events."""
-        if not self._news.is_set():
-            self._news.set()
+        if not self._changed.is_set():
+            self._changed.set()
 
     def stop(self) -> None:
         """Stop after the current plan, and wait for that."""
         self._stop_now = True
-        self._news.set()
+        self._changed.set()
         self.join()
 
     def run(self) -> None:
         """Plan when a plan is due."""
         pause = PAUSE
         while not self._stop_now:
-            self._news.wait(POLL)
-            self._news.clear()
+            self._changed.wait(POLL)
+            self._changed.clear()
             if self._stop_now:
                 return
-            begun = time.monotonic()
+            start = time.monotonic()
             try:
                 self._planner.step()
                 self._planner.error = None
                 self._planner.report()
-                took = time.monotonic() - begun
+                took = time.monotonic() - start
                 pause = max(PAUSE, min(PAUSE_RATIO * took, LONGEST_PLAN_PAUSE))
             except Exception as error:  # serving goes on, and says so
                 self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -30,7 +30,7 @@ from ucfh.tasks.postgres_schema import (
     translated,
     upgrade,
 )
-from ucfh.tasks.sql_reading import SqlReading, SqlRow
+from ucfh.tasks.sql_reading import SqlRow, SqlStore
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.store import T, Transaction
 
@@ -76,7 +76,7 @@ class SharedConnection:
             connection.close()
 
 
-class PostgresStore(SqlReading):
+class PostgresStore(SqlStore):
     """A store in a PostgreSQL database; see `TaskStore`.
 
     Args:

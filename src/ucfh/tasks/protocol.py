@@ -17,6 +17,8 @@ counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -35,7 +37,7 @@ from ucfh.tasks.errors import (
     UnknownEpisode,
     concise,
 )
-from ucfh.tasks.label_cache import Catalogue
+from ucfh.tasks.label_cache import LabelCache
 from ucfh.tasks.records import (
     ABANDONED,
     BY_PERSON,
@@ -69,18 +71,18 @@ class LateAnswer(NamedTuple):
     message: str
 
 
-class Serving:
+class TaskProtocol:
     """The protocol of one task.
 
     Attributes:
-        known: the cached states, actions and policies.
+        cache: the cached states, actions and policies.
 
     """
 
     def __init__(self, declaration: Declaration) -> None:
-        self.known = Catalogue(declaration)
-        self._task, self._wait = declaration.name, declaration.timeout
-        self._silence = declaration.on_timeout
+        self.cache = LabelCache(declaration)
+        self._task, self._timeout = declaration.name, declaration.timeout
+        self._expiry = declaration.on_timeout
 
     def ask(
         self, tx: Transaction, name: str, state: Any, actions: Any = None, t: int | None = None
@@ -95,30 +97,30 @@ class Serving:
         if t is not None and t > due:
             raise OutOfOrder(f"episode {name!r} is at step {due}, not {t}: tell the steps in order")
         if last is None:
-            s = self.known.find_state(tx, state, actions, name, 0)
-            if self.known.states.actions[s] == ():
+            s = self.cache.find_state(tx, state, actions, name, 0)
+            if self.cache.states.actions[s] == ():
                 raise InvalidReport(
-                    f"episode {name!r} cannot begin in state {self.known.states.texts[s]}, which "
+                    f"episode {name!r} cannot begin in state {self.cache.states.texts[s]}, which "
                     "has no actions: there is nothing to decide"
                 )
             return self._decide(tx, name, tx.begin(name, tx.newest), 0, s, tx.newest)
         if t is not None and t < due:
-            decided, _, note = tx.step(last.episode, t)
-            assert decided is not None
-            self.known.catch_up(tx, decided.state)
-            s = self.known.find_state(tx, state, actions, name, t)
-            self._check_is_in(decided.state, s, name, t)
+            decision, _, note = tx.step(last.episode, t)
+            assert decision is not None
+            self.cache.load_states(tx, decision.state)
+            s = self.cache.find_state(tx, state, actions, name, t)
+            self._check_is_in(decision.state, s, name, t)
             if note is not None:  # nobody told what came of it, and nobody can now
-                raise self._is_gone(name, t, note)
-            return self._decision(name, t, s, decided.action, decided.policy)
+                raise self._episode_over(name, t, note)
+            return self._decision(name, t, s, decision.action, decision.policy)
         self._check_goes_on(last, name)
-        s = self.known.find_state(tx, state, actions, name, due)
+        s = self.cache.find_state(tx, state, actions, name, due)
         self._check_is_in(last.state, s, name, due)
         if last.kind == OUTCOME:
             return self._decide(tx, name, last.episode, due, s, tx.newest)
         if self._is_overdue(tx, last):
             self._expire(tx, last.episode, name, due)
-            return self._is_gone(name, due, EXPIRED)
+            return self._episode_over(name, due, EXPIRED)
         return self._decision(name, due, s, last.action, last.policy)
 
     def tell(
@@ -136,48 +138,30 @@ class Serving:
 
         ``action``: the action taken, if it is not the recommended one.
         """
-        try:
-            return self._tell(tx, name, t, reward, state, done, actions, action)
-        except InvalidReport as error:
-            if isinstance(reward, Real | None) and not isinstance(reward, bool):
-                self._check_again(tx, name, t, error)
-            raise
-
-    def _tell(
-        self,
-        tx: Transaction,
-        name: str,
-        t: int,
-        reward: Any,
-        state: Any,
-        done: bool,
-        actions: Any,
-        action: Any,
-    ) -> Decision | LateAnswer | None:
-        """Write an outcome; see `tell`."""
-        last = self._last(tx, name)
-        if last is None:
-            raise self._unknown(name)
-        if t > last.t:
-            raise OutOfOrder(
-                f"episode {name!r} has no decision at step {t}, its last is at step {last.t}: tell "
-                "the steps in order"
-            )
-        paid = self.known.check_reward(reward, name, t)
-        if (why := self._too_late(tx, last, name, t)) is not None:
-            return self._late(tx, name, t, paid, state, done, why)
-        following = self.known.find_following(tx, name, t, state, done, actions)
-        decided = None if action is None else tx.step(last.episode, t)[0]
-        taken = None if decided is None else self._taken(tx, decided, action, name)
-        if last.kind == OUTCOME or last.t > t:
-            return self._told_before(tx, last.episode, name, t, paid, following, taken)
-        self._check_return(tx, last.episode, name, t, paid, following)
-        tx.tell(last.episode, t, following, paid, None, taken)
-        if self.known.is_over(t, following):
-            tx.end(last.episode)
-            return None
-        policy = self.known.policy_after(tx, last.policy)
-        return self._decide(tx, name, last.episode, t + 1, following, policy)
+        with self._contradiction_checked(tx, name, t, reward):
+            last = self._last(tx, name)
+            if last is None:
+                raise self._unknown(name)
+            if t > last.t:
+                raise OutOfOrder(
+                    f"episode {name!r} has no decision at step {t}, its last is at step {last.t}: "
+                    "tell the steps in order"
+                )
+            reward = self.cache.check_reward(reward, name, t)
+            if (why := self._too_late(tx, last, name, t)) is not None:
+                return self._late(tx, name, t, reward, state, done, why)
+            following = self.cache.find_next_state(tx, name, t, state, done, actions)
+            decision = None if action is None else tx.step(last.episode, t)[0]
+            taken = None if decision is None else self._taken(tx, decision, action, name)
+            if last.kind == OUTCOME or last.t > t:
+                return self._repeat_answer(tx, last.episode, name, t, reward, following, taken)
+            self._check_return(tx, last.episode, name, t, reward, following)
+            tx.tell(last.episode, t, following, reward, None, taken)
+            if self.cache.is_over(t, following):
+                tx.end(last.episode)
+                return None
+            policy = self.cache.continuing_policy(tx, last.policy)
+            return self._decide(tx, name, last.episode, t + 1, following, policy)
 
     def record(
         self,
@@ -191,61 +175,43 @@ class Serving:
         done: bool = False,
     ) -> LateAnswer | None:
         """Write a step whose action the task did not choose, with its outcome if that is known."""
-        try:
-            return self._record(tx, name, t, state, action, reward, next_state, done)
-        except InvalidReport as error:
-            if isinstance(reward, Real | None) and not isinstance(reward, bool):
-                self._check_again(tx, name, t, error)
-            raise
-
-    def _record(
-        self,
-        tx: Transaction,
-        name: str,
-        t: int,
-        state: Any,
-        action: Any,
-        reward: Any,
-        next_state: Any,
-        done: bool,
-    ) -> LateAnswer | None:
-        """Write a step; see `record`."""
-        last = self._last(tx, name)
-        due, taken = 0 if last is None else last.t + last.kind, None
-        if t > due:
-            raise OutOfOrder(
-                f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
-            )
-        s = self.known.find_state(tx, state, None, name, t)
-        a = self.known.find_action(action, s)
-        known = reward is not None or next_state is not None or done
-        paid = self.known.check_reward(reward, name, t) if known else 0.0
-        if last is None:
-            episode = tx.begin(name, BY_PERSON)
-            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
-        elif last.kind == OUTCOME and t == due:
-            self._check_goes_on(last, name)
-            self._check_is_in(last.state, s, name, t)
-            episode = last.episode
-            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
-        else:
-            episode = last.episode
-            is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
-            if known and (why := self._too_late(tx, last, name, t)) is not None:
-                return self._late(tx, name, t, paid, next_state, done, why)
-            if known and not is_open:
-                following = self.known.find_following(tx, name, t, next_state, done, None)
-                self._check_told(tx, episode, name, t, paid, following, taken)
-                return None
-        if known:
-            following = self.known.find_following(tx, name, t, next_state, done, None)
-            self._check_return(tx, episode, name, t, paid, following)
-            tx.tell(episode, t, following, paid, None, taken)
-            if self.known.is_over(t, following):
-                tx.end(episode)
+        with self._contradiction_checked(tx, name, t, reward):
+            last = self._last(tx, name)
+            due, taken = 0 if last is None else last.t + last.kind, None
+            if t > due:
+                raise OutOfOrder(
+                    f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
+                )
+            s = self.cache.find_state(tx, state, None, name, t)
+            a = self.cache.find_action(action, s)
+            known = reward is not None or next_state is not None or done
+            reward = self.cache.check_reward(reward, name, t) if known else 0.0
+            if last is None:
+                episode = tx.begin(name, BY_PERSON)
+                tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
+            elif last.kind == OUTCOME and t == due:
+                self._check_goes_on(last, name)
+                self._check_is_in(last.state, s, name, t)
+                episode = last.episode
+                tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
             else:
-                tx.pause(episode, t)
-        return None
+                episode = last.episode
+                is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
+                if known and (why := self._too_late(tx, last, name, t)) is not None:
+                    return self._late(tx, name, t, reward, next_state, done, why)
+                if known and not is_open:
+                    following = self.cache.find_next_state(tx, name, t, next_state, done, None)
+                    self._check_repeated(tx, episode, name, t, reward, following, taken)
+                    return None
+            if known:
+                following = self.cache.find_next_state(tx, name, t, next_state, done, None)
+                self._check_return(tx, episode, name, t, reward, following)
+                tx.tell(episode, t, following, reward, None, taken)
+                if self.cache.is_over(t, following):
+                    tx.end(episode)
+                else:
+                    tx.pause(episode, t)
+            return None
 
     def abandon(self, tx: Transaction, name: str, reason: str) -> None:
         """Abandon an episode: its open decision is missing; idempotent."""
@@ -257,7 +223,7 @@ class Serving:
             tx.tell(last.episode, last.t, LOST, None, note)
         elif (last.note or "").startswith(ABANDONED):
             return
-        elif self.known.is_over(last.t, last.state):
+        elif self.cache.is_over(last.t, last.state):
             raise EpisodeOver(f"episode {name!r} is over since step {last.t}: nothing to abandon")
         else:
             raise OutOfOrder(
@@ -276,7 +242,7 @@ class Serving:
         """The last event of an episode, with its state cached."""
         last = tx.last(name)
         if last is not None:
-            self.known.catch_up(tx, last.state)
+            self.cache.load_states(tx, last.state)
         return last
 
     def _unknown(self, name: str) -> UnknownEpisode:
@@ -286,7 +252,7 @@ class Serving:
         )
 
     def _check_goes_on(self, last: LastEvent, name: str) -> None:
-        if last.kind == OUTCOME and self.known.is_over(last.t, last.state):
+        if last.kind == OUTCOME and self.cache.is_over(last.t, last.state):
             how = f" ({last.note})" if last.note else ""
             raise EpisodeOver(
                 f"episode {name!r} is over since step {last.t}{how}: name another episode"
@@ -295,7 +261,7 @@ class Serving:
     def _check_is_in(self, there: int, s: int, name: str, t: int) -> None:
         """Raise `Conflict` if an episode is in another state."""
         if there != s:
-            texts = self.known.states.texts
+            texts = self.cache.states.texts
             raise Conflict(
                 f"episode {name!r} is in state {texts[there]} at step {t}, not {texts[s]}: "
                 "give that state, or name another episode",
@@ -309,72 +275,72 @@ class Serving:
 
         Returns whether the decision is open, and the action taken if it is not the recommended one.
         """
-        decided, told, _ = tx.step(episode, t)
-        assert decided is not None
-        self.known.catch_up(tx, decided.state)
-        self._check_is_in(decided.state, s, name, t)
-        replaced = told is not None and told.taken == a
-        if known or replaced or decided.policy == BY_PERSON:
-            return told is None, self._check_replaced(decided, a, name)
-        if decided.action != a:
-            actions = self.known.declaration.actions
+        decision, outcome, _ = tx.step(episode, t)
+        assert decision is not None
+        self.cache.load_states(tx, decision.state)
+        self._check_is_in(decision.state, s, name, t)
+        replaced = outcome is not None and outcome.taken == a
+        if known or replaced or decision.policy == BY_PERSON:
+            return outcome is None, self._check_replaced(decision, a, name)
+        if decision.action != a:
+            actions = self.cache.declaration.actions
             raise Conflict(
-                f"at step {t} of episode {name!r} the action {actions[decided.action]} was given. "
+                f"at step {t} of episode {name!r} the action {actions[decision.action]} was given. "
                 "Fix: report the action that was taken together with its outcome",
                 ErrorRecord("action", name, t, {"action": short(actions[a])}),
             )
-        return told is None, None
+        return outcome is None, None
 
     def _taken(
-        self, tx: Transaction, decided: DecisionRecord, action: Any, name: str
+        self, tx: Transaction, decision: DecisionRecord, action: Any, name: str
     ) -> int | None:
         """The number of the action taken, if it is not the recommended one."""
-        self.known.catch_up(tx, decided.state)
-        return self._check_replaced(decided, self.known.find_action(action, decided.state), name)
+        self.cache.load_states(tx, decision.state)
+        return self._check_replaced(decision, self.cache.find_action(action, decision.state), name)
 
-    def _check_replaced(self, decided: DecisionRecord, a: int, name: str) -> int | None:
+    def _check_replaced(self, decision: DecisionRecord, a: int, name: str) -> int | None:
         """The number of an action taken, if it is not that of a decision by the task.
 
         Raises:
             Conflict: the step was recorded with another action.
 
         """
-        if a == decided.action:
+        if a == decision.action:
             return None
-        if decided.policy == BY_PERSON:
-            actions = self.known.declaration.actions
+        if decision.policy == BY_PERSON:
+            actions = self.cache.declaration.actions
             raise Conflict(
-                f"step {decided.t} of episode {name!r} was recorded with the action "
-                f"{actions[decided.action]}, not {actions[a]}; its outcome counts as missing. Fix: "
-                "give each episode its own name",
+                f"step {decision.t} of episode {name!r} was recorded with the action "
+                f"{actions[decision.action]}, not {actions[a]}; its outcome counts as missing. "
+                "Fix: give each episode its own name",
                 ErrorRecord(
                     "outcome",
                     name,
-                    decided.t,
-                    {"before": f"action {actions[decided.action]}", "action": actions[a]},
+                    decision.t,
+                    {"before": f"action {actions[decision.action]}", "action": actions[a]},
                 ),
             )
         return a
 
     def _check_return(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self, tx: Transaction, episode: int, name: str, t: int, reward: float, following: int
     ) -> None:
         """Raise `InvalidReport` if an outcome takes the return above the declared max_return."""
-        if (error := self._above_return(tx, episode, name, t, paid, following)) is not None:
+        if (error := self._above_return(tx, episode, name, t, reward, following)) is not None:
             raise error
 
     def _above_return(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self, tx: Transaction, episode: int, name: str, t: int, reward: float, following: int
     ) -> InvalidReport | None:
         """The error of an outcome that takes the return above max_return, else None.
 
         If rewards may be negative, the return is only known at the end of an episode.
         """
-        most, units = self.known.declaration.max_return, self.known.declaration.units
-        if most is None or (units.low < 0 and not self.known.is_over(t, following)):
+        most, units = self.cache.declaration.max_return, self.cache.declaration.units
+        if most is None or (units.low < 0 and not self.cache.is_over(t, following)):
             return None
-        total = tx.paid(episode) + paid
-        if total <= most + ROUNDING * self.known.declaration.horizon * units.span:
+        total = tx.return_so_far(episode) + reward
+        if total <= most + ROUNDING * self.cache.declaration.horizon * units.span:
             return None
         return InvalidReport(
             f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
@@ -382,47 +348,47 @@ class Serving:
             ErrorRecord("return", name, t, {"return": short(total)}),
         )
 
-    def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
+    def _episode_over(self, name: str, t: int, note: str) -> EpisodeOver:
         return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
 
-    def _told_before(
+    def _repeat_answer(
         self,
         tx: Transaction,
         episode: int,
         name: str,
         t: int,
-        paid: float,
+        reward: float,
         following: int,
         taken: int | None,
     ) -> Decision | None:
         """The answer to a repeated outcome."""
-        self._check_told(tx, episode, name, t, paid, following, taken)
-        if self.known.is_over(t, following):
+        self._check_repeated(tx, episode, name, t, reward, following, taken)
+        if self.cache.is_over(t, following):
             return None
-        decided, _, _ = tx.step(episode, t + 1)
-        if decided is None:  # it was recorded
+        decision, _, _ = tx.step(episode, t + 1)
+        if decision is None:  # it was recorded
             return self._decide(tx, name, episode, t + 1, following, tx.newest)
-        return self._decision(name, t + 1, decided.state, decided.action, decided.policy)
+        return self._decision(name, t + 1, decision.state, decision.action, decision.policy)
 
-    def _check_told(
+    def _check_repeated(
         self,
         tx: Transaction,
         episode: int,
         name: str,
         t: int,
-        paid: float,
+        reward: float,
         following: int,
         taken: int | None,
     ) -> None:
         """Raise `Conflict` if a different outcome is already stored; both are kept."""
-        _, told, _ = tx.step(episode, t)
-        assert told is not None
-        self.known.catch_up(tx, told.following)
-        if (told.reward, told.following, told.taken) != (paid, following, taken):
-            before = self._outcome(told.reward, told.following, told.taken)
-            now = {"before": before, "told": self._outcome(paid, following, taken)}
+        _, outcome, _ = tx.step(episode, t)
+        assert outcome is not None
+        self.cache.load_states(tx, outcome.following)
+        if (outcome.reward, outcome.following, outcome.taken) != (reward, following, taken):
+            before = self._outcome(outcome.reward, outcome.following, outcome.taken)
+            now = {"before": before, "told": self._outcome(reward, following, taken)}
             if taken is not None:
-                now["action"] = self.known.declaration.actions[taken]
+                now["action"] = self.cache.declaration.actions[taken]
             raise Conflict(
                 f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
                 "now counts as missing. Fix: give each episode its own name, and report each "
@@ -430,15 +396,29 @@ class Serving:
                 ErrorRecord("outcome", name, t, now),
             )
 
-    def _check_again(self, tx: Transaction, name: str, t: int, error: InvalidReport) -> None:
+    @contextmanager
+    def _contradiction_checked(
+        self, tx: Transaction, name: str, t: int, reward: Any
+    ) -> Iterator[None]:
+        """Raise `Conflict` if a report is rejected and contradicts a stored outcome."""
+        try:
+            yield
+        except InvalidReport as error:
+            if isinstance(reward, Real | None) and not isinstance(reward, bool):
+                self._check_contradiction(tx, name, t, error)
+            raise
+
+    def _check_contradiction(
+        self, tx: Transaction, name: str, t: int, error: InvalidReport
+    ) -> None:
         """Raise `Conflict` if a rejected report contradicts a stored outcome."""
         last = self._last(tx, name)
         if error.kept is None or error.kept.kind == "return" or last is None or t > last.t:
             return
-        _, told, note = tx.step(last.episode, t)
-        if told is not None and note is None:
-            self.known.catch_up(tx, told.following)
-            before = self._outcome(told.reward, told.following, told.taken)
+        _, outcome, note = tx.step(last.episode, t)
+        if outcome is not None and note is None:
+            self.cache.load_states(tx, outcome.following)
+            before = self._outcome(outcome.reward, outcome.following, outcome.taken)
             raise Conflict(
                 f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
                 f"now counts as missing, as another report contradicts it ({error}). Fix: give "
@@ -457,11 +437,11 @@ class Serving:
         return None if note is None else f"it was {note}"
 
     def _late(
-        self, tx: Transaction, name: str, t: int, paid: float, state: Any, done: bool, why: str
+        self, tx: Transaction, name: str, t: int, reward: float, state: Any, done: bool, why: str
     ) -> LateAnswer:
         """Keep a late outcome as an error record; its next state is not added."""
-        then = "done" if done else f"state {short(self.known.text_of(state, name, t))}"
-        tx.keep_fault(ErrorRecord("late", name, t, {"told": f"reward {paid!r}, {then}"}))
+        then = "done" if done else f"state {short(self.cache.text_of(state, name, t))}"
+        tx.add_error(ErrorRecord("late", name, t, {"told": f"reward {reward!r}, {then}"}))
         said = f"step {t} of episode {name!r} was told too late ({why})"
         return LateAnswer(concise(f"{said}: kept as a fault, not counted"))
 
@@ -469,15 +449,15 @@ class Serving:
         """Format an outcome."""
         then = "done"
         if following != END:
-            then = f"state {short(self.known.states.texts[following])}"
-        by = "" if taken is None else f", action {self.known.declaration.actions[taken]}"
+            then = f"state {short(self.cache.states.texts[following])}"
+        by = "" if taken is None else f", action {self.cache.declaration.actions[taken]}"
         return f"reward {reward!r}, {then}{by}"
 
     def _deadline(self, tx: Transaction) -> float | None:
-        return None if self._wait is None else tx.now + self._wait
+        return None if self._timeout is None else tx.now + self._timeout
 
     def _is_overdue(self, tx: Transaction, last: LastEvent) -> bool:
-        return self._wait is not None and last.at + self._wait <= tx.now
+        return self._timeout is not None and last.at + self._timeout <= tx.now
 
     def _expire(self, tx: Transaction, episode: int, name: str, t: int) -> None:
         """Write the declared timeout outcome.
@@ -485,11 +465,14 @@ class Serving:
         It is missing if its reward would take the return above the declared max_return.
         """
         following, reward = LOST, None
-        if isinstance(self._silence, tuple):
-            following, reward = self.known.states.number[self._silence[0]], self._silence[1]
+        if isinstance(self._expiry, tuple):
+            following, reward = (
+                self.cache.states.number[self._expiry[0]],
+                self._expiry[1],
+            )
             above = self._above_return(tx, episode, name, t, reward, following)
             if above is not None and above.kept is not None:
-                tx.keep_fault(above.kept)
+                tx.add_error(above.kept)
                 following, reward = LOST, None
         tx.tell(episode, t, following, reward, EXPIRED)
         tx.end(episode)
@@ -498,12 +481,12 @@ class Serving:
         self, tx: Transaction, name: str, episode: int, t: int, s: int, policy: int
     ) -> Decision:
         """Write and return the decision of a policy."""
-        a = self.known.choose(tx, policy, t, s)
+        a = self.cache.choose(tx, policy, t, s)
         tx.decide(episode, t, s, a, policy, self._deadline(tx))
         return self._decision(name, t, s, a, policy)
 
     def _decision(self, name: str, t: int, s: int, a: int, policy: int) -> Decision:
-        return Decision(name, t, self.known.states.labels[s], self.known.actions[a], policy)
+        return Decision(name, t, self.cache.states.labels[s], self.cache.actions[a], policy)
 
 
 def check_episode(episode: Any) -> str:

@@ -60,16 +60,16 @@ class FrozenPolicyScores:
         self.open: dict[int, tuple[int, int]] = {}
         self.watched: dict[int, FrozenPolicy] = {}
 
-    def watch(self, policy: int, how: FrozenPolicy | None) -> None:
+    def watch(self, policy: int, rule: FrozenPolicy | None) -> None:
         """Score the episodes that begin with a policy; drop earlier rules that are not used."""
-        if how is not None and how.number != self.number:
-            self.number, self.x, self.open = how.number, [], {}
+        if rule is not None and rule.number != self.number:
+            self.number, self.x, self.open = rule.number, [], {}
         used = {policy - 1, *(begun for begun, _ in self.open.values())}
         self.watched = {
             k: x for k, x in self.watched.items() if k in used and x.number == self.number
         }
-        if how is not None:
-            self.watched[policy] = how
+        if rule is not None:
+            self.watched[policy] = rule
 
     def begin(self, episode: int, policy: int) -> None:
         """Begin an episode with its first policy."""
@@ -81,42 +81,44 @@ class FrozenPolicyScores:
         """Add a decision; ``default``: the first action of the state."""
         if episode not in self.open:
             return
-        policy, place = self.open[episode]
-        how = self.watched[policy]
-        known = state < how.first.shape[1]
-        if action != (how.first[t, state] if known else default):
+        policy, index = self.open[episode]
+        rule = self.watched[policy]
+        known = state < rule.first.shape[1]
+        if action != (rule.first[t, state] if known else default):
             del self.open[episode]
-        elif action != (how.kept[t, state] if known else default):
-            self.x[place] += float(how.leaving[t, state]) if known else 0.0
+        elif action != (rule.kept[t, state] if known else default):
+            self.x[index] += float(rule.leaving[t, state]) if known else 0.0
             del self.open[episode]
 
     def leave(self, episode: int) -> None:
         """Stop scoring an episode after another action or contradictory reports."""
         self.open.pop(episode, None)
 
-    def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:
+    def tell(
+        self, episode: int, reward: float, following: int, is_over: bool, after: float
+    ) -> None:
         """Add an outcome; ``after``: the reward after the end, if the episode is over."""
         if episode not in self.open:
             return
-        _, place = self.open[episode]
-        self.x[place] += 0.0 if np.isnan(reward) else reward
-        if over:
-            self.x[place] += 0.0 if following == LOST else after
+        _, index = self.open[episode]
+        self.x[index] += 0.0 if np.isnan(reward) else reward
+        if is_over:
+            self.x[index] += 0.0 if following == LOST else after
             del self.open[episode]
 
     def choose(self, beliefs: GapExploration) -> None:
         """Pass the number of first scores that gives the best bound to ``beliefs``."""
         if beliefs.number != self.number or not self.x:
             return
-        settled = min((place for _, place in self.open.values()), default=len(self.x))
-        best, chosen = -1.0, {}
-        for end in np.unique(np.linspace(settled, len(self.x), CHOICES).astype(int)).tolist():
+        complete = min((index for _, index in self.open.values()), default=len(self.x))
+        best, best_scores = -1.0, {}
+        for end in np.unique(np.linspace(complete, len(self.x), CHOICES).astype(int)).tolist():
             beliefs.scores = {}
             beliefs.score(np.array(self.x[:end]))
             value = beliefs.best.by_scores(beliefs.scores, beliefs.number)
             if value > best:
-                best, chosen = value, beliefs.scores
-        beliefs.scores = chosen
+                best, best_scores = value, beliefs.scores
+        beliefs.scores = best_scores
 
     def state(self) -> dict[str, Any]:
         """Return its state as arrays by name."""
@@ -126,15 +128,15 @@ class FrozenPolicyScores:
             "scores_x": np.array(self.x, float),
             "scores_open": np.array(open_, np.int64).reshape(-1, 3),
         }
-        for policy, how in self.watched.items():
+        for policy, rule in self.watched.items():
             for name in ("kept", "first", "leaving"):
-                out[f"watched {policy} {name}"] = getattr(how, name)
+                out[f"watched {policy} {name}"] = getattr(rule, name)
         return out
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self.number, self.x = int(arrays["scores_number"]), arrays["scores_x"].tolist()
-        self.open = {e: (policy, place) for e, policy, place in arrays["scores_open"].tolist()}
+        self.open = {e: (policy, index) for e, policy, index in arrays["scores_open"].tolist()}
         found = {int(name.split()[1]) for name in arrays if name.startswith("watched ")}
         self.watched = {
             k: FrozenPolicy(

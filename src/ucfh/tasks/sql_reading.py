@@ -41,7 +41,7 @@ TASK = "SELECT id, declaration FROM tasks WHERE name=?1"
 STATES = "SELECT number, label, actions FROM states WHERE task=?1 AND number>?2 ORDER BY number"
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM events WHERE task=?1"
 NEWEST = "SELECT coalesce(max(number), 0) FROM plans WHERE task=?1"
-BEGINNINGS = "SELECT sentence, prior FROM beginnings WHERE task=?1 ORDER BY id"
+WARM_STARTS = "SELECT sentence, prior FROM beginnings WHERE task=?1 ORDER BY id"
 SNAPSHOT = "SELECT seq, blob FROM snapshots WHERE task=?1"
 PLANS = """SELECT number, made, known, episodes, summary FROM plans
     WHERE task=?1 AND number>?2 ORDER BY number"""
@@ -87,7 +87,7 @@ EPISODES = """SELECT e.name, d.seq, d.t, d.state, d.action, d.policy, d.at, o.st
     ON o.task=d.task AND o.episode=d.episode AND o.t=d.t AND o.kind=1 AND o.seq<=?4
     WHERE d.task=?1 AND d.episode BETWEEN ?2 AND ?3 AND d.kind=0 AND d.seq<=?4
     ORDER BY d.episode, d.t"""
-FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
+COUNTS = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
     (SELECT max(seq) FROM events WHERE task=?1),
     (SELECT count(*) FROM waiting WHERE task=?1),
     (SELECT count(*) FROM waiting WHERE task=?1 AND kind=0),
@@ -104,7 +104,7 @@ FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
 CONTRADICTIONS = """SELECT e.id, f.t, f.detail FROM faults f
     JOIN episodes e ON e.task=f.task AND e.name=f.episode
     WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t, f.number"""
-HEADS = """SELECT k.id, k.name,
+PROGRESS = """SELECT k.id, k.name,
     coalesce((SELECT max(seq) FROM events WHERE task=k.id), 0),
     coalesce((SELECT max(number) FROM plans WHERE task=k.id), 0),
     (SELECT min(deadline) FROM waiting WHERE task=k.id AND deadline IS NOT NULL)
@@ -143,14 +143,14 @@ CHECKS = {
 """Queries that count inconsistencies, and their messages."""
 
 
-def sealed(text: str) -> str:
+def with_checksum(text: str) -> str:
     """Return a text with its checksum in front, since its digits affect certificates."""
     return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x} {text}"
 
 
-def unsealed(kept: str) -> str:
+def without_checksum(kept: str) -> str:
     """Return the text without its checksum; earlier versions stored JSON without one."""
-    if not kept.startswith(("{", "[")) and sealed(kept[9:]) != kept:
+    if not kept.startswith(("{", "[")) and with_checksum(kept[9:]) != kept:
         raise ValueError("a checksum does not match")
     return kept if kept.startswith(("{", "[")) else kept[9:]
 
@@ -183,7 +183,7 @@ def policy_of(rows: Sequence[SqlRow]) -> StoredPolicy | None:
 
 def summary_of(kept: str) -> dict[str, Any]:
     """Return the bounds of a plan."""
-    found: dict[str, Any] = json.loads(unsealed(kept))
+    found: dict[str, Any] = json.loads(without_checksum(kept))
     return found
 
 
@@ -208,7 +208,7 @@ def leave_open(connection: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-class SqlReading(TaskStore):
+class SqlStore(TaskStore):
     """The queries of a store; see `TaskStore`."""
 
     _process: int
@@ -241,7 +241,7 @@ class SqlReading(TaskStore):
         """Return the number and the declaration of a task, or None."""
         rows = self.query(TASK, (name,))
         with decoding(self.name):
-            return (int(rows[0][0]), unsealed(rows[0][1])) if rows else None
+            return (int(rows[0][0]), without_checksum(rows[0][1])) if rows else None
 
     def events(self, task: int, after: int, limit: int) -> list[DecisionRecord | OutcomeRecord]:
         """Return events that follow number ``after``."""
@@ -272,11 +272,13 @@ class SqlReading(TaskStore):
         """Return the number of the newest policy, 0 if there is none."""
         return int(self.query(NEWEST, (task,))[0][0])
 
-    def beginnings(self, task: int) -> list[WarmStart]:
+    def warm_starts(self, task: int) -> list[WarmStart]:
         """Return the warm starts of a task."""
-        rows = self.query(BEGINNINGS, (task,))
+        rows = self.query(WARM_STARTS, (task,))
         with decoding(self.name):
-            return [WarmStart(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
+            return [
+                WarmStart(sentence, json.loads(without_checksum(prior))) for sentence, prior in rows
+            ]
 
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
         """Return the last snapshot: its last event, and the agent in bytes."""
@@ -306,11 +308,11 @@ class SqlReading(TaskStore):
             return None
         number, seq, made, content = rows[0]
         with decoding(self.name):
-            return Report(number, seq, made, json.loads(unsealed(content)))
+            return Report(number, seq, made, json.loads(without_checksum(content)))
 
-    def heads(self) -> list[TaskProgress]:
+    def progress(self) -> list[TaskProgress]:
         """Return the progress of each task, in order of creation."""
-        return [TaskProgress(*row) for row in self.query(HEADS)]
+        return [TaskProgress(*row) for row in self.query(PROGRESS)]
 
     def steps(
         self,
@@ -333,9 +335,9 @@ class SqlReading(TaskStore):
         """Return the steps of episodes, each in order, at a moment."""
         return [StepRecord(*row) for row in self.query(EPISODES, (task, first, last, moment))]
 
-    def figures(self, task: int) -> StoreCounts:
+    def counts(self, task: int) -> StoreCounts:
         """Return the counts of a task, in time independent of the number of steps."""
-        (row,) = self.query(FIGURES, (task,))
+        (row,) = self.query(COUNTS, (task,))
         begun, last, open_, waiting, oldest, lost, states, faults, late, *twice, ahead = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
         return StoreCounts(

@@ -25,17 +25,17 @@ from ucfh.tasks.records import (
     WarmStart,
 )
 from ucfh.tasks.sql_reading import (
-    BEGINNINGS,
     LEASE,
     PLANS,
     POLICY,
     STATES,
     TASK,
+    WARM_STARTS,
     SqlRow,
     pack_table,
     policy_of,
-    sealed,
     states_of,
+    with_checksum,
 )
 from ucfh.tasks.store import T, Transaction
 
@@ -50,7 +50,7 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
     WHERE task=?1 AND episode=?2 AND t=?3 ORDER BY episode, t, kind"""
 """The ORDER BY makes SQLite use the index of episodes."""
-PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
+RETURN = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
 """The condition t>=0 always holds, and makes SQLite use the index of episodes."""
 OVERDUE = """SELECT w.episode, e.name, w.t FROM waiting w
     JOIN episodes e ON e.task=w.task AND e.id=w.episode
@@ -63,13 +63,13 @@ WAIT = """INSERT INTO waiting VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (task,
     SET t=excluded.t, kind=excluded.kind, seq=excluded.seq, deadline=excluded.deadline"""
 END_WAIT = "DELETE FROM waiting WHERE task=?1 AND episode=?2"
 ADD_STATE = "INSERT INTO states VALUES (?1, ?2, ?3, ?4)"
-KEEP_FAULT = """INSERT INTO faults
+ADD_ERROR = """INSERT INTO faults
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM faults WHERE task=?1
     ON CONFLICT DO NOTHING"""
 RENEW = """INSERT INTO leases VALUES (?1, ?2, ?3 + clock()) ON CONFLICT (task) DO UPDATE
     SET holder=excluded.holder, until=excluded.until"""
 RELEASE = "DELETE FROM leases WHERE task=?1 AND holder=?2"
-ADD_BEGINNING = """INSERT INTO beginnings
+ADD_WARM_START = """INSERT INTO beginnings
     SELECT ?1, coalesce(max(id), 0) + 1, ?2, ?3 FROM beginnings WHERE task=?1"""
 ADD_PLAN = "INSERT INTO plans VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
 ADD_POLICY = """INSERT INTO policies (task, number, width, actions, best, changed)
@@ -79,7 +79,7 @@ FORGET_POLICIES = """DELETE FROM policies WHERE task=?1 AND number<?2 AND number
     WHERE w.task=?1 AND w.kind=0)"""
 KEEP_SNAPSHOT = """INSERT INTO snapshots VALUES (?1, ?2, ?3) ON CONFLICT (task) DO UPDATE
     SET seq=excluded.seq, blob=excluded.blob"""
-KEEP_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
+REPLACE_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
     SET number=excluded.number, seq=excluded.seq, made=excluded.made, content=excluded.content"""
 Sending = Callable[[str, Sequence[Any]], Any]
 """Sends a statement with its parameters, and returns a cursor."""
@@ -116,7 +116,7 @@ class SqlTransaction(Transaction):
         self._trying = self._saved = False
 
     @property
-    def _moment(self) -> TaskSnapshot:
+    def _counters(self) -> TaskSnapshot:
         if self._known is None:
             clock, *numbers = self._head()[0]
             self._known = TaskSnapshot(clock, *(number or 0 for number in numbers))
@@ -125,17 +125,17 @@ class SqlTransaction(Transaction):
     @property
     def now(self) -> float:
         """The time of the store; events are ordered by their numbers alone."""
-        return self._moment.now
+        return self._counters.now
 
     @property
     def newest(self) -> int:
         """The number of the newest policy, 0 if there is none."""
-        return self._moment.plan
+        return self._counters.plan
 
     @property
     def newest_known(self) -> int:
         """The number of outcomes behind the newest policy."""
-        return self._moment.known
+        return self._counters.known
 
     def _read(self, query: str, given: Sequence[Any]) -> list[SqlRow]:
         self.flush()
@@ -178,7 +178,7 @@ class SqlTransaction(Transaction):
         if rows := self._read(TASK, (name,)):
             return int(rows[0][0])
         ((task,),) = self._read(NEXT_TASK, ())
-        self._write(ADD_TASK, (task, name, sealed(declaration), self.now))
+        self._write(ADD_TASK, (task, name, with_checksum(declaration), self.now))
         for number, label, have in states:
             self._write(ADD_STATE, (task, number, label, _dumped(have)))
         return int(task)
@@ -192,23 +192,23 @@ class SqlTransaction(Transaction):
         self, episode: int, t: int
     ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
         """Return the decision and the outcome of a step, and the outcome's note."""
-        decided, told, note = None, None, None
+        decision, outcome, note = None, None, None
         for seq, kind, state, action, policy, reward, about in self._read(
             STEP, (self._task, episode, t)
         ):
             if kind == DECISION:
-                decided = DecisionRecord(seq, episode, t, state, action, policy, policy)
+                decision = DecisionRecord(seq, episode, t, state, action, policy, policy)
             else:
-                told = OutcomeRecord(
+                outcome = OutcomeRecord(
                     seq, episode, t, nan if reward is None else reward, state, action
                 )
                 note = about
-        return decided, told, note
+        return decision, outcome, note
 
     def begin(self, name: str, policy: int) -> int:
         """Begin an episode with its first policy; returns its number."""
         self._episodes += 1
-        number = self._moment.episode + self._episodes
+        number = self._counters.episode + self._episodes
         self._write(BEGIN, (self._task, number, name, policy, self.now))
         return number
 
@@ -217,7 +217,7 @@ class SqlTransaction(Transaction):
     ) -> None:
         """Write an open decision."""
         self._events += 1
-        task, seq = self._task, self._moment.seq + self._events
+        task, seq = self._task, self._counters.seq + self._events
         self._write(EVENT, (task, seq, 0, episode, t, state, action, policy, None, self.now, None))
         self._write(WAIT, (task, episode, t, 0, seq, deadline))
 
@@ -232,15 +232,15 @@ class SqlTransaction(Transaction):
     ) -> None:
         """Write the outcome of an open decision."""
         self._events += 1
-        seq = self._moment.seq + self._events
+        seq = self._counters.seq + self._events
         self._write(
             EVENT,
             (self._task, seq, 1, episode, t, following, taken, None, reward, self.now, note),
         )
 
-    def paid(self, episode: int) -> float:
+    def return_so_far(self, episode: int) -> float:
         """Return the sum of the rewards of an episode so far."""
-        ((total,),) = self._read(PAID, (self._task, episode))
+        ((total,),) = self._read(RETURN, (self._task, episode))
         return float(total or 0.0)
 
     def end(self, episode: int) -> None:
@@ -249,7 +249,7 @@ class SqlTransaction(Transaction):
 
     def pause(self, episode: int, t: int) -> None:
         """Mark an episode as ongoing without an open decision."""
-        self._write(WAIT, (self._task, episode, t, 1, self._moment.seq + self._events, None))
+        self._write(WAIT, (self._task, episode, t, 1, self._counters.seq + self._events, None))
 
     def overdue(self) -> list[tuple[int, str, int]]:
         """Return overdue decisions: number and name of the episode, and step."""
@@ -273,11 +273,11 @@ class SqlTransaction(Transaction):
         with decoding(self._store):
             return policy_of(rows)
 
-    def keep_fault(self, evidence: ErrorRecord) -> None:
+    def add_error(self, evidence: ErrorRecord) -> None:
         """Write an error record unless it exists."""
         kind, episode, t, said = evidence
         detail = json.dumps(said, sort_keys=True, default=str, ensure_ascii=False)
-        self._write(KEEP_FAULT, (self._task, self.now, episode, t, kind, detail))
+        self._write(ADD_ERROR, (self._task, self.now, episode, t, kind, detail))
 
     def renew_lease(self, holder: str, seconds: float) -> str | None:
         """Take or renew the lease; returns another holder if there is one."""
@@ -291,11 +291,11 @@ class SqlTransaction(Transaction):
         """Release the lease."""
         self._write(RELEASE, (self._task, holder))
 
-    def add_beginning(self, beginning: WarmStart) -> None:
+    def add_warm_start(self, warm_start: WarmStart) -> None:
         """Write a warm start unless it exists."""
-        given = beginning.sentence, sealed(json.dumps(beginning.prior, ensure_ascii=False))
-        if given not in self._read(BEGINNINGS, (self._task,)):
-            self._write(ADD_BEGINNING, (self._task, *given))
+        given = warm_start.sentence, with_checksum(json.dumps(warm_start.prior, ensure_ascii=False))
+        if given not in self._read(WARM_STARTS, (self._task,)):
+            self._write(ADD_WARM_START, (self._task, *given))
 
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
         """Write a plan with its policy and a snapshot; remove unused old policies."""
@@ -304,17 +304,21 @@ class SqlTransaction(Transaction):
             (found,) = self._read(PLANS, (task, number - 1))
             if found[:4] == (number, made, known, episodes):
                 return  # the transaction is made again
-        self._write(ADD_PLAN, (task, number, made, known, episodes, sealed(json.dumps(summary))))
+        self._write(
+            ADD_PLAN, (task, number, made, known, episodes, with_checksum(json.dumps(summary)))
+        )
         tables = map(pack_table, (actions, best, changed))
         self._write(ADD_POLICY, (task, number, actions.shape[1], *tables))
         self._write(FORGET_POLICIES, (task, number))
         if snapshot is not None:
             self._write(KEEP_SNAPSHOT, (task, seq, snapshot))
 
-    def keep_report(self, report: Report) -> None:
+    def replace_report(self, report: Report) -> None:
         """Replace the last report."""
         number, seq, made, content = report
-        self._write(KEEP_REPORT, (self._task, number, seq, made, sealed(json.dumps(content))))
+        self._write(
+            REPLACE_REPORT, (self._task, number, seq, made, with_checksum(json.dumps(content)))
+        )
 
 
 def _dumped(actions: tuple[int, ...] | None) -> str | None:

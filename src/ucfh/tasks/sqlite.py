@@ -16,7 +16,7 @@ from typing import Any
 from ucfh._utils.files import IN_USE, Identity, identity
 from ucfh.tasks.errors import StoreBusy, StoreError
 from ucfh.tasks.file_lock import FileLock
-from ucfh.tasks.sql_reading import SqlReading, SqlRow, leave_open
+from ucfh.tasks.sql_reading import SqlRow, SqlStore, leave_open
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.sqlite_schema import (
     check_name,
@@ -30,7 +30,7 @@ from ucfh.tasks.sqlite_schema import (
 from ucfh.tasks.store import T, Transaction
 
 
-class SqliteStore(SqlReading):
+class SqliteStore(SqlStore):
     """A store in an SQLite file; see `TaskStore`.
 
     Args:

@@ -65,8 +65,7 @@ class TaskStatus:
         ]
         if self.conflicts:
             lines.append(
-                f"{self.conflicts} outcomes were reported in two different ways: they count as "
-                "missing"
+                f"{self.conflicts} outcomes have contradictory reports and count as missing"
             )
         if self.policy == 0 or self.age is None:
             lines.append("nothing was planned yet: the first action is taken in every state")

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from ucfh.tasks.task import Task
 
 
-LOSSES = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
+MISSING_FIELDS = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
 """The fields of a certificate about missing outcomes."""
 
 
 def status_of(task: Task) -> TaskStatus:
     """Return the status of a task."""
     store, number = task.store, task.number
-    n = store.figures(number)
+    n = store.counts(number)
     newest = next(iter(store.plans(number, store.newest_number(number) - 1)), None)
-    return _status(task, n, newest, state_of(newest, store.report(number), n.contradictions))
+    return _status(task, n, newest, task_state(newest, store.report(number), n.contradictions))
 
 
-def _status(task: Task, n: StoreCounts, newest: PlanRecord | None, where: str) -> TaskStatus:
+def _status(task: Task, n: StoreCounts, newest: PlanRecord | None, state: str) -> TaskStatus:
     store, number = task.store, task.number
     lease, now = store.lease(number), time.time()
     known = (
-        newest.summary if newest is not None and _holds(newest.summary, n.contradictions) else {}
+        newest.summary if newest is not None and _valid(newest.summary, n.contradictions) else {}
     )
     return TaskStatus(
         task=task.name,
@@ -61,17 +61,17 @@ def _status(task: Task, n: StoreCounts, newest: PlanRecord | None, where: str) -
         upper=known.get("upper"),
         lower=known.get("lower"),
         gap=known.get("gap"),
-        certified=where == "certified",
-        refuted=where == "refuted",
+        certified=state == "certified",
+        refuted=state == "refuted",
         planner=None if lease is None or lease[1] < 0 else lease[0],
         error=task.planning_error,
         ahead=n.ahead if n.ahead > AHEAD else None,
     )
 
 
-def declared(declaration: Declaration) -> dict[str, Any]:
+def declaration_dict(declaration: Declaration) -> dict[str, Any]:
     """Return a declaration as JSON types."""
-    silence = declaration.on_timeout
+    expiry = declaration.on_timeout
     states = declaration.states
     return {
         "actions": declaration.action_labels,
@@ -83,34 +83,34 @@ def declared(declaration: Declaration) -> dict[str, Any]:
         "states": None if states is None else [label_of(text) for text, _ in states],
         "segments": declaration.segments,
         "timeout": declaration.timeout,
-        "on_timeout": silence if isinstance(silence, str) else [label_of(silence[0]), silence[1]],
+        "on_timeout": expiry if isinstance(expiry, str) else [label_of(expiry[0]), expiry[1]],
     }
 
 
 def view_of(task: Task, after: int) -> dict[str, Any]:
     """Return the dashboard data of a task, with the plans whose numbers are above ``after``."""
     store, number, declaration = task.store, task.number, task.declaration
-    n, stored, report = store.figures(number), store.plans(number, 0), store.report(number)
+    n, stored, report = store.counts(number), store.plans(number, 0), store.report(number)
     newest = stored[-1] if stored else None
-    where, left = state_of(newest, report, n.contradictions), None
-    status = asdict(_status(task, n, newest, where))
+    state, left = task_state(newest, report, n.contradictions), None
+    status = asdict(_status(task, n, newest, state))
     del status["store"]
     plans = [
-        x for x in stored if _holds(x.summary, n.contradictions) and x.summary["gap"] is not None
+        x for x in stored if _valid(x.summary, n.contradictions) and x.summary["gap"] is not None
     ]
-    if where not in ("refuted", "stale"):
+    if state not in ("refuted", "stale"):
         gaps = [(x.episodes, x.summary["gap"]) for x in plans]
         left = episodes_left(gaps, declaration.epsilon)
     reported = (
-        _reported(task, report) if report and _holds(report.content, n.contradictions) else None
+        _report_dict(task, report) if report and _valid(report.content, n.contradictions) else None
     )
     return {
         "task": task.name,
         "version": __version__,
         "now": time.time(),
-        "headline": headline(where, newest, reported, left, declaration, status["outcomes"]),
-        "state": "learning" if where == "stale" else where,
-        "declaration": declared(declaration),
+        "headline": headline(state, newest, reported, left, declaration, status["outcomes"]),
+        "state": "learning" if state == "stale" else state,
+        "declaration": declaration_dict(declaration),
         "status": status,
         "remaining": left,
         "plans": [_plan(x) for x in plans if x.number > after],
@@ -118,22 +118,22 @@ def view_of(task: Task, after: int) -> dict[str, Any]:
     }
 
 
-def _holds(content: dict[str, Any], contradictions: int) -> bool:
+def _valid(content: dict[str, Any], contradictions: int) -> bool:
     """True if a plan or a report took account of all contradictory reports."""
     return content.get("layout") == LAYOUT and content["contradictions"] == contradictions
 
 
-def state_of(newest: PlanRecord | None, report: Report | None, contradictions: int) -> str:
+def task_state(newest: PlanRecord | None, report: Report | None, contradictions: int) -> str:
     """Return the state of a task: new, learning, certified, refuted, or stale.
 
     Stale: the bounds have to be computed again. A report may include more events than its plan.
     """
     if newest is None:
         return "new"
-    if not _holds(newest.summary, contradictions):
+    if not _valid(newest.summary, contradictions):
         return "stale"
     known = (
-        report.content["certificate"] if report and _holds(report.content, contradictions) else {}
+        report.content["certificate"] if report and _valid(report.content, contradictions) else {}
     )
     if newest.summary["refuted"] or known.get("contradiction") or known.get("findings"):
         return "refuted"
@@ -141,7 +141,7 @@ def state_of(newest: PlanRecord | None, report: Report | None, contradictions: i
 
 
 def headline(
-    where: str,
+    state: str,
     newest: PlanRecord | None,
     report: dict[str, Any] | None,
     left: int | None,
@@ -152,9 +152,9 @@ def headline(
     if newest is None:
         why = "the first plan is yet to be made" if outcomes else "no outcome was told"
         return f"Nothing is known yet: {why}."
-    if where == "stale":
+    if state == "stale":
         return "Not certified: the bounds are being computed again."
-    if where == "refuted":
+    if state == "refuted":
         found = [] if report is None else report["findings"]
         if found:
             assumption = found[0]["assumption"]
@@ -164,7 +164,7 @@ def headline(
             "ucfh has an error."
         )
     gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
-    if where == "certified":
+    if state == "certified":
         return (
             f"Certified: this policy loses at most {gap:.3g} per episode against the best one "
             f"({sure}); {declaration.epsilon:g} was asked for."
@@ -195,7 +195,7 @@ def _plan(plan: PlanRecord) -> dict[str, Any]:
     }
 
 
-def _reported(task: Task, report: Report) -> dict[str, Any]:
+def _report_dict(task: Task, report: Report) -> dict[str, Any]:
     """The content of a report, with names in place of numbers."""
     known, audit = report.content["certificate"], report.content["audit"]
     names, actions = task.states.names, task.declaration.action_names
@@ -215,7 +215,7 @@ def _reported(task: Task, report: Report) -> dict[str, Any]:
             }
             for x in known["missing"]
         ],
-        "losses": {key: known[key] for key in LOSSES},
+        "losses": {key: known[key] for key in MISSING_FIELDS},
         "assumed": known["assumed"],
         "tested": [{**x, "refuted": x["name"] in refuted} for x in audit["tested"]],
         "findings": audit["findings"],
@@ -228,14 +228,14 @@ def policy_table(task: Task) -> dict[str, Any]:
 
     Terminal states are left out.
     """
-    newest, book = task.store.newest_policy(task.number), task.states
+    newest, index = task.store.newest_policy(task.number), task.states
     count = 0 if newest is None else newest.best.shape[1]
-    listed = [s for s in range(1, count) if book.actions[s] != ()]
+    listed = [s for s in range(1, count) if index.actions[s] != ()]
     return {
         "policy": 0 if newest is None else newest.number,
         "horizon": task.declaration.horizon,
         "actions": task.declaration.action_labels,
-        "states": [book.labels[s] for s in listed],
+        "states": [index.labels[s] for s in listed],
         "table": [] if newest is None else newest.best[:, listed].tolist(),
         "changed": [] if newest is None else newest.changed[:, listed].tolist(),
     }

@@ -96,7 +96,7 @@ class Transaction(ABC):
         """
 
     @abstractmethod
-    def paid(self, episode: int) -> float:
+    def return_so_far(self, episode: int) -> float:
         """Return the sum of the rewards of an episode so far."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Transaction(ABC):
         """Return a policy that is still stored."""
 
     @abstractmethod
-    def keep_fault(self, evidence: ErrorRecord) -> None:
+    def add_error(self, evidence: ErrorRecord) -> None:
         """Write an error record unless it exists."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class Transaction(ABC):
         """Release the lease."""
 
     @abstractmethod
-    def add_beginning(self, beginning: WarmStart) -> None:
+    def add_warm_start(self, warm_start: WarmStart) -> None:
         """Write a warm start unless it exists."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class Transaction(ABC):
         """
 
     @abstractmethod
-    def keep_report(self, report: Report) -> None:
+    def replace_report(self, report: Report) -> None:
         """Replace the last report."""
 
 
@@ -176,7 +176,7 @@ class TaskStore(ABC):
         self.transact(NO_TASK, lambda tx: tx.release_lease(probe))
 
     @abstractmethod
-    def heads(self) -> list[TaskProgress]:
+    def progress(self) -> list[TaskProgress]:
         """Return the progress of each task, in order of creation."""
 
     @abstractmethod
@@ -219,7 +219,7 @@ class TaskStore(ABC):
         """Return the number of the newest policy, 0 if there is none."""
 
     @abstractmethod
-    def beginnings(self, task: int) -> list[WarmStart]:
+    def warm_starts(self, task: int) -> list[WarmStart]:
         """Return the warm starts of a task."""
 
     @abstractmethod
@@ -266,7 +266,7 @@ class TaskStore(ABC):
         """
 
     @abstractmethod
-    def figures(self, task: int) -> StoreCounts:
+    def counts(self, task: int) -> StoreCounts:
         """Return the counts of a task."""
 
     @abstractmethod

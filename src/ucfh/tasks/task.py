@@ -54,7 +54,7 @@ class Task(TaskCalls):
         owns_store: bool,
     ) -> None:
         super().__init__(store, number, declaration)
-        self._planning, self._owns_store, self._made = planning, owns_store, Lock()
+        self._planning, self._owns_store, self._planner_lock = planning, owns_store, Lock()
         self._planner: TaskPlanner | None = None
         self._thread: PlannerThread | None = None
         if planning == "background":
@@ -66,7 +66,7 @@ class Task(TaskCalls):
         if owns_store:
             finalize(self, store.close).atexit = False
 
-    def _plan_later(self) -> None:
+    def _after_commit(self) -> None:
         if self._thread is not None:
             self._thread.notify()
         elif self._planning == "inline":
@@ -107,8 +107,10 @@ class Task(TaskCalls):
             "episode": step.name,
             "t": step.t,
             "state": labels[step.state],
-            "action": self._serving.known.actions[step.action],
-            "taken": self._serving.known.actions[step.action if step.taken is None else step.taken],
+            "action": self._protocol.cache.actions[step.action],
+            "taken": self._protocol.cache.actions[
+                step.action if step.taken is None else step.taken
+            ],
             "policy": step.policy,
             "status": "open" if s is None else "lost" if s == LOST else "told",
             "asked": step.asked,
@@ -123,7 +125,7 @@ class Task(TaskCalls):
     @property
     def states(self) -> StateIndex:
         """All states so far."""
-        known = self._serving.known.states
+        known = self._protocol.cache.states
         with self._calls:
             known.add(self.store.states(self.number, len(known) - 1))
         return known
@@ -170,7 +172,7 @@ class Task(TaskCalls):
     def planner(self) -> TaskPlanner:
         """The planner of this task, created on first use."""
         self.store.check_open()
-        with self._made:
+        with self._planner_lock:
             if self._planner is None:
                 from ucfh.tasks.planner import TaskPlanner
 
@@ -178,7 +180,7 @@ class Task(TaskCalls):
                     self.store,
                     self.number,
                     self.declaration,
-                    self._take_policy,
+                    self._cache_policy,
                     self._names,
                     sparing=self._planning != "inline",
                 )
@@ -189,8 +191,8 @@ class Task(TaskCalls):
         """The last planning error in this process, None after success."""
         return None if self._planner is None else self._planner.error
 
-    def _take_policy(self, policy: StoredPolicy) -> None:
-        self._serving.known.policies[policy.number] = policy
+    def _cache_policy(self, policy: StoredPolicy) -> None:
+        self._protocol.cache.policies[policy.number] = policy
 
     def certificate(self) -> Certificate:
         """Return the certificate of the policy from all events so far."""
@@ -205,7 +207,7 @@ class Task(TaskCalls):
 
         with self.planner.lock:
             agent = self.planner.agent()
-            agent.look()
+            agent.update_bounds()
             actions = agent.agent.policy
         return LearnedPolicy(TaskLabels(self.declaration, self.states), actions)
 
@@ -213,7 +215,7 @@ class Task(TaskCalls):
         """Return the audit report: tested assumptions and findings."""
         with self.planner.lock:
             agent = self.planner.agent()
-            return agent.audited(*self._names(agent.experience.states))
+            return agent.audit_report(*self._names(agent.experience.states))
 
     def _names(self, count: int) -> tuple[list[str], list[str]]:
         """The names in a log of the first ``count`` states, with the end, and of the actions."""
@@ -255,16 +257,16 @@ class Task(TaskCalls):
             InvalidReport: the source does not fit the task, or is a task with conflicting reports.
 
         """
-        from ucfh.tasks.warm_start import begin_with_task, warm_start
+        from ucfh.tasks.warm_start import warm_start, warm_start_from_task
 
         if isinstance(source, Task):
-            return begin_with_task(self, source)
+            return warm_start_from_task(self, source)
         return warm_start(self, source)
 
-    def begin_with(self, beginning: WarmStart) -> None:
+    def add_warm_start(self, warm_start: WarmStart) -> None:
         """Write a warm start unless it exists."""
-        if beginning not in self.store.beginnings(self.number):
-            self.write(lambda tx, _: tx.add_beginning(beginning))
+        if warm_start not in self.store.warm_starts(self.number):
+            self.write(lambda tx, _: tx.add_warm_start(warm_start))
 
     def check(self) -> list[str]:
         """Return inconsistencies of the store and of the agent's counts, a line each."""
@@ -274,7 +276,7 @@ class Task(TaskCalls):
         try:
             with self.planner.lock:
                 agent = self.planner.agent()
-                return agent.differences(self.planner.rebuilt(agent))
+                return agent.differences(self.planner.rebuild(agent))
         except StoreError as fault:
             return [str(fault)]
 
