@@ -254,6 +254,6 @@ def test_connections_are_used_again() -> None:
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), "1", True, None, 10**400])
 def test_rewards_that_are_no_numbers_are_refused_here(reward: Any) -> None:
-    with pytest.raises(ucfh.InvalidReport, match="is not a number: give what the step paid"):
+    with pytest.raises(ucfh.InvalidReport, match="is not a number: give the reward of the step"):
         encode_reward(reward)
     assert encode_reward(np.float32(0.5)) == 0.5

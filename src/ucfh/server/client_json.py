@@ -73,7 +73,7 @@ def encode_reward(reward: Any) -> float:
     with suppress(OverflowError):
         if isinstance(number, Real) and not isinstance(number, bool) and isfinite(number):
             return float(number)
-    raise InvalidReport(f"reward = {reward!r:.80} is not a number: give what the step paid")
+    raise InvalidReport(f"reward = {reward!r:.80} is not a number: give the reward of the step")
 
 
 ENCODERS: dict[str, Callable[[Any], Any]] = {

@@ -105,8 +105,7 @@ class Declaration:
         expiry = read_timeout_outcome(on_timeout, units)
         if isinstance(expiry, tuple) and timeout is None:
             raise InputError(
-                "on_timeout says what silence means, but not after how long: give timeout, in "
-                "seconds (--timeout), too"
+                "on_timeout needs a timeout. Fix: give timeout, in seconds (--timeout)"
             )
         largest = np.inf if max_return is None else max_return + ROUNDING * units.span
         # negative rewards of earlier steps may make up for it
@@ -307,13 +306,14 @@ def read_states(
     for label, available in subsets:
         text = canonical(label)
         if name_in_log(text) == END_NAME:
-            raise InvalidReport(f"state {text} is what a log calls the end: give it another name")
+            raise InvalidReport(
+                f"state {text} is the name of the end in a log: give it another name"
+            )
         numbers = read_subset(available, actions, text)
         if isinstance(expiry, tuple) and text == expiry[0]:
             if isinstance(states, Mapping) and numbers != ():
                 raise InvalidReport(
-                    f"state {text} is what silence means, where the episode is over: give it no "
-                    "actions"
+                    f"state {text} is the state of on_timeout, which is terminal: give no actions"
                 )
             numbers = ()
         out.append((text, numbers))
@@ -345,11 +345,11 @@ def read_timeout_outcome(given: Any, units: RewardRange) -> str | tuple[str, flo
     if given is None or given == LOST_ON_TIMEOUT:
         return LOST_ON_TIMEOUT
     if not isinstance(given, tuple | list) or len(given) != 2:
-        what = "'lost', or the state that it means and the reward of the step, as ('left', 0)"
+        what = "'lost', or a terminal state and the reward of the step, such as ('left', 0)"
         raise wrong_type("on_timeout", given, what)
     text = canonical(given[0])
     if name_in_log(text) == END_NAME:
-        raise InvalidReport(f"state {text} is what a log calls the end: give it another name")
+        raise InvalidReport(f"state {text} is the name of the end in a log: give it another name")
     return text, check_reward(given[1], units)
 
 
@@ -360,11 +360,11 @@ def check_reward(reward: Any, units: RewardRange) -> float:
         with suppress(OverflowError):
             reward, number = float(reward), True
     if not number or not isfinite(reward):
-        raise InvalidReport(f"reward = {reward!r:.80} is not a number: give what the step paid")
+        raise InvalidReport(f"reward = {reward!r:.80} is not a number: give the reward of the step")
     slack = ROUNDING * units.span
     if not units.low - slack <= reward <= units.high + slack:
         raise InvalidReport(
-            f"reward {reward:g} is outside the declared range {units}: tell what was paid in those "
-            "units; nothing was counted"
+            f"reward {reward:g} is outside the declared range {units}: report "
+            "rewards in these units; nothing was counted"
         )
     return min(max(float(reward), units.low), units.high)

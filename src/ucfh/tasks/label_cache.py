@@ -61,8 +61,8 @@ class LabelCache:
             available = read_subset(actions, self.declaration.actions, text)
             if available != self.states.actions[s]:
                 raise Conflict(
-                    f"state {text} had other actions when it was first seen: if what can be done "
-                    "has changed, put that into the state"
+                    f"state {text} had other actions when it was first reported. Fix: if its "
+                    "actions change, use different states"
                 )
         return s
 
@@ -101,8 +101,8 @@ class LabelCache:
             raise InvalidReport(f"unknown action {text}: the actions are {listed}")
         if available is not None and a not in available:
             raise InvalidReport(
-                f"state {self.states.texts[s]} does not have the action {text}: record what was "
-                "done, in the state it was done in"
+                f"state {self.states.texts[s]} does not have the action {text}: record the "
+                "action that was taken, in its state"
             )
         return a
 

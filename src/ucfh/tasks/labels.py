@@ -105,7 +105,7 @@ def duplicate_error(kind: str, text: str, other: str) -> InvalidReport:
     if text == other:
         return InvalidReport(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
     return InvalidReport(
-        f"{kind} {text} cannot be told from {other} in a log: give it another name, or the same"
+        f"{kind} {text} has the same name as {other} in a log: give it another name, or the same"
     )
 
 
@@ -152,7 +152,7 @@ class StateIndex:
         if (other := self.named.get(name)) is not None:
             if other == 0:
                 raise InvalidReport(
-                    f"state {text} is what a log calls the end: give it another name"
+                    f"state {text} is the name of the end in a log: give it another name"
                 )
             raise duplicate_error("state", text, self.texts[other])
 

@@ -442,7 +442,7 @@ class TaskProtocol:
         """Keep a late outcome as an error record; its next state is not added."""
         then = "done" if done else f"state {short(self.cache.text_of(state, name, t))}"
         tx.add_error(ErrorRecord("late", name, t, {"told": f"reward {reward!r}, {then}"}))
-        said = f"step {t} of episode {name!r} was told too late ({why})"
+        said = f"step {t} of episode {name!r} was reported too late ({why})"
         return LateAnswer(concise(f"{said}: kept as a fault, not counted"))
 
     def _outcome(self, reward: float, following: int, taken: int | None) -> str:

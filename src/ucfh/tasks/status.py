@@ -60,7 +60,7 @@ class TaskStatus:
         lines = [
             f"{self.task} in {self.store}: {self.begun} episodes, of which {self.open} are open",
             f"{self.waiting} decisions wait for their outcome{wait}",
-            f"{self.outcomes} outcomes, {self.lost} lost; {self.faults} faults, {self.late} of "
+            f"{self.outcomes} outcomes, {self.lost} missing; {self.faults} faults, {self.late} of "
             f"them outcomes that came too late; {self.states} states",
         ]
         if self.conflicts:
@@ -68,7 +68,7 @@ class TaskStatus:
                 f"{self.conflicts} outcomes have contradictory reports and count as missing"
             )
         if self.policy == 0 or self.age is None:
-            lines.append("nothing was planned yet: the first action is taken in every state")
+            lines.append("there is no policy yet: the first action is taken in every state")
         else:
             lines.append(
                 f"policy {self.policy}, {_for(self.age)} old, from {self.made_from} episodes"

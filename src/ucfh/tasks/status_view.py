@@ -150,7 +150,7 @@ def headline(
 ) -> str:
     """Return a sentence on certification, the optimality gap, and the remaining episodes."""
     if newest is None:
-        why = "the first plan is yet to be made" if outcomes else "no outcome was told"
+        why = "the first plan is yet to be made" if outcomes else "no outcome is known"
         return f"Nothing is known yet: {why}."
     if state == "stale":
         return "Not certified: the bounds are being computed again."
@@ -163,7 +163,7 @@ def headline(
             "Not certified: the bounds contradict each other, so an assumption is violated or "
             "ucfh has an error."
         )
-    gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g} % confidence"
+    gap, sure = newest.summary["gap"], f"{100 * (1 - declaration.delta):g}% confidence"
     if state == "certified":
         return (
             f"Certified: this policy loses at most {gap:.3g} per episode against the best one "

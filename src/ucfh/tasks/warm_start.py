@@ -336,8 +336,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
         layout = ColumnLayout(roles, settings.bins, settings.decimal)
         if layout.derived and not apart:
             raise InputError(
-                "the log does not show what follows the last step: name its column of next states, "
-                "or declare the last step as a segment of the task"
+                "the log does not show the next state of the last step: name its column "
+                "of next states, or declare the last step as a segment of the task"
             )
         rows: list[Row] = []
         before, skipped = None, layout.apart
