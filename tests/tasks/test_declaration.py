@@ -117,7 +117,7 @@ def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str)
         ({"segments": [9]}, "segments = "),
         ({"timeout": 0}, "timeout = 0 must be a positive number"),
         ({"timeout": float("nan")}, "timeout = nan must be"),
-        ({"on_timeout": "left"}, "on_timeout = 'left' must be 'lost', or the state"),
+        ({"on_timeout": "left"}, "on_timeout = 'left' must be 'lost', or a terminal state"),
         ({"on_timeout": ("left", 9)}, "reward 9 is outside the declared range"),
         ({"planning": "later"}, "unknown planning 'later'"),
         ({"name": " "}, "name = ' ' must be"),

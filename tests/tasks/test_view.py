@@ -129,14 +129,6 @@ def test_a_report_that_has_seen_more_than_its_plan_counts(tmp_path: Path) -> Non
     assert (status.certified, status.refuted) == (False, True)
 
 
-@pytest.mark.parametrize(("delta", "sure"), [(0.1, "90%"), (0.001, "99.9%")])
-def test_how_sure_it_is(stores: Stores, delta: float, sure: str) -> None:
-    with ucfh.open_task(stores("t"), **CALLS, epsilon=0.4, delta=delta) as task:
-        task.tell(task.ask("new", "e"), reward=1, done=True)
-        task.planner.step()
-        assert f"({sure} confidence)" in task.view()["headline"]
-
-
 def test_losses_are_shown_with_what_they_cost(tmp_path: Path) -> None:
     with open_calls(tmp_path / "calls.db") as task:
         simulate(task, 0, 100)

@@ -29,12 +29,11 @@ from ucfh.server.client_json import (
     log_names,
 )
 from ucfh.tasks.ask_tell import AskTell
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.config import LOST_ON_TIMEOUT, check_name
 from ucfh.tasks.labels import as_tuples, canonical
 from ucfh.tasks.protocol import check_episode
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.task import STATUSES
+from ucfh.tasks.task import MOST_CALLS, STATUSES
 
 if TYPE_CHECKING:
     from ucfh.auditing.report import AuditReport

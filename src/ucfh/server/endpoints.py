@@ -47,12 +47,11 @@ from ucfh.server.schemas import (
     answer_of,
 )
 from ucfh.server.tokens import WRITE
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.errors import UnknownTask
 from ucfh.tasks.exporting import log_rows
 from ucfh.tasks.protocol import Decision
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.task import STATUSES, Task
+from ucfh.tasks.task import MOST_CALLS, STATUSES, Task
 
 T = TypeVar("T")
 EMPTY: dict[str, Any] = {}

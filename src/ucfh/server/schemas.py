@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ucfh.exceptions import InputError
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.config import LONGEST_NAME
 from ucfh.tasks.errors import LateOutcomeWarning, TaskError
 from ucfh.tasks.protocol import Decision, LateAnswer
-from ucfh.tasks.task import Task
+from ucfh.tasks.task import MOST_CALLS, Task
 
 MOST_SHOWN = 1000
 """Largest number of decisions in a response."""

@@ -7,12 +7,14 @@ sources of uncertainty, assumption checks) may be a few plans older; it has its 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ucfh import __version__
 from ucfh.tasks.labels import label_of
-from ucfh.tasks.progress_estimate import episodes_left
 from ucfh.tasks.records import AHEAD, LAYOUT
 from ucfh.tasks.status import TaskStatus
 
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
     from ucfh.tasks.records import PlanRecord, Report, StoreCounts
     from ucfh.tasks.task import Task
 
-
+LEAST, MOST = 0.5, 1.5
+"""The least power for which there is an estimate, and the largest that is used."""
+WINDOW = 2.0
+"""The fit uses plans since the number of episodes was smaller by this factor."""
+FARTHEST = 100.0
+"""The largest estimate, as a multiple of the number of episodes so far."""
 MISSING_FIELDS = ("lost", "conflicts", "waiting", "gap", "gap_if_random")
 """The fields of a certificate about missing outcomes."""
 
@@ -176,6 +183,42 @@ def headline(
         f"Not certified yet: this policy may lose up to {gap:.3g} per episode against the best one "
         f"({sure}), and {declaration.epsilon:g} is asked for; {rest}."
     )
+
+
+def episodes_left(plans: Sequence[tuple[int, float]], epsilon: float) -> int | None:
+    """Return the estimated number of episodes until the gap is epsilon, or None.
+
+    The optimality gap after n episodes behaves like n^-b: b = 1/2 if the data only sharpen the same
+    probabilities, and b is larger during exploration. So b is fitted to the plans since n/2, and
+    the gap reaches epsilon at
+
+        n (gap / epsilon)^(1/b)
+
+    If the gap shrinks more slowly than n^-1/2, it stagnates for some reason (an untried action,
+    missing outcomes), and there is no estimate.
+
+    Args:
+        plans: (episodes, gap) of each plan, in order.
+        epsilon: the target accuracy.
+
+    >>> episodes_left([(n, 10 * n**-0.5) for n in (100, 120, 150, 200, 300, 400)], 0.25)
+    1200
+    >>> episodes_left([(n, 0.9) for n in (100, 120, 150, 200, 300, 400)], 0.25) is None
+    True
+    """
+    if not plans or plans[-1][0] < 1:
+        return None
+    n, gap = plans[-1]
+    if gap <= epsilon:
+        return 0
+    recent = np.log([x for x in plans if x[0] >= n / WINDOW and x[1] > 0])  # (k, 2)
+    if len(recent) < 3 or np.ptp(recent[:, 0]) < np.log(WINDOW) / 2:
+        return None
+    power = -np.polyfit(recent[:, 0], recent[:, 1], 1)[0]
+    if power < LEAST - 1e-9:
+        return None
+    reached = (gap / epsilon) ** (1 / min(power, MOST))
+    return None if reached > FARTHEST else round(n * (reached - 1))
 
 
 def _rounded(count: int) -> int:

@@ -12,24 +12,24 @@ are idempotent: (episode, t) is the key of a decision.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet, finalize
 
 from ucfh._utils.files import AnyPath
-from ucfh.exceptions import check_count, unknown
+from ucfh.exceptions import InputError, check_count, unknown
 from ucfh.sparse_counts import END, LOST
-from ucfh.tasks.calls import TaskCalls
+from ucfh.tasks.ask_tell import AskTell
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.errors import StoreError, TaskError, decoding
+from ucfh.tasks.errors import InvalidReport, StoreError, TaskError, decoding
 from ucfh.tasks.labels import StateIndex
-from ucfh.tasks.protocol import check_episode
+from ucfh.tasks.protocol import TaskProtocol, check_episode
 from ucfh.tasks.records import StepRecord, StoredPolicy, WarmStart
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.store import TaskStore
+from ucfh.tasks.store import TaskStore, Transaction
 
 if TYPE_CHECKING:
     from ucfh.auditing.report import AuditReport
@@ -38,12 +38,25 @@ if TYPE_CHECKING:
     from ucfh.tasks.exporting import ExportResult
     from ucfh.tasks.planner import PlannerThread, TaskPlanner
 
+T = TypeVar("T")
+Call = Callable[[Transaction], T]
+"""A function of a transaction."""
+MOST_CALLS = 1000
+"""Calls of one batch over HTTP, at most."""
 STATUSES = ("open", "told", "lost", "all")
 _OPEN: WeakSet[Task] = WeakSet()
 
 
-class Task(TaskCalls):
-    """An open task, made by `open_task`. Several threads may use it at once."""
+class Task(AskTell[Call[Any]]):
+    """An open task, made by `open_task`. Several threads may use it at once.
+
+    A call is one transaction; `serve` makes many calls in one transaction.
+
+    Attributes:
+        name, declaration: of the task.
+        store, number: its store, and its number there.
+
+    """
 
     def __init__(
         self,
@@ -53,7 +66,11 @@ class Task(TaskCalls):
         planning: str,
         owns_store: bool,
     ) -> None:
-        super().__init__(store, number, declaration)
+        self.store, self.number, self.declaration = store, number, declaration
+        self.name = declaration.name
+        self._protocol = TaskProtocol(declaration)
+        self._protocol.cache.states.add(store.states(number, 0))
+        self._calls = Lock()
         self._planning, self._owns_store, self._planner_lock = planning, owns_store, Lock()
         self._planner: TaskPlanner | None = None
         self._thread: PlannerThread | None = None
@@ -65,6 +82,70 @@ class Task(TaskCalls):
         _OPEN.add(self)
         if owns_store:
             finalize(self, store.close).atexit = False
+
+    # calls
+
+    def _call(self, kind: str, episode: str, **given: Any) -> Call[Any]:
+        method = getattr(self._protocol, kind)
+        return lambda tx: method(tx, episode, **given)
+
+    def expire(self) -> int:
+        """Expire the open decisions whose deadline has passed; returns their number."""
+        return int(self._serve(self.expiring()))
+
+    def expiring(self) -> Call[int]:
+        """Return the call that `expire` makes, for `serve`."""
+        return self._protocol.expire
+
+    def write(self, call: Callable[[Transaction, TaskProtocol], T]) -> T:
+        """Make several calls of the protocol in one atomic transaction."""
+        written: T = self._serve(lambda tx: call(tx, self._protocol))
+        return written
+
+    def serve(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Make several calls with one commit.
+
+        Returns:
+            The answer of each call, or its error, which is not raised. A rejected call is rolled
+            back alone.
+
+        """
+        self.store.check_open()
+        with self._calls:
+            states = self._protocol.cache.states
+            known = len(states)
+
+            def make_all(tx: Transaction) -> list[Any]:
+                states.truncate(known)  # if the connection was lost, all are made again
+                return [self._attempt(tx, call) for call in calls]
+
+            try:
+                answers = self.store.transact(self.number, make_all)
+            except BaseException:
+                states.truncate(known)
+                raise
+        self._after_commit()
+        return answers
+
+    def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskError:
+        """Make one atomic call; if it is rejected, keep the record of its error."""
+        states = self._protocol.cache.states
+        known = len(states)
+
+        def made() -> T:
+            try:
+                return call(tx)
+            except TaskError:
+                raise
+            except InputError as error:
+                raise InvalidReport(str(error)) from error
+
+        answer = tx.attempt(made)
+        if isinstance(answer, TaskError):
+            states.truncate(known)
+            if answer.kept is not None:
+                tx.add_error(answer.kept)
+        return answer
 
     def _after_commit(self) -> None:
         if self._thread is not None:
