@@ -116,7 +116,7 @@ def open_episodes(store: str, count: int) -> dict[str, Any]:
             "status": least(task.status, 5),
             "view": least(task.view, 5),
             "100 oldest": least(lambda: task.decisions("open", limit=100), 5),
-            "heads": least(task.store.heads, 5),
+            "heads": least(task.store.progress, 5),
             "expire": least(task.expire, 5),
             "memory": memory(),
         }
@@ -150,7 +150,7 @@ def many_tasks(store: str, count: int) -> dict[str, Any]:
         "created": created,
         "ask": least(call),
         "open, ask, close": least(first_call) if count > 1000 else None,
-        "heads": least(opened.heads, 5),
+        "heads": least(opened.progress, 5),
         "memory of 1,000 open": memory() - before,
     }
     opened.close()

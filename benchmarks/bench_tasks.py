@@ -51,7 +51,7 @@ import ucfh
 with ucfh.open_task(sys.argv[1], planning="off") as task:
     task.planner.agent()
     began = perf_counter()
-    task.planner.rebuilt()
+    task.planner.rebuild()
     rebuilt = perf_counter()
     assert task.check() == []
     print(json.dumps([rebuilt - began, perf_counter() - rebuilt]))

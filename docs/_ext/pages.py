@@ -125,7 +125,7 @@ def requests() -> Iterator[str]:
 
     who = {"all": "all", "read": "any token", "write": "a token that may write"}
     rows = [
-        [f"`{x.method}`", f"`{x.path}`", _cell(x.says), who[x.role]]
+        [f"`{x.method}`", f"`{x.path}`", _cell(x.summary), who[x.role]]
         for x in sorted(ENDPOINTS, key=lambda x: x.path)
     ]
     yield _table(["method", "address", "what it does", "who may"], rows)

@@ -80,8 +80,8 @@ def test_calls_are_those_of_a_task(page: Page, place: tuple[str, str, str]) -> N
         return [await task.tell({episode: 'f', t: 0}, {reward: 1, done: true}), said]; }"""
     told, said = run(page, write, late)
     assert told is None
-    assert said == ["step 0 of episode 'f' was told too late (it was abandoned: moved away): kept "
-                    "as a fault, not counted"]  # fmt: skip
+    assert said == ["step 0 of episode 'f' was reported too late (it was abandoned: moved away): "
+                    "kept as a fault, not counted"]  # fmt: skip
     refused = "call => call.then(() => null, x => [x.status, x.fault ?? null, x.message])"
     for token, call, status, fault in (
         (write, "task.tell(['e', 0], {reward: 1, done: true})", 404, None),

@@ -127,7 +127,7 @@ def test_deadlines(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tell = ["tell", store, "--step", "0", "--reward", "1", "--done", "--episode"]
     code, out, err = run(capsys, *tell, "c1")
     assert (code, out) == (0, "")
-    assert err.startswith("ucfh: step 0 of episode 'c1' was told too late")
+    assert err.startswith("ucfh: step 0 of episode 'c1' was reported too late")
     assert err.count("\n") == 1
     assert told(capsys, *tell, "c1")["counted"] is False
     assert run(capsys, "task", "expire", store)[1] == "     expired  1 decisions\n"

@@ -117,7 +117,7 @@ def local_service(
     with asyncio.Runner() as runner:
         local = Local(service, runner, lines)
         for name in tasks:
-            service.desk.open(name, **DECLARED)
+            service.manager.open(name, **DECLARED)
         try:
             yield local
         finally:

@@ -34,7 +34,7 @@ def lost_by_name(data: SparseCounts, states: list[str], actions: list[str]) -> d
 
 
 def of_task(task: Task) -> tuple[Counts, dict[Any, int], list[int]]:
-    agent = task.planner.rebuilt(task.planner.agent())
+    agent = task.planner.rebuild(task.planner.agent())
     data, names = agent.experience, ["(end)", *map(str, task.states.labels[1:])]
     actions = task.declaration.action_names
     starts = [int(data.started[s]) for s in np.argsort(names)]

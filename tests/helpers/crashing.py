@@ -32,7 +32,7 @@ import ucfh
 from ucfh.tasks.errors import Conflict, EpisodeOver
 from ucfh.tasks.opening import open_store
 from ucfh.tasks.postgres import PostgresStore
-from ucfh.tasks.sql_reading import SqlReading
+from ucfh.tasks.sql_reading import SqlStore
 from ucfh.tasks.sql_transaction import SqlTransaction
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.store import TaskStore, Transaction
@@ -352,7 +352,7 @@ EVENTS = """SELECT e.name, v.kind, v.t, s.label, v.state, v.action, v.policy, v.
 def events_of(store: str) -> list[dict[str, Any]]:
     """All events as the tables have them, in the words of a ledger."""
     with closing(open_store(store)) as opened:
-        assert isinstance(opened, SqlReading)
+        assert isinstance(opened, SqlStore)
         assert opened.damage() == []
         rows = opened.query(EVENTS, (TASK,))
     out = []

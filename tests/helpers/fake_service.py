@@ -47,7 +47,7 @@ ASSUMED = [
     "the return of an episode is the sum of its first 4 rewards",
     "rewards lie in [0, 1]",
     "no episode pays more than 1 in all",
-    "episodes do not influence each other, and none is lost because of what another one showed",
+    "episodes do not influence each other, and no outcome is missing because of later results",
 ]
 
 
@@ -77,7 +77,7 @@ def new_view(task: str = "students") -> dict[str, Any]:
         "task": task,
         "version": "0.0.0",
         "now": NOW,
-        "headline": "Nothing is known yet: no outcome was told.",
+        "headline": "Nothing is known yet: no outcome is known.",
         "state": "new",
         "declaration": DECLARATION,
         "status": {**NOTHING, "task": task},
@@ -95,7 +95,7 @@ def learning_view(task: str = "students", count: int = 12, episodes: int = 2000)
     view |= {
         "state": "learning",
         "headline": f"Not certified yet: this policy may lose up to {last['gap']:.3g} per episode "
-        "against the best one (90 % confidence), and 0.1 is asked for; about 3,600 more episodes.",
+        "against the best one (90% confidence), and 0.1 is asked for; about 3,600 more episodes.",
         "remaining": 3600,
         "plans": made,
         "status": {

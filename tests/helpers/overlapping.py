@@ -301,8 +301,8 @@ class InFlight(Witness):
     def hand_on(self) -> None:
         """Let the agent have all events so far."""
         for s in self.world.found[self.task.experience.states - 1 :]:
-            self.task.find(self.world.available(s))
-        self.task.take(self._events)
+            self.task.add_state(self.world.available(s))
+        self.task.add_events(self._events)
         self._events = []
 
 

@@ -114,7 +114,7 @@ class RandomEvents:
         """An agent that has found all states."""
         out = TaskAgent(self.task)
         for mask in self.masks:
-            out.find(None if mask.all() else mask)
+            out.add_state(None if mask.all() else mask)
         return out
 
     def slow(self, events: Sequence[Any] | None = None) -> SlowFlight:

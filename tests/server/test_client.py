@@ -266,7 +266,7 @@ def test_who_may_do_what(tmp_path: Path) -> None:
 
 def test_methods_are_those_of_a_task() -> None:
     """With the same arguments; what a task does only near its store is left out."""
-    near = {"begin_with", "check", "expiring", "planner", "planning_error", "policy_table"}
+    near = {"add_warm_start", "check", "expiring", "planner", "planning_error", "policy_table"}
     near |= {"states", "view", "warm_start", "write"}
     names = {name for name in dir(Task) if not name.startswith("_")}
     assert {name for name in dir(ucfh.RemoteTask) if not name.startswith("_")} == names - near

@@ -15,7 +15,7 @@ import pytest
 
 import ucfh
 from ucfh.server import client_http
-from ucfh.server.client_json import sent_reward
+from ucfh.server.client_json import encode_reward
 
 STATUS = dict.fromkeys(ucfh.TaskStatus.__annotations__, 0) | {"task": "task"}
 VIEW: dict[str, Any] = {"status": {key: value for key, value in STATUS.items() if key != "store"}}
@@ -254,6 +254,6 @@ def test_connections_are_used_again() -> None:
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), "1", True, None, 10**400])
 def test_rewards_that_are_no_numbers_are_refused_here(reward: Any) -> None:
-    with pytest.raises(ucfh.InvalidReport, match="is not a number: give what the step paid"):
-        sent_reward(reward)
-    assert sent_reward(np.float32(0.5)) == 0.5
+    with pytest.raises(ucfh.InvalidReport, match="is not a number: give the reward of the step"):
+        encode_reward(reward)
+    assert encode_reward(np.float32(0.5)) == 0.5

@@ -171,7 +171,7 @@ def test_what_was_learned(local: Local, tmp_path: Path) -> None:
     for k in range(3):
         ask(local, f"e{k}", 0, "x")
         tell(local, f"e{k}", 0, reward=0.5, state="y")
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
     task.planner.step()
     known = local.send("GET", "/v1/tasks/t/certificate").json
     own = task.certificate()
@@ -216,7 +216,7 @@ def test_what_fails_is_not_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -
 def test_the_policy_is_followed(local: Local) -> None:
     actions = np.ones((3, 9), int)
     policy = StoredPolicy(1, 0.0, 0, 1, actions, actions, actions, {"gap": 1.0, "refuted": False})
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
     task.write(lambda tx, _: tx.publish(policy, 0, None))
     assert ask(local, "e", 0, "x").json["action"] == "b"
 
@@ -397,7 +397,7 @@ def test_errors_that_nobody_foresaw(local: Local, monkeypatch: pytest.MonkeyPatc
     reply = local.send("GET", "/v1/tasks/t")
     assert problem_of(reply) == (500, None)
     assert b"secret" not in reply.body
-    local.service.logbook.close()
+    local.service.access_log.close()
     assert b'"fault":"RuntimeError at ' in b"".join(local.lines)
     assert b"secret" not in b"".join(local.lines)
 

@@ -137,8 +137,8 @@ def test_a_client_that_goes_away(local: Local) -> None:
     half = {"type": "http.request", "body": b'{"state":', "more_body": True}
     assert Raw(local, half, {"type": "http.disconnect"}).run() == 0
     assert nothing_written(local)
-    local.service.logbook.close()
-    assert json.loads(local.lines[0].splitlines()[0])["status"] == application.GONE
+    local.service.access_log.close()
+    assert json.loads(local.lines[0].splitlines()[0])["status"] == application.DISCONNECTED
 
 
 def test_too_many_at_once(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_lines_of_the_log(local: Local) -> None:
     local.send("PUT", ASK, {"state": "a secret state"})
     local.send("PUT", ASK, {"state": "another secret"})
     local.send("GET", "/v1/tasks/t/decisions?episode=secret")
-    local.service.logbook.close()
+    local.service.access_log.close()
     text = b"".join(local.lines)
     assert b"secret" not in text
     lines = [json.loads(line) for line in text.splitlines()]

@@ -67,12 +67,12 @@ def test_one_that_is_refused_leaves_the_others(local: Local) -> None:
     assert {x.status for x in replies[2::3]} == {409}
     status = local.send("GET", "/v1/tasks/t").json["status"]
     assert (status["decisions"], status["outcomes"], status["states"]) == (50, 0, 1)
-    assert local.service.desk.open("t").task.check() == []
+    assert local.service.manager.open("t").task.check() == []
 
 
 def test_a_call_that_breaks_fails_alone(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody foresaw rolls a group back; the others are made again."""
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
     real = task.asking
 
     def asking(state: Any, *given: Any, **more: Any) -> Any:
@@ -92,7 +92,7 @@ def test_a_call_that_breaks_fails_alone(local: Local, monkeypatch: pytest.Monkey
 
 def test_tasks_do_not_wait_for_each_other(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the line of one task is stuck, another one is served."""
-    stuck, task = Event(), local.service.desk.open("t").task
+    stuck, task = Event(), local.service.manager.open("t").task
     real = task.serve
 
     def serve(calls: Any) -> Any:
@@ -113,8 +113,8 @@ def test_tasks_do_not_wait_for_each_other(local: Local, monkeypatch: pytest.Monk
 
 def test_busy_tasks_take_turns(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread, and a task whose line is never empty: another one is served nevertheless."""
-    local.service.desk._writers._max_workers = 1
-    task, groups = local.service.desk.open("t").task, list[int]()
+    local.service.manager._writers._max_workers = 1
+    task, groups = local.service.manager.open("t").task, list[int]()
     real = task.serve
 
     def serve(calls: Any) -> Any:
@@ -158,13 +158,13 @@ def test_whoever_gives_up_does_not_harm_others(local: Local) -> None:
 
 def test_few_tasks_are_kept_open(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "MOST_OPEN", 2)
-    desk = local.service.desk
+    manager = local.service.manager
     for k in range(5):
-        desk.open(f"new {k}", **DECLARED)
-    assert len(desk._lines) == 2
+        manager.open(f"new {k}", **DECLARED)
+    assert len(manager._batchers) == 2
     for k in range(5):
         assert local.send("PUT", STEPS.format(f"new%20{k}", "e", 0), {"state": "x"}).status == 200
-    assert len(desk._lines) == 2
+    assert len(manager._batchers) == 2
 
 
 def call_of(random: Random) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def alone(local: Local, task: str, call: dict[str, Any]) -> Reply:
 
 def in_process(local: Local, call: dict[str, Any]) -> Any:
     """The same call on a task in this process: its answer, or the name of the fault."""
-    task = local.service.desk.open("v", **DECLARED).task
+    task = local.service.manager.open("v", **DECLARED).task
     key = call["episode"], call.get("t", 0)
     try:
         with warnings.catch_warnings():

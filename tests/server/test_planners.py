@@ -19,7 +19,7 @@ from ucfh.server import planner_pool
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_pool, "POLL", 0.02)
     monkeypatch.setattr(planner_pool, "PAUSE", 0.01)
-    monkeypatch.setattr(planner_pool, "RESTS", 0.0)
+    monkeypatch.setattr(planner_pool, "PAUSE_RATIO", 0.0)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def told(task: Any, count: int) -> None:
 def test_calls_are_planned_for(local: Local) -> None:
     path = "/v1/tasks/t/episodes/e/steps/0"
     assert local.send("PUT", path, {"state": "x"}).status == 200
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
     eventually(lambda: task.status().policy)
     eventually(lambda: local.send("GET", "/readyz").status == 200)
     eventually(lambda: local.send("GET", "/v1/tasks/t").json["report"] is not None)
@@ -76,18 +76,18 @@ def test_deadlines_that_pass(tmp_path: Path) -> None:
 
 
 def test_few_agents_are_kept(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_pool, "MOST_LEARNERS", 1)
+    monkeypatch.setattr(planner_pool, "MOST_AGENTS", 1)
     pool = local.service.planners
     assert pool is not None
     for name in ("t", "u", "v", "t"):
-        task = local.service.desk.open(name).task
+        task = local.service.manager.open(name).task
         told(task, 3)
         planned(task)
         assert len(pool._agents) == 1
 
 
 def test_a_plan_that_fails_is_tried_again(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, other = (local.service.desk.open(name).task for name in ("t", "u"))
+    task, other = (local.service.manager.open(name).task for name in ("t", "u"))
     real, failures = task.planner.step, [3]
 
     def step() -> bool:
@@ -103,7 +103,7 @@ def test_a_plan_that_fails_is_tried_again(local: Local, monkeypatch: pytest.Monk
     eventually(lambda: task.status().policy)
     assert b'ucfh_plan_failures_total{kind="RuntimeError"}' in local.send("GET", "/metrics").body
     eventually(lambda: task.status().error is None)
-    local.service.logbook.close()
+    local.service.access_log.close()
     lines = [json.loads(line) for line in b"".join(local.lines).splitlines()]
     assert [x["task"] for x in lines if x.get("event") == "planning failed"] == ["t"] * 3
 
@@ -113,18 +113,18 @@ def test_a_task_that_rests_lets_others_plan(tmp_path: Path) -> None:
     with local_service(tmp_path, planning=True) as local:  # its threads do not run
         pool = local.service.planners
         assert pool is not None
-        pool.nudge("t")
-        pool.nudge("u")
-        pool._rests["t"] = time.monotonic() + 3600
+        pool.notify("t")
+        pool.notify("u")
+        pool._paused_until["t"] = time.monotonic() + 3600
         assert pool._next() == "u"
-        pool._rests["t"] = time.monotonic() + 0.05
+        pool._paused_until["t"] = time.monotonic() + 0.05
         assert pool._next() == "t"
 
 
 def test_the_right_to_plan_is_given_back(tmp_path: Path) -> None:
     with local_service(tmp_path, planning=True, tasks=["t"]) as local:
         local.service.begin()
-        task = local.service.desk.open("t").task
+        task = local.service.manager.open("t").task
         told(task, 1)
         eventually(lambda: task.status().planner)
     with ucfh.open_task(tmp_path / "t.db", "t", planning="off") as after:
@@ -134,7 +134,7 @@ def test_the_right_to_plan_is_given_back(tmp_path: Path) -> None:
 def test_one_of_two_services_plans(tmp_path: Path, local: Local) -> None:
     with local_service(tmp_path, planning=True) as second:
         second.service.begin()
-        task = local.service.desk.open("t").task
+        task = local.service.manager.open("t").task
         for _ in range(5):
             told(task, 5)
             planned(task)

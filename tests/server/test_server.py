@@ -330,15 +330,15 @@ def test_trailers_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """They are no headers: not of their request, and not of the next one."""
     seen: list[Any] = []
 
-    async def keep(visit: Any) -> Any:
-        await visit.request.body()
-        seen.append([name for name, _ in visit.request.headers.raw])
-        return await healthy(visit)
+    async def keep(context: Any) -> Any:
+        await context.request.body()
+        seen.append([name for name, _ in context.request.headers.raw])
+        return await healthy(context)
 
     healthy = endpoints.healthy
     for endpoint in endpoints.ENDPOINTS:
         if endpoint.path == "/healthz":
-            monkeypatch.setitem(vars(endpoint), "answer", keep)
+            monkeypatch.setitem(vars(endpoint), "handler", keep)
     with connected(tmp_path) as connect:
         connection = connect()
         assert answered(connection, CHUNKED + b"1\r\nx\r\n0\r\nAuthorization: x\r\n\r\n")
@@ -407,8 +407,8 @@ def test_requests_in_one_piece(tmp_path: Path) -> None:
 
 def test_a_download_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is let go, however much is left."""
-    monkeypatch.setattr(server, "STUCK", 0.2)
-    monkeypatch.setattr(endpoints, "_pieces", lambda _: repeat(b"x" * 100_000))
+    monkeypatch.setattr(server, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(endpoints, "_chunks", lambda _: repeat(b"x" * 100_000))
     ucfh.open_task(tmp_path / "t.db", "t", **DECLARED, planning="off").close()
     with near_service(tmp_path / "t.db") as url:
         port = int(url.rstrip("/").rpartition(":")[2])
@@ -419,7 +419,7 @@ def test_a_download_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_answers_that_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "STUCK", 0.2)
+    monkeypatch.setattr(server, "READ_TIMEOUT", 0.2)
     with near_service(tmp_path / "t.db") as url:
         port = int(url.rstrip("/").rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=30) as stuck:

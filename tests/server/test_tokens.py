@@ -121,7 +121,7 @@ def test_signing_out_ends_the_session(local: Local, known: Known) -> None:
 def test_signing_out_ends_the_stream(
     local: Local, known: Known, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "SILENCE", 0.05)
+    monkeypatch.setattr(events_module, "PULSE_SECONDS", 0.05)
     session = cookie_of(local.send("POST", "/session", {"token": known.read}))
 
     def wanted(pieces: list[bytes]) -> bool:

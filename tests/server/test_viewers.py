@@ -24,7 +24,7 @@ EVENTS = "/v1/tasks/t/events"
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
-    monkeypatch.setattr(events_module, "EVERY", 0.01)
+    monkeypatch.setattr(events_module, "POLL_SECONDS", 0.01)
     with local_service(tmp_path, tasks=["t"]) as found:
         yield found
 
@@ -47,7 +47,7 @@ def plan(task: Task, number: int) -> None:
 
 
 def test_the_first_view_and_what_is_new(local: Local) -> None:
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
     plan(task, 1)
     plan(task, 2)
 
@@ -71,9 +71,9 @@ def test_the_first_view_and_what_is_new(local: Local) -> None:
 
 def test_what_leaves_no_event_is_seen(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault, for one; and as long as nothing is new, nothing is sent."""
-    monkeypatch.setattr(events_module, "AFRESH", 0.02)
-    monkeypatch.setattr(events_module, "SILENCE", 0.1)
-    task = local.service.desk.open("t").task
+    monkeypatch.setattr(events_module, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(events_module, "PULSE_SECONDS", 0.1)
+    task = local.service.manager.open("t").task
     decision = task.ask("x", "e")
 
     def wanted(pieces: list[bytes]) -> bool:
@@ -88,7 +88,7 @@ def test_what_leaves_no_event_is_seen(local: Local, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_poller_for_all(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
-    task, made = local.service.desk.open("t").task, list[int]()
+    task, made = local.service.manager.open("t").task, list[int]()
     real = task.view
 
     def view(after: int) -> Any:
@@ -103,12 +103,12 @@ def test_one_poller_for_all(local: Local, monkeypatch: pytest.MonkeyPatch) -> No
 
     assert all(len(views(x)) == 1 for x in local.run(many()))
     assert len(made) == 1
-    assert local.service.watches.viewers == 0
-    assert local.service.watches._watched == {}
+    assert local.service.subscriptions.viewers == 0
+    assert local.service.subscriptions._watched == {}
 
 
 def test_a_slow_reader_gets_the_newest_view_and_every_plan(local: Local) -> None:
-    task = local.service.desk.open("t").task
+    task = local.service.manager.open("t").task
 
     async def slow() -> list[Any]:
         ready, found = asyncio.Event(), list[bytes]()
@@ -122,7 +122,7 @@ def test_a_slow_reader_gets_the_newest_view_and_every_plan(local: Local) -> None
             found.append(message.get("body", b""))
             if b"event: view" in found[-1] and not ready.is_set():
                 for number in range(1, 21):
-                    await local.service.desk.run(plan, task, number)
+                    await local.service.manager.run(plan, task, number)
                     await asyncio.sleep(0.02)  # the poller sees most of them
                 ready.set()
 
@@ -145,7 +145,7 @@ def test_a_limit_of_viewers(local: Local, monkeypatch: pytest.MonkeyPatch) -> No
         return list(await asyncio.gather(*streams))
 
     assert sum(bool(views(x)) for x in local.run(many())) == 3
-    assert local.service.watches.viewers == 0
+    assert local.service.subscriptions.viewers == 0
 
 
 def test_viewers_go_when_the_service_stops(local: Local) -> None:
@@ -159,8 +159,8 @@ def test_viewers_go_when_the_service_stops(local: Local) -> None:
 
 
 def test_a_token_that_ends_ends_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events_module, "EVERY", 0.01)
-    monkeypatch.setattr(events_module, "SILENCE", 0.05)
+    monkeypatch.setattr(events_module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(events_module, "PULSE_SECONDS", 0.05)
     monkeypatch.setattr(tokens_module, "CHECK_EVERY", 0.0)
     tokens = TokenFile(str(tmp_path / "tokens.json"), create=True)
     _, text = tokens.add(READ, "wall")
@@ -178,8 +178,8 @@ def test_a_token_that_ends_ends_the_stream(tmp_path: Path, monkeypatch: pytest.M
 def test_a_session_that_ends_ends_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_module, "EVERY", 0.01)
-    monkeypatch.setattr(events_module, "SILENCE", 0.05)
+    monkeypatch.setattr(events_module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(events_module, "PULSE_SECONDS", 0.05)
     tokens = TokenFile(str(tmp_path / "tokens.json"), create=True)
     token, _ = tokens.add(READ, "wall")
     with local_service(tmp_path, tokens, tasks=["t"]) as local:
@@ -191,7 +191,7 @@ def test_a_session_that_ends_ends_the_stream(
 def test_a_store_that_fails_for_a_while(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     from ucfh.tasks.errors import StoreBusy
 
-    task, left = local.service.desk.open("t").task, [3]
+    task, left = local.service.manager.open("t").task, [3]
     real = task.view
 
     def view(after: int) -> Any:

@@ -84,7 +84,7 @@ def test_certificates_hold_in_flight(name: str) -> None:
         for seed in range(RUNS):
             run = InFlight(case, delta, seed).run(episodes)
             lost += int(run.task.experience.lost.sum())
-            waiting += len(run.task.flight.uncounted)
+            waiting += len(run.task.delayed.uncounted)
             broken.update(run.broken)
             broken["any"] += bool(run.broken)
             returned += run.returned is not None
@@ -205,7 +205,7 @@ def as_they_arrive(patch: pytest.MonkeyPatch) -> None:
 
     def tell(self: DelayedOutcomes, episode: int, *given: Any) -> None:
         step = self.open[episode]
-        row = self._rows[self._segment[step.t], step.state, step.action]
+        row = self._triples[self._segment[step.t], step.state, step.action]
         row.remove(step)
         row.appendleft(step)
         right(self, episode, *given)
@@ -218,7 +218,7 @@ def ahead_without_the_open(patch: pytest.MonkeyPatch) -> None:
     """What is told ahead counts, and what is yet to come does not."""
 
     def ahead(self: DelayedOutcomes, data: SparseCounts) -> SparseCounts | None:
-        told = [step for step in self.uncounted if step.told]
+        told = [step for step in self.uncounted if step.known]
         out = data.copy()
         out.add(steps_of(told))
         return out
@@ -270,7 +270,7 @@ class RolledBack(InFlight):
         if self.task.due:
             self.world.policy = self.task.plan()
             self.look(self.world.found)
-            if not self.task.flight.open:
+            if not self.task.delayed.open:
                 self.copy = self.task.state(), len(self.world.found)
 
 
@@ -340,8 +340,8 @@ def passed_as_told(patch: pytest.MonkeyPatch) -> None:
 
     def tell(self: DelayedOutcomes, episode: int, *given: Any) -> None:
         step = self.open[episode]
-        self._line.remove(step)
-        self._line.appendleft(step)
+        self._queue.remove(step)
+        self._queue.appendleft(step)
         right(self, episode, *given)
 
     patch.setattr(DelayedOutcomes, "tell", tell)

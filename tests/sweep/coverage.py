@@ -185,7 +185,7 @@ METHODS_LEFT_OUT = {
     "export": FILES,
     "planner": "not for users",
     "planning_error": READING,
-    "begin_with": "not for users: warm_start calls it",
+    "add_warm_start": "not for users: warm_start calls it",
     "write": "not for users",
 }
 

@@ -38,12 +38,12 @@ class Led(RandomEvents):
         for _ in range(events):
             self.go_on()
             if self.leader.progress + len(self.events) - given > self.next_plan:
-                self.leader.take(self.events[given:])
+                self.leader.add_events(self.events[given:])
                 given = len(self.events)
                 made = self.leader.plan()
                 self.policy = made.number
                 self.plans[made.number] = len(self.events), made
-        self.leader.take(self.events[given:])
+        self.leader.add_events(self.events[given:])
 
     @property
     def next_plan(self) -> int:
@@ -78,7 +78,7 @@ def test_portions_and_restarts_change_nothing(seed: int) -> None:
     for number, (after, plan) in stream.plans.items():
         while taken < after:
             size = min(after - taken, int(stream.rng.choice([1, 3, 50])))
-            other.take(stream.events[taken : taken + size])
+            other.add_events(stream.events[taken : taken + size])
             taken += size
             if at and stream.rng.random() < 0.05:
                 other, taken = TaskAgent(stream.task), at
@@ -88,7 +88,7 @@ def test_portions_and_restarts_change_nothing(seed: int) -> None:
         assert (made.number, made.known, made.episodes) == (number, plan.known, plan.episodes)
         np.testing.assert_array_equal(made.actions, plan.actions)
         assert made.summary == pytest.approx(plan.summary, rel=1e-9)
-    other.take(stream.events[taken:])
+    other.add_events(stream.events[taken:])
     same(stream.leader, other)
     assert_same(other.experience, stream.slow().in_order())
 
@@ -100,15 +100,15 @@ def test_it_goes_on_from_any_moment(seed: int) -> None:
     stream = Led(seed, 40)
     one, at = TaskAgent(stream.task), int(stream.rng.integers(40))
     for mask in stream.masks[: int(stream.rng.integers(1, stream.S + 1))]:
-        one.find(None if mask.all() else mask)
+        one.add_state(None if mask.all() else mask)
     one.plan()
     for mask in stream.masks[one.experience.states - 1 :]:
-        one.find(None if mask.all() else mask)
-    one.take(stream.events[:at])
+        one.add_state(None if mask.all() else mask)
+    one.add_events(stream.events[:at])
     other = TaskAgent(stream.task)
     other.restore(one.state())
     for agent in (one, other):
-        agent.take(stream.events[at:])
+        agent.add_events(stream.events[at:])
         agent.plan()
     assert_same(other.experience, stream.slow().in_order())
     near = 2 * SEARCHED * stream.H**2 + 1e-9
@@ -122,7 +122,7 @@ def test_scores_in_a_task_are_those_of_the_definition(seed: int) -> None:
     stream = Led(seed)
     agent, taken, how_of = stream.agent(), 0, dict[int, Any]()
     for number, (after, _) in stream.plans.items():
-        agent.take(stream.events[taken:after])
+        agent.add_events(stream.events[taken:after])
         taken = after
         slow = stream.slow(stream.events[:taken])
         if agent.scores.number:
@@ -144,11 +144,11 @@ def test_a_snapshot_and_its_tail_equal_a_rebuild() -> None:
         stream = Led(seed)
         half = int(stream.rng.integers(len(stream.events)))
         one = stream.agent()
-        one.take(stream.events[:half])
+        one.add_events(stream.events[:half])
         other, rebuilt = TaskAgent(stream.task), stream.agent()
         other.restore(one.state())
-        other.take(stream.events[half:])
-        rebuilt.take(stream.events)
+        other.add_events(stream.events[half:])
+        rebuilt.add_events(stream.events)
         assert other.differences(rebuilt) == rebuilt.differences(other) == []
 
 
@@ -157,24 +157,24 @@ def test_a_planted_fault_is_named(name: str) -> None:
     for seed in range(200):
         stream = RandomEvents(seed, 80)
         agent, rebuilt = stream.agent(), stream.agent()
-        agent.take(stream.events)
-        rebuilt.take(stream.events)
+        agent.add_events(stream.events)
+        rebuilt.add_events(stream.events)
         array = getattr(agent.experience, name)
         if len(array) and rebuilt.experience.lost.any():
             break
     at = int(stream.rng.integers(array.size))
     array.flat[at] = not array.flat[at] if array.dtype == bool else array.flat[at] + 1
     assert [x.split("[")[0] for x in agent.differences(rebuilt)] == [name]
-    rebuilt.find()
+    rebuilt.add_state()
     assert len(agent.differences(rebuilt)) >= 1
 
 
 def test_a_decision_that_was_forgotten_is_seen() -> None:
     stream = RandomEvents(3, 60)
     agent, rebuilt = stream.agent(), stream.agent()
-    rebuilt.take(stream.events)
+    rebuilt.add_events(stream.events)
     last = max(i for i, x in enumerate(stream.events) if isinstance(x, DecisionRecord))
-    agent.take([x for i, x in enumerate(stream.events) if i < last])
+    agent.add_events([x for i, x in enumerate(stream.events) if i < last])
     assert agent.differences(rebuilt)
 
 
@@ -185,8 +185,8 @@ def waiting_task() -> tuple[TaskAgent, list[str], list[str]]:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     agent, low = stream.agent(), stream.units.low
     a = stream.have[1][0]
-    agent.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
-    agent.take([OutcomeRecord(4, 2, 0, low, END), OutcomeRecord(5, 3, 0, math.nan, LOST)])
+    agent.add_events([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    agent.add_events([OutcomeRecord(4, 2, 0, low, END), OutcomeRecord(5, 3, 0, math.nan, LOST)])
     return agent, ["end", "x", "y"], ["a", "b"]
 
 
@@ -197,7 +197,7 @@ def test_a_certificate_tells_what_is_late_and_lost() -> None:
     assert (found.waiting, found.lost, found.episodes) == (3, 0, 3)
     assert found.gap_if_random is not None
     assert found.gap_if_random <= found.gap
-    agent.take([OutcomeRecord(6, 1, 0, agent.units.low, END)])
+    agent.add_events([OutcomeRecord(6, 1, 0, agent.units.low, END)])
     found = agent.certificate(states, actions)
     assert (found.waiting, found.lost) == (0, 1)
 
@@ -207,7 +207,7 @@ def test_a_certificate_after_a_state_was_found() -> None:
     agent, states, actions = waiting_task()
     agent.plan()
     before = agent.certificate(states, actions)
-    agent.find()
+    agent.add_state()
     after = agent.certificate([*states, "z"], actions)
     assert (after.upper, after.lower, after.gap) == (before.upper, before.lower, before.gap)
 
@@ -219,8 +219,8 @@ def test_the_first_places_belong_to_the_first_decisions() -> None:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     agent, s = stream.agent(), stream.S
     low = stream.units.low
-    agent.take([DecisionRecord(1, 1, 0, s, stream.have[s][0], 0, 0)])
-    agent.take(
+    agent.add_events([DecisionRecord(1, 1, 0, s, stream.have[s][0], 0, 0)])
+    agent.add_events(
         [DecisionRecord(2, 2, 0, 1, stream.have[1][0], 0, 0), OutcomeRecord(3, 2, 0, low, END)]
     )
     places = agent.experience.place.reshape(-1, agent.experience.P)[:, 0]

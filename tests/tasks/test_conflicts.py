@@ -41,7 +41,7 @@ def test_a_second_outcome_makes_the_first_one_missing(stores: Stores) -> None:
         known, status = task.certificate(), task.status()
         assert (known.lost, known.conflicts, status.conflicts) == (1, 1, 1)
         assert known.as_dict()["conflicts"] == 1
-        assert any("reported in two different ways" in x for x in known.assumed)
+        assert any("contradictory reports" in x for x in known.assumed)
         assert task.planner.agent().experience.visits.sum() == 0
         task.tell(("a", 1), reward=1, done=True)  # in which state that was remains unknown
         assert task.certificate().lost == 2
@@ -99,14 +99,14 @@ def test_a_conflict_counts_like_an_outcome_that_never_came(seed: int) -> None:
     doubtful = {(one.episode, one.t, -1)}
     agent, other = TaskAgent(stream.task, sorted(doubtful)), stream.agent()
     for mask in stream.masks:
-        agent.find(None if mask.all() else mask)
-    agent.take(stream.events)
+        agent.add_state(None if mask.all() else mask)
+    agent.add_events(stream.events)
     gone = [
         x
         for x in stream.events
         if not (isinstance(x, OutcomeRecord) and x.episode == one.episode and x.t >= one.t)
     ]
-    other.take(gone)
+    other.add_events(gone)
     for name in ARRAYS:
         np.testing.assert_array_equal(
             getattr(agent.experience, name), getattr(other.experience, name), err_msg=name
@@ -194,9 +194,9 @@ def test_an_episode_with_another_action_scores_nothing_more() -> None:
     given, other = stream.have[1]
     agent.scores.open[1] = 0, 0
     agent.scores.x.append(0.0)
-    agent.flight.decide(1, 0, 1, given)
+    agent.delayed.decide(1, 0, 1, given)
     agent.experience.decide(np.array([0]), np.array([1]))
-    agent.take([OutcomeRecord(2, 1, 0, stream.units.high, 1, other)])
+    agent.add_events([OutcomeRecord(2, 1, 0, stream.units.high, 1, other)])
     assert agent.scores.x == [0.0]
     assert 1 not in agent.scores.open
     assert agent.replaced == 1

@@ -15,7 +15,7 @@ import pytest
 import ucfh
 from helpers.command_line import run
 from helpers.damaging import examine, fuzz, sound_store
-from ucfh.tasks.sql_reading import sealed, unsealed
+from ucfh.tasks.sql_reading import with_checksum, without_checksum
 
 pytestmark = pytest.mark.slow
 
@@ -108,11 +108,11 @@ def test_events_that_vanished_are_not_numbered_again(path: Path) -> None:
 
 def test_texts_are_sealed() -> None:
     for text in ('{"a": 1}', "{}", '{"ü": "\ud800"}'):
-        kept = sealed(text)
-        assert unsealed(kept) == text
+        kept = with_checksum(text)
+        assert without_checksum(kept) == text
         for i in range(len(kept)):
             with pytest.raises(ValueError, match="checksum"):
-                unsealed(kept[:i] + "~" + kept[i + 1 :])
+                without_checksum(kept[:i] + "~" + kept[i + 1 :])
 
 
 def test_random_damage(tmp_path: Path) -> None:

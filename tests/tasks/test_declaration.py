@@ -66,7 +66,7 @@ def test_states_that_are_known_from_the_beginning() -> None:
 def test_the_state_of_silence_may_be_among_the_declared_ones() -> None:
     made = Declaration.make("t", **{**FULL, "states": ["left", "new"]})
     assert [tuple(x) for x in made.first_states] == [(1, '"left"', ()), (2, '"new"', None)]
-    with pytest.raises(ucfh.InvalidReport, match='state "left" is what silence means'):
+    with pytest.raises(ucfh.InvalidReport, match='state "left" is the state of on_timeout'):
         Declaration.make("t", **{**FULL, "states": {"left": ["mail"], "new": None}})
 
 
@@ -99,7 +99,7 @@ def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str)
         ({"actions": []}, "actions is empty"),
         ({"actions": "call"}, "actions = 'call' must be a list"),
         ({"actions": ["a", "a"]}, 'action "a" is listed twice'),
-        ({"actions": [1, "1"]}, 'action "1" cannot be told from 1 in a log'),
+        ({"actions": [1, "1"]}, 'action "1" has the same name as 1 in a log'),
         ({"actions": [0.5]}, "action 0.5 is not a text"),
         ({"horizon": 0}, "horizon = 0 must be"),
         ({"epsilon": 0}, "epsilon = 0 must be"),
@@ -110,14 +110,14 @@ def test_a_difference_is_named(stores: Stores, change: dict[str, Any], why: str)
         ({"states": []}, "states is empty"),
         ({"states": {"over": []}}, "states has no state with actions"),
         ({"states": ["a", "a"]}, 'state "a" is listed twice'),
-        ({"states": [1, True, "True"]}, "cannot be told from true in a log"),
-        ({"states": ["(end)"]}, "is what a log calls the end"),
+        ({"states": [1, True, "True"]}, "has the same name as true in a log"),
+        ({"states": ["(end)"]}, "is the name of the end in a log"),
         ({"states": {"a": ["sing"]}}, 'state "a" has an unknown action "sing"'),
         ({"states": 3}, "states = 3 must be a list"),
         ({"segments": [9]}, "segments = "),
         ({"timeout": 0}, "timeout = 0 must be a positive number"),
         ({"timeout": float("nan")}, "timeout = nan must be"),
-        ({"on_timeout": "left"}, "on_timeout = 'left' must be 'lost', or the state"),
+        ({"on_timeout": "left"}, "on_timeout = 'left' must be 'lost', or a terminal state"),
         ({"on_timeout": ("left", 9)}, "reward 9 is outside the declared range"),
         ({"planning": "later"}, "unknown planning 'later'"),
         ({"name": " "}, "name = ' ' must be"),
@@ -196,10 +196,10 @@ def test_labels_that_a_log_cannot_tell_apart(stores: Stores) -> None:
     with ucfh.open_task(stores("t"), actions=["a"], horizon=2, epsilon=0.5, planning="off") as task:
         first = task.ask(1, "e1")
         for label, why in (
-            ("1", '"1" cannot be told from 1 in a log'),
-            (" 1", "cannot be told from 1"),
-            ("1.0", "cannot be told from 1"),
-            ("(end)", "is what a log calls the end"),
+            ("1", '"1" has the same name as 1 in a log'),
+            (" 1", "has the same name as 1"),
+            ("1.0", "has the same name as 1"),
+            ("(end)", "is the name of the end in a log"),
         ):
             with pytest.raises(ucfh.InvalidReport, match=why):
                 task.tell(first, reward=0, state=label)

@@ -202,7 +202,7 @@ def test_a_log_without_next_states_needs_a_last_segment(stores: Stores, tmp_path
     path.write_text("\n".join(["episode,t,state,action,reward", *rows, ""]))
     with (
         open_shop(stores("t")) as task,
-        pytest.raises(ucfh.InputError, match="does not show what follows the last step"),
+        pytest.raises(ucfh.InputError, match="does not show the next state of the last step"),
     ):
         task.warm_start(path)
     with open_shop(stores("u"), segments=[3]) as task:

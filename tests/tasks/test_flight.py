@@ -37,21 +37,21 @@ def test_counts_are_those_of_the_prefix_rule(seed: int) -> None:
     stream, so_far = RandomEvents(seed), list[DecisionRecord | OutcomeRecord]()
     agent = stream.agent()
     for chunk in stream.chunks():
-        agent.take(chunk)
+        agent.add_events(chunk)
         so_far += chunk
         slow = stream.slow(so_far)
         assert_same(agent.experience, slow.in_order())
-        ahead = agent.flight.ahead(agent.experience)
+        ahead = agent.delayed.ahead(agent.experience)
         if ahead is None:
             assert all(x.outcome is not None for x in slow.taken())
         else:
             assert_same(ahead, slow.all_as_lost())
         open_ = {x.episode: x.t for x in slow.taken() if x.outcome is None}
-        assert {e: x.t for e, x in agent.flight.open.items()} == open_
+        assert {e: x.t for e, x in agent.delayed.open.items()} == open_
         assert agent.known == sum(isinstance(x, OutcomeRecord) for x in so_far)
         assert agent.seq == len(so_far)
         counted = agent.experience.visits.sum() + agent.experience.lost.sum()
-        assert len(agent.flight.uncounted) == len(slow.taken()) - counted
+        assert len(agent.delayed.uncounted) == len(slow.taken()) - counted
 
 
 def line_of(parts: list[tuple[AuditSteps, PreviousStep]]) -> list[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def test_the_audit_takes_the_line_before_the_first_open_decision(seed: int) -> N
     agent.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = 0
     for chunk in stream.chunks():
-        agent.take(chunk)
+        agent.add_events(chunk)
         taken += len(chunk)
         # repr: nan is like nan
         assert repr(line_of(parts)) == repr(stream.slow(stream.events[:taken]).line())
@@ -91,9 +91,9 @@ def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
     agent, parts = stream.agent(), list[tuple[AuditSteps, PreviousStep]]()
     agent.audit.add = lambda *given: parts.append(given)  # type: ignore
     taken = list[DecisionRecord | OutcomeRecord]()
-    with mock.patch.object(flight_module, "LONGEST_LINE", longest):
+    with mock.patch.object(flight_module, "LONGEST_QUEUE", longest):
         for event in stream.events:
-            agent.take([event])
+            agent.add_events([event])
             taken.append(event)
             line = stream.slow(taken).taken()
             passed = line_of(parts)
@@ -109,7 +109,7 @@ def test_the_audit_does_not_wait_for_ever(seed: int, longest: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(SEEDS, st.sampled_from([3, 10_000]))
 def test_what_is_stored_goes_on_as_before(seed: int, longest: int) -> None:
-    with mock.patch.object(flight_module, "LONGEST_LINE", longest):
+    with mock.patch.object(flight_module, "LONGEST_QUEUE", longest):
         check_stored(seed)
 
 
@@ -135,7 +135,7 @@ def feed(flight: DelayedOutcomes, events: list[DecisionRecord | OutcomeRecord]) 
         if isinstance(x, DecisionRecord):
             flight.decide(x.episode, x.t, x.state, x.action)
         else:
-            flight.tell(x.episode, x.reward, x.following, over=False)
+            flight.tell(x.episode, x.reward, x.following, is_over=False)
 
 
 # -- bounds with what is yet to come ---------------------------------------------------------------
@@ -151,8 +151,8 @@ def excess(counts: list[int], lost: int) -> float:
 def gathered(stream: RandomEvents) -> SparseCounts:
     """All events as an agent has them when it plans."""
     agent = stream.agent()
-    agent.take(stream.events)
-    agent.experience.ahead = agent.flight.ahead(agent.experience)
+    agent.add_events(stream.events)
+    agent.experience.ahead = agent.delayed.ahead(agent.experience)
     return agent.experience
 
 
@@ -297,24 +297,24 @@ def test_by_hand() -> None:
         stream = RandomEvents(int(stream.rng.integers(2**32)))
     agent, a = stream.agent(), stream.have[1][0]
     zero = -stream.units.shift
-    agent.take([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
+    agent.add_events([DecisionRecord(i, i, 0, 1, a, 0, 0) for i in (1, 2, 3)])
     assert (agent.experience.episodes, agent.experience.found) == (3, 1)
-    agent.take([OutcomeRecord(4, 3, 0, zero, 0)])
-    agent.take([OutcomeRecord(5, 2, 0, zero, 0)])
+    agent.add_events([OutcomeRecord(4, 3, 0, zero, 0)])
+    agent.add_events([OutcomeRecord(5, 2, 0, zero, 0)])
     assert agent.experience.visits.sum() == 0
-    ahead = agent.flight.ahead(agent.experience)
+    ahead = agent.delayed.ahead(agent.experience)
     assert ahead is not None
     assert (ahead.visits.sum(), ahead.lost.sum()) == (2, 1)
-    agent.take([OutcomeRecord(6, 1, 0, math.nan, LOST)])
+    agent.add_events([OutcomeRecord(6, 1, 0, math.nan, LOST)])
     assert (agent.experience.visits.sum(), agent.experience.lost.sum()) == (2, 1)
-    assert agent.flight.ahead(agent.experience) is None
+    assert agent.delayed.ahead(agent.experience) is None
 
 
 def test_the_audit_sees_a_missing_outcome_for_every_action_that_is_named() -> None:
     """A contradicted report that names another action than the one given."""
     flight = DelayedOutcomes(np.zeros(2, np.int64))
     flight.decide(1, 0, 5, 0, named=[2])
-    flight.suboptimality(1, taken=1)
+    flight.mark_unknown(1, taken=1)
     steps, _ = flight.passed()
     assert sorted(steps.action.tolist()) == [0, 1, 2]
     assert steps.following.tolist() == [LOST] * 3

@@ -17,7 +17,7 @@ from helpers.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
 from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.planner import TaskPlanner, packed, unpacked
+from ucfh.tasks.planner import TaskPlanner, pack, unpack
 from ucfh.tasks.records import LAYOUT
 from ucfh.tasks.task import Task
 
@@ -136,7 +136,7 @@ def test_a_agent_is_packed_and_unpacked(tmp_path: Path) -> None:
     with open_one(files(tmp_path), "inline") as task:
         play(task, 0, 40)
         agent = task.planner.agent()
-        other, arrays = TaskAgent(task.declaration), unpacked(packed(agent))
+        other, arrays = TaskAgent(task.declaration), unpack(pack(agent))
         assert arrays is not None
         other.restore(arrays)
         assert agent.differences(other) == []
@@ -288,9 +288,9 @@ def test_what_takes_long_to_pack_is_packed_less_often(
     def slowly(agent: TaskAgent) -> bytes:
         time.sleep(0.2)
         packs.append(agent.number)
-        return packed(agent)
+        return pack(agent)
 
-    monkeypatch.setattr(planning, "packed", slowly)
+    monkeypatch.setattr(planning, "pack", slowly)
     with open_one(files(tmp_path), "inline") as task:
         task.planner._sparing = True
         play(task, 0, 20)

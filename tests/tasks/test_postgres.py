@@ -211,7 +211,7 @@ def test_a_connection_that_is_lost_at_the_commit(
             proxy.cut = moment
             later = task.tell(decision, reward=0.5, state="new")
             proxy.cut = moment
-            task.write(lambda tx, _: tx.keep_fault(ucfh.tasks.errors.ErrorRecord("x", "e", 0, {})))
+            task.write(lambda tx, _: tx.add_error(ucfh.tasks.errors.ErrorRecord("x", "e", 0, {})))
             assert task.planner.step()  # the right to plan is had from now on
             task.tell(("e", 1), reward=0.5, done=True)
             proxy.cut = moment
@@ -249,7 +249,7 @@ def test_how_often_the_database_is_waited_for(postgres: Server, address: str) ->
         assert turns(lambda: task.ask("s", "e")) == 2
         calls = [task.asking("s", f"e{k}") for k in range(10)]
         assert turns(lambda: task.serve(calls)) == 11
-        assert turns(task.store.heads) == 1
+        assert turns(task.store.progress) == 1
 
 
 def test_a_database_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_what_cannot_be_recorded(shop: Task) -> None:
 def test_recorded_steps_come_with_an_assumption(shop: Task) -> None:
     asked = shop.ask("door", episode="v0")
     shop.tell(asked, reward=0, done=True)
-    sentence = "steps that somebody else chose were recorded in the order"
+    sentence = "steps that the task did not choose were recorded in the order"
     assert not any(x.startswith(sentence) for x in shop.certificate().assumed)
     shop.record("v1", 0, "door", "wait", 0.5, "till")
     assert any(x.startswith(sentence) for x in shop.certificate().assumed)

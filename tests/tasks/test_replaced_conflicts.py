@@ -27,7 +27,7 @@ def open_one(stores: Stores, planning: str = "off", **more: Any) -> Task:
 def missing(task: Task) -> list[int]:
     """(A,) unknown outcomes of the actions in the first state, in order of the actions."""
     agent = task.planner.agent()
-    ahead = agent.flight.ahead(agent.experience) or agent.experience
+    ahead = agent.delayed.ahead(agent.experience) or agent.experience
     ahead.make_room()
     return [int(ahead.lost[k]) for k in ahead.pairs.number[1] if k >= 0]
 
@@ -111,8 +111,8 @@ def test_later_steps_of_the_episode_are_unknown_in_both_pairs(stores: Stores) ->
         task.tell(("e", 1), reward=1, done=True, action="b")
         with pytest.raises(ucfh.Conflict):
             task.tell(("e", 0), reward=0, state="w")
-        waiting = task.planner.agent().flight.uncounted
-        assert [(x.t, x.action, x.doubtful) for x in waiting] == [
+        waiting = task.planner.agent().delayed.uncounted
+        assert [(x.t, x.action, x.contradicted) for x in waiting] == [
             (0, 0, True), (1, 0, True), (1, 1, True),
         ]  # fmt: skip
         assert task.certificate().lost == 2
@@ -165,7 +165,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
                 taken = None
             for flight in flights:
                 if kind < 0.2:
-                    flight.suboptimality(episode, taken)
+                    flight.mark_unknown(episode, taken)
                 else:
                     flight.tell(episode, float(k), 0, True, taken)
         else:
@@ -183,7 +183,7 @@ def test_flights_are_restored_with_replaced_and_contradicted_steps(seed: int) ->
             again.restore(flights[1].state())
             flights[1] = again
     assert out[0] == out[1]
-    left = [[(x.order, x.action, x.doubtful) for x in f.uncounted] for f in flights]
+    left = [[(x.order, x.action, x.contradicted) for x in f.uncounted] for f in flights]
     assert left[0] == left[1]
     assert sorted(flights[0].open) == sorted(flights[1].open)
 

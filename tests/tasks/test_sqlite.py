@@ -20,7 +20,7 @@ import pytest
 import ucfh
 from ucfh.tasks import file_lock
 from ucfh.tasks.sql_schema import VERSION
-from ucfh.tasks.sql_transaction import LAST, PAID, STEP
+from ucfh.tasks.sql_transaction import LAST, RETURN, STEP
 from ucfh.tasks.sqlite import SqliteStore
 from ucfh.tasks.sqlite_schema import APPLICATION
 from ucfh.tasks.task import Task
@@ -381,7 +381,7 @@ def test_two_that_create_a_store_at_once(tmp_path: Path) -> None:
         assert task.check() == []
 
 
-@pytest.mark.parametrize("query", [LAST, STEP, PAID])
+@pytest.mark.parametrize("query", [LAST, STEP, RETURN])
 def test_one_episode_is_read_without_all_others(tmp_path: Path, query: str) -> None:
     """Each call makes these queries: their time must not grow with the task."""
     path = tmp_path / "t.db"

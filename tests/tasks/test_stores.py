@@ -25,7 +25,7 @@ from ucfh.tasks.records import (
     TaskProgress,
     WarmStart,
 )
-from ucfh.tasks.sql_reading import SqlReading
+from ucfh.tasks.sql_reading import SqlStore
 from ucfh.tasks.store import TaskStore, Transaction
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5, "planning": "off"}
@@ -75,7 +75,7 @@ def refuse(tx: Transaction, name: str, look: bool) -> NoReturn:
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["right", "wrong", "looked"]), min_size=1, max_size=6))
 def test_attempts_stand_or_fall_by_themselves(store: TaskStore, calls: list[str]) -> None:
-    before = store.figures(1).begun
+    before = store.counts(1).begun
 
     def together(tx: Transaction) -> list[Any]:
         answers = []
@@ -109,7 +109,7 @@ def test_what_is_no_fault_takes_all_back(store: TaskStore) -> None:
 
     with pytest.raises(ZeroDivisionError):
         store.transact(1, together)
-    assert store.figures(1).begun == 0
+    assert store.counts(1).begun == 0
     store.transact(1, lambda tx: take(tx, "one"))
     assert store.check(1) == []
 
@@ -146,7 +146,7 @@ def test_a_report_replaces_the_last_one(store: TaskStore) -> None:
     assert store.report(1) is None
     for k in (1, 2):
         report = Report(k, 10 * k, 1.5, {"certificate": {"gap": 0.1 * k}, "audit": ["żółć"]})
-        store.transact(1, methodcaller("keep_report", report))
+        store.transact(1, methodcaller("replace_report", report))
         assert store.report(1) == report
     assert store.report(2) is None
 
@@ -156,7 +156,7 @@ def test_heads_of_all_tasks(stores: Stores, clock: Clock) -> None:
         ucfh.open_task(stores("s"), "slow", **SHOP, timeout=60) as slow,
         ucfh.open_task(stores("s"), "a", **SHOP) as other,
     ):
-        assert slow.store.heads() == [
+        assert slow.store.progress() == [
             TaskProgress(1, "slow", 0, 0, None),
             TaskProgress(2, "a", 0, 0, None),
         ]
@@ -165,31 +165,31 @@ def test_heads_of_all_tasks(stores: Stores, clock: Clock) -> None:
         slow.ask("s", "e2")
         other.tell(other.ask("s", "e1"), reward=0, state="s")
         other.write(lambda tx, _: tx.publish(plan(3), 0, None))
-        assert slow.store.heads() == [
+        assert slow.store.progress() == [
             TaskProgress(1, "slow", 2, 0, 1060.0),
             TaskProgress(2, "a", 3, 3, None),
         ]
         slow.abandon("e1")
-        assert slow.store.heads()[0] == TaskProgress(1, "slow", 3, 0, 1070.0)
+        assert slow.store.progress()[0] == TaskProgress(1, "slow", 3, 0, 1070.0)
 
 
 def test_what_is_ready_is_left_as_it_is(store: TaskStore) -> None:
     store.check_ready()
     assert store.lease(0) is None
-    assert store.heads() == [TaskProgress(1, "task", 0, 0, None)]
+    assert store.progress() == [TaskProgress(1, "task", 0, 0, None)]
 
 
 def test_a_beginning_is_written_once(store: TaskStore) -> None:
     one, two = WarmStart("as before", {"s": [0, 1]}), WarmStart("", {})
     for beginning in (one, two, one):
-        store.transact(1, methodcaller("add_beginning", beginning))
-    assert store.beginnings(1) == [one, two]
+        store.transact(1, methodcaller("add_warm_start", beginning))
+    assert store.warm_starts(1) == [one, two]
 
 
 def test_the_same_fault_is_kept_once(store: TaskStore) -> None:
     one, two = ErrorRecord("late", "e", 0, {"told": 1}), ErrorRecord("late", "e", 1, {"told": 1})
     for evidence in (one, two, one):
-        store.transact(1, methodcaller("keep_fault", evidence))
+        store.transact(1, methodcaller("add_error", evidence))
     assert [x for _, x in store.faults(1)] == [one, two]
 
 
@@ -243,7 +243,7 @@ def test_a_check_finds_what_is_wrong(stores: Stores, damage: str, found: str) ->
     with ucfh.open_task(stores("shop"), **SHOP) as task:
         task.tell(task.ask("s", "e1"), reward=0, state="s2")
         task.tell(task.ask("s2", "e2"), reward=0, done=True)
-        assert isinstance(task.store, SqlReading)
+        assert isinstance(task.store, SqlStore)
         assert task.store.check(task.number) == []
         task.write(lambda tx, _: tx._write(damage, ()))  # type: ignore[attr-defined]
         assert any(found in line for line in task.store.check(task.number))

@@ -142,7 +142,7 @@ def test_the_steps_of_a_task_keep_their_order(stores: Stores) -> None:
 def test_an_import_that_was_interrupted_goes_on(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ucfh.tasks.warm_start.TOGETHER", 3)
+    monkeypatch.setattr("ucfh.tasks.warm_start.STEPS_PER_TRANSACTION", 3)
     path = write_log(
         tmp_path / "log.csv", [f"{e},{t},s,a,1,s,0" for e in range(3) for t in range(4)]
     )

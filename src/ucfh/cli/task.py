@@ -107,7 +107,7 @@ def create(
           --rewards 0,100 --max-return 100 --timeout 10d --on-timeout left,0
     """
     from ucfh.tasks.opening import open_task
-    from ucfh.tasks.status_view import declared
+    from ucfh.tasks.status_view import declaration_dict
 
     with open_task(
         store,
@@ -126,7 +126,7 @@ def create(
     ) as live:
         told = live.declaration
         if json:
-            print_json({"store": live.store.name, "task": live.name, **declared(told)})
+            print_json({"store": live.store.name, "task": live.name, **declaration_dict(told)})
             return
         most = "" if told.max_return is None else f", at most {told.max_return:g} an episode"
         option = "" if live.store.tasks() == [task] else f" --task {shlex.quote(task)}"

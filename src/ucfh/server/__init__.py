@@ -1,1 +1,1 @@
-"""A service: tasks over HTTP, with a page to watch them."""
+"""A service of tasks over HTTP, with a dashboard."""

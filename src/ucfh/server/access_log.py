@@ -1,8 +1,8 @@
-"""The log: one line of JSON for each request, and for whatever else happens.
+"""The access log: one line of JSON for each request and each other event.
 
-A line says when, what was asked (method and path), the status, how long it took and whose token it
-was: never a token, nor what was sent. A thread writes the lines, so that nobody waits for whoever
-reads them; if it falls far behind, lines are dropped, and their number is written.
+A line has the time, method, path, status, duration and the name of the token: never a token or a
+body. A thread writes the lines, so that requests do not wait for a slow reader; if it falls far
+behind, lines are dropped, and their number is logged.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 import msgspec
 
 MOST_WAITING = 100_000
-"""Lines that wait to be written."""
+"""Largest number of queued lines."""
 PAUSE, PATIENCE = 0.05, 2.0
-"""Seconds for which lines are collected; for which to wait for whoever reads, at the end."""
+"""Seconds for which lines are collected; for which to wait for the reader at the end."""
 
 
 class AccessLog:
-    """Writes lines beside all else.
+    """A log that is written by a thread.
 
     Args:
-        write: takes lines; None: nothing is logged.
+        write: writes lines; None: nothing is logged.
 
     """
 
@@ -42,7 +42,7 @@ class AccessLog:
     def request(
         self, method: str, path: bytes, status: int, took: float, who: str | None, fault: str | None
     ) -> None:
-        """Note a request that was answered."""
+        """Log an answered request."""
         line = {
             "at": time.time(),
             "method": method,
@@ -57,7 +57,7 @@ class AccessLog:
         self._add(line)
 
     def event(self, name: str, **more: Any) -> None:
-        """Note something else."""
+        """Log another event."""
         self._add({"at": time.time(), "event": name, **more})
 
     def _add(self, line: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class AccessLog:
                 return
 
     def close(self) -> None:
-        """Write what is left; not for long if nobody reads."""
+        """Write the queued lines, for at most some seconds."""
         if self._thread.is_alive():
             with suppress(Full):
                 self._lines.put(None, timeout=PATIENCE)
@@ -95,7 +95,7 @@ class AccessLog:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error happened; not what it says, as that may hold what was sent."""
+    """Return the type and place of an error, without its message, which may contain user data."""
     frames = traceback.extract_tb(error.__traceback__)[-5:]
     where = " > ".join(f"{Path(x.filename).name}:{x.lineno}" for x in frames)
     return f"{type(error).__name__} at {where}"

@@ -1,9 +1,9 @@
-"""The service as an ASGI application: who may come in, what is read, what is answered and logged.
+"""The service as an ASGI application.
 
-    a request -> endpoint (404, 405) -> who may (401, 403) -> body (408, 413, 415, 400, 422)
-              -> answer, or a problem in JSON (RFC 9457) -> one line in the log
+    request -> endpoint (404, 405) -> authorization (401, 403) -> body (408, 413, 415, 400, 422)
+            -> response, or problem details (RFC 9457) -> one line in the access log
 
-What is refused changes nothing. An error that nobody foresaw is a 500, and its place is logged.
+A rejected request changes nothing. An unexpected error is a 500, and its place is logged.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from ucfh.server.metrics import Metrics
 from ucfh.server.openapi import PROBLEM
 from ucfh.server.planner_pool import PlannerPool
 from ucfh.server.routes import ALL, JSON, Endpoint, Query, RequestContext, Router
-from ucfh.server.schemas import RequestError, refusal_of
+from ucfh.server.schemas import RequestError, as_request_error
 from ucfh.server.tokens import TokenFile
 from ucfh.tasks.errors import StoreFull, TaskError
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
 Message = MutableMapping[str, Any]
-LARGEST, LARGEST_OF_STRANGERS = 1_000_000, 10_000
-"""Bytes of a body; of one that comes without a token, though tokens are needed."""
+LARGEST, LARGEST_UNAUTHENTICATED = 1_000_000, 10_000
+"""Largest body in bytes; largest body of an unauthenticated request."""
 SLOWEST = 10.0
-"""Seconds that a body may take."""
+"""Seconds for a body to arrive."""
 MOST_AT_ONCE = 1000
-"""Requests that are being answered at once."""
-RESTING = 1.0
-"""Seconds for which the answer counts whether the store can be written."""
+"""Largest number of concurrent requests."""
+CHECK_VALID = 1.0
+"""Seconds for which the result of a readiness check of the store is reused."""
 PATIENCE = 2.0
-"""Seconds for which to wait for that answer."""
-FULL = 10.0
+"""Timeout of that check in seconds."""
+FULL_DISK = 10.0
 """Seconds for which the service is not ready after a write failed on a full disk."""
 HEADERS = (
     (b"content-security-policy", (
@@ -59,23 +59,23 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-"""Sent with every answer."""
-GONE = 499
-"""What the log calls a request whose client went away."""
+"""Headers of every response."""
+DISCONNECTED = 499
+"""The logged status of a request whose client disconnected."""
 
 
 class Service:
-    """Serves the tasks of a store.
+    """A service of the tasks of a store.
 
     Args:
-        store: the database; whoever opened it closes it.
-        tokens: who may do what; None: everybody, from this machine.
-        planning: whether to plan, and to expire decisions, or leave that to other processes.
-        log: takes the lines of the log.
+        store: the database; the caller closes it.
+        tokens: the accepted tokens; None: all requests from this machine are allowed.
+        planning: whether to plan and to expire decisions, or leave that to other processes.
+        log: writes lines of the access log.
 
     Attributes:
-        desk, planners, watches, metrics: its parts.
-        stopping: whether it ends.
+        manager, planners, subscriptions, metrics, log: its parts.
+        stopping: whether it is shutting down.
 
     """
 
@@ -88,44 +88,46 @@ class Service:
     ) -> None:
         self.store, self.tokens, self.stopping = store, tokens, False
         self.metrics = Metrics()
-        self.desk = TaskManager(store, self._served)
-        self.logbook = AccessLog(log)
-        self.planners = PlannerPool(self.desk, self.metrics, self.logbook) if planning else None
-        self.watches = SubscriptionRegistry(self.desk)
+        self.manager = TaskManager(store, self._on_served)
+        self.access_log = AccessLog(log)
+        self.planners = (
+            PlannerPool(self.manager, self.metrics, self.access_log) if planning else None
+        )
+        self.subscriptions = SubscriptionRegistry(self.manager)
         self.page = StaticFiles(directory=str(files("ucfh.server") / "page"), check_dir=False)
-        self._guard, self._router = Authenticator(tokens), Router(ENDPOINTS)
-        self._located = re.compile(rf"(?<![\w/.-]){re.escape(store.name)}(?!\w)")
-        self._under_way = 0
+        self._authenticator, self._router = Authenticator(tokens), Router(ENDPOINTS)
+        self._store_location = re.compile(rf"(?<![\w/.-]){re.escape(store.name)}(?!\w)")
+        self._active = 0
         self._checking: asyncio.Future[str] | None = None
         self._check_from = self._full_until = 0.0
 
-    def _served(self, task: Task, count: int) -> None:
+    def _on_served(self, task: Task, count: int) -> None:
         self.metrics.groups.observe(count)
         if self.planners is not None:
-            self.planners.nudge(task.name)
+            self.planners.notify(task.name)
 
-    # beginning and end
+    # start and shutdown
 
     def begin(self) -> None:
-        """Begin to plan; in the event loop."""
+        """Start planning; in the event loop."""
         if self.planners is not None:
             self.planners.start()
 
     def stop(self) -> None:
-        """Refuse what comes from now on, and let those go who watch; in the event loop."""
+        """Reject new requests, and end all event streams; in the event loop."""
         self.stopping = True
-        self.logbook.event("stopping")
-        self.watches.stop()
+        self.access_log.event("stopping")
+        self.subscriptions.stop()
 
     def close(self, patience: float) -> bool:
-        """Finish what is under way; False: a plan was not finished within some seconds."""
+        """Finish pending work; False if a plan did not finish within ``patience`` seconds."""
         finished = self.planners is None or self.planners.stop(patience)
-        self.desk.close()
-        self.logbook.close()
+        self.manager.close()
+        self.access_log.close()
         return finished
 
     async def not_ready(self) -> str:
-        """Why it should get no requests now; empty if it should."""
+        """Return the reason why the service is not ready, or ""."""
         if self.stopping:
             return "it is stopping"
         if self.planners is not None and not self.planners.warm:
@@ -142,15 +144,15 @@ class Service:
         return self._checking.result() if done else "the store does not answer"
 
     async def _check_store(self) -> str:
-        """Why the store cannot be used; what strangers need not know goes to the log."""
+        """Return the reason why the store cannot be written, or ""; the details are logged."""
         try:
-            await self.desk.run(self.store.check_ready)
+            await self.manager.run(self.store.check_ready)
             return ""
         except TaskError as error:
-            self.logbook.event("not ready", said=str(error))
+            self.access_log.event("not ready", said=str(error))
             return "the store cannot be written"
         finally:
-            self._check_from = time.monotonic() + RESTING
+            self._check_from = time.monotonic() + CHECK_VALID
 
     # requests
 
@@ -164,7 +166,8 @@ class Service:
         if scope["type"] != "http":
             return
         begun, method = time.perf_counter(), scope["method"]
-        visit, place, status, fault = RequestContext(self, Request(scope, receive)), "", GONE, None
+        context = RequestContext(self, Request(scope, receive))
+        route, status, fault = "", DISCONNECTED, None
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -175,59 +178,58 @@ class Service:
 
         try:
             try:
-                endpoint, visit.names = self._router.find(method, scope["raw_path"])
-                place = endpoint.path
-                response = await self._answer(endpoint, visit)
+                endpoint, context.names = self._router.find(method, scope["raw_path"])
+                route = endpoint.path
+                response = await self._answer(endpoint, context)
             except InputError as error:
                 if isinstance(error, StoreFull):
-                    self._full_until = time.monotonic() + FULL
-                response, fault = self._problem(refusal_of(error)), type(error).__name__
-            except RequestError as refusal:
-                response, fault = self._problem(refusal), refusal.problem.fault
+                    self._full_until = time.monotonic() + FULL_DISK
+                response, fault = self._problem(as_request_error(error)), type(error).__name__
+            except RequestError as rejection:
+                response, fault = self._problem(rejection), rejection.problem.fault
             await response(scope, receive, sent)
         except (ClientDisconnect, asyncio.CancelledError):
             pass
         except Exception as error:
             fault = place_of(error)
-            if status == GONE:
+            if status == DISCONNECTED:
                 broken = RequestError(500, "an error in the service: its log says where")
                 await self._problem(broken)(scope, receive, sent)
         finally:
             took = time.perf_counter() - begun
-            self.metrics.count(place, method, status, took)
-            who = None if visit.token is None else visit.token.name
-            self.logbook.request(method, scope["raw_path"], status, took, who, fault)
+            self.metrics.count(route, method, status, took)
+            who = None if context.token is None else context.token.name
+            self.access_log.request(method, scope["raw_path"], status, took, who, fault)
 
-    def _problem(self, refusal: RequestError) -> Response:
+    def _problem(self, rejection: RequestError) -> Response:
         """Return the problem details of a refused request, without the location of the store."""
-        said = refusal.problem
-        if said.fault is not None and said.fault.startswith("Store"):  # others name what was sent
-            said.detail = self._located.sub("the store", said.detail)
-        headers = {"Cache-Control": "no-store", **refusal.headers}
-        return Response(msgspec.json.encode(said), said.status, headers, PROBLEM)
+        problem = rejection.problem
+        if problem.fault is not None and problem.fault.startswith("Store"):  # others quote input
+            problem.detail = self._store_location.sub("the store", problem.detail)
+        headers = {"Cache-Control": "no-store", **rejection.headers}
+        return Response(msgspec.json.encode(problem), problem.status, headers, PROBLEM)
 
-    async def _answer(self, endpoint: Endpoint, visit: RequestContext) -> Response:
-        self._guard.let_in(visit, endpoint.role)
-        if endpoint.role != ALL and visit.request.scope["query_string"]:
-            visit.query = Query(visit.request.query_params.multi_items(), endpoint.query)
+    async def _answer(self, endpoint: Endpoint, context: RequestContext) -> Response:
+        self._authenticator.authorize(context, endpoint.role)
+        if endpoint.role != ALL and context.request.scope["query_string"]:
+            context.query = Query(context.request.query_params.multi_items(), endpoint.query)
         if endpoint.body is not None:
-            most = (
-                LARGEST if visit.token is not None or self.tokens is None else LARGEST_OF_STRANGERS
-            )
-            visit.body = await read_body(visit.request, endpoint.decoder, most)
+            allowed = context.token is not None or self.tokens is None
+            most = LARGEST if allowed else LARGEST_UNAUTHENTICATED
+            context.body = await read_body(context.request, endpoint.decoder, most)
         if endpoint.role == ALL:
-            return await endpoint.answer(visit)
-        if self.stopping or self._under_way >= MOST_AT_ONCE:
+            return await endpoint.handler(context)
+        if self.stopping or self._active >= MOST_AT_ONCE:
             raise RequestError(503, "the service is busy: try again", **{"Retry-After": "1"})
-        self._under_way += 1
+        self._active += 1
         try:
-            return await endpoint.answer(visit)
+            return await endpoint.handler(context)
         finally:
-            self._under_way -= 1
+            self._active -= 1
 
 
 async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: int) -> Any:
-    """What was sent, as its type."""
+    """Return the decoded body of a request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise RequestError(415, f"the body must be {JSON}: say so in Content-Type")
@@ -256,7 +258,7 @@ async def read_body(request: Request, decoder: msgspec.json.Decoder[Any], most: 
 
 
 def check_unique(pairs: list[tuple[str, Any]]) -> None:
-    """Raise if a JSON object has the same name twice: which of the values is meant is unknown."""
+    """Raise if a JSON object has a duplicate name, since its value would be ambiguous."""
     names = set[str]()
     for name, _ in pairs:
         if name in names:
@@ -267,5 +269,5 @@ def check_unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 def too_large(most: int) -> RequestError:
-    """What is said about a body that is too large."""
+    """Return the error of a body that is too large."""
     return RequestError(413, f"the body has more than {most:,} bytes", Connection="close")

@@ -1,8 +1,7 @@
-"""Who is let in: by a token, by a session of the page, or because it is this machine.
+"""Authentication by a token, by a session of the dashboard, or by a loopback host name.
 
-Without tokens, only names of this machine are served: a page of another site that makes its own
-name point here (DNS rebinding) gets nothing. A page of another site may change nothing, whatever
-its browser sends along.
+Without tokens, only loopback host names are accepted, against DNS rebinding. Requests of other
+origins may change nothing, even with valid cookies.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ READING = ("GET", "HEAD")
 
 
 class Authenticator:
-    """Lets requests in, or refuses them.
+    """Authorizes requests.
 
     Args:
-        tokens: who may do what; None: everybody, from this machine.
+        tokens: the accepted tokens; None: all requests from this machine are allowed.
 
     """
 
     def __init__(self, tokens: TokenFile | None) -> None:
         self._tokens = tokens
 
-    def let_in(self, visit: RequestContext, role: str) -> None:
-        """Raise unless a request may do what takes a role; notes whose it is."""
-        headers = visit.request.headers
+    def authorize(self, context: RequestContext, role: str) -> None:
+        """Raise `RequestError` unless a request has a role; sets its token or its session."""
+        headers = context.request.headers
         if len(headers.getlist("host")) > 1:
             raise RequestError(400, "the request has more than one Host header. Fix: send one.")
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -40,34 +39,36 @@ class Authenticator:
             raise RequestError(
                 403, "without tokens only this machine is served: use 127.0.0.1 as its name"
             )
-        if origin is not None and visit.request.method not in READING and not same(origin, host):
+        if origin is not None and context.request.method not in READING and not same(origin, host):
             raise RequestError(403, "a page of another site may not do this")
         if self._tokens is None:
             return
         said = headers.get("authorization")
         if said is not None:
             scheme, _, text = said.partition(" ")
-            visit.token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+            context.token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
         else:
-            visit.session = visit.request.cookies.get(COOKIE, "")
-            if (found := self._tokens.session(visit.session)) is not None:
-                visit.token, visit.until = found
+            context.session = context.request.cookies.get(COOKIE, "")
+            if (found := self._tokens.session(context.session)) is not None:
+                context.token, context.until = found
         if role == ALL:
             return
-        if visit.token is None:
+        if context.token is None:
             what = "no token was sent" if said is None else "this token is not known"
             raise RequestError(
                 401,
                 f"{what}: send Authorization: Bearer TOKEN, as ucfh token create printed it",
                 **{"WWW-Authenticate": "Bearer"},
             )
-        if role == WRITE and visit.token.role == READ:
-            raise RequestError(403, f"the token {visit.token.name!r} is read-only: use another one")
+        if role == WRITE and context.token.role == READ:
+            raise RequestError(
+                403, f"the token {context.token.name!r} is read-only: use another one"
+            )
 
 
 @lru_cache(100)
 def name_of(host: str) -> str:
-    """The name of a host, without its port.
+    """Return the name of a host, without its port.
 
     >>> name_of("[::1]:80"), name_of("LocalHost:8765"), name_of("evil.com")
     ('::1', 'localhost', 'evil.com')
@@ -79,5 +80,5 @@ def name_of(host: str) -> str:
 
 
 def same(origin: str, host: str) -> bool:
-    """Whether a page comes from this service, by whatever scheme."""
+    """True if an origin is this service, by http or https."""
     return origin.partition("://")[2].lower() == host.lower() != ""

@@ -1,11 +1,10 @@
-"""Calls on tasks, served in groups: those that come while one group is written are the next.
+"""Group commit: calls that arrive while a group is written form the next group.
 
-Each task has a line. A thread takes all that wait in it and serves them in one transaction, with
-one commit, while new ones queue up; then it is the turn of the next task. So a busy task needs few
-commits, an idle one does not wait, and nobody is kept waiting by others for long. Each call stands
-or falls by itself.
+Each task has a queue. A thread serves all queued calls in one transaction while new ones arrive;
+then it is the turn of the next task. So a busy task needs few commits, an idle one does not wait,
+and no task waits for others for long. A rejected call is rolled back alone.
 
-The event loop never waits for a database: tasks are opened and served by threads.
+The event loop never waits for a database: threads open and serve tasks.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from threading import Lock, RLock
 from typing import Any, TypeVar
 
 from ucfh.exceptions import InputError
-from ucfh.server.schemas import Making
+from ucfh.server.schemas import TaskCall
 from ucfh.tasks.errors import Conflict, UnknownTask
 from ucfh.tasks.opening import open_task
 from ucfh.tasks.store import TaskStore
@@ -26,77 +25,77 @@ from ucfh.tasks.task import Task
 
 T = TypeVar("T")
 WRITERS = 4
-"""Threads that serve lines."""
+"""Threads that serve groups of calls."""
 READERS = 4
-"""Threads that answer whatever else is asked."""
-LEARNERS, MOST_LEARNED = 2, 64
-"""Threads that answer what an agent has to be made for, and answers of theirs that are kept."""
+"""Threads for other queries."""
+AGENT_THREADS, MOST_RESULTS = 2, 64
+"""Threads for queries that need an agent, and their cached answers."""
 MOST_TOGETHER = 500
-"""Calls of a group, unless one request has more: a transaction must not take long."""
+"""Calls of a group, unless one request has more, to keep transactions short."""
 MOST_OPEN = 1000
-"""Tasks that are kept open; of more, those that were opened first are closed."""
+"""Largest number of open tasks; of more, the idle ones that were opened first are closed."""
 
-Waiting = tuple[Sequence[Making], "Future[list[Any]]"]
+PendingCalls = tuple[Sequence[TaskCall], "Future[list[Any]]"]
 
 
 class TaskBatcher:
-    """The line of one task.
+    """The queue of calls on one task.
 
     Attributes:
-        task: whose calls they are.
+        task: the task.
 
     """
 
-    def __init__(self, task: Task, writers: ThreadPoolExecutor, served: Callable[..., None]):
+    def __init__(self, task: Task, writers: ThreadPoolExecutor, on_served: Callable[..., None]):
         self.task = task
-        self._writers, self._served = writers, served
-        self._lock, self._waiting, self._busy = Lock(), list[Waiting](), False
+        self._writers, self._on_served = writers, on_served
+        self._lock, self._pending, self._busy = Lock(), list[PendingCalls](), False
 
     @property
     def idle(self) -> bool:
-        """Whether nobody waits."""
+        """True if no call is queued or being served."""
         return not self._busy
 
-    async def serve(self, calls: Sequence[Making]) -> list[Any]:
-        """Make calls; their answers, or the faults with which they are refused, in order."""
+    async def serve(self, calls: Sequence[TaskCall]) -> list[Any]:
+        """Make calls; returns the answer or the error of each, in order."""
         loop = get_running_loop()
-        mine: Future[list[Any]] = loop.create_future()
+        future: Future[list[Any]] = loop.create_future()
         with self._lock:
-            self._waiting.append((calls, mine))
-            begins, self._busy = not self._busy, True
-        if begins:
+            self._pending.append((calls, future))
+            is_first, self._busy = not self._busy, True
+        if is_first:
             self._writers.submit(self._work, loop)
-        return await mine
+        return await future
 
     def _work(self, loop: AbstractEventLoop) -> None:
-        """Serve a group; the next one when it is this line's turn again."""
-        group, done = self._take(), list[Any]()
+        """Serve a group, and submit the next one."""
+        group, results = self._next_group(), list[Any]()
         try:
-            answers = iter(self._made([call for calls, _ in group for call in calls]))
-            done = [[next(answers) for _ in calls] for calls, _ in group]
+            answers = iter(self._serve_group([call for calls, _ in group for call in calls]))
+            results = [[next(answers) for _ in calls] for calls, _ in group]
         except BaseException as error:  # theirs, and not of this thread
-            done = [error] * len(group)
-        loop.call_soon_threadsafe(_deliver, group, done)
-        self._served(self.task, sum(len(calls) for calls, _ in group))
+            results = [error] * len(group)
+        loop.call_soon_threadsafe(_deliver, group, results)
+        self._on_served(self.task, sum(len(calls) for calls, _ in group))
         with self._lock:
-            self._busy = bool(self._waiting)
+            self._busy = bool(self._pending)
         if self._busy:
             self._writers.submit(self._work, loop)
 
-    def _take(self) -> list[Waiting]:
+    def _next_group(self) -> list[PendingCalls]:
         with self._lock:
             size = count = 0
-            for calls, _ in self._waiting:
+            for calls, _ in self._pending:
                 if count and size + len(calls) > MOST_TOGETHER:
                     break
                 size, count = size + len(calls), count + 1
-            group, self._waiting = self._waiting[:count], self._waiting[count:]
+            group, self._pending = self._pending[:count], self._pending[count:]
             return group
 
-    def _made(self, calls: list[Making]) -> list[Any]:
-        """Answers in order; if a group fails as a whole, each by itself, so that one is to blame.
+    def _serve_group(self, calls: list[TaskCall]) -> list[Any]:
+        """The answers in order; if a group fails as a whole, each call is made alone.
 
-        What was made before has the same answer.
+        Calls are idempotent, so this is safe.
         """
         try:
             return self.task.serve(calls)
@@ -105,91 +104,91 @@ class TaskBatcher:
         except Exception:
             if len(calls) == 1:
                 raise
-            return [self._alone(call) for call in calls]
+            return [self._serve_alone(call) for call in calls]
 
-    def _alone(self, call: Making) -> Any:
+    def _serve_alone(self, call: TaskCall) -> Any:
         try:
             return self.task.serve([call])[0]
         except Exception as error:
             return error
 
 
-def _deliver(group: list[Waiting], done: list[Any]) -> None:
-    """Give answers to those who wait for them; in the event loop."""
-    for (_, mine), answers in zip(group, done, strict=True):
-        if mine.done():  # it was cancelled
+def _deliver(group: list[PendingCalls], results: list[Any]) -> None:
+    """Set the results of the futures of a group; in the event loop."""
+    for (_, future), answers in zip(group, results, strict=True):
+        if future.done():  # it was cancelled
             continue
         if isinstance(answers, BaseException):
-            mine.set_exception(answers)
+            future.set_exception(answers)
         else:
-            mine.set_result(answers)
+            future.set_result(answers)
 
 
-def signs_of(task: Task) -> tuple[int, int]:
-    """What changes whenever something is told or planned."""
+def revision_of(task: Task) -> tuple[int, int]:
+    """Return the numbers of the last event and of the newest policy, to detect changes."""
     return task.store.last_seq(task.number), task.store.newest_number(task.number)
 
 
 class TaskManager:
-    """The tasks of a store that are open, and the threads that serve them.
+    """The open tasks of a store, and the threads that serve them.
 
     Args:
         store: the database; it stays open.
-        served: called with a task and the number of calls after each group, by any thread.
+        on_served: called with a task and the number of calls after each group, by any thread.
 
     """
 
-    def __init__(self, store: TaskStore, served: Callable[[Task, int], None]) -> None:
-        self.store, self._served = store, served
+    def __init__(self, store: TaskStore, on_served: Callable[[Task, int], None]) -> None:
+        self.store, self._on_served = store, on_served
         self._writers = ThreadPoolExecutor(WRITERS, "ucfh-writer")
         self._readers = ThreadPoolExecutor(READERS, "ucfh-reader")
-        self._agents = ThreadPoolExecutor(LEARNERS, "ucfh-agent")
-        self._learned = OrderedDict[tuple[str, str], tuple[object, Future[Any]]]()
-        self._opening, self._lines = RLock(), OrderedDict[str, TaskBatcher]()
+        self._agents = ThreadPoolExecutor(AGENT_THREADS, "ucfh-agent")
+        self._results = OrderedDict[tuple[str, str], tuple[object, Future[Any]]]()
+        self._opening, self._batchers = RLock(), OrderedDict[str, TaskBatcher]()
 
     async def run(self, call: Callable[..., T], *given: Any) -> T:
-        """Let a thread do something that takes time."""
+        """Run a blocking call in a thread."""
         return await get_running_loop().run_in_executor(self._readers, call, *given)
 
-    async def learned(self, task: Task, method: Callable[[Task], T]) -> T:
-        """What a task's agent says, by a method; it is asked when something is new.
+    async def agent_result(self, task: Task, method: Callable[[Task], T]) -> T:
+        """Return the result of a method that needs the agent; cached until there is a new event.
 
-        It may take long, so that two threads of their own do it: other answers do not wait.
+        It may take long, so it has threads of its own.
         """
-        key, signs = (task.name, method.__name__), await self.run(signs_of, task)
-        found = self._learned.get(key)
-        if found is None or found[0] != signs:
+        key, revision = (task.name, method.__name__), await self.run(revision_of, task)
+        found = self._results.get(key)
+        if found is None or found[0] != revision:
             making = get_running_loop().run_in_executor(self._agents, method, task)
-            found = self._learned[key] = signs, making
-            while len(self._learned) > MOST_LEARNED:
-                self._learned.popitem(last=False)
+            found = self._results[key] = revision, making
+            while len(self._results) > MOST_RESULTS:
+                self._results.popitem(last=False)
         try:
             return await shield(found[1])
         except BaseException:
-            if self._learned.get(key) is found:
-                del self._learned[key]
+            if self._results.get(key) is found:
+                del self._results[key]
             raise
 
-    async def line(self, name: str) -> TaskBatcher:
-        """The line of a task, which is opened if it is not."""
-        found = self._lines.get(name)
+    async def batcher(self, name: str) -> TaskBatcher:
+        """Return the batcher of a task, which is opened if necessary."""
+        found = self._batchers.get(name)
         return await self.run(self.open, name) if found is None else found
 
     async def task(self, name: str) -> Task:
-        """A task, which is opened if it is not."""
-        return (await self.line(name)).task
+        """Return a task, which is opened if necessary."""
+        return (await self.batcher(name)).task
 
     def create(self, name: str, **declared: Any) -> tuple[bool, TaskBatcher]:
-        """Create a task unless it exists: whether it is new, and its line. In a thread."""
+        """Create a task unless it exists; returns whether it is new, and its batcher. Blocking."""
         with self._opening:
             new = self.store.find(name) is None
             return new, self.open(name, **declared)
 
     def open(self, name: str, **declared: Any) -> TaskBatcher:
-        """The line of a task; it is created if it is declared and does not exist. In a thread."""
+        """Return the batcher of a task; a declared task is created unless it exists. Blocking."""
         with self._opening:
-            line = self._lines.get(name)
-            if line is None or declared:
+            batcher = self._batchers.get(name)
+            if batcher is None or declared:
                 try:
                     task = open_task(self.store, name, **declared, planning="off")
                 except UnknownTask:
@@ -199,18 +198,20 @@ class TaskManager:
                 except Conflict as error:  # the location of the store is not for clients
                     named = f" in {self.store.name} has "
                     raise Conflict(str(error).replace(named, " has ", 1)) from None
-                line = self._lines.setdefault(name, TaskBatcher(task, self._writers, self._served))
-            self._lines.move_to_end(name)
-            if len(self._lines) > MOST_OPEN:
-                for other in list(self._lines)[: len(self._lines) - MOST_OPEN]:
-                    if self._lines[other].idle:
-                        self._lines.pop(other).task.close()
-            return line
+                batcher = self._batchers.setdefault(
+                    name, TaskBatcher(task, self._writers, self._on_served)
+                )
+            self._batchers.move_to_end(name)
+            if len(self._batchers) > MOST_OPEN:
+                for other in list(self._batchers)[: len(self._batchers) - MOST_OPEN]:
+                    if self._batchers[other].idle:
+                        self._batchers.pop(other).task.close()
+            return batcher
 
     def close(self) -> None:
-        """Finish what is under way, and close all tasks."""
+        """Finish pending work, and close all tasks."""
         self._writers.shutdown()
         self._readers.shutdown()
         self._agents.shutdown(cancel_futures=True)
-        for line in self._lines.values():
-            line.task.close()
+        for batcher in self._batchers.values():
+            batcher.task.close()

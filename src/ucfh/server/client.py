@@ -1,11 +1,11 @@
-"""A task behind a service, with the methods of a task: what is asked and told goes over HTTP.
+"""A client of a task behind a service, with the methods of a task.
 
     task = ucfh.connect("http://127.0.0.1:8765", task="calls")
     decision = task.ask("new", episode="customer-17")
     decision = task.tell(decision, reward=0.2, state="interested")
 
-The service has written what a call changes before it answers. A call whose answer is lost on its
-way is made again, and has the same answer, as (episode, t) is the key of a decision.
+The service commits a call before it answers. A call whose answer is lost is made again; calls are
+idempotent, since (episode, t) is the key of a decision.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ from ucfh.exceptions import check_count, unknown
 from ucfh.server.client_http import HttpCaller
 from ucfh.server.client_json import (
     RemoteNames,
-    answer_of,
-    call_of,
-    names_of,
-    with_labels,
+    decode_answer,
+    decode_labels,
+    encode_call,
+    log_names,
 )
 from ucfh.tasks.ask_tell import AskTell
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.config import LOST_ON_TIMEOUT, check_name
 from ucfh.tasks.labels import as_tuples, canonical
 from ucfh.tasks.protocol import check_episode
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.task import STATUSES
+from ucfh.tasks.task import MOST_CALLS, STATUSES
 
 if TYPE_CHECKING:
     from ucfh.auditing.report import AuditReport
@@ -48,10 +47,16 @@ def connect(url: str, token: str | None = None, task: str = "task") -> RemoteTas
     """Connect to a task of a service, which `ucfh serve` runs.
 
     Args:
-        url: its address, such as "http://127.0.0.1:8765".
-        token: what `ucfh token create` printed; left out, the environment variable UCFH_TOKEN.
-            On this machine a service may run without.
+        url: of the service, such as "http://127.0.0.1:8765".
+        token: the token that `ucfh token create` printed; by default the environment variable
+            UCFH_TOKEN. A service on the same machine may run without tokens.
         task: the name of the task.
+
+    Returns:
+        The task.
+
+    Raises:
+        TaskError: the service or the task cannot be used; see its subclasses.
 
     """
     remote = RemoteTask(HttpCaller(url, token), check_name(task))
@@ -64,13 +69,13 @@ def connect(url: str, token: str | None = None, task: str = "task") -> RemoteTas
 
 
 class RemoteTask(AskTell[dict[str, Any]]):
-    """A task of a service; `connect` makes it. It may be used by several threads at once.
+    """A task of a service, made by `connect`. Several threads may use it at once.
 
     Its methods are those of `Task`, with the same errors. If the service does not answer, a call is
-    repeated for some seconds; then it raises `StoreBusy`, and may be made again.
+    retried for some seconds; then it raises `StoreBusy`.
 
     Attributes:
-        name: of the task. url: the address of the service.
+        name: of the task. url: of the service.
 
     """
 
@@ -81,26 +86,28 @@ class RemoteTask(AskTell[dict[str, Any]]):
     # asking and telling
 
     def _call(self, kind: str, episode: str, **given: Any) -> dict[str, Any]:
-        return call_of(kind, episode, given)
+        return encode_call(kind, episode, given)
 
     def expire(self) -> int:
-        """Expire the open decisions whose deadline has passed; returns how many there were."""
+        """Expire the open decisions whose deadline has passed; returns their number."""
         return int(self._caller.call("POST", f"{self._path}/expire", {})["expired"])
 
     def serve(self, calls: Sequence[dict[str, Any]]) -> list[Any]:
-        """Make several calls in one request, as `Task.serve`.
+        """Make several calls in one request for up to 1,000 of them, as `Task.serve`.
 
-        Each stands or falls by itself: its answer is there, in its place, or the fault with which
-        it is refused, which is not raised.
+        Returns:
+            The answer of each call, or its error, which is not raised. A rejected call is rolled
+            back alone.
+
         """
         answers: list[Any] = []
         for k in range(0, len(calls), MOST_CALLS):
             wanted = {"calls": list(calls[k : k + MOST_CALLS])}
             found = self._caller.call("POST", f"{self._path}/batch", wanted)["answers"]
-            answers.extend(map(answer_of, wanted["calls"], found))
+            answers.extend(map(decode_answer, wanted["calls"], found))
         return answers
 
-    # looking
+    # queries
 
     def decisions(
         self,
@@ -109,12 +116,12 @@ class RemoteTask(AskTell[dict[str, Any]]):
         limit: int | None = None,
         after: int = 0,
     ) -> list[dict[str, Any]]:
-        """Decisions and what came of them, in the order in which they were taken.
+        """Return decisions with their outcomes, in the order in which they were taken.
 
         Args:
             status: "open", "told", "lost" or "all".
-            episode: only those of one.
-            limit: only the first ones, at most that many.
+            episode: the name of an episode; all by default.
+            limit: the largest number of decisions.
             after: the number of a decision: only later ones.
 
         """
@@ -127,35 +134,35 @@ class RemoteTask(AskTell[dict[str, Any]]):
         last, found, more = check_count("after", after, least=0), list[dict[str, Any]](), True
         while more and (most is None or len(found) < most):
             page = self._get(f"decisions?{urlencode({**wanted, 'after': last})}")
-            found.extend(map(with_labels, page["decisions"]))
+            found.extend(map(decode_labels, page["decisions"]))
             last, more = found[-1]["number"] if found else last, page["more"]
         return found[:most]
 
     def faults(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What was refused, or came too late, and is kept; the oldest first.
+        """Return the records of rejected reports and late outcomes, the oldest first.
 
         Args:
-            limit: only the last ones, at most that many; a service shows 1,000 at most.
+            limit: only the last ones, at most that many; a service returns at most 1,000.
 
         """
         most = "" if limit is None else f"?limit={check_count('limit', limit)}"
         return list(self._get(f"faults{most}")["faults"])
 
     def status(self) -> TaskStatus:
-        """How the task is doing."""
+        """Return the status of the task."""
         return TaskStatus(**{**self._get()["status"], "store": self.url})
 
-    # what was learned
+    # results
 
     def certificate(self) -> Certificate:
-        """What is known of the policy, from all that was told so far."""
+        """Return the certificate of the policy from all events so far."""
         from ucfh.certificate import Certificate
 
         found = self._get("certificate")
         return Certificate.of_dict(found, np.array(found["policy"], dtype=np.int64, ndmin=2))
 
     def policy(self) -> LearnedPolicy:
-        """The newest policy that was planned."""
+        """Return the newest policy."""
         from ucfh.envs.policy import LearnedPolicy
 
         found = self._get("policy")
@@ -166,7 +173,7 @@ class RemoteTask(AskTell[dict[str, Any]]):
         return LearnedPolicy(RemoteNames(states, actions), numbers)
 
     def audit(self) -> AuditReport:
-        """What was tested of all that is assumed, and found."""
+        """Return the audit report: tested assumptions and findings."""
         from ucfh.auditing.report import AssumptionCheck, AuditReport, Finding
 
         found = self._get("audit")
@@ -179,12 +186,20 @@ class RemoteTask(AskTell[dict[str, Any]]):
         )
 
     def export(self, path: AnyPath, force: bool = False) -> Path:
-        """Write a log (.jsonl) that `ucfh.read_log` reads to the same counts; returns its path.
+        """Write a log that `ucfh.read_log` reads to the same counts, and its settings file.
 
-        What is yet to come is lost in the log. A file beside it says how it is to be read.
+        Pending outcomes are missing in the log.
+
+        Args:
+            path: of a .jsonl file.
+            force: whether to overwrite existing files.
+
+        Returns:
+            The path of the log.
+
         """
         from ucfh.logs.settings import beside, write_settings
-        from ucfh.tasks.exporting import EXPORTED
+        from ucfh.tasks.exporting import LOG_ASSUMPTIONS
 
         check_ending(path, ENDINGS)
         refuse_existing(beside(path), force)
@@ -193,18 +208,18 @@ class RemoteTask(AskTell[dict[str, Any]]):
         if states is not None and silence != LOST_ON_TIMEOUT and silence[0] not in states:
             states = [*states, silence[0]]
         with replacing(path, force) as temporary, temporary.open("wb") as file:
-            for piece in self._caller.stream(f"{self._path}/log.jsonl"):
-                file.write(piece)
+            for chunk in self._caller.stream(f"{self._path}/log.jsonl"):
+                file.write(chunk)
         settings = {
-            "states": None if states is None else names_of(states),
-            "actions": names_of(declared["actions"]),
+            "states": None if states is None else log_names(states),
+            "actions": log_names(declared["actions"]),
             "horizon": declared["horizon"],
             "segments": declared["segments"] or None,
             "rewards": declared["rewards"],
             "max_return": declared["max_return"],
             "dropouts": "lost",
         }
-        write_settings(path, settings, force, EXPORTED)
+        write_settings(path, settings, force, LOG_ASSUMPTIONS)
         return Path(path)
 
     def _get(self, *what: str, wait: bool = True) -> Any:

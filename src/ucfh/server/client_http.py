@@ -1,8 +1,8 @@
-"""Requests to a service over HTTP, with the standard library alone.
+"""An HTTP client of a service, with the standard library alone.
 
-Connections are kept open and used again. What gets lost on its way, or finds no service or a busy
-one (503), is sent again for some seconds: all calls on a task may be repeated. Whatever else goes
-wrong is one line, as the exception that a task would raise.
+Connections are kept alive and reused. After a lost connection or a 503, a request is retried for
+some seconds: all calls on a task are idempotent. Other errors are raised as the exceptions of a
+task.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from ucfh.tasks.errors import (
 )
 
 TIMEOUT = 60.0
-"""Seconds to wait for an answer: the first certificate on a new machine also compiles."""
+"""Seconds to wait for a response: the first certificate on a new machine also compiles."""
 PATIENCE = 20.0
-"""Seconds for which a call is sent again."""
+"""Seconds for which a request is retried."""
 LONGEST_PAUSE = 2.0
 FIRST_PAUSE = 0.05
-PIECE = 1 << 16
-"""Bytes that are read of a long answer at a time."""
-AWAY = (502, 503, 504)
-"""What a service, or what stands before it, answers if it cannot serve now."""
+CHUNK = 1 << 16
+"""Bytes of a chunk of a long response."""
+UNAVAILABLE = (502, 503, 504)
+"""Statuses of a service, or of a proxy in front of it, that cannot respond now."""
 TOKEN = "UCFH_TOKEN"
-"""The environment variable that may hold the token."""
-FAULTS: dict[str, type[InputError]] = {
+"""The environment variable of the token."""
+EXCEPTIONS: dict[str, type[InputError]] = {
     kind.__name__: kind
     for kind in (
         TaskError, UnknownTask, UnknownEpisode, Conflict, EpisodeOver, OutOfOrder, InvalidReport,
         StoreFull, StoreBusy, StoreError, InputError,
     )
 }  # fmt: skip
-"""The exceptions that problems name."""
+"""Exceptions by the name in problem details."""
 BY_STATUS: dict[int, type[TaskError]] = {
     404: UnknownTask, 409: Conflict, 413: InvalidReport, 422: InvalidReport,
     503: StoreBusy, 507: StoreFull,
 }  # fmt: skip
-"""Those that stand for problems without a name."""
+"""Exceptions of problems without a name."""
 
 
 class HttpCaller:
-    """Sends requests to one service; several threads may use it at once.
+    """A client of one service; several threads may use it at once.
 
     Attributes:
-        url: the address, without a slash at its end.
+        url: of the service, without a slash at its end.
 
     """
 
@@ -80,33 +80,33 @@ class HttpCaller:
         self._closed = False
 
     def call(self, method: str, path: str, body: Any = None, *, wait: bool = True) -> Any:
-        """What the service answers, from JSON; a problem is raised.
+        """Send a request and return the decoded response; a problem is raised.
 
-        ``wait``: whether to send it again if nobody is there.
+        ``wait``: whether to retry if there is no service.
         """
         connection, response, content = self._send(method, path, body, wait, whole=True)
         if response.will_close or self._closed:
             connection.close()
         else:
             self._idle.append(connection)
-        return self._understood(method, path, response, content)
+        return self._decoded(method, path, response, content)
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """A long answer, in pieces."""
+        """Yield the chunks of a long response."""
         connection, response, _ = self._send("GET", path, None, True, whole=False)
         with closing(connection):
             try:
                 if response.status != 200:
-                    self._understood("GET", path, response, response.read())
-                while piece := response.read(PIECE):
-                    yield piece
+                    self._decoded("GET", path, response, response.read())
+                while chunk := response.read(CHUNK):
+                    yield chunk
                 if response.length:
                     raise HTTPException("it ended early")
             except (OSError, HTTPException) as error:
                 raise self._no_answer(error) from None
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -114,7 +114,7 @@ class HttpCaller:
     def _send(
         self, method: str, path: str, body: Any, wait: bool, whole: bool
     ) -> tuple[HTTPConnection, HTTPResponse, bytes]:
-        """Send a request, again if need be; its connection, its answer, and what that holds."""
+        """Send a request, with retries; returns its connection, response and body."""
         content, headers = None, self._headers
         if body is not None:
             content = json.dumps(body, allow_nan=False).encode()
@@ -125,7 +125,7 @@ class HttpCaller:
             try:
                 connection.request(method, f"{self._path}{path}", content, headers)
                 response = connection.getresponse()
-                found = response.read() if whole or response.status in AWAY else b""
+                found = response.read() if whole or response.status in UNAVAILABLE else b""
             except (OSError, HTTPException) as error:
                 connection.close()
                 if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
@@ -137,17 +137,17 @@ class HttpCaller:
                 raise
             else:
                 asked = response.headers.get("Retry-After", "")
-                if response.status in AWAY and asked.isdecimal():
+                if response.status in UNAVAILABLE and asked.isdecimal():
                     pause = max(pause, float(asked))
                 is_late = not wait or time.monotonic() + pause > until
-                if response.status not in AWAY or is_late:
+                if response.status not in UNAVAILABLE or is_late:
                     return connection, response, found
                 connection.close()
             time.sleep(pause)
             pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
 
     def _connection(self) -> tuple[HTTPConnection, bool]:
-        """A connection that is free, and whether it is new."""
+        """An idle connection or a new one, and whether it is new."""
         if self._closed:
             raise StoreError(f"the connection to {self.url} was closed: connect again")
         if self._process != os.getpid():  # after a fork, they are those of another process
@@ -163,32 +163,32 @@ class HttpCaller:
             return secure, True
         return HTTPConnection(self._host, self._port, timeout=TIMEOUT), True
 
-    def _understood(self, method: str, path: str, response: HTTPResponse, content: bytes) -> Any:
-        """What an answer says; raise what is wrong."""
+    def _decoded(self, method: str, path: str, response: HTTPResponse, content: bytes) -> Any:
+        """The decoded content of a response; raise its problem."""
         status = response.status
         if 300 <= status < 400:
             where = response.headers.get("Location", "another address")
             raise StoreError(f"{self.url} redirects to {where}: connect to that address")
         if status == 401:
             what = "does not accept the token: pass" if self._has_token else "needs a token: pass"
-            raise fault(TaskError, 401, f"{self.url} {what} token=..., or set {TOKEN}")
+            raise with_status(TaskError, 401, f"{self.url} {what} token=..., or set {TOKEN}")
         try:
             found = json.loads(content)
             ours = status == 200 or {"status", "detail"} <= found.keys()
         except (ValueError, AttributeError):
             ours = False
         if not ours:
-            raise self._strange(method, path, response)
+            raise self._unexpected(method, path, response)
         if status != 200:
-            raise fault_of(found)
+            raise exception_of(found)
         return found
 
     @property
     def _has_token(self) -> bool:
         return "Authorization" in self._headers
 
-    def _strange(self, method: str, path: str, response: HTTPResponse) -> TaskError:
-        if response.status in AWAY:
+    def _unexpected(self, method: str, path: str, response: HTTPResponse) -> TaskError:
+        if response.status in UNAVAILABLE:
             return StoreBusy(f"{self.url} cannot answer now (status {response.status}): call again")
         return StoreError(
             f"{self.url} is not a ucfh service: it answered {method} {path} with status "
@@ -211,19 +211,21 @@ class HttpCaller:
         return StoreError(f"{self.url} does not speak TLS ({error.reason}): check the address")
 
 
-def fault_of(problem: dict[str, Any]) -> InputError:
-    """The exception that a problem stands for.
+def exception_of(problem: dict[str, Any]) -> InputError:
+    """Return the exception of problem details.
 
-    >>> fault_of({"status": 409, "detail": "it is over", "fault": "EpisodeOver"})
+    >>> exception_of({"status": 409, "detail": "it is over", "fault": "EpisodeOver"})
     EpisodeOver('it is over')
     """
     status = int(problem["status"])
     other = BY_STATUS.get(status, StoreError if status >= 500 else TaskError)
-    return fault(FAULTS.get(problem.get("fault", ""), other), status, str(problem["detail"]))
+    return with_status(
+        EXCEPTIONS.get(problem.get("fault", ""), other), status, str(problem["detail"])
+    )
 
 
-def fault(kind: type[InputError], status: int, message: str) -> InputError:
-    """An exception that says which status it came with."""
+def with_status(kind: type[InputError], status: int, message: str) -> InputError:
+    """Return an exception with its HTTP status."""
     made = kind(message)
     if isinstance(made, TaskError):
         made.status = status
@@ -231,7 +233,7 @@ def fault(kind: type[InputError], status: int, message: str) -> InputError:
 
 
 def check_url(url: Any) -> str:
-    """An address of a service, without a slash at its end.
+    """Return the valid URL of a service, without a slash at its end.
 
     >>> check_url("http://127.0.0.1:8765/")
     'http://127.0.0.1:8765'
@@ -259,7 +261,7 @@ def check_url(url: Any) -> str:
 
 
 def check_token(token: Any) -> str:
-    """A token, which is never shown."""
+    """Return a valid token; the error does not contain it."""
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token:
         raise InputError("token is not a token: pass the text that `ucfh token create` printed")
     return token

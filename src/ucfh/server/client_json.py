@@ -1,4 +1,4 @@
-"""Calls on a task and their answers, as they are sent: JSON there, labels and decisions here."""
+"""Encoding of calls on a task to JSON, and decoding of their answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Any
 
 from ucfh.envs.spaces import plain
-from ucfh.server.client_http import fault_of
+from ucfh.server.client_http import exception_of
 from ucfh.tasks.errors import InvalidReport, LateOutcomeWarning
 from ucfh.tasks.labels import as_tuples, canonical, label_of, name_in_log
 from ucfh.tasks.protocol import Decision, LateAnswer
@@ -19,10 +19,10 @@ LABELS = ("state", "action", "taken", "next_state")
 
 
 class RemoteNames:
-    """What the states and actions of a task are called; both as they are stored.
+    """The names of the states and actions of a task, from their canonical labels.
 
     Attributes:
-        action_names: (A,) what actions are called in a log.
+        action_names: (A,) the names of the actions in a log.
 
     """
 
@@ -32,77 +32,79 @@ class RemoteNames:
         self.action_names: Sequence[str] = [name_in_log(text) for text in actions]
 
     def number_of(self, state: Any) -> int:
-        """The number of a state as users give it, -1 if it was never seen."""
+        """Return the number of a state's label, -1 if it is unknown."""
         return self._number.get(canonical(state), -1)
 
     def name_of(self, s: int) -> str:
-        """What a state is called; no two alike."""
+        """Return the unique name of a state."""
         return name_in_log(self._states[s])
 
     def action_of(self, a: int) -> Any:
-        """An action as users gave it."""
+        """Return the label of an action."""
         return label_of(self._actions[a])
 
 
-def call_of(kind: str, episode: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A call as it is sent."""
-    sent = {name: SENT[name](value) if name in SENT else value for name, value in given.items()}
+def encode_call(kind: str, episode: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a call as it is sent."""
+    sent = {
+        name: ENCODERS[name](value) if name in ENCODERS else value for name, value in given.items()
+    }
     return {"call": kind, "episode": episode, **sent}
 
 
-def sent_label(label: Any, kind: str = "state") -> Any:
-    """A label in types that JSON has."""
+def encode_label(label: Any, kind: str = "state") -> Any:
+    """Return a label in JSON types."""
     return json.loads(canonical(label, kind))
 
 
-def sent_action(label: Any) -> Any:
-    """That of an action."""
-    return sent_label(label, "action")
+def encode_action(label: Any) -> Any:
+    """Return the label of an action in JSON types."""
+    return encode_label(label, "action")
 
 
-def sent_actions(actions: Sequence[Any]) -> list[Any]:
-    """Those of several."""
-    return [sent_action(x) for x in actions]
+def encode_actions(actions: Sequence[Any]) -> list[Any]:
+    """Return labels of actions in JSON types."""
+    return [encode_action(x) for x in actions]
 
 
-def sent_reward(reward: Any) -> float:
-    """A reward that JSON can carry; whether it is in its range, the service knows."""
+def encode_reward(reward: Any) -> float:
+    """Return a reward as a finite number; the service checks its range."""
     number = plain(reward)
     with suppress(OverflowError):
         if isinstance(number, Real) and not isinstance(number, bool) and isfinite(number):
             return float(number)
-    raise InvalidReport(f"reward = {reward!r:.80} is not a number: give what the step paid")
+    raise InvalidReport(f"reward = {reward!r:.80} is not a number: give the reward of the step")
 
 
-SENT: dict[str, Callable[[Any], Any]] = {
-    "state": sent_label,
-    "next_state": sent_label,
-    "action": sent_action,
-    "actions": sent_actions,
-    "reward": sent_reward,
+ENCODERS: dict[str, Callable[[Any], Any]] = {
+    "state": encode_label,
+    "next_state": encode_label,
+    "action": encode_action,
+    "actions": encode_actions,
+    "reward": encode_reward,
 }
-"""How what is given is sent; the rest is as it is."""
+"""Encoders by the name of the argument; other arguments are sent unchanged."""
 
 
-def names_of(labels: Sequence[Any]) -> list[str]:
-    """What labels are called in a log."""
+def log_names(labels: Sequence[Any]) -> list[str]:
+    """Return the names of labels in a log."""
     return [name_in_log(canonical(as_tuples(x))) for x in labels]
 
 
-def answer_of(call: dict[str, Any], found: dict[str, Any]) -> Any:
-    """What the service answers to a call, as a task would."""
+def decode_answer(call: dict[str, Any], found: dict[str, Any]) -> Any:
+    """Return the answer of the service to a call in the types of a task."""
     if found["status"] == LateOutcomeWarning.status:
         return LateAnswer(found["problem"]["detail"])
     if found["status"] != 200:
-        return fault_of(found["problem"])
+        return exception_of(found["problem"])
     answer = found["answer"]
     if call["call"] == "tell":
         answer = answer["next"]
     elif call["call"] != "ask":
         return None
-    return None if answer is None else Decision(**with_labels(answer))
+    return None if answer is None else Decision(**decode_labels(answer))
 
 
-def with_labels(entry: dict[str, Any]) -> dict[str, Any]:
-    """A decision with its labels: arrays are tuples."""
+def decode_labels(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a decision with its labels decoded."""
     return {**entry, **{key: as_tuples(entry[key]) for key in LABELS if key in entry}}

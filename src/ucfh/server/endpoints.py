@@ -1,4 +1,4 @@
-"""What is answered to each request, and the table of all of them."""
+"""The handlers of requests, and the table of endpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ucfh.server.routes import (
     Endpoint,
     RequestContext,
     encode,
-    given,
+    json_response,
 )
 from ucfh.server.schemas import (
     MOST_SHOWN,
@@ -47,130 +47,129 @@ from ucfh.server.schemas import (
     answer_of,
 )
 from ucfh.server.tokens import WRITE
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.errors import UnknownTask
 from ucfh.tasks.exporting import log_rows
 from ucfh.tasks.protocol import Decision
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.task import STATUSES, Task
+from ucfh.tasks.task import MOST_CALLS, STATUSES, Task
 
 T = TypeVar("T")
 EMPTY: dict[str, Any] = {}
 TASKS_SHOWN = 100
-"""Tasks that are listed unless more are wanted."""
+"""Default number of listed tasks."""
 LINES = 1000
-"""Lines of a log that are sent at a time."""
+"""Lines of a log in a chunk."""
 
 
 # tasks
 
 
-async def create(visit: RequestContext) -> Response:
-    """Create a task, or find that it is there."""
-    declared = msgspec.structs.asdict(visit.body)
-    name, desk = declared.pop("task"), visit.service.desk
+async def create(context: RequestContext) -> Response:
+    """Create a task unless it exists."""
+    declared = msgspec.structs.asdict(context.body)
+    name, manager = declared.pop("task"), context.service.manager
 
     def made() -> tuple[bool, TaskStatus]:
-        new, line = desk.create(name, **declared)
-        return new, line.task.status()
+        new, batcher = manager.create(name, **declared)
+        return new, batcher.task.status()
 
-    new, status = await desk.run(made)
-    response = given(_shown(status), 201 if new else 200)
+    new, status = await manager.run(made)
+    response = json_response(_public_status(status), 201 if new else 200)
     if new:
         response.headers["Location"] = f"/v1/tasks/{quote(name, safe='')}"
     return response
 
 
-async def list_tasks(visit: RequestContext) -> Response:
-    """How tasks are doing."""
-    desk, query = visit.service.desk, visit.query
+async def list_tasks(context: RequestContext) -> Response:
+    """List the status of tasks."""
+    manager, query = context.service.manager, context.query
     limit, after = query.count("limit", TASKS_SHOWN, 1, MOST_SHOWN), query.text("after", None)
 
     def found() -> tuple[list[TaskStatus], bool]:
-        names = desk.store.tasks()
+        names = manager.store.tasks()
         if after is not None and after not in names:
             raise UnknownTask(f"there is no task {after!r}: leave ?after= out, or name one")
         left = names if after is None else names[names.index(after) + 1 :]
-        return statuses(desk, left[:limit]), len(left) > limit
+        return statuses(manager, left[:limit]), len(left) > limit
 
-    listed, more = await desk.run(found)
-    return given({"tasks": [_shown(x) for x in listed], "more": more})
-
-
-def statuses(desk: TaskManager, names: list[str]) -> list[TaskStatus]:
-    """How tasks are doing, by name."""
-    return [desk.open(name).task.status() for name in names]
+    listed, more = await manager.run(found)
+    return json_response({"tasks": [_public_status(x) for x in listed], "more": more})
 
 
-def _shown(status: TaskStatus) -> dict[str, Any]:
-    """How a task is doing; where its store is, is nobody's business."""
+def statuses(manager: TaskManager, names: list[str]) -> list[TaskStatus]:
+    """Return the status of tasks by name."""
+    return [manager.open(name).task.status() for name in names]
+
+
+def _public_status(status: TaskStatus) -> dict[str, Any]:
+    """The status of a task without the location of its store, which is not for clients."""
     return {key: value for key, value in vars(status).items() if key != "store"}
 
 
-async def _task(visit: RequestContext) -> Task:
-    return await visit.service.desk.task(visit.names["task"])
+async def _task(context: RequestContext) -> Task:
+    return await context.service.manager.task(context.names["task"])
 
 
-async def _of_task(visit: RequestContext, method: Callable[..., T], *more: Any) -> T:
-    """What a method of the task returns, which a thread calls."""
-    return await visit.service.desk.run(method, await _task(visit), *more)
+async def _call_method(context: RequestContext, method: Callable[..., T], *more: Any) -> T:
+    """The result of a method of the task, called in a thread."""
+    return await context.service.manager.run(method, await _task(context), *more)
 
 
-async def view(visit: RequestContext) -> Response:
-    """How a task is doing, as the page shows it."""
-    return given(await _of_task(visit, Task.view))
+async def view(context: RequestContext) -> Response:
+    """Return the dashboard data of a task."""
+    return json_response(await _call_method(context, Task.view))
 
 
 # calls
 
 
-async def _call(visit: RequestContext) -> Any:
-    """Make the call that the body and the path describe."""
-    line = await visit.service.desk.line(visit.names["task"])
-    names = visit.names
-    call = visit.body.made(line.task, names["episode"], names.get("t"))
-    return answer_of((await line.serve([call]))[0])
+async def _call(context: RequestContext) -> Any:
+    """Make the call of a body and its path."""
+    batcher = await context.service.manager.batcher(context.names["task"])
+    names = context.names
+    call = context.body.task_call(batcher.task, names["episode"], names.get("t"))
+    return answer_of((await batcher.serve([call]))[0])
 
 
-async def ask(visit: RequestContext) -> Response:
-    """Decide what to do in a step."""
-    return given(await _call(visit))
+async def ask(context: RequestContext) -> Response:
+    """Return the decision of a step."""
+    return json_response(await _call(context))
 
 
-async def tell(visit: RequestContext) -> Response:
-    """Take what came of a decision; the next one."""
-    return given(NextStep(await _call(visit)))
+async def tell(context: RequestContext) -> Response:
+    """Record the outcome of a decision; returns the next decision."""
+    return json_response(NextStep(await _call(context)))
 
 
-async def write_only(visit: RequestContext) -> Response:
-    """Make a call that answers nothing."""
-    await _call(visit)
-    return given(EMPTY)
+async def write_only(context: RequestContext) -> Response:
+    """Make a call without an answer."""
+    await _call(context)
+    return json_response(EMPTY)
 
 
-async def expire(visit: RequestContext) -> Response:
-    """Expire what is overdue."""
-    line = await visit.service.desk.line(visit.names["task"])
-    return given(Expired(answer_of((await line.serve([line.task.expiring()]))[0])))
+async def expire(context: RequestContext) -> Response:
+    """Expire overdue decisions."""
+    batcher = await context.service.manager.batcher(context.names["task"])
+    return json_response(Expired(answer_of((await batcher.serve([batcher.task.expiring()]))[0])))
 
 
-async def batch(visit: RequestContext) -> Response:
-    """Make many calls at once."""
-    line = await visit.service.desk.line(visit.names["task"])
+async def batch(context: RequestContext) -> Response:
+    """Make many calls in one request."""
+    batcher = await context.service.manager.batcher(context.names["task"])
     answers: list[Any] = []
     calls = []
-    for body in visit.body.calls:
+    for body in context.body.calls:
         try:
-            calls.append(body.made(line.task, body.episode, body.t))
+            calls.append(body.task_call(batcher.task, body.episode, body.t))
             answers.append(None)
         except InputError as error:
             answers.append(error)
-    made = iter(await line.serve(calls) if calls else ())
-    return given(
+    made = iter(await batcher.serve(calls) if calls else ())
+    return json_response(
         {
             "answers": [
                 _answer(body, next(made) if failed is None else failed)
-                for body, failed in zip(visit.body.calls, answers, strict=True)
+                for body, failed in zip(context.body.calls, answers, strict=True)
             ]
         }
     )
@@ -179,8 +178,8 @@ async def batch(visit: RequestContext) -> Response:
 def _answer(body: Any, made: Any) -> CallAnswer:
     try:
         answer = answer_of(made)
-    except RequestError as refusal:
-        return CallAnswer(refusal.problem.status, problem=refusal.problem)
+    except RequestError as rejection:
+        return CallAnswer(rejection.problem.status, problem=rejection.problem)
     except Exception as error:
         broken = RequestError(500, f"an error in the service: {type(error).__name__}")
         return CallAnswer(500, problem=broken.problem)
@@ -189,67 +188,67 @@ def _answer(body: Any, made: Any) -> CallAnswer:
     return CallAnswer(200, EMPTY if answer is None else answer)
 
 
-# looking
+# queries
 
 
-async def certificate(visit: RequestContext) -> Response:
-    """What is known of the policy."""
-    found = await _learned(visit, Task.certificate)
+async def certificate(context: RequestContext) -> Response:
+    """Return the certificate of the policy."""
+    found = await _agent_result(context, Task.certificate)
     more = {"policy": found.policy, "certified": found.certified}
-    return given({**found.as_dict(), **more})
+    return json_response({**found.as_dict(), **more})
 
 
-async def policy(visit: RequestContext) -> Response:
-    """The newest policy, as a table."""
-    return given(await _of_task(visit, Task.policy_table))
+async def policy(context: RequestContext) -> Response:
+    """Return the newest policy as a table."""
+    return json_response(await _call_method(context, Task.policy_table))
 
 
-async def decisions(visit: RequestContext) -> Response:
-    """Decisions and what came of them."""
-    query = visit.query
+async def decisions(context: RequestContext) -> Response:
+    """List decisions with their outcomes."""
+    query = context.query
     status, episode = query.text("status", "open"), query.text("episode", None)
     limit, after = query.count("limit", MOST_SHOWN, 1, MOST_SHOWN), query.count("after", 0, 0)
-    found = await _of_task(visit, Task.decisions, status, episode, limit + 1, after)
-    return given({"decisions": found[:limit], "more": len(found) > limit})
+    found = await _call_method(context, Task.decisions, status, episode, limit + 1, after)
+    return json_response({"decisions": found[:limit], "more": len(found) > limit})
 
 
-async def faults(visit: RequestContext) -> Response:
-    """What was refused, or came too late, and is kept."""
-    limit = visit.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
-    found = await _of_task(visit, Task.faults, limit + 1)
-    return given({"faults": found[-limit:], "more": len(found) > limit})
+async def faults(context: RequestContext) -> Response:
+    """List the records of rejected reports and late outcomes."""
+    limit = context.query.count("limit", MOST_SHOWN, 1, MOST_SHOWN)
+    found = await _call_method(context, Task.faults, limit + 1)
+    return json_response({"faults": found[-limit:], "more": len(found) > limit})
 
 
-async def audit(visit: RequestContext) -> Response:
-    """What was tested of all that is assumed, and found."""
-    return given((await _learned(visit, Task.audit)).as_dict())
+async def audit(context: RequestContext) -> Response:
+    """Return the audit report: tested assumptions and findings."""
+    return json_response((await _agent_result(context, Task.audit)).as_dict())
 
 
-async def _learned(visit: RequestContext, method: Callable[[Task], T]) -> T:
-    return await visit.service.desk.learned(await _task(visit), method)
+async def _agent_result(context: RequestContext, method: Callable[[Task], T]) -> T:
+    return await context.service.manager.agent_result(await _task(context), method)
 
 
-async def log(visit: RequestContext) -> Response:
-    """All steps, as `ucfh certify` reads them."""
-    pieces, run = _pieces(await _task(visit)), visit.service.desk.run
-    first = await run(next, pieces, b"")  # a task without a log is refused before the answer begins
+async def log(context: RequestContext) -> Response:
+    """Stream all steps as a log for `ucfh certify`."""
+    chunks, run = _chunks(await _task(context)), context.service.manager.run
+    first = await run(next, chunks, b"")  # a task without a log is refused before the answer begins
 
     async def streamed() -> AsyncIterator[bytes]:
-        piece = first
-        while piece:
-            yield piece
-            piece = await run(next, pieces, b"")
+        chunk = first
+        while chunk:
+            yield chunk
+            chunk = await run(next, chunks, b"")
 
     return StreamingResponse(streamed(), 200, NO_STORE, LOG)
 
 
-def _pieces(task: Task) -> Iterator[bytes]:
-    """The lines of a log, many at a time."""
+def _chunks(task: Task) -> Iterator[bytes]:
+    """Yield the lines of a log in chunks."""
     lines: list[bytes] = []
     for _, rows in log_rows(task.store, task.number, task.declaration, task.states):
         for row in rows:
-            told = (None if x == "" else x for x in row)
-            lines.append(encode(dict(zip(COLUMNS, told, strict=True))))
+            values = (None if x == "" else x for x in row)
+            lines.append(encode(dict(zip(COLUMNS, values, strict=True))))
         if len(lines) >= LINES:
             yield b"\n".join([*lines, b""])
             lines = []
@@ -257,37 +256,37 @@ def _pieces(task: Task) -> Iterator[bytes]:
         yield b"\n".join([*lines, b""])
 
 
-async def events(visit: RequestContext) -> Response:
-    """The view, again and again when it changes."""
-    return await visit.service.watches.watch(await _task(visit), visit.counts)
+async def events(context: RequestContext) -> Response:
+    """Stream the dashboard data when they change."""
+    return await context.service.subscriptions.watch(await _task(context), context.is_valid)
 
 
-# how the service itself is doing
+# the service itself
 
 
-async def healthy(visit: RequestContext) -> Response:  # noqa: ARG001
-    """It runs."""
+async def healthy(context: RequestContext) -> Response:  # noqa: ARG001
+    """Return 200 while the service runs."""
     return Response("ok\n", 200, NO_STORE, TEXT)
 
 
-async def ready(visit: RequestContext) -> Response:
-    """Whether it can serve."""
-    why = await visit.service.not_ready()
+async def ready(context: RequestContext) -> Response:
+    """Return 200 if the service is ready, else 503."""
+    why = await context.service.not_ready()
     if why:
         raise RequestError(503, f"not ready: {why}", **{"Retry-After": "1"})
     return Response("ready\n", 200, NO_STORE, TEXT)
 
 
-async def metrics(visit: RequestContext) -> Response:
-    """Figures for Prometheus."""
-    service, desk = visit.service, visit.service.desk
-    listed = await desk.run(lambda: statuses(desk, desk.store.tasks()[:MOST_TASKS]))
-    found = service.metrics.text(listed, service.watches.viewers)
+async def metrics(context: RequestContext) -> Response:
+    """Return the metrics for Prometheus."""
+    service, manager = context.service, context.service.manager
+    listed = await manager.run(lambda: statuses(manager, manager.store.tasks()[:MOST_TASKS]))
+    found = service.metrics.text(listed, service.subscriptions.viewers)
     return Response(found, 200, NO_STORE, f"{TEXT}; version=0.0.4")
 
 
-async def openapi(visit: RequestContext) -> Response:  # noqa: ARG001
-    """This table, as OpenAPI."""
+async def openapi(context: RequestContext) -> Response:  # noqa: ARG001
+    """Return the OpenAPI document."""
     return Response(_documented(), 200, NO_STORE, JSON)
 
 
@@ -317,42 +316,42 @@ QUERY_DECISIONS: dict[str, dict[str, Any]] = {
 }
 
 ENDPOINTS = [
-    Endpoint("PUT", STEP, ask, "Decide what to do in a step of an episode.",
-             WRITE, Ask, {200: Decision}, refuses=(409,)),
-    Endpoint("PUT", STEP + "/outcome", tell, "Tell what came of a decision; gives the next one.",
-             WRITE, Tell, {200: NextStep}, refuses=(409, 410)),
-    Endpoint("PUT", STEP + "/record", write_only, "Record a step that somebody else decided.",
-             WRITE, Record, refuses=(409, 410)),
-    Endpoint("POST", EPISODE + "/abandon", write_only, "Give up an episode.",
-             WRITE, Abandon, refuses=(409,)),
+    Endpoint("PUT", STEP, ask, "Return the decision of a step of an episode.",
+             WRITE, Ask, {200: Decision}, problems=(409,)),
+    Endpoint("PUT", STEP + "/outcome", tell, "Report an outcome; returns the next decision.",
+             WRITE, Tell, {200: NextStep}, problems=(409, 410)),
+    Endpoint("PUT", STEP + "/record", write_only, "Record a step of another decision maker.",
+             WRITE, Record, problems=(409, 410)),
+    Endpoint("POST", EPISODE + "/abandon", write_only, "Abandon an episode.",
+             WRITE, Abandon, problems=(409,)),
     Endpoint("POST", TASK + "/batch", batch, f"Make up to {MOST_CALLS:,} calls at once.",
              WRITE, CallList, {200: dict[str, list[CallAnswer]]}),
     Endpoint("POST", TASK + "/expire", expire, "Expire decisions whose deadline has passed.",
              WRITE, EmptyBody, {200: Expired}),
     Endpoint("POST", "/v1/tasks", create, "Create a task.",
-             WRITE, NewTask, {200: dict[str, Any], 201: dict[str, Any]}, refuses=(409,)),
-    Endpoint("GET", "/v1/tasks", list_tasks, "List tasks, and how they are doing.",
-             query=QUERY_TASKS, refuses=(404, 422)),
-    Endpoint("GET", TASK, view, "Show how a task is doing."),
-    Endpoint("GET", TASK + "/certificate", certificate, "Say how good the policy is known to be."),
-    Endpoint("GET", TASK + "/policy", policy, "Show the newest policy."),
-    Endpoint("GET", TASK + "/decisions", decisions, "List decisions and what came of them.",
-             query=QUERY_DECISIONS, refuses=(422,)),
-    Endpoint("GET", TASK + "/faults", faults, "List what was last refused, or came too late.",
+             WRITE, NewTask, {200: dict[str, Any], 201: dict[str, Any]}, problems=(409,)),
+    Endpoint("GET", "/v1/tasks", list_tasks, "List the status of tasks.",
+             query=QUERY_TASKS, problems=(404, 422)),
+    Endpoint("GET", TASK, view, "Return the dashboard data of a task."),
+    Endpoint("GET", TASK + "/certificate", certificate, "Return the certificate of the policy."),
+    Endpoint("GET", TASK + "/policy", policy, "Return the newest policy."),
+    Endpoint("GET", TASK + "/decisions", decisions, "List decisions with their outcomes.",
+             query=QUERY_DECISIONS, problems=(422,)),
+    Endpoint("GET", TASK + "/faults", faults, "List the last rejected reports and late outcomes.",
              query={"limit": QUERY_DECISIONS["limit"]}),
-    Endpoint("GET", TASK + "/audit", audit, "Say what the data tell of the assumptions."),
+    Endpoint("GET", TASK + "/audit", audit, "Return the audit report."),
     Endpoint("GET", TASK + "/log.jsonl", log, "Stream all steps as a log.", media=LOG),
     Endpoint("GET", TASK + "/events", events, "Stream the view when it changes.", media=STREAM),
-    Endpoint("GET", "/", page, "Show the page.", ALL, media=HTML),
-    Endpoint("GET", "/tasks/{name}", page, "Show the page of a task.", ALL, media=HTML),
-    Endpoint("GET", "/page/{file}", page, "Give a file of the page.", ALL, media="*/*"),
-    Endpoint("GET", "/session", session, "Say who is signed in.", ALL),
-    Endpoint("POST", "/session", sign_in, "Sign in with a token.", ALL, SignIn, refuses=(401,)),
+    Endpoint("GET", "/", page, "Return the dashboard.", ALL, media=HTML),
+    Endpoint("GET", "/tasks/{name}", page, "Return the dashboard of a task.", ALL, media=HTML),
+    Endpoint("GET", "/page/{file}", page, "Return a file of the dashboard.", ALL, media="*/*"),
+    Endpoint("GET", "/session", session, "Return the current session.", ALL),
+    Endpoint("POST", "/session", sign_in, "Sign in with a token.", ALL, SignIn, problems=(401,)),
     Endpoint("DELETE", "/session", sign_out, "Sign out.", ALL),
-    Endpoint("GET", "/healthz", healthy, "Say that the service runs.", ALL, media=TEXT),
-    Endpoint("GET", "/readyz", ready, "Say whether the service can be used.", ALL, media=TEXT,
-             refuses=(503,)),
-    Endpoint("GET", "/metrics", metrics, "Give figures for Prometheus.", media=TEXT),
-    Endpoint("GET", "/openapi.json", openapi, "Give this document.", ALL),
+    Endpoint("GET", "/healthz", healthy, "Return 200 while the service runs.", ALL, media=TEXT),
+    Endpoint("GET", "/readyz", ready, "Return 200 if the service is ready.", ALL, media=TEXT,
+             problems=(503,)),
+    Endpoint("GET", "/metrics", metrics, "Return metrics for Prometheus.", media=TEXT),
+    Endpoint("GET", "/openapi.json", openapi, "Return this document.", ALL),
 ]  # fmt: skip
-"""All requests that are answered."""
+"""The table of endpoints."""

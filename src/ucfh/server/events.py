@@ -1,9 +1,8 @@
-"""Pages that watch a task, by server-sent events.
+"""Server-sent events of the dashboard.
 
-Each watched task has one poller for all who watch it. It looks twice a second whether something is
-new, makes the view in a thread, and wakes those who watch. A viewer sends the newest view when it
-is ready to, with the plans that it has not sent yet: one that reads slowly gets fewer views, none
-twice, and no queue grows.
+Each watched task has one poller for all its viewers. It polls for changes twice a second, computes
+the view in a thread, and wakes the viewers. A viewer is sent the newest view when it is ready, with
+the plans that were not sent yet: a slow reader gets fewer views, none twice, and no queue grows.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from ucfh.server.batching import TaskManager, signs_of
+from ucfh.server.batching import TaskManager, revision_of
 from ucfh.server.schemas import RequestError, plain_number
 from ucfh.tasks.errors import TaskError
 from ucfh.tasks.task import Task
 
-EVERY = 0.5
-"""Seconds between two looks."""
-AFRESH = 5.0
-"""Seconds after which a view is made in any case: some of what it shows leaves no event."""
-SILENCE = 15.0
-"""Seconds after which something is sent, so that a lost connection is noticed."""
+POLL_SECONDS = 0.5
+"""Seconds between two polls."""
+REFRESH_SECONDS = 5.0
+"""Seconds after which a view is computed in any case: some of its changes leave no event."""
+PULSE_SECONDS = 15.0
+"""Seconds without a view after which a pulse is sent, to detect a lost connection."""
 MOST_VIEWERS = 1000
 BEGIN, PULSE = b"retry: 2000\n\n", b"event: pulse\ndata: {}\n\n"
-PASSING = ("now", "age", "oldest", "planner")
-"""What in a view changes by itself."""
+TIME_FIELDS = ("now", "age", "oldest", "planner")
+"""Fields of a view that change with time alone."""
 
 
 class TaskSubscription:
-    """A task that somebody watches: its newest view, and who waits for the next.
+    """The newest view of a task, and its viewers.
 
     Attributes:
-        viewers: how many watch. number: of the view, 1, 2, ...; 0: there is none yet.
+        viewers: number of viewers. number: of the view, 1, 2, ...; 0: there is none yet.
 
     """
 
-    def __init__(self, desk: TaskManager, task: Task) -> None:
+    def __init__(self, manager: TaskManager, task: Task) -> None:
         self.viewers = self.number = 0
-        self._desk, self._task = desk, task
-        self._news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._manager, self._task = manager, task
+        self._next_view: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._view: dict[str, Any] = {}
         self._plans: list[dict[str, Any]] = []
         self._events: dict[int, bytes] = {}
@@ -53,11 +52,11 @@ class TaskSubscription:
 
     @property
     def last_plan(self) -> int:
-        """The number of the last plan that is known."""
+        """The number of the last plan."""
         return self._plans[-1]["number"] if self._plans else 0
 
     def event(self, after: int) -> bytes:
-        """The newest view as an event, with the plans whose numbers are above ``after``."""
+        """Return the newest view as an event, with the plans whose numbers are above ``after``."""
         if (made := self._events.get(after)) is None:
             view = {**self._view, "plans": [x for x in self._plans if x["number"] > after]}
             text = msgspec.json.encode(view, enc_hook=plain_number)
@@ -65,92 +64,92 @@ class TaskSubscription:
         return made
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the next view, or until some time has passed."""
-        await asyncio.wait([self._news], timeout=seconds)
+        """Wait for the next view, at most some seconds."""
+        await asyncio.wait([self._next_view], timeout=seconds)
 
     async def _poll(self) -> None:
-        fresh = 0.0
+        refresh_at = 0.0
         while True:
             try:
-                signs = await self._desk.run(signs_of, self._task)
-                if signs != self._seen or time.monotonic() > fresh:
-                    fresh = time.monotonic() + AFRESH
-                    self._take(await self._desk.run(self._task.view, self.last_plan))
-                    self._seen = signs
+                revision = await self._manager.run(revision_of, self._task)
+                if revision != self._seen or time.monotonic() > refresh_at:
+                    refresh_at = time.monotonic() + REFRESH_SECONDS
+                    self._set_view(await self._manager.run(self._task.view, self.last_plan))
+                    self._seen = revision
             except TaskError:  # it is tried again, and those who watch see how old the view is
                 pass
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(POLL_SECONDS)
 
-    def _take(self, view: dict[str, Any]) -> None:
-        """Make a view the newest, unless only time has passed."""
+    def _set_view(self, view: dict[str, Any]) -> None:
+        """Set the newest view, unless it differs by time alone."""
         new = view.pop("plans")
-        if not new and lasting(view) == lasting(self._view):
+        if not new and without_times(view) == without_times(self._view):
             return
         self._plans += new
         self._view, self._events, self.number = view, {}, self.number + 1
-        self._news.set_result(None)
-        self._news = asyncio.get_running_loop().create_future()
+        self._next_view.set_result(None)
+        self._next_view = asyncio.get_running_loop().create_future()
 
     def end(self) -> None:
-        """Look no longer, and wake those who wait."""
+        """Stop polling, and wake the viewers."""
         self.poller.cancel()
-        if not self._news.done():
-            self._news.set_result(None)
+        if not self._next_view.done():
+            self._next_view.set_result(None)
 
 
-def lasting(view: dict[str, Any]) -> dict[str, Any]:
-    """A view without what changes by itself."""
-    status = {key: x for key, x in view.get("status", {}).items() if key not in PASSING}
-    return {**{key: x for key, x in view.items() if key not in PASSING}, "status": status}
+def without_times(view: dict[str, Any]) -> dict[str, Any]:
+    """Return a view without the fields that change with time alone."""
+    status = {key: x for key, x in view.get("status", {}).items() if key not in TIME_FIELDS}
+    return {**{key: x for key, x in view.items() if key not in TIME_FIELDS}, "status": status}
 
 
 class SubscriptionRegistry:
-    """The tasks that are watched.
+    """The watched tasks.
 
     Attributes:
-        viewers: how many watch, of all tasks.
+        viewers: number of viewers of all tasks.
 
     """
 
-    def __init__(self, desk: TaskManager) -> None:
-        self._desk, self._watched, self._stopping = desk, dict[str, TaskSubscription](), False
+    def __init__(self, manager: TaskManager) -> None:
+        self._manager, self._watched, self._stopping = manager, dict[str, TaskSubscription](), False
         self.viewers = 0
 
     def stop(self) -> None:
-        """Let all go."""
+        """End all streams."""
         self._stopping = True
         for watched in self._watched.values():
             watched.end()
 
-    async def watch(self, task: Task, counts: Callable[[], bool]) -> Response:
-        """An answer that goes on as long as somebody reads it, and who that is counts."""
+    async def watch(self, task: Task, is_valid: Callable[[], bool]) -> Response:
+        """Return an event stream that ends when the client disconnects or its access is revoked."""
         if self.viewers >= MOST_VIEWERS:
             raise RequestError(503, "too many pages watch: try again", **{"Retry-After": "10"})
         self.viewers += 1  # the response, which is sent next, takes it back
-        return _Events(self, task, counts)
+        return _Events(self, task, is_valid)
 
     async def follow(
-        self, task: Task, counts: Callable[[], bool], write: Callable[[bytes], Awaitable[None]]
+        self, task: Task, is_valid: Callable[[], bool], write: Callable[[bytes], Awaitable[None]]
     ) -> None:
-        """Write views of a task, until the service stops or a token counts no longer."""
+        """Write views of a task until the service stops or the access is revoked."""
         watched = self._watched.get(task.name)
         if watched is None:
-            watched = self._watched[task.name] = TaskSubscription(self._desk, task)
+            watched = self._watched[task.name] = TaskSubscription(self._manager, task)
         watched.viewers += 1
         number = after = 0
         try:
             await write(BEGIN)
             sent = time.monotonic()
-            while not self._stopping and counts():
+            while not self._stopping and is_valid():
                 if watched.number > number:
                     number, text, after = watched.number, watched.event(after), watched.last_plan
                     await write(text)
                     sent = time.monotonic()
-                elif time.monotonic() - sent >= SILENCE:
+                elif time.monotonic() - sent >= PULSE_SECONDS:
                     await write(PULSE)
                     sent = time.monotonic()
                 else:
-                    await watched.wait(SILENCE)
+                    await watched.wait(PULSE_SECONDS)
         finally:
             watched.viewers -= 1
             if watched.viewers == 0:
@@ -159,14 +158,14 @@ class SubscriptionRegistry:
 
 
 class _Events(Response):
-    """The views of a task as server-sent events."""
+    """A stream of the views of a task."""
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, watches: SubscriptionRegistry, task: Task, counts: Callable[[], bool]
+        self, subscriptions: SubscriptionRegistry, task: Task, is_valid: Callable[[], bool]
     ) -> None:
-        self._watches, self._task, self._counts = watches, task, counts
+        self._subscriptions, self._task, self._is_valid = subscriptions, task, is_valid
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(
@@ -178,7 +177,7 @@ class _Events(Response):
         try:
             await self._stream(receive, send)
         finally:
-            self._watches.viewers -= 1
+            self._subscriptions.viewers -= 1
 
     async def _stream(
         self,
@@ -194,7 +193,9 @@ class _Events(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        following = asyncio.create_task(self._watches.follow(self._task, self._counts, write))
+        following = asyncio.create_task(
+            self._subscriptions.follow(self._task, self._is_valid, write)
+        )
         leaving = asyncio.create_task(left())
         await asyncio.wait((following, leaving), return_when=asyncio.FIRST_COMPLETED)
         for part in (following, leaving):

@@ -1,4 +1,4 @@
-"""What is counted for Prometheus: requests, groups of calls, plans, and how tasks are doing."""
+"""Prometheus metrics of requests, groups of calls, plans and tasks."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from ucfh.tasks.status import TaskStatus
 
 MOST_TASKS = 100
-"""Tasks that are listed; of more, those that were created first."""
+"""Largest number of listed tasks, the first by creation."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 PLAN_SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
 GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 COUNTED = {
     "decisions": "decisions taken",
-    "outcomes": "outcomes told",
-    "lost": "outcomes that will never be known",
+    "outcomes": "known outcomes",
+    "lost": "missing outcomes",
     "late": "outcomes that came too late",
-    "faults": "calls that were refused and kept",
-    "conflicts": "outcomes that were reported in two different ways",
+    "faults": "rejected reports and late outcomes that are kept",
+    "conflicts": "outcomes with contradictory reports",
 }
 SHOWN = {
-    "open": "episodes under way",
-    "waiting": "decisions whose outcome is not known yet",
-    "states": "states found",
+    "open": "open episodes",
+    "waiting": "decisions without an outcome",
+    "states": "known states",
     "policy": "number of the newest policy",
     "age": "seconds since the newest policy was made",
-    "gap": "how far the policy may be from optimal",
+    "gap": "optimality gap of the policy",
     "certified": "1 if the policy is certified",
     "refuted": "1 if the assumptions are refuted",
 }
 
 
 class Metrics:
-    """What is counted in this process."""
+    """The metrics of this process."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -62,40 +62,40 @@ class Metrics:
         self._failures = Counter(
             "ucfh_plan_failures", "plans that failed", ("kind",), registry=registry
         )
-        self._kinds: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._labeled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._viewers = Gauge("ucfh_viewers", "pages that watch", registry=registry)
 
     def count(self, route: str, method: str, status: int, took: float) -> None:
         """Count a request."""
-        if (found := self._kinds.get((route, method, status))) is None:
-            found = self._requests.labels(route, method, str(status)), self._took.labels(route)
-            self._kinds[route, method, status] = found
-        found[0].inc()
-        found[1].observe(took)
+        if (counters := self._labeled.get((route, method, status))) is None:
+            counters = self._requests.labels(route, method, str(status)), self._took.labels(route)
+            self._labeled[route, method, status] = counters
+        counters[0].inc()
+        counters[1].observe(took)
 
     def failed(self, error: Exception) -> None:
-        """Count a plan that failed."""
+        """Count a failed plan."""
         self._failures.labels(type(error).__name__).inc()
 
     def text(self, tasks: list[TaskStatus], viewers: int) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         self._viewers.set(viewers)
-        found = CollectorRegistry()
-        found.register(_Statuses(tasks[:MOST_TASKS]))
-        return generate_latest(self._registry) + generate_latest(found)
+        statuses = CollectorRegistry()
+        statuses.register(_Statuses(tasks[:MOST_TASKS]))
+        return generate_latest(self._registry) + generate_latest(statuses)
 
 
 class _Statuses:
-    """How tasks are doing, for a registry."""
+    """A collector of the status of tasks."""
 
     def __init__(self, tasks: list[TaskStatus]) -> None:
         self._tasks = tasks
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """A family for each figure."""
-        for kinds, family in ((COUNTED, CounterMetricFamily), (SHOWN, GaugeMetricFamily)):
-            for name, says in kinds.items():
-                made = family(f"ucfh_task_{name}", says, labels=["task"])
+        """Yield a metric family for each field."""
+        for fields, family in ((COUNTED, CounterMetricFamily), (SHOWN, GaugeMetricFamily)):
+            for name, description in fields.items():
+                made = family(f"ucfh_task_{name}", description, labels=["task"])
                 for status in self._tasks:
                     if (value := getattr(status, name)) is not None:
                         made.add_metric([status.task], value)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of requests and the types of what is sent."""
+"""The OpenAPI document, generated from the table of endpoints and the message types."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ucfh.tasks.config import LONGEST_NAME
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = "application/problem+json"
 OF_BODY = {400, 408, 413, 415, 422}
-"""Statuses of problems with a body."""
+"""Statuses of requests with an invalid body."""
 
 
 def document(endpoints: list[Endpoint]) -> dict[str, Any]:
-    """The document that describes all endpoints."""
+    """Return the OpenAPI document of all endpoints."""
     types = [
-        kind for x in endpoints for kind in (x.body, *x.gives.values()) if kind is not None
+        kind for x in endpoints for kind in (x.body, *x.responses.values()) if kind is not None
     ] + [ProblemDetails]
     schemas, components = _plain(msgspec.json.schema_components(types, ref_template=REFERENCE))
     schema_of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
@@ -41,7 +41,7 @@ def document(endpoints: list[Endpoint]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Leave out "items": false of fixed-length arrays, which generators of clients refuse.
+    """Leave out "items": false of fixed-length arrays, which generators of clients reject.
 
     "maxItems" says the same.
     """
@@ -60,16 +60,16 @@ def _operation(x: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
             "description": HTTPStatus(status).phrase,
             "content": {x.media: {"schema": schema_of[repr(kind)]} if x.media == JSON else {}},
         }
-        for status, kind in x.gives.items()
+        for status, kind in x.responses.items()
     }
-    refused = {403, *x.refuses}
+    refused = {403, *x.problems}
     refused |= OF_BODY if x.body is not None else set()
     refused |= {404} if names else set()
     refused |= {401} if x.role != ALL else set()
     problem = {"content": {PROBLEM: {"schema": schema_of[repr(ProblemDetails)]}}}
     answers |= {str(s): {"description": HTTPStatus(s).phrase, **problem} for s in sorted(refused)}
     answers["default"] = {"description": "Any other problem", **problem}
-    out: dict[str, Any] = {"summary": x.says, "parameters": parameters, "responses": answers}
+    out: dict[str, Any] = {"summary": x.summary, "parameters": parameters, "responses": answers}
     if x.body is not None:
         content = {JSON: {"schema": schema_of[repr(x.body)]}}
         out["requestBody"] = {"required": True, "content": content}

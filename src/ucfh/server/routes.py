@@ -1,7 +1,7 @@
-"""The table of requests: what can be asked, who may, what is sent and what is answered.
+"""Endpoints, routing, and the context of a request.
 
-All else is made from this table: which function answers a request, how its body is checked, and
-the OpenAPI document. Names in a path are texts, percent-encoded, so that they may hold a slash.
+The table of endpoints determines the handler of a request, the check of its body, and the OpenAPI
+document. Names in a path are percent-encoded, so they may contain a slash.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ALL = "all"
-"""Who may, if no token is needed; the others are the roles of tokens."""
+"""The role of endpoints that need no token."""
 encode = msgspec.json.Encoder(enc_hook=plain_number).encode
 NO_STORE = {"Cache-Control": "no-store"}
 JSON, LOG = "application/json", "application/jsonl"
 HTML, TEXT, STREAM = "text/html", "text/plain", "text/event-stream"
 MOST_PARTS = 12
-"""Parts of a path; no request has more."""
+"""Largest number of parts of a path."""
 MOST_DIGITS = 15
-"""Of the number of a step."""
+"""Largest number of digits of a step."""
 
 
 class Query:
-    """What follows "?" in an address; what is not known there is refused."""
+    """The query string of a request; unknown parameters are rejected."""
 
     def __init__(self, given: Iterable[tuple[str, str]], known: Iterable[str]) -> None:
         self._given: dict[str, str] = {}
@@ -52,11 +52,11 @@ class Query:
             self._given[key] = value
 
     def text(self, key: str, default: T) -> str | T:
-        """A text."""
+        """Return a string parameter."""
         return self._given.get(key, default)
 
     def count(self, key: str, default: int, least: int, most: int = 10**MOST_DIGITS - 1) -> int:
-        """A whole number."""
+        """Return an integer parameter."""
         text = self._given.get(key, str(default))
         if not is_count(text) or not least <= int(text) <= most:
             raise RequestError(
@@ -66,20 +66,21 @@ class Query:
 
 
 def is_count(text: str) -> bool:
-    """Whether a text is a whole number, 0 or more, and not too long."""
+    """True if a text is a nonnegative integer that is not too long."""
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 @dataclass
 class RequestContext:
-    """A request that was let in.
+    """The context of a request.
 
     Attributes:
-        service: who answers. request: what was sent.
-        names: what the path says, by name. body: as its type, if the request has one.
-        token: whose it is, None if there is none.
-        session: its cookie, and until: its end, if it came with a session instead of a token.
-        query: what follows "?".
+        service, request: the service and the raw request.
+        names: path parameters by name.
+        body: the decoded body, if the request has one.
+        token: of the client, None if there is none.
+        session, until: cookie and end of its session, if it has a session instead of a token.
+        query: the query parameters.
 
     """
 
@@ -92,8 +93,8 @@ class RequestContext:
     until: float | None = None
     query: Query = field(default_factory=lambda: Query((), ()))
 
-    def counts(self) -> bool:
-        """Whether its token, and its session if it is one, still counts."""
+    def is_valid(self) -> bool:
+        """True if its token, or its session, is still valid."""
         tokens = self.service.tokens
         if tokens is None:
             return True
@@ -105,34 +106,34 @@ class RequestContext:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One kind of request.
+    """An endpoint.
 
     Attributes:
-        method, path: "{...}" in a path is a name; "{t}" is a step.
-        answer: the function that answers.
-        says: what it does, for the OpenAPI document.
-        role: who may: "all", "read" (any token) or "write".
-        body: the type of what is sent. gives: the type of the answer, by status.
-        media: what kind of answer it is.
-        query: what may follow "?", as schemas by name.
-        refuses: statuses of problems, besides those that come with names, bodies and roles.
+        method, path: "{...}" in a path is a parameter; "{t}" is a step.
+        handler: the function that answers.
+        summary: for the OpenAPI document.
+        role: the required role: "all" (none), "read" (any token) or "write".
+        body: the type of the request body. responses: the type of the response, by status.
+        media: the media type of the response.
+        query: schemas of the query parameters by name.
+        problems: statuses of problems, in addition to those of parameters, bodies and roles.
 
     """
 
     method: str
     path: str
-    answer: Callable[[RequestContext], Awaitable[Response]]
-    says: str
+    handler: Callable[[RequestContext], Awaitable[Response]]
+    summary: str
     role: str = READ
     body: Any = None
-    gives: dict[int, Any] = field(default_factory=lambda: {200: dict[str, Any]})
+    responses: dict[int, Any] = field(default_factory=lambda: {200: dict[str, Any]})
     media: str = JSON
     query: dict[str, dict[str, Any]] = field(default_factory=dict)
-    refuses: tuple[int, ...] = ()
+    problems: tuple[int, ...] = ()
 
     @cached_property
     def decoder(self) -> msgspec.json.Decoder[Any]:
-        """What reads and checks the body."""
+        """The decoder of the body."""
         return msgspec.json.Decoder(self.body)
 
     @cached_property
@@ -142,7 +143,7 @@ class Endpoint:
 
 
 class Router:
-    """Finds the endpoint of a request by the parts of its path, one after the other."""
+    """Finds the endpoint of a request in a tree of path parts."""
 
     def __init__(self, endpoints: list[Endpoint]) -> None:
         self._root: dict[str, Any] = {}
@@ -153,7 +154,7 @@ class Router:
             here.setdefault("", {})[endpoint.method] = endpoint
 
     def find(self, method: str, raw_path: bytes) -> tuple[Endpoint, dict[str, Any]]:
-        """The endpoint, and the names in its path."""
+        """Return the endpoint of a request and its path parameters."""
         parts, names, here = raw_path.split(b"/", MOST_PARTS)[1:], list[bytes](), self._root
         for part in parts:
             there = here.get("/" + part.decode("latin-1"))
@@ -174,7 +175,7 @@ class Router:
 
 
 def read_name(key: str, part: bytes) -> Any:
-    """A name in a path, or the number of a step."""
+    """Return the value of a path parameter: a name, or the number of a step."""
     try:
         text = (unquote_to_bytes(part) if b"%" in part else part).decode()
     except UnicodeDecodeError:
@@ -190,6 +191,6 @@ def read_name(key: str, part: bytes) -> Any:
     return text
 
 
-def given(content: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
+def json_response(content: Any, status: int = 200) -> Response:
+    """Return a JSON response."""
     return Response(encode(content), status, NO_STORE, JSON)

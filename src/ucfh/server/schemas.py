@@ -1,11 +1,9 @@
-"""What goes over the wire, as types: bodies of requests, and answers.
+"""Message types: bodies of requests and responses.
 
-Requests are decoded and checked by these types, and the OpenAPI document is made from them. A state
-or an action is a text, a whole number, true or false, or a list of such. A request with a field
-that its type does not have is refused.
+Requests are validated by these types, and the OpenAPI document is generated from them. A state or
+an action is a string, an integer, a boolean, or a list of these. Unknown fields are rejected.
 
-A call on an episode comes alone, with its episode and step in the path, or in a batch with others,
-where it carries them itself.
+A single call on an episode has its episode and step in the path; in a batch, they are fields.
 """
 
 from __future__ import annotations
@@ -17,14 +15,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ucfh.exceptions import InputError
-from ucfh.tasks.calls import MOST_CALLS
 from ucfh.tasks.config import LONGEST_NAME
 from ucfh.tasks.errors import LateOutcomeWarning, TaskError
 from ucfh.tasks.protocol import Decision, LateAnswer
-from ucfh.tasks.task import Task
+from ucfh.tasks.task import MOST_CALLS, Task
 
 MOST_SHOWN = 1000
-"""Decisions of one answer, at most."""
+"""Largest number of decisions in a response."""
 
 LABEL: dict[str, Any] = {
     "description": "a state or an action",
@@ -35,23 +32,23 @@ LABEL: dict[str, Any] = {
         {"type": "array", "items": {"$ref": "#/components/schemas/Label"}},
     ],
 }
-"""What a label is, in words of JSON Schema: types of Python cannot hold themselves."""
+"""The recursive JSON schema of a label, which Python types cannot express."""
 LabelList = Annotated[
     list[Any], Meta(extra_json_schema={"items": {"$ref": "#/components/schemas/Label"}})
 ]
 Label = str | int | bool | LabelList
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Step = Annotated[int, Meta(ge=0, le=10**9)]
-Making = Callable[[Any], Any]
+TaskCall = Callable[[Any], Any]
 """A call as `Task.serve` takes it."""
 
 
 LABELS = ("state", "next_state", "action", "actions", "states", "on_timeout")
-"""Fields that hold labels."""
+"""Fields that contain labels."""
 
 
 def check_label(value: Any) -> None:
-    """Raise unless a list holds labels only."""
+    """Raise `ValueError` unless a list contains labels only."""
     for part in value:
         if isinstance(part, list):
             check_label(part)
@@ -60,7 +57,7 @@ def check_label(value: Any) -> None:
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What every body is: an object with no other fields than those listed."""
+    """A request body without unknown fields."""
 
     def __post_init__(self) -> None:
         for field in LABELS:
@@ -69,7 +66,7 @@ class Body(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewTask(Body, kw_only=True):
-    """What a task is; as `ucfh.open_task` takes it."""
+    """The declaration of a task; see `ucfh.open_task`."""
 
     task: Name
     actions: LabelList
@@ -85,20 +82,20 @@ class NewTask(Body, kw_only=True):
 
 
 class Ask(Body, kw_only=True):
-    """The state that an episode is in, and its actions if it is new and does not have all."""
+    """The state of an episode, and its actions if it is new and does not have all actions."""
 
     state: Label
     actions: LabelList | None = None
 
-    def made(self, task: Task, episode: str, t: int | None) -> Making:
-        """The call on a task."""
+    def task_call(self, task: Task, episode: str, t: int | None) -> TaskCall:
+        """Return the call on a task."""
         return task.asking(self.state, episode, t=t, actions=self.actions)
 
 
 class Tell(Body, kw_only=True):
     """The outcome of a decision: the reward, and the next state or done.
 
-    ``action`` is the action that was taken, if it is not the one given.
+    ``action`` is the action taken, if it is not the recommended one.
     """
 
     reward: float
@@ -107,8 +104,8 @@ class Tell(Body, kw_only=True):
     actions: LabelList | None = None
     action: Label | None = None
 
-    def made(self, task: Task, episode: str, t: int) -> Making:
-        """The call on a task."""
+    def task_call(self, task: Task, episode: str, t: int) -> TaskCall:
+        """Return the call on a task."""
         return task.telling(
             (episode, t),
             reward=self.reward,
@@ -120,7 +117,7 @@ class Tell(Body, kw_only=True):
 
 
 class Record(Body, kw_only=True):
-    """A step in which somebody else chose the action, with its outcome if that is known."""
+    """A step whose action the task did not choose, with its outcome if that is known."""
 
     state: Label
     action: Label
@@ -128,20 +125,20 @@ class Record(Body, kw_only=True):
     next_state: Label | None = None
     done: bool = False
 
-    def made(self, task: Task, episode: str, t: int) -> Making:
-        """The call on a task."""
+    def task_call(self, task: Task, episode: str, t: int) -> TaskCall:
+        """Return the call on a task."""
         return task.recording(
             episode, t, self.state, self.action, self.reward, self.next_state, self.done
         )
 
 
 class Abandon(Body, kw_only=True):
-    """Why an episode is given up."""
+    """The reason to abandon an episode."""
 
     reason: str = ""
 
-    def made(self, task: Task, episode: str, t: None = None) -> Making:  # noqa: ARG002
-        """The call on a task."""
+    def task_call(self, task: Task, episode: str, t: None = None) -> TaskCall:  # noqa: ARG002
+        """Return the call on a task."""
         return task.abandoning(episode, self.reason)
 
 
@@ -150,35 +147,35 @@ class EmptyBody(Body, kw_only=True):
 
 
 class AskInBatch(Ask, tag_field="call", tag="ask", kw_only=True):
-    """Ask what to do."""
+    """Ask for a decision."""
 
     episode: Name
     t: Step | None = None
 
 
 class TellInBatch(Tell, tag_field="call", tag="tell", kw_only=True):
-    """Tell what came of a decision."""
+    """Report the outcome of a decision."""
 
     episode: Name
     t: Step
 
 
 class RecordInBatch(Record, tag_field="call", tag="record", kw_only=True):
-    """Record what somebody else did."""
+    """Record a step whose action the task did not choose."""
 
     episode: Name
     t: Step
 
 
 class AbandonInBatch(Abandon, tag_field="call", tag="abandon", kw_only=True):
-    """Give up an episode."""
+    """Abandon an episode."""
 
     episode: Name
     t: None = None
 
 
 class CallList(Body, kw_only=True):
-    """Calls, which are made in this order; each stands or falls by itself."""
+    """Calls in order; a rejected call is rolled back alone."""
 
     calls: Annotated[
         list[AskInBatch | TellInBatch | RecordInBatch | AbandonInBatch], Meta(max_length=MOST_CALLS)
@@ -186,13 +183,13 @@ class CallList(Body, kw_only=True):
 
 
 class SignIn(Body, kw_only=True):
-    """A token, for a page that keeps a cookie instead."""
+    """A token, to start a session of the dashboard."""
 
     token: str
 
 
 class ProblemDetails(Struct, omit_defaults=True):
-    """Why a request was refused (RFC 9457).
+    """The problem details of a rejected request (RFC 9457).
 
     ``fault`` is the name of the exception that the same call on a task raises in Python.
     """
@@ -211,7 +208,7 @@ class NextStep(Struct):
 
 
 class Expired(Struct):
-    """How many open decisions expired."""
+    """The number of expired decisions."""
 
     expired: int
 
@@ -225,7 +222,7 @@ EITHER = {
 
 
 class CallAnswer(Struct, omit_defaults=True):
-    """What became of one call of a batch: its answer, or the problem with it."""
+    """The answer of one call of a batch, or its problem details."""
 
     status: int
     answer: Annotated[Any, Meta(extra_json_schema=EITHER)] = None
@@ -233,10 +230,10 @@ class CallAnswer(Struct, omit_defaults=True):
 
 
 class RequestError(Exception):
-    """A request that is refused.
+    """A request is rejected.
 
     Attributes:
-        problem: what is said about it. headers: what else is sent with it.
+        problem: the problem details. headers: additional headers of the response.
 
     """
 
@@ -247,8 +244,8 @@ class RequestError(Exception):
         self.headers = headers
 
 
-def refusal_of(error: InputError) -> RequestError:
-    """What is said about an error of a task or of input."""
+def as_request_error(error: InputError) -> RequestError:
+    """Return the rejection of a request by an error of a task or of its input."""
     if isinstance(error, TaskError):
         again = {"Retry-After": "1"} if error.status == 503 else {}
         return RequestError(error.status, str(error), type(error).__name__, **again)
@@ -256,9 +253,9 @@ def refusal_of(error: InputError) -> RequestError:
 
 
 def answer_of(made: Any) -> Any:
-    """What is answered to a call on a task, or raise why it is refused."""
+    """Return the answer of a call on a task, or raise its error."""
     if isinstance(made, InputError):
-        raise refusal_of(made)
+        raise as_request_error(made)
     if isinstance(made, Exception):
         raise made
     if isinstance(made, LateAnswer):
@@ -267,5 +264,5 @@ def answer_of(made: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """A number or an array of NumPy as JSON has it."""
+    """Return a NumPy number or array as Python numbers."""
     return value.tolist()

@@ -1,13 +1,13 @@
-"""Runs the service: sockets, signals, and how it ends.
+"""The server process: sockets, signals, connection limits and shutdown.
 
-    bind the socket                 what is wrong there is one line
+    bind the socket                 errors are one line
     serve, and plan
-    Ctrl-C or SIGTERM               accept nothing new, answer what is under way, let those go who
-                                    watch, give the right to plan back
+    Ctrl-C or SIGTERM               accept no new requests, answer pending ones, end event streams,
+                                    release the planning leases
 
-A request has to come within seconds, and its head and its trailers are short. A client that does
-not read its response is disconnected after a minute. Above the limit of connections, a new one
-takes the place of the one that has waited longest for its client.
+A request has to arrive within seconds, with a short head and short trailers. A client that does not
+read its response is disconnected after a minute. Above the limit of connections, a new one replaces
+the one that has waited longest for its client.
 """
 
 from __future__ import annotations
@@ -38,42 +38,42 @@ from ucfh.tasks.store import TaskStore
 LONGEST_HEAD = 32_768
 """Largest number of bytes of the head of a request, and of its trailers."""
 SLOWEST_HEAD = 15.0
-"""Seconds that the head may take."""
+"""Seconds for the head to arrive."""
 SLOWEST_REQUEST = 20.0
 """Seconds from the end of the head to the end of the request."""
 LINGER = 2.0
 """Seconds for the rest of a request that was answered before its end."""
 MOST_AHEAD = 16
-"""Requests that may be sent on a connection before the first of them is answered."""
-STUCK = 60.0
-"""Seconds after which somebody who reads nothing is let go."""
+"""Largest number of pipelined requests of a connection."""
+READ_TIMEOUT = 60.0
+"""Seconds after which a client that reads nothing is disconnected."""
 MOST_CONNECTIONS = 5000
 IDLE = 75
 """Seconds after which a connection without requests is closed."""
 GRACE = 10
-"""Seconds in which what is under way may end."""
+"""Seconds for pending requests and plans to end at shutdown."""
 
 
-class JoiningTransport:
-    """Sends what is written at one moment at once: the head of an answer and its body."""
+class BufferedTransport:
+    """A transport that joins the head and the body of a response to one write."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop, self._held = transport, loop, list[bytes]()
+        self._transport, self._loop, self._buffer = transport, loop, list[bytes]()
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send something at the end of this moment."""
-        if not self._held:
+        """Send data at the end of this event loop iteration."""
+        if not self._buffer:
             self._loop.call_soon(self._send)
-        self._held.append(data)
+        self._buffer.append(data)
 
     def _send(self) -> None:
-        held, self._held = self._held, []
-        if held and not self._transport.is_closing():
-            self._transport.write(b"".join(held))
+        buffer, self._buffer = self._buffer, []
+        if buffer and not self._transport.is_closing():
+            self._transport.write(b"".join(buffer))
 
     def close(self) -> None:
-        """Send what was written, and close the connection."""
+        """Send buffered data, and close the connection."""
         self._send()
         self._transport.close()
 
@@ -95,23 +95,23 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request; above the limit of connections, close the longest wait."""
         super().connection_made(transport)
-        self.transport = cast(asyncio.Transport, JoiningTransport(transport, self.loop))
+        self.transport = cast(asyncio.Transport, BufferedTransport(transport, self.loop))
         self._in_head = self._in_body = self._advanced = self._refused = False
         self._framing = 0
         self._waiting = _WAITING.setdefault(self.config, OrderedDict())
         self._deadline = self.loop.time() + SLOWEST_HEAD
         self._timer = self.loop.call_at(self._deadline, self._check_time)
-        self._stuck = self._timer
+        self._read_timer = self._timer
         self._waiting[self] = None
         if len(self.connections) > MOST_CONNECTIONS:
             longest, _ = self._waiting.popitem(last=False)
             longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let it go."""
+        """Remove the connection and its timers."""
         self._waiting.pop(self, None)
         self._timer.cancel()
-        self._stuck.cancel()
+        self._read_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -174,7 +174,7 @@ class Connection(HttpToolsProtocol):
             self._expect(SLOWEST_HEAD if self._in_head else IDLE)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be read, unless it has a response; earlier requests are answered."""
+        """Reject an invalid request, unless it has a response; earlier requests are answered."""
         answered = self.cycle is None or self.cycle.response_complete
         if not answered and (self._in_head or self.pipeline):
             self._refused, self.cycle.keep_alive = True, False
@@ -203,42 +203,44 @@ class Connection(HttpToolsProtocol):
         if self in self._waiting and now >= self._deadline:
             self.transport.close()
         if self.transport.is_closing():  # the client may not read what is left
-            self._timer = self.loop.call_later(STUCK, self.transport.abort)
+            self._timer = self.loop.call_later(READ_TIMEOUT, self.transport.abort)
         else:
             later = now + SLOWEST_HEAD
             later = min(later, self._deadline) if self._deadline > now else later
             self._timer = self.loop.call_at(later, self._check_time)
 
     def pause_writing(self) -> None:
-        """Note that the other side does not read what waits for it."""
+        """Start the timeout of a client that does not read its response."""
         super().pause_writing()
         self._check_read(self.transport.get_write_buffer_size() + 1)
 
     def resume_writing(self) -> None:
-        """Note that the other side has read."""
-        self._stuck.cancel()
+        """Stop the timeout of a client that reads again."""
+        self._read_timer.cancel()
         super().resume_writing()
 
     def _check_read(self, before: int) -> None:
-        """End the connection if nothing of what waits was read for some time."""
+        """Abort the connection if the client has not read any buffered data for some time."""
         left = self.transport.get_write_buffer_size()
         if left < before:
-            self._stuck = self.loop.call_later(STUCK, self._check_read, left)
+            self._read_timer = self.loop.call_later(READ_TIMEOUT, self._check_read, left)
         else:
             self.transport.abort()
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts requests, and ends without an error when it is told to."""
+    """A server that reports its start, and ends without an error after a signal."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, begun: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, started: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._service, self._begun = service, begun
+        self._service, self._started = service, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._service.begin()
-        self._begun()
+        self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.stop()
@@ -255,19 +257,19 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-class _Warnings(logging.Handler):
-    """Takes what the server below warns of to the log."""
+class _WarningHandler(logging.Handler):
+    """A handler that writes uvicorn's warnings to the access log."""
 
-    def __init__(self, logbook: AccessLog) -> None:
+    def __init__(self, access_log: AccessLog) -> None:
         super().__init__(logging.WARNING)
-        self._logbook = logbook
+        self._access_log = access_log
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._logbook.event("warning", said=record.getMessage())
+        self._access_log.event("warning", said=record.getMessage())
 
 
 def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, planning: bool) -> None:
-    """Serve a store until a signal comes; prints the address once requests are accepted."""
+    """Serve a store until a signal; prints the address once requests are accepted."""
     service = Service(store, tokens, planning, _write_line)
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
@@ -287,15 +289,15 @@ def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, plan
         timeout_graceful_shutdown=GRACE,
     )
     warnings = logging.getLogger("uvicorn.error")
-    warnings.handlers, warnings.propagate = [_Warnings(service.logbook)], False
+    warnings.handlers, warnings.propagate = [_WarningHandler(service.access_log)], False
 
-    def begun() -> None:
+    def started() -> None:
         address = f"http://{name}:{port}/"
-        service.logbook.event("started", version=__version__, address=address)
+        service.access_log.event("started", version=__version__, address=address)
         print(address, flush=True)
 
     try:
-        _Server(config, service, begun).run([bound])
+        _Server(config, service, started).run([bound])
     finally:
         service.close(GRACE)  # a plan that takes longer is given up: its events are in the store
 
@@ -306,7 +308,7 @@ def _write_line(text: bytes) -> None:
 
 
 def check_host(host: str, tokens: TokenFile | None) -> None:
-    """Raise unless a host is this machine alone, or tokens are needed."""
+    """Raise `InputError` unless a host is loopback or there are tokens."""
     try:
         near = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -318,7 +320,7 @@ def check_host(host: str, tokens: TokenFile | None) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address."""
+    """Return a bound socket."""
     try:
         family, kind, _, _, place = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

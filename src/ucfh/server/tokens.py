@@ -1,11 +1,11 @@
-"""Who may do what: tokens in a file, and sessions of the page.
+"""Access tokens in a file, and sessions of the dashboard.
 
-A token is 256 random bits, shown once, when it is made. The file keeps its name, its role and its
-SHA-256; only its owner may read it. A role is "write", or "read", which changes nothing.
+A token is 256 random bits, shown once at creation. The file contains its name, its role and its
+SHA-256; only the owner of the file may read it. A role is "write" or "read" (read-only).
 
-A page does not keep a token: it gets a cookie that says which token was shown and until when that
-counts, signed with a key in the file. It ends with the token, after hours, or when its user signs
-out of this process.
+The dashboard does not keep a token: it gets a cookie with the token's hash and the end of the
+session, signed with a key in the file. A session ends with its token, after hours, or at sign-out
+from this process.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ READ, WRITE = "read", "write"
 SESSION = 12 * 3600.0
 """Seconds for which a session lasts."""
 BITS, SHOWN = 256, 16
-"""Of a token and of the key; hexadecimal digits of its hash that say which token is meant."""
+"""Bits of a token and of the key; hexadecimal digits of the hash that identify a token."""
 NONCE = 8
-"""Random bytes of a session, so that no two sessions have the same cookie."""
+"""Random bytes of a session, so that cookies are unique."""
 CHECK_EVERY = 1.0
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 
 
 class Token(NamedTuple):
-    """A token as the file keeps it; ``made``: seconds since 1970."""
+    """A token as stored in the file; ``made``: seconds since 1970."""
 
     name: str
     role: str
@@ -46,14 +46,14 @@ class Token(NamedTuple):
 
 
 class TokenFile:
-    """The tokens that count now; the file is read again when it has changed.
+    """The valid tokens of a file, which is reloaded when it changes.
 
     Args:
-        path: the file.
-        create: whether to begin an empty one if there is none.
+        path: of the file.
+        create: whether a missing file counts as empty.
 
     Attributes:
-        tokens: those that are known.
+        tokens: the valid tokens.
 
     """
 
@@ -61,7 +61,7 @@ class TokenFile:
         self.path, self.tokens = path, list[Token]()
         self._key, self._seen, self._next = secrets.token_bytes(BITS // 8), (0, 0, 0), 0.0
         self._ended: dict[str, float] = {}
-        """Cookies of sessions that were signed out, and when they expire."""
+        """Cookies of signed-out sessions, and when they expire."""
         if os.path.exists(path) or not create:
             self._read()
 
@@ -96,7 +96,7 @@ class TokenFile:
         self._seen = found.st_ctime_ns, found.st_ino, found.st_size
 
     def refresh(self) -> None:
-        """Read the file again if it has changed; one that cannot be read lets nobody in."""
+        """Reload the file if it has changed; without a readable file there are no tokens."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -109,13 +109,13 @@ class TokenFile:
             self.tokens, self._seen = [], (0, 0, 0)
 
     def broken(self) -> bool:
-        """Whether the file cannot be read now."""
+        """True if the file cannot be read now."""
         self.refresh()
         return self._seen == (0, 0, 0)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Change what the file holds, one process at a time."""
+        """Lock and reload the file, and write the changed tokens."""
         lock = FileLock(f"{self.path}-lock")
         try:
             lock.acquire(self.path)
@@ -138,7 +138,7 @@ class TokenFile:
             os.fsync(file.fileno())  # a revoked token does not come back after a power failure
 
     def add(self, role: str, name: str | None) -> tuple[Token, str]:
-        """Make a token: as it is kept, and as it is shown once."""
+        """Create a token; returns its record and the token itself."""
         if name is not None and (not name.strip() or not name.isprintable()):
             raise InputError(f"--name {name!r} is blank or cannot be read: give a name")
         text = secrets.token_urlsafe(BITS // 8)
@@ -154,7 +154,7 @@ class TokenFile:
         return token, text
 
     def revoke(self, name: str) -> None:
-        """End a token, and the sessions that were begun with it."""
+        """Remove a token, which ends its sessions."""
         with self._changing():
             left = [x for x in self.tokens if x.name != name]
             if len(left) == len(self.tokens):
@@ -163,7 +163,7 @@ class TokenFile:
             self.tokens = left
 
     def find(self, text: str) -> Token | None:
-        """The token that was shown; how long it takes says nothing about what is kept."""
+        """Return the record of a token, in a time that does not depend on the stored hashes."""
         self.refresh()
         hashed, found = _hashed(text), None
         for token in self.tokens:
@@ -172,12 +172,12 @@ class TokenFile:
         return found
 
     def cookie(self, token: Token, until: float) -> str:
-        """Return the cookie of a new session: which token, until when, a nonce, a signature."""
+        """Return the cookie of a new session: hash of the token, end, nonce, signature."""
         said = f"{token.sha256[:SHOWN]}.{until:.0f}.{secrets.token_hex(NONCE)}"
         return f"{said}.{self._signed(said)}"
 
     def session(self, cookie: str) -> tuple[Token, float] | None:
-        """The token of a session and its end, or None if it counts no longer, or never did."""
+        """Return the token and the end of a session, or None if it is not valid."""
         self.refresh()
         said, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(self._signed(said).encode(), signature.encode()):
@@ -189,7 +189,7 @@ class TokenFile:
         return token, float(until)
 
     def end(self, cookie: str) -> None:
-        """End a session: this process no longer accepts its cookie."""
+        """End a session: this process rejects its cookie from now on."""
         if (found := self.session(cookie)) is not None:
             now = time.time()
             self._ended = {x: until for x, until in self._ended.items() if until >= now}

@@ -1,1 +1,1 @@
-"""Live tasks: ask for an action, do it, tell what came of it; kept in a database."""
+"""Live tasks in a database: ask for an action, report its outcome."""

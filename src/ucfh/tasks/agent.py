@@ -1,15 +1,14 @@
-"""What learns in a live task: from decisions and outcomes, in whatever order these come.
+"""The agent of a live task: learns from decisions and outcomes that arrive in any order.
 
-    take decisions and outcomes as the store has numbered them
-    count what comes before the first open decision of each row (`ucfh.tasks.delayed_outcomes`)
-    plan once 2 % more has come in: bounds, a policy to certify, and one to follow next
-    score the episodes that began with a policy close to the frozen one (`ucfh.tasks.scoring`)
+    read decisions and outcomes in the order in which the store numbered them
+    count, for each state-action pair, the outcomes before its first open decision
+        (`ucfh.tasks.delayed_outcomes`)
+    plan after 2% more data: bounds, a policy to certify, and a policy to follow
+    score episodes whose first policy is close to the frozen one (`ucfh.tasks.scoring`)
 
-It is `ucfh.algorithms.unknown_states.UnknownStatesUCFH` with outcomes that come late or never. It
-knows numbers only: of states, in the order in which they were found, and of actions. It is the same
-whoever feeds it, a store or a simulation; all it holds can be made again from the events, but for
-bounds and scores that it remembers from earlier plans. Without these it is as right, and less
-sharp.
+It is `ucfh.algorithms.unknown_states.UnknownStatesUCFH` with delayed and missing outcomes. States,
+in order of discovery, and actions are integers. Its state is a function of the events, except for
+bounds and scores kept from earlier plans: without these its bounds are valid, but wider.
 """
 
 from __future__ import annotations
@@ -36,25 +35,30 @@ from ucfh.tasks.delayed_outcomes import DelayedOutcomes, PendingStep, steps_of
 from ucfh.tasks.records import BY_PERSON, DecisionRecord, OutcomeRecord
 from ucfh.tasks.scoring import FrozenPolicy, FrozenPolicyScores
 
-ONE_BY_ONE = (
-    "episodes do not influence each other, and none is lost because of what another one showed "
-    "later; an outcome may be late or lost because of what it is"
+NO_INTERFERENCE = (
+    "episodes do not influence each other, and no outcome is missing because of later results of "
+    "other episodes; an outcome may be delayed or missing because of its value"
 )
-"""What is assumed of episodes that overlap: (F) and (L) of `docs/theory/flight.md`."""
+"""The assumption on concurrent episodes: (F) and (L) of `docs/theory/flight.md`."""
 AS_RECOMMENDED = "the action taken was the recommended one, or the action taken was reported"
-"""What is assumed of actions that a live task recommends."""
+"""The assumption on the actions that a live task recommends."""
 RECORDED = (
-    "steps that somebody else chose were recorded in the order in which they were taken, and none "
-    "was left out for what came of it"
+    "steps that the task did not choose were recorded in the order in which they were taken, and "
+    "none was left out because of its outcome"
 )
-"""What is assumed of steps that are recorded with their outcome, or read from a log."""
+"""The assumption on steps that are recorded with their outcome, or read from a log."""
 
 
 class PolicyToFollow(NamedTuple):
-    """A policy to follow: its number, and the actions (H, S) by number of the state, the end first.
+    """A policy to follow.
 
-    best: (H, S) the policy to be certified. known, episodes: the outcomes and episodes that it was
-    made from. summary: what is known of it, in the user's units.
+    Attributes:
+        number: of the policy.
+        actions: (H, S) to follow, by number of the state; state 0 is the end.
+        best: (H, S) the policy to certify.
+        known, episodes: numbers of outcomes and episodes at planning time.
+        summary: its bounds, in the user's units.
+
     """
 
     number: int
@@ -66,34 +70,36 @@ class PolicyToFollow(NamedTuple):
 
 
 class TaskAgent:
-    """Learns a task from events.
+    """An agent that learns from the events of a task.
 
     Args:
-        task: what was declared.
+        task: the declaration of the task.
         conflicts: the contradictory reports, (episode, t, action): the decision, and the number
-            of the action that the report names, -1 if it is the one given. The outcomes from the
-            first of them on, in the same episode, count as unknown: in which state later decisions
-            were taken is treated as unknown.
+            of the action that the report names, -1 if it is the recommended one. In each episode,
+            the outcomes from the first conflict on count as unknown, because the states of later
+            decisions are uncertain.
 
     Attributes:
-        agent: the counts, the bounds, and what to do next.
-        flight, scores, audit: of what is under way, of episodes, and of what is assumed.
-        seq: the number of the last event that was taken. known: how many outcomes were.
-        number: of the policy that was made last, 0 if there is none.
-        recorded: whether somebody else chose some of the actions.
-        replaced: how many decisions have a report that names another action than the one given.
-        prior: by state, the actions (H,) to begin with, if somebody knows some.
-        assumed: what is assumed besides, a sentence each.
+        agent: the counts, the bounds and the policies.
+        delayed: the decisions whose outcomes are not counted yet.
+        scores: of the episodes that began with the frozen policy.
+        audit: the assumption checks.
+        seq: the number of the last event. known: the number of outcomes.
+        number: of the last policy, 0 if there is none.
+        recorded: whether some actions were not chosen by the task.
+        replaced: the number of decisions with a report that names another action.
+        prior: by state, the actions (H,) of a prior policy.
+        assumed: the assumptions of warm starts, a sentence each.
 
     """
 
     def __init__(self, task: Declaration, conflicts: Sequence[tuple[int, int, int]] = ()) -> None:
         self.task, self.units = task, task.units
         self.conflicts = tuple(sorted(conflicts))
-        self._doubtful = {episode: t for episode, t, _ in reversed(self.conflicts)}  # the first
-        self._named: dict[tuple[int, int], list[int]] = {}  # by decision, actions of reports
+        self._first_conflict = {episode: t for episode, t, _ in reversed(self.conflicts)}
+        self._other_actions: dict[tuple[int, int], list[int]] = {}  # by decision
         for episode, t, action in self.conflicts:
-            self._named.setdefault((episode, t), []).extend([action] if action >= 0 else [])
+            self._other_actions.setdefault((episode, t), []).extend([action] if action >= 0 else [])
         H, A = task.horizon, len(task.actions)
         self.agent = UnknownStatesUCFH(
             H,
@@ -105,7 +111,7 @@ class TaskAgent:
             after_end=self.units.after_end,
         )
         self.experience = self.agent.experience
-        self.flight, self.scores = DelayedOutcomes(self.experience.segment), FrozenPolicyScores()
+        self.delayed, self.scores = DelayedOutcomes(self.experience.segment), FrozenPolicyScores()
         self.audit = Audit(True if len(task.segments) == H - 1 else task.segments, losses=False)
         self.seq = self.known = self.number = 0
         self.recorded, self.replaced = False, 0
@@ -115,8 +121,8 @@ class TaskAgent:
         self._default = [0]  # the first action of each state, -1 where there is none
         self._masked: dict[int, Bools] = {}  # by state that does not have all actions, (A,)
 
-    def find(self, available: Bools | None = None) -> None:
-        """Add a state, the next by number, with the actions that are available (A,)."""
+    def add_state(self, available: Bools | None = None) -> None:
+        """Add the next state by number, with its available actions (A,)."""
         self.experience.find(available)
         first = 0 if available is None else int(np.argmax(available))
         self._default.append(first if available is None or available.any() else -1)
@@ -125,7 +131,7 @@ class TaskAgent:
         self._close_if_complete()
 
     def _close_if_complete(self) -> None:
-        """Close the state space once all declared states are found.
+        """Close the state space once all declared states are known.
 
         Until then, unseen next states count as unknown states: a bound computed from part of the
         declared states would not hold.
@@ -133,13 +139,13 @@ class TaskAgent:
         declared = self.task.states is not None
         self.experience.closed = declared and self.experience.states > self._declared
 
-    def take(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
-        """Take events, in the order of their numbers."""
+    def add_events(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
+        """Add events, in the order of their numbers."""
         self._check_available(events)
-        flight, scores, default, H = self.flight, self.scores, self._default, self.task.horizon
+        delayed, scores, default, H = self.delayed, self.scores, self._default, self.task.horizon
         shift, span = self.units.shift, self.units.span
         after = self.agent.best.after_end.tolist()
-        starts, when, where = [], [], []
+        starts, steps, states = [], [], []
         for event in events:
             if isinstance(event, DecisionRecord):
                 _, episode, t, state, action, policy, first = event
@@ -147,33 +153,33 @@ class TaskAgent:
                 if t == 0:
                     starts.append(state)
                     scores.begin(episode, first)
-                when.append(t)
-                where.append(state)
+                steps.append(t)
+                states.append(state)
                 scores.decide(episode, t, state, action, default[state])
-                named = [x for x in self._named.get((episode, t), ()) if x != action]
+                named = [x for x in self._other_actions.get((episode, t), ()) if x != action]
                 self.replaced += bool(named)
-                flight.decide(episode, t, state, action, named)
+                delayed.decide(episode, t, state, action, named)
             else:
                 _, episode, t, reward, following, taken = event
                 self.known += 1
                 self.replaced += taken is not None
-                if t >= self._doubtful.get(episode, H):
+                if t >= self._first_conflict.get(episode, H):
                     scores.leave(episode)
-                    flight.suboptimality(episode, taken)
+                    delayed.mark_unknown(episode, taken)
                     continue
-                paid = (reward + shift) / span
-                over = following in (END, LOST) or t + 1 == H or default[following] < 0
+                scaled = (reward + shift) / span
+                is_over = following in (END, LOST) or t + 1 == H or default[following] < 0
                 if taken is not None:
                     scores.leave(episode)
-                scores.tell(episode, paid, following, over, after[t + 1])
-                flight.tell(episode, paid, following, over, taken)
+                scores.tell(episode, scaled, following, is_over, after[t + 1])
+                delayed.tell(episode, scaled, following, is_over, taken)
         if events:
             self.seq = events[-1].seq
         self.experience.begin(np.array(starts, np.int64))
-        if when:
-            self.experience.decide(np.array(when), np.array(where))
-        self.experience.add(flight.counted())
-        self.audit.add(*flight.passed())
+        if steps:
+            self.experience.decide(np.array(steps), np.array(states))
+        self.experience.add(delayed.counted())
+        self.audit.add(*delayed.passed())
 
     def _check_available(self, events: Sequence[DecisionRecord | OutcomeRecord]) -> None:
         """Raise `ValueError` if the action of a decision is not available in its state."""
@@ -186,32 +192,32 @@ class TaskAgent:
 
     @property
     def progress(self) -> int:
-        """Episodes that began, and outcomes that are known."""
+        """The number of episodes plus the number of outcomes."""
         return self.experience.episodes + self.known
 
     @property
     def due(self) -> bool:
-        """Whether enough is new to plan again."""
+        """True if there is enough new data to plan again."""
         return is_due(self.progress, self._planned)
 
     @property
-    def watches(self) -> bool:
-        """Whether episodes that begin with the last policy are scored."""
+    def is_scoring(self) -> bool:
+        """True if episodes that begin with the last policy are scored."""
         return self.number in self.scores.watched
 
     def continue_numbers(self, summary: dict[str, Any]) -> None:
-        """Without what was remembered: number frozen policies on from those of the last plan.
+        """Continue the numbers of frozen policies from the last plan, if its agent is not restored.
 
-        A number has one price, so that of another policy must not be used again.
+        Each number has its own cost in the union bound, so no two policies may share one.
         """
         self.agent.beliefs.number = int(summary.get("frozen", 0))
 
     def plan(self) -> PolicyToFollow:
-        """Plan from all that was taken, and make the next policy."""
+        """Plan from all events, and return the next policy."""
         agent, beliefs = self.agent, self.agent.beliefs
         self._planned = self.progress
         self.number += 1
-        self._gather()
+        self._update_inputs()
         agent.plan()
         actions = agent.policy if self.refuted else self._with_prior(agent.actions)
         watch = None
@@ -225,27 +231,27 @@ class TaskAgent:
         )
 
     def _with_prior(self, actions: Ints) -> Ints:
-        """(H, S) actions; every second time those of the prior, as long as nothing is known.
+        """(H, S) actions; those of the prior in every second plan while the upper bound is trivial.
 
-        Where a state does not have the action of the prior, its own action stays.
+        A state that does not have the action of the prior keeps its own action.
         """
-        blind = self.agent.beliefs.upper >= self.agent.best.cap[0]
-        if not self.prior or not blind or self.number % 2 == 0:
+        is_trivial = self.agent.beliefs.upper >= self.agent.best.cap[0]
+        if not self.prior or not is_trivial or self.number % 2 == 0:
             return actions
         out = actions.copy()
-        for state, line in self.prior.items():
+        for state, plan in self.prior.items():
             if state < out.shape[1]:
-                have = self.experience.available(state)[line]
-                out[have, state] = line[have]
+                available = self.experience.available(state)[plan]
+                out[available, state] = plan[available]
         return out
 
     @property
     def refuted(self) -> bool:
-        """Whether the audit, or bounds that contradict each other, refute what is assumed."""
+        """True if the audit, or contradictory bounds, refute the assumptions."""
         return self.agent.beliefs.crossing is not None or self.audit.refutes(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
-        """What is known, in numbers."""
+        """The bounds, in the user's units, and counts of the data behind them."""
         beliefs, units, H = self.agent.beliefs, self.units, self.task.horizon
         known = beliefs.crossing is None  # else there are no bounds to show
         return {
@@ -257,17 +263,23 @@ class TaskAgent:
             "episodes": self.experience.episodes,
             "outcomes": self.known,
             "lost": int(self.experience.lost.sum()),
-            "waiting": len({step.order for step in self.flight.uncounted}),
+            "waiting": len({step.order for step in self.delayed.uncounted}),
             "frozen": beliefs.number,
             "contradictions": len(self.conflicts),
         }
 
     def certificate(self, state_names: Sequence[str], action_names: Sequence[str]) -> Certificate:
-        """What is known of the policy, from all that was taken; names by number, the end first."""
-        self.look()
-        task, data, waiting = self.task, self.experience, self.flight.uncounted
-        doubtful = len({step.order for step in waiting if step.doubtful})
-        lost = int(data.lost.sum()) + doubtful
+        """Return the certificate of the policy from all events.
+
+        Args:
+            state_names: (S,) names of the states by number, the end first.
+            action_names: (A,) names of the actions.
+
+        """
+        self.update_bounds()
+        task, data, waiting = self.task, self.experience, self.delayed.uncounted
+        contradicted = len({step.order for step in waiting if step.contradicted})
+        lost = int(data.lost.sum()) + contradicted
         known = certificate_of_agent(
             self.agent,
             self.units,
@@ -275,28 +287,28 @@ class TaskAgent:
             task.max_return,
             state_names[1:],
             tuple(dict.fromkeys((*self.assumed, *self._assumptions()))),
-            self.audited(state_names, action_names).findings,
+            self.audit_report(state_names, action_names).findings,
             times=range(task.horizon),
         )
         if not waiting and not lost:
             return known
-        told = data.copy()
-        told.add(steps_of([step for step in waiting if step.told]))
-        by_chance = certificate_from_sparse_counts(
-            told.without_lost(),
+        known_data = data.copy()
+        known_data.add(steps_of([step for step in waiting if step.known]))
+        if_random = certificate_from_sparse_counts(
+            known_data.without_lost(),
             self.units,
             task.max_return,
             task.delta,
             task.epsilon,
             (),
         )
-        gap = min(known.gap, by_chance.gap)
+        gap = min(known.gap, if_random.gap)
         return replace(
             known,
             gap_if_random=gap,
-            waiting=len({step.order for step in waiting}) - doubtful,
+            waiting=len({step.order for step in waiting}) - contradicted,
             lost=lost,
-            conflicts=len(self._named),
+            conflicts=len(self._other_actions),
         )
 
     def _assumptions(self) -> Iterator[str]:
@@ -310,38 +322,38 @@ class TaskAgent:
             yield RECORDED
         if self.replaced:
             yield REPLACED
-        if self._named:
+        if self._other_actions:
             yield (
-                f"{len(self._named)} outcomes were reported in two different ways and count as "
-                "missing; all other outcomes were reported as they were"
+                f"{len(self._other_actions)} outcomes have contradictory reports and count as "
+                "missing; all other outcomes were reported correctly"
             )
-        yield ONE_BY_ONE
+        yield NO_INTERFERENCE
 
-    def look(self) -> None:
-        """Compute bounds, and the policy that they are about, from all that was taken."""
-        self._gather()
+    def update_bounds(self) -> None:
+        """Update the bounds and the policy that they apply to with all events."""
+        self._update_inputs()
         if self._planned != self.progress:
             self.agent.beliefs.look(self.experience)
 
-    def _gather(self) -> None:
-        """Let bounds see what was told ahead, and the best choice of scores."""
-        self.experience.ahead = self.flight.ahead(self.experience)
+    def _update_inputs(self) -> None:
+        """Pass the outcomes that arrived ahead, and the best choice of scores, to the bounds."""
+        self.experience.ahead = self.delayed.ahead(self.experience)
         self.scores.choose(self.agent.beliefs)
 
-    def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
-        """What was tested of all that is assumed, and found."""
+    def audit_report(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
+        """Return the audit report: tested assumptions and findings."""
         self.audit.state_names, self.audit.action_names = state_names, action_names
         return report_of(self.audit, live=True)
 
     def state(self) -> dict[str, Any]:
-        """All that it holds, as arrays by name."""
+        """Return the state of the agent as arrays by name."""
         numbers = [
             *(self.seq, self.known, self.number, self._planned, self.recorded, self.replaced)
         ]
         return {
             **self.agent.state(),
             **self.audit.state(),
-            **self.flight.state(),
+            **self.delayed.state(),
             **self.scores.state(),
             "numbers": np.array(numbers, np.int64),
             "conflicts": np.array(self.conflicts, np.int64).reshape(-1, 3),
@@ -351,21 +363,21 @@ class TaskAgent:
         """Continue a new agent from what `state` returned."""
         self.agent.restore(arrays)
         self.audit.restore(arrays)
-        self.flight.restore(arrays)
+        self.delayed.restore(arrays)
         self.scores.restore(arrays)
         numbers = arrays["numbers"].tolist()
         self.seq, self.known, self.number, self._planned = numbers[:4]
         self.recorded, self.replaced = bool(numbers[4]), numbers[5]
-        have = [self.experience.available(s) for s in range(1, self.experience.states)]
-        self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in have)]
-        self._masked = {s: x for s, x in enumerate(have, 1) if not x.all()}
+        available = [self.experience.available(s) for s in range(1, self.experience.states)]
+        self._default = [0, *(int(np.argmax(x)) if x.any() else -1 for x in available)]
+        self._masked = {s: x for s, x in enumerate(available, 1) if not x.all()}
         self._close_if_complete()
 
     def differences(self, other: TaskAgent) -> list[str]:
-        """In which counts two agents differ that took the same events, a sentence each.
+        """Return the differences from the counts of an agent with the same events, a sentence each.
 
-        Whole numbers have to be equal; of sums of n numbers in [0, 1], added up in different
-        orders, each may be off by n^2/2 roundings of 2^-53.
+        Integers have to be equal. A sum of n numbers in [0, 1] may be off by n^2/2 roundings of
+        2^-53, since the order of summation may differ.
         """
         out = []
         for name in ARRAYS:
@@ -379,7 +391,7 @@ class TaskAgent:
             if len(wrong):
                 at = wrong[0]
                 out.append(f"{name}[{at}]: {mine.flat[at]} and {others.flat[at]}")
-        waiting = [[_content(x) for x in y.flight.uncounted] for y in (self, other)]
+        waiting = [[_comparable(x) for x in y.delayed.uncounted] for y in (self, other)]
         if len(waiting[0]) != len(waiting[1]):
             out.append(f"decisions that wait: {len(waiting[0])} and {len(waiting[1])}")
         for mine, others in zip(*waiting, strict=False):
@@ -389,12 +401,12 @@ class TaskAgent:
         return out
 
 
-def _content(step: PendingStep) -> tuple[object, ...]:
-    """A step in numbers that can be compared, which nan cannot."""
-    known = f"{float(step.reward)!r}, {int(step.following)}" if step.told else ""
+def _comparable(step: PendingStep) -> tuple[object, ...]:
+    """A step as values that compare equal, which nan does not."""
+    known = f"{float(step.reward)!r}, {int(step.following)}" if step.known else ""
     return step.episode, step.t, step.state, step.action, known
 
 
 def is_due(progress: int, planned: int) -> bool:
-    """Whether there is enough progress to plan again, after the plan at ``planned``."""
+    """True if progress allows a new plan after the one made at progress ``planned``."""
     return progress >= due_after(planned)

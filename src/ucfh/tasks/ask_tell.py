@@ -1,9 +1,9 @@
-"""What is said to a task, wherever it is kept: near, in a store, or far, behind a service.
+"""The ask-tell interface of tasks in a store and of remote tasks.
 
-    ask, tell, record, abandon      check what is given, make the call, raise what is refused
-    asking, telling, ...            check what is given; the call, for `serve`
+    ask, tell, record, abandon      check the arguments, make the call, raise its error
+    asking, telling, ...            check the arguments, return the call for `serve`
 
-So a task near and a task far differ in two things alone: what a call is, and how calls are served.
+A subclass defines the type of a call and how calls are served.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ AnyCall = TypeVar("AnyCall")
 
 
 class AskTell(Generic[AnyCall]):
-    """The methods by which a task is asked and told."""
+    """The ask and tell methods of a task."""
 
     @abstractmethod
     def serve(self, calls: Sequence[AnyCall]) -> list[Any]:
-        """Make several calls; in the place of each its answer, or the fault that refuses it."""
+        """Make several calls; returns the answer or the error of each."""
 
     @abstractmethod
     def _call(self, kind: str, episode: str, **given: Any) -> AnyCall:
-        """The call of a method of `ucfh.tasks.protocol.Serving`, with what was given to it."""
+        """The call of a method of `ucfh.tasks.protocol.TaskProtocol` with its arguments."""
 
     def _serve(self, call: AnyCall) -> Any:
-        """Make one call; a fault is raised."""
+        """Make one call; raise its error."""
         (answer,) = self.serve([call])
         if isinstance(answer, InputError):
             raise answer
@@ -48,17 +48,20 @@ class AskTell(Generic[AnyCall]):
         t: int | None = None,
         actions: Sequence[Any] | None = None,
     ) -> Decision:
-        """Decide what to do in a state of an episode; one that is not known begins.
+        """Decide on the action in a state of an episode; an unknown name begins an episode.
 
-        Asked again, it gives the same answer.
+        The call is idempotent.
 
         Args:
-            state: a text, a whole number, or a tuple of such.
-            episode: the caller's name of it: a text, or a whole number, which is the same as its
-                digits.
-            t: the step, counted from 0. With it, a question may also be repeated after others have
-                told what came of it; without it, it is about the step that the episode is at.
-            actions: those of this state, if it is seen for the first time and does not have all.
+            state: a string, an integer, or a tuple of these.
+            episode: the caller's name of the episode: a string, or an integer, which equals the
+                string of its digits.
+            t: the step, counted from 0; by default the current step. With it, the call may also be
+                repeated after the outcome was reported.
+            actions: the actions of this state, if the state is new and does not have all actions.
+
+        Returns:
+            The decision.
 
         """
         decision: Decision = self._serve(self.asking(state, episode, t=t, actions=actions))
@@ -72,7 +75,7 @@ class AskTell(Generic[AnyCall]):
         t: int | None = None,
         actions: Sequence[Any] | None = None,
     ) -> AnyCall:
-        """The call that `ask` makes, for `serve`."""
+        """Return the call that `ask` makes, for `serve`."""
         name, step = check_episode(episode), None if t is None else check_count("t", t, least=0)
         return self._call("ask", name, state=state, **_given(t=step, actions=actions))
 
@@ -86,24 +89,27 @@ class AskTell(Generic[AnyCall]):
         actions: Sequence[Any] | None = None,
         action: Any = None,
     ) -> Decision | None:
-        """Tell what came of a decision; returns the next one, or None if the episode is over.
+        """Report the outcome of a decision.
 
-        Told again, it gives the same answer. An outcome that comes after its deadline is kept but
-        not counted: a `LateOutcomeWarning` warns of it.
+        The call is idempotent. An outcome after its deadline is kept but not counted, with a
+        `LateOutcomeWarning`.
 
         Args:
             decision: the decision, or its episode and step, (episode, t).
-            reward: what the step paid.
+            reward: of the step.
             state: the next state; needed unless the episode is done, also at the last step.
             done: whether the episode is over.
-            actions: those of the next state, if it is new and does not have all.
-            action: the action that was taken, if it is not the one given. The outcome then counts
-                for that action. Whether another action is taken must not depend on the outcome.
+            actions: the actions of the next state, if it is new and does not have all actions.
+            action: the action taken, if it is not the recommended one. The outcome then counts for
+                that action. The choice of another action must not depend on the outcome.
+
+        Returns:
+            The next decision, or None if the episode is over.
 
         Raises:
-            Conflict: the outcome was reported in another way before. Both reports are kept, and the
-                outcome counts as missing from then on, for every action that a report names. An
-                outcome that is reported first after such a conflict counts as missing, too.
+            Conflict: a different outcome was reported before. Both reports are kept, and the
+                outcome counts as missing from then on, for every action that a report names. Later
+                outcomes of the same episode also count as missing.
 
         """
         answer: Decision | LateAnswer | None = self._serve(
@@ -126,7 +132,7 @@ class AskTell(Generic[AnyCall]):
         actions: Sequence[Any] | None = None,
         action: Any = None,
     ) -> AnyCall:
-        """The call that `tell` makes, for `serve`."""
+        """Return the call that `tell` makes, for `serve`."""
         name, t = check_key(decision)
         more = _given(state=state, done=_checked(done), actions=actions, action=action)
         return self._call("tell", name, t=t, reward=reward, **more)
@@ -141,11 +147,11 @@ class AskTell(Generic[AnyCall]):
         next_state: Any = None,
         done: bool = False,
     ) -> None:
-        """Record a step in which somebody else chose the action.
+        """Record a step whose action was not chosen by the task.
 
-        Without a reward, a next state and done, the outcome is not known yet: record the step again
-        with it, or tell it. If the task has given another action at this step, the outcome has to
-        be known, and counts for the action that was taken.
+        Without a reward, a next state and done, the outcome is pending: record the step again with
+        it, or tell it. If the task recommended another action at this step, the outcome is required
+        and counts for the action taken.
         """
         late = self._serve(self.recording(episode, t, state, action, reward, next_state, done))
         if late is not None:
@@ -161,17 +167,17 @@ class AskTell(Generic[AnyCall]):
         next_state: Any = None,
         done: bool = False,
     ) -> AnyCall:
-        """The call that `record` makes, for `serve`."""
+        """Return the call that `record` makes, for `serve`."""
         name, t = check_episode(episode), check_count("t", t, least=0)
         more = _given(reward=reward, next_state=next_state, done=_checked(done))
         return self._call("record", name, t=t, state=state, action=action, **more)
 
     def abandon(self, episode: Any, reason: str = "") -> None:
-        """Give up an episode: what came of its open decision will never be known."""
+        """Abandon an episode: the outcome of its open decision is missing."""
         self._serve(self.abandoning(episode, reason))
 
     def abandoning(self, episode: Any, reason: str = "") -> AnyCall:
-        """The call that `abandon` makes, for `serve`."""
+        """Return the call that `abandon` makes, for `serve`."""
         name = check_episode(episode)
         check_type("reason", reason, str, "a text")
         said = " ".join("".join(x if x.isprintable() else " " for x in reason).split())
@@ -179,11 +185,11 @@ class AskTell(Generic[AnyCall]):
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Those that were given: not None."""
+    """The arguments that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _checked(done: Any) -> bool | None:
-    """True, or None for what need not be said."""
+    """True, or None for False, which is the default."""
     check_type("done", done := plain(done), bool, "True or False")
     return done or None

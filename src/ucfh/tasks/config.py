@@ -1,4 +1,4 @@
-"""What a task is: said once, when it is created, and the same for good."""
+"""The declaration of a task: fixed when the task is created."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ for each state, action and time segment."""
 SHARE = 0.5
 """The part of the free memory that one task may need."""
 LONGEST_NAME = 500
-"""Letters of the name of a task or of an episode."""
+"""Characters of the name of a task or of an episode."""
 StateActions = tuple[str, tuple[int, ...] | None]
-"""A declared state as it is stored, and the numbers of its actions; None: all."""
+"""A declared state in canonical form, and the numbers of its actions; None: all."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a task is. States and actions are kept as `ucfh.tasks.labels.canonical` writes them.
+    """The declaration of a task, with labels in canonical form (`ucfh.tasks.labels.canonical`).
 
     Attributes:
         name: of the task.
         actions: (A,) their labels.
         horizon: H.
-        epsilon, delta: the largest acceptable loss per episode, in the units of the rewards, and
-            the probability that the certificate may be wrong.
-        rewards: the least and the largest reward of a step that are possible.
-        max_return: the largest sum of the rewards of an episode, if somebody knows it.
-        states: all there are, with their actions; None: they are found on the way.
+        epsilon, delta: the accuracy (largest acceptable loss per episode, in reward units) and the
+            failure probability of the certificate.
+        rewards: the smallest and the largest possible reward of a step.
+        max_return: an upper bound on the return of an episode, if one was declared.
+        states: all states with their actions; None: the state space is unknown.
         segments: the first step of each segment after the first.
-        timeout: the seconds after which an open decision counts as expired; None: never.
-        on_timeout: "lost", or the state that an expired decision leads to, in which the episode
-            is over, and the reward of that step.
+        timeout: the seconds after which an open decision expires; None: never.
+        on_timeout: "lost", or the terminal state that an expired decision leads to and the reward
+            of that step.
 
     """
 
@@ -84,7 +84,12 @@ class Declaration:
         timeout: Any = None,
         on_timeout: Any = None,
     ) -> Declaration:
-        """A declaration from what a user gives, or an error that says what is wrong with it."""
+        """Return the declaration of a user's arguments; see `ucfh.open_task`.
+
+        Raises:
+            InputError: an argument is invalid.
+
+        """
         H, units = (
             check_count("horizon", horizon),
             RewardRange.check((0.0, 1.0) if rewards is None else rewards),
@@ -97,21 +102,20 @@ class Declaration:
                 )
         units.scaled_accuracy(epsilon, H, max_return)
         check_unit("delta", DELTA if delta is None else delta)
-        meaning = read_silence(on_timeout, units)
-        if isinstance(meaning, tuple) and timeout is None:
+        expiry = read_timeout_outcome(on_timeout, units)
+        if isinstance(expiry, tuple) and timeout is None:
             raise InputError(
-                "on_timeout says what silence means, but not after how long: give timeout, in "
-                "seconds (--timeout), too"
+                "on_timeout needs a timeout. Fix: give timeout, in seconds (--timeout)"
             )
         largest = np.inf if max_return is None else max_return + ROUNDING * units.span
         # negative rewards of earlier steps may make up for it
         alone = units.low >= 0 or H == 1
-        if isinstance(meaning, tuple) and alone and meaning[1] > largest:
+        if isinstance(expiry, tuple) and alone and expiry[1] > largest:
             raise InputError(
-                f"on_timeout has the reward {meaning[1]:g}, more than max_return {max_return:g}. "
+                f"on_timeout has the reward {expiry[1]:g}, more than max_return {max_return:g}. "
                 "Fix: declare a larger max_return"
             )
-        listed = None if states is None else read_states(states, texts, meaning)
+        listed = None if states is None else read_states(states, texts, expiry)
         first = check_segments(() if segments is None else segments, H)
         check_size(H, len(listed or ()), len(texts), len(first) + 1)
         return cls(
@@ -125,7 +129,7 @@ class Declaration:
             states=listed,
             segments=first,
             timeout=None if timeout is None else check_seconds(timeout),
-            on_timeout=meaning,
+            on_timeout=expiry,
         )
 
     @property
@@ -135,7 +139,7 @@ class Declaration:
 
     @property
     def action_names(self) -> list[str]:
-        """(A,) what actions are called in a log."""
+        """(A,) the names of the actions in a log."""
         return [name_in_log(text) for text in self.actions]
 
     @property
@@ -145,14 +149,14 @@ class Declaration:
 
     @property
     def first_states(self) -> list[StateRecord]:
-        """The states that are known when the task is created; that of silence is the last."""
+        """The declared states; an additional timeout state is the last."""
         known = list(self.states or ())
         if isinstance(self.on_timeout, tuple) and self.on_timeout[0] not in dict(known):
             known.append((self.on_timeout[0], ()))
         return [StateRecord(i + 1, *state) for i, state in enumerate(known)]
 
     def available(self, actions: Sequence[int] | None) -> Bools | None:
-        """(A,) which actions a state has, from their numbers; None: all."""
+        """(A,) mask of the actions of a state, from their numbers; None: all."""
         if actions is None:
             return None
         mask = np.zeros(len(self.actions), bool)
@@ -160,33 +164,35 @@ class Declaration:
         return mask
 
     def check_size(self, states: int) -> None:
-        """Refuse a number of states with which planning would need too much memory."""
+        """Raise `InvalidReport` if planning with that many states would need too much memory."""
         check_size(self.horizon, states, len(self.actions), len(self.segments) + 1)
 
     def to_json(self) -> str:
-        """As it is stored."""
+        """Return the stored form."""
         return json.dumps(
             {field.name: getattr(self, field.name) for field in fields(self)}, ensure_ascii=False
         )
 
     @classmethod
     def of_json(cls, text: str) -> Declaration:
-        """The inverse of `to_json`."""
+        """Return the declaration of a stored form."""
         found = json.loads(text)
-        states, silence = found["states"], found["on_timeout"]
+        states, expiry = found["states"], found["on_timeout"]
         if states is not None:
-            states = tuple((s, None if have is None else tuple(have)) for s, have in states)
+            states = tuple(
+                (s, None if available is None else tuple(available)) for s, available in states
+            )
         found |= {
             "actions": tuple(found["actions"]),
             "rewards": tuple(found["rewards"]),
             "segments": tuple(found["segments"]),
             "states": states,
-            "on_timeout": tuple(silence) if isinstance(silence, list) else silence,
+            "on_timeout": tuple(expiry) if isinstance(expiry, list) else expiry,
         }
         return cls(**found)
 
     def check_same(self, given: Mapping[str, Any], where: str) -> None:
-        """Raise if something that was given differs, which names it; None was not given."""
+        """Raise `Conflict` if an argument that is not None differs from the declaration."""
         now = {name: value for name, value in given.items() if value is not None}
         if not now:
             return
@@ -204,14 +210,18 @@ class Declaration:
             "segments": self.segments,
             "timeout": self.timeout,
         }
-        silence = self.on_timeout
-        if isinstance(silence, tuple):
-            silence = (label_of(silence[0]), silence[1])
+        expiry = self.on_timeout
+        if isinstance(expiry, tuple):
+            expiry = (label_of(expiry[0]), expiry[1])
         other = Declaration.make(
             self.name,
             self.action_labels,
             H,
-            **{**own, "on_timeout": silence, **{x: now[x] for x in now if x not in NEEDED[:2]}},
+            **{
+                **own,
+                "on_timeout": expiry,
+                **{x: now[x] for x in now if x not in NEEDED[:2]},
+            },
         )
         for name in now:
             if getattr(other, name) != getattr(self, name):
@@ -225,7 +235,7 @@ class Declaration:
 
 
 def check_size(horizon: int, states: int, actions: int, segments: int) -> None:
-    """Refuse a task for which planning would need more than a share of the free memory."""
+    """Raise `InvalidReport` if planning would need more than a share of the free memory."""
     steps, pairs = horizon * (states + 1), (states + 1) * actions
     needed = PER_STATE * steps + PER_PAIR * horizon * pairs + PER_ROW * pairs * segments
     free = free_memory() if needed > LITTLE else None
@@ -238,7 +248,7 @@ def check_size(horizon: int, states: int, actions: int, segments: int) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A part of a declaration in a message."""
+    """Format a part of a declaration for a message."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         value = [text for text, _ in value]
     if isinstance(value, tuple | list) and any(isinstance(x, str) for x in value):
@@ -247,21 +257,21 @@ def _shown(value: Any) -> str:
 
 
 def check_name(name: Any) -> str:
-    """The name of a task; "." and ".." would be lost from an address."""
+    """Return a valid name of a task; "." and ".." would be lost from a URL."""
     if not isinstance(name, str) or name.strip() in ("", ".", "..") or not name.isprintable():
         raise wrong_type("name", name, "a text that can be read, such as 'calls'")
     return check_length("name", name)
 
 
 def check_length(what: str, name: str) -> str:
-    """A name that is not too long."""
+    """Return a name that is not too long."""
     if len(name) > LONGEST_NAME:
         raise InputError(f"{what} {short(name)} has more than {LONGEST_NAME} letters: shorten it")
     return name
 
 
 def check_seconds(timeout: Any) -> float:
-    """A number of seconds."""
+    """Return a positive number of seconds."""
     number = isinstance(timeout, Real) and not isinstance(timeout, bool)
     if not number or not isfinite(timeout) or timeout <= 0:
         raise wrong_type("timeout", timeout, "a positive number of seconds, such as 86400")
@@ -269,7 +279,7 @@ def check_seconds(timeout: Any) -> float:
 
 
 def read_actions(actions: Any) -> tuple[str, ...]:
-    """Labels of actions, as they are stored."""
+    """Return the labels of actions in canonical form."""
     texts = tuple(canonical(label, "action") for label in _listed("actions", actions))
     if not texts:
         raise InputError("actions is empty. Fix: list at least one")
@@ -284,25 +294,26 @@ def _listed(name: str, given: Any) -> list[Any]:
 
 
 def read_states(
-    states: Any, actions: tuple[str, ...], silence: str | tuple[str, float]
+    states: Any, actions: tuple[str, ...], expiry: str | tuple[str, float]
 ) -> tuple[StateActions, ...]:
-    """Declared states, with the numbers of their actions; None: all."""
+    """Return declared states with the numbers of their actions; None: all."""
     check_type("states", states, Mapping | list | tuple | set | range, "a list, or a dictionary")
     if isinstance(states, Mapping):
         subsets = list(states.items())
     else:  # not as keys of a dictionary: True and 1 are equal there
         subsets = [(label, None) for label in states]
     out = []
-    for label, have in subsets:
+    for label, available in subsets:
         text = canonical(label)
         if name_in_log(text) == END_NAME:
-            raise InvalidReport(f"state {text} is what a log calls the end: give it another name")
-        numbers = read_subset(have, actions, text)
-        if isinstance(silence, tuple) and text == silence[0]:
+            raise InvalidReport(
+                f"state {text} is the name of the end in a log: give it another name"
+            )
+        numbers = read_subset(available, actions, text)
+        if isinstance(expiry, tuple) and text == expiry[0]:
             if isinstance(states, Mapping) and numbers != ():
                 raise InvalidReport(
-                    f"state {text} is what silence means, where the episode is over: give it no "
-                    "actions"
+                    f"state {text} is the state of on_timeout, which is terminal: give no actions"
                 )
             numbers = ()
         out.append((text, numbers))
@@ -314,12 +325,12 @@ def read_states(
     return tuple(out)
 
 
-def read_subset(have: Any, actions: tuple[str, ...], state: str) -> tuple[int, ...] | None:
-    """The numbers of the actions of a state, ascending, from their labels; None: all."""
-    if have is None:
+def read_subset(available: Any, actions: tuple[str, ...], state: str) -> tuple[int, ...] | None:
+    """Return the numbers of the actions of a state, ascending, from their labels; None: all."""
+    if available is None:
         return None
     numbers = set()
-    for label in _listed(f"actions of state {state}", have):
+    for label in _listed(f"actions of state {state}", available):
         if (text := canonical(label, "action")) not in actions:
             listed = ", ".join(actions)
             raise InvalidReport(
@@ -329,31 +340,31 @@ def read_subset(have: Any, actions: tuple[str, ...], state: str) -> tuple[int, .
     return None if len(numbers) == len(actions) else tuple(sorted(numbers))
 
 
-def read_silence(given: Any, units: RewardRange) -> str | tuple[str, float]:
-    """What it means that a deadline passes: "lost", or a state and a reward."""
+def read_timeout_outcome(given: Any, units: RewardRange) -> str | tuple[str, float]:
+    """Return the outcome of an expired decision: "lost", or a state and a reward."""
     if given is None or given == LOST_ON_TIMEOUT:
         return LOST_ON_TIMEOUT
     if not isinstance(given, tuple | list) or len(given) != 2:
-        what = "'lost', or the state that it means and the reward of the step, as ('left', 0)"
+        what = "'lost', or a terminal state and the reward of the step, such as ('left', 0)"
         raise wrong_type("on_timeout", given, what)
     text = canonical(given[0])
     if name_in_log(text) == END_NAME:
-        raise InvalidReport(f"state {text} is what a log calls the end: give it another name")
+        raise InvalidReport(f"state {text} is the name of the end in a log: give it another name")
     return text, check_reward(given[1], units)
 
 
 def check_reward(reward: Any, units: RewardRange) -> float:
-    """A reward in the user's units, moved into its range if it is outside by rounding only."""
+    """Return a reward in the user's units, clipped if it is outside its range by rounding only."""
     number = type(reward) is float
     if not number and isinstance(reward, Real | np.number) and not isinstance(reward, bool):
         with suppress(OverflowError):
             reward, number = float(reward), True
     if not number or not isfinite(reward):
-        raise InvalidReport(f"reward = {reward!r:.80} is not a number: give what the step paid")
+        raise InvalidReport(f"reward = {reward!r:.80} is not a number: give the reward of the step")
     slack = ROUNDING * units.span
     if not units.low - slack <= reward <= units.high + slack:
         raise InvalidReport(
-            f"reward {reward:g} is outside the declared range {units}: tell what was paid in those "
-            "units; nothing was counted"
+            f"reward {reward:g} is outside the declared range {units}: report "
+            "rewards in these units; nothing was counted"
         )
     return min(max(float(reward), units.low), units.high)

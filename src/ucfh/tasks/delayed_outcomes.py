@@ -1,23 +1,23 @@
-"""Episodes that overlap: decisions are taken in one order, and outcomes come in another.
+"""Concurrent episodes: decisions are taken in one order, and outcomes arrive in another.
 
-How long an outcome takes may depend on what it is: "bought" comes at once, "did not buy" only when
-time is over. Whoever counts outcomes as they arrive selects by outcome. So, as
-`docs/theory/flight.md` proves,
+The delay of an outcome may depend on the outcome: "bought" arrives at once, "did not buy" only at
+the timeout. Counting outcomes as they arrive would therefore be a selection by outcome. Instead
+(proofs in `docs/theory/flight.md`),
 
 1. decisions are numbered when they are taken, and an outcome belongs to its decision;
-2. in each row, what is counted ends before the first decision whose outcome is yet to come;
-3. what was told after that, in the same row, is kept `ahead`: bounds on the mean of one function
-   may use it, with outcomes yet to come as lost;
-4. the audit takes all decisions in one line, which ends before the first that is open; if the line
-   behind that one gets long, it goes on without knowing what came of it.
+2. for each (segment, state, action) triple, outcomes count up to the first decision whose outcome
+   is pending;
+3. later outcomes of the same triple are kept `ahead`: bounds on the mean of one function may use
+   them, with pending outcomes as missing;
+4. the audit gets all decisions in one queue, up to the first open one; if the queue behind that
+   one gets long, it passes with a missing outcome.
 
-An outcome that is lost is known to be so, and counts as such.
+A missing outcome is known to be missing, and counts as such.
 
-An outcome that was reported in two different ways is treated as unknown: it counts like one that
-stays open, which is right whatever it was, and whatever the reason for the second report. If a
-report names
-another action than the given one, the pair of the decision is treated as unknown as well: the outcome
-counts as unknown in the pair of the given action and in that of every action that a report names.
+An outcome with contradictory reports counts as pending forever, which is valid for every outcome
+and every reason for the second report. If a report names another action than the recommended one,
+the outcome is pending in the triples of the recommended action and of every action that a report
+names.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from ucfh._utils.arrays import Ints
 from ucfh.auditing.steps import AuditSteps, PreviousStep, to_audit_steps
 from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
-NOTHING = (-1, -1, np.nan)
-"""Action, state and reward before the first step of an episode: there were none."""
-LONGEST_LINE = 10_000
-"""Decisions that the audit lets wait behind one that is open."""
+NO_STEP = (-1, -1, np.nan)
+"""Action, state and reward before the first step of an episode."""
+LONGEST_QUEUE = 10_000
+"""Most decisions that wait for the audit behind an open one."""
 
 
 class PendingStep:
-    """A decision, and its outcome once it is told.
+    """A decision, and its outcome once it is reported.
 
     Attributes:
         order: its place among all decisions.
-        episode, t, state, action: where it was taken, and what.
-        before: action, state and reward of the step before in its episode.
-        reward, following: what came of it, as in `Steps`.
-        told, counted: whether its outcome is told, and whether that is counted.
-        doubtful: whether its outcome was reported in different ways, and so is never counted.
-        extra: whether it stands for the same decision in the pair of another action that a report
-            names; it is doubtful, too.
+        episode, t, state, action: the decision.
+        before: action, state and reward of the previous step of its episode.
+        reward, following: the outcome, as in `Steps`.
+        known, counted: whether its outcome is known, and whether it is counted.
+        contradicted: whether it has contradictory reports, and so is never counted.
+        extra: whether it is a copy of the decision for another action that a report names; a copy
+            is also contradicted.
 
     """
 
     __slots__ = (
-        "action", "before", "counted", "doubtful", "episode", "extra", "following", "order",
-        "reward", "state", "t", "told",
+        "action", "before", "contradicted", "counted", "episode", "extra", "following", "known",
+        "order", "reward", "state", "t",
     )  # fmt: skip
 
     def __init__(
@@ -72,24 +72,24 @@ class PendingStep:
         self.order, self.episode, self.t, self.state, self.action = order, episode, t, state, action
         self.before = before
         self.reward, self.following = np.nan, LOST
-        self.told = self.counted = self.doubtful = self.extra = False
+        self.known = self.counted = self.contradicted = self.extra = False
 
 
 class DelayedOutcomes:
-    """Takes decisions and outcomes, and gives out steps in the order in which they count.
+    """Orders steps whose outcomes arrive with a delay.
 
     Args:
         segment: (H,) the segment of each step.
 
     Attributes:
-        open: by episode, the decision whose outcome is yet to come.
+        open: by episode, the decision whose outcome is pending.
 
     """
 
     def __init__(self, segment: Ints) -> None:
         self._segment = segment.tolist()
-        self._line: deque[PendingStep] = deque()  # from the first open one on
-        self._rows: dict[tuple[int, int, int], deque[PendingStep]] = {}
+        self._queue: deque[PendingStep] = deque()  # from the first open one on
+        self._triples: dict[tuple[int, int, int], deque[PendingStep]] = {}
         self._before: dict[int, tuple[int, int, float]] = {}  # of episodes that go on
         self._counted: list[PendingStep] = []
         self._passed: list[PendingStep] = []
@@ -99,108 +99,108 @@ class DelayedOutcomes:
     def decide(
         self, episode: int, t: int, state: int, action: int, named: Iterable[int] = ()
     ) -> None:
-        """Take a decision, the next one in the order of all.
+        """Add the next decision.
 
-        ``named``: other actions that contradictory reports of it name. Its outcome is unknown in
-        their pairs, from here on: no draw before this decision is left out there.
+        ``named``: other actions that contradictory reports of it name. Its outcome is unknown for
+        these actions, from here on: no earlier draw is left out there.
         """
-        before = self._before.pop(episode, NOTHING)
+        before = self._before.pop(episode, NO_STEP)
         self._decided += 1
         step = self.open[episode] = PendingStep(self._decided, episode, t, state, action, before)
-        self._line.append(step)
-        if len(self._line) > LONGEST_LINE:
-            self._passed.append(self._line.popleft())
-            self._pass_on()
-        self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
+        self._queue.append(step)
+        if len(self._queue) > LONGEST_QUEUE:
+            self._passed.append(self._queue.popleft())
+            self._release()
+        self._triples.setdefault((self._segment[t], state, action), deque()).append(step)
         for other in named:
             self._add_extra(step, other)
 
     def _add_extra(self, step: PendingStep, action: int) -> None:
-        """Add an unknown outcome of a decision to the pair of another action."""
-        row = self._rows.setdefault((self._segment[step.t], step.state, action), deque())
-        if all(x.order != step.order for x in row):
+        """Add an unknown outcome of a decision for another action."""
+        queue = self._triples.setdefault((self._segment[step.t], step.state, action), deque())
+        if all(x.order != step.order for x in queue):
             extra = PendingStep(step.order, step.episode, step.t, step.state, action, step.before)
-            extra.doubtful = extra.extra = True
-            row.append(extra)
-            if step in self._line:  # the audit has to know that an outcome is missing there
-                self._line.insert(self._line.index(step) + 1, extra)
+            extra.contradicted = extra.extra = True
+            queue.append(extra)
+            if step in self._queue:  # the audit has to know that an outcome is missing there
+                self._queue.insert(self._queue.index(step) + 1, extra)
 
     def tell(
-        self, episode: int, reward: float, following: int, over: bool, taken: int | None = None
+        self, episode: int, reward: float, following: int, is_over: bool, taken: int | None = None
     ) -> None:
-        """Take the outcome of an episode's open decision; whether the episode is over.
+        """Add the outcome of an episode's open decision; ``is_over``: whether the episode is over.
 
-        ``taken``: the action that was taken, if it differs from the one given. The decision then
-        leaves its pair, and comes last among those of the pair that it belongs to.
+        ``taken``: the action taken, if it differs from the recommended one. The decision then moves
+        to the end of the queue of that action.
         """
         step = self.open.pop(episode)
-        step.reward, step.following, step.told = reward, following, True
+        step.reward, step.following, step.known = reward, following, True
         if taken is not None:
-            given = self._segment[step.t], step.state, step.action
-            self._rows[given].remove(step)
-            self._count(given)
+            triple = self._segment[step.t], step.state, step.action
+            self._triples[triple].remove(step)
+            self._count(triple)
             step.action = taken
-            self._rows.setdefault((given[0], step.state, taken), deque()).append(step)
-        if not over:
+            self._triples.setdefault((triple[0], step.state, taken), deque()).append(step)
+        if not is_over:
             self._before[episode] = step.action, step.state, reward
         self._count((self._segment[step.t], step.state, step.action))
-        self._pass_on()
+        self._release()
 
-    def suboptimality(self, episode: int, taken: int | None = None) -> None:
-        """Let the outcome of an episode's open decision stay unknown.
+    def mark_unknown(self, episode: int, taken: int | None = None) -> None:
+        """Leave the outcome of an episode's open decision unknown.
 
-        ``taken``: the action that its report names, if it differs from the one given.
+        ``taken``: the action that its report names, if it differs from the recommended one.
         """
         step = self.open.pop(episode)
-        step.doubtful = True
+        step.contradicted = True
         if taken is not None:
             self._add_extra(step, taken)
-        self._pass_on()
+        self._release()
 
     def _count(self, key: tuple[int, int, int]) -> None:
-        """Count the steps of a row up to the first without an outcome."""
-        row = self._rows[key]
-        while row and row[0].told:
-            row[0].counted = True
-            self._counted.append(row.popleft())
-        if not row:
-            del self._rows[key]
+        """Count the steps of a triple up to the first without an outcome."""
+        queue = self._triples[key]
+        while queue and queue[0].known:
+            queue[0].counted = True
+            self._counted.append(queue.popleft())
+        if not queue:
+            del self._triples[key]
 
-    def _pass_on(self) -> None:
-        """Give the audit what comes before the first open decision of the line."""
-        while self._line and (self._line[0].told or self._line[0].doubtful):
-            self._passed.append(self._line.popleft())
+    def _release(self) -> None:
+        """Pass the steps before the first open decision of the queue to the audit."""
+        while self._queue and (self._queue[0].known or self._queue[0].contradicted):
+            self._passed.append(self._queue.popleft())
 
     @property
     def uncounted(self) -> list[PendingStep]:
-        """The decisions that are not counted yet, in their order, open or behind an open one.
+        """The decisions that are not counted yet, in their order.
 
-        One whose pair is treated as unknown is listed once for each action that it may belong to.
+        A decision with contradictory actions is listed once for each of them.
         """
-        return sorted(self._in_rows(), key=lambda step: (step.order, step.action))
+        return sorted(self._uncounted(), key=lambda step: (step.order, step.action))
 
-    def _in_rows(self) -> Iterator[PendingStep]:
-        """The decisions that are not counted yet, those of a pair in its order."""
-        return chain.from_iterable(self._rows.values())
+    def _uncounted(self) -> Iterator[PendingStep]:
+        """The decisions that are not counted yet, in order within each triple."""
+        return chain.from_iterable(self._triples.values())
 
     def counted(self) -> Steps:
-        """The steps that have come to count since this was called last, those of a row in order."""
+        """Return the steps counted since the last call, in order within each triple."""
         out, self._counted = steps_of(self._counted), []
         return out
 
     def passed(self) -> tuple[AuditSteps, PreviousStep]:
-        """The steps that the audit may take since this was called last, in their order."""
-        line, self._passed = self._passed, []
-        earlier = [[x.before[k] for x in line] for k in range(3)]
+        """Return the steps passed to the audit since the last call, in order."""
+        steps, self._passed = self._passed, []
+        earlier = [[x.before[k] for x in steps] for k in range(3)]
         action, state = (np.array(x, np.int64) for x in earlier[:2])
-        passages = to_audit_steps(steps_of(line))
-        begins = passages.new & ~np.array([x.extra for x in line], bool)  # an episode begins once
+        passages = to_audit_steps(steps_of(steps))
+        begins = passages.new & ~np.array([x.extra for x in steps], bool)  # an episode begins once
         before = PreviousStep(action, state, np.array(earlier[2], float))
         return replace(passages, new=begins), before
 
     def ahead(self, data: SparseCounts) -> SparseCounts | None:
-        """All that was told, with what is yet to come as lost; None if nothing is waiting."""
-        waiting = list(self._in_rows())
+        """Return all data with pending outcomes as missing; None if no outcome is pending."""
+        waiting = list(self._uncounted())
         if not waiting:
             return None
         out = data.copy()
@@ -208,10 +208,10 @@ class DelayedOutcomes:
         return out
 
     def state(self) -> dict[str, Any]:
-        """All of it as arrays by name, to be stored; nothing may be left to be given out."""
-        first = self._line[0].order if self._line else self._decided + 1
+        """Return its state as arrays by name; call `counted` and `passed` before."""
+        first = self._queue[0].order if self._queue else self._decided + 1
         # the order within a pair is not that of the decisions if other actions were taken
-        kept = [*self._in_rows(), *(x for x in self._line if x.counted)]
+        kept = [*self._uncounted(), *(x for x in self._queue if x.counted)]
         before = sorted(self._before.items())
         return {
             "decided": np.array([self._decided, first]),
@@ -224,42 +224,42 @@ class DelayedOutcomes:
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self._decided, first = arrays["decided"].tolist()
-        paid, line = arrays["flight_paid"].tolist(), list[PendingStep]()
-        for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), paid, strict=True):
+        rewards, steps = arrays["flight_paid"].tolist(), list[PendingStep]()
+        for numbers, (reward, earlier) in zip(arrays["flight"].tolist(), rewards, strict=True):
             order, episode, t, state, action, following, *last, a, s = numbers
             step = PendingStep(order, episode, t, state, action, (a, s, earlier))
             step.reward, step.following = reward, following
-            step.told, step.counted, step.doubtful, step.extra = map(bool, last)
+            step.known, step.counted, step.contradicted, step.extra = map(bool, last)
             if order >= first:
-                line.append(step)
+                steps.append(step)
             if not step.counted:
-                self._rows.setdefault((self._segment[t], state, action), deque()).append(step)
-            if not step.told and not step.doubtful:
+                self._triples.setdefault((self._segment[t], state, action), deque()).append(step)
+            if not step.known and not step.contradicted:
                 self.open[episode] = step
-        self._line = deque(sorted(line, key=lambda step: (step.order, step.extra)))
+        self._queue = deque(sorted(steps, key=lambda step: (step.order, step.extra)))
         entries = zip(arrays["before"].tolist(), arrays["before_paid"].tolist(), strict=True)
         self._before = {e: (action, state, reward) for (e, action, state), reward in entries}
 
 
-def steps_of(line: Sequence[PendingStep]) -> Steps:
-    """Decisions as steps; those that are open are lost."""
+def steps_of(steps: Sequence[PendingStep]) -> Steps:
+    """Return decisions as steps; open ones are missing."""
     return Steps(
-        t=np.array([x.t for x in line], np.int64),
-        state=np.array([x.state for x in line], np.int64),
-        action=np.array([x.action for x in line], np.int64),
-        reward=np.array([x.reward for x in line], float),
-        following=np.array([x.following for x in line], np.int64),
+        t=np.array([x.t for x in steps], np.int64),
+        state=np.array([x.state for x in steps], np.int64),
+        action=np.array([x.action for x in steps], np.int64),
+        reward=np.array([x.reward for x in steps], float),
+        following=np.array([x.following for x in steps], np.int64),
         starts=np.zeros(0, np.int64),
     )
 
 
-def _table(line: Iterable[PendingStep]) -> Ints:
+def _table(steps: Iterable[PendingStep]) -> Ints:
     """(n, 12) the integers of decisions."""
     rows = [
         (
             *(x.order, x.episode, x.t, x.state, x.action, x.following),
-            *(x.told, x.counted, x.doubtful, x.extra, *x.before[:2]),
+            *(x.known, x.counted, x.contradicted, x.extra, *x.before[:2]),
         )
-        for x in line
+        for x in steps
     ]
     return np.array(rows, np.int64).reshape(-1, 12)

@@ -1,8 +1,8 @@
-"""What can go wrong with a live task, as typed exceptions of one line, and what of it is kept.
+"""Errors of live tasks, and the records of them that a store keeps.
 
-``status`` is the code that HTTP has for it. A fault that says something about the task or its
-clients (an outcome told in two ways, a reward out of range) also carries what is written to the
-store about it, in ``kept``: refusing it rolls back the call that it is about, not the evidence.
+``status`` is the HTTP status. An error that says something about the task or its clients
+(contradictory reports, a reward out of range) carries a record for the store in ``kept``: the
+rejected call is rolled back, and the record is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ucfh.exceptions import InputError
 
 
 class ErrorRecord(NamedTuple):
-    """What is written to the store about a fault: its kind, where, and what was said."""
+    """The record of an error in the store: its kind, its episode and step, and the details."""
 
     kind: str
     episode: str
@@ -25,12 +25,12 @@ class ErrorRecord(NamedTuple):
 
 
 def concise(message: str) -> str:
-    """A message, without its middle where a long name makes it long: the remedy is at its end."""
+    """Shorten a message in its middle, since the remedy is at its end."""
     return message if len(message) <= 400 else f"{message[:200]} ... {message[-195:]}"
 
 
 class TaskError(InputError):
-    """A call on a live task that was refused: nothing was counted."""
+    """A rejected call on a live task: nothing was counted."""
 
     status = 400
 
@@ -52,7 +52,7 @@ class UnknownEpisode(TaskError):
 
 
 class Conflict(TaskError):
-    """It contradicts an earlier report. Of two reports of one outcome, neither counts."""
+    """A report contradicts an earlier one. Of two reports of one outcome, neither counts."""
 
     status = 409
 
@@ -64,25 +64,25 @@ class EpisodeOver(TaskError):
 
 
 class OutOfOrder(TaskError):
-    """A step that is not the next one: steps come in order, from 0 on."""
+    """A step is not the next one of its episode."""
 
     status = 409
 
 
 class InvalidReport(TaskError):
-    """What was given is not what was declared: a reward out of range, an unknown state."""
+    """A report contradicts the declaration: a reward out of range, an unknown state."""
 
     status = 422
 
 
 class StoreFull(TaskError):
-    """The disk is full: nothing was written; reading goes on."""
+    """The disk is full: nothing was written; reading is still possible."""
 
     status = 507
 
 
 class StoreBusy(TaskError):
-    """Others hold the store; the same call may be repeated."""
+    """The store is locked; the same call may be repeated."""
 
     status = 503
 
@@ -94,7 +94,7 @@ class StoreError(TaskError):
 
 
 def damaged(store: str, why: object) -> StoreError:
-    """The fault of a store whose content cannot be what was written."""
+    """Return the error of a store whose content is invalid."""
     said = "".join(x if x.isprintable() else "?" for x in " ".join(str(why).split()))
     return StoreError(f"{store} is damaged ({said[:100]}). Fix: restore a backup")
 
@@ -103,12 +103,12 @@ DECODING = (
     ValueError, TypeError, LookupError, ArithmeticError, AttributeError, AssertionError,
     RecursionError, zlib.error,
 )  # fmt: skip
-"""What decoding raises if its input was never encoded."""
+"""Exceptions of decoders on invalid input."""
 
 
 @contextmanager
 def decoding(store: str) -> Iterator[None]:
-    """Raise `StoreError` where the content of a store cannot be what was written to it."""
+    """Raise `StoreError` if the content of a store cannot be decoded."""
     try:
         yield
     except InputError:
@@ -118,6 +118,6 @@ def decoding(store: str) -> Iterator[None]:
 
 
 class LateOutcomeWarning(UserWarning):
-    """An outcome came after its deadline, or after it was given up: kept, but not counted."""
+    """An outcome came after its deadline, or after its episode was abandoned: kept, not counted."""
 
     status = 410

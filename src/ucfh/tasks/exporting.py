@@ -1,18 +1,18 @@
-"""A task as a log: what `ucfh.read_log` reads to the same counts.
+"""Export of a task as a log that `ucfh.read_log` reads to the same counts.
 
-Rows stand episode by episode. An outcome that was lost is a last row without reward and next state.
-So is one that is yet to come: whoever left it out would select by outcome, as it may be slow for
-what it is; whoever counts it as lost assumes nothing. A file beside the log (LOG.toml) says that,
-and all else that was declared. So `ucfh certify LOG` needs no options.
+Rows are grouped by episode. A missing outcome is a last row without reward and next state. So is a
+pending one: leaving it out would select by outcome, since its delay may depend on it; a missing
+outcome needs no assumption. A settings file beside the log (LOG.toml) contains the declaration, so
+`ucfh certify LOG` needs no options.
 
-A log cannot show these things:
+A log cannot represent
 
-- the order of decisions of different episodes: it is assumed that no action depends on outcomes of
-  episodes that began later;
-- that states have different actions: a log assumes that any action may be taken in any state, which
-  costs some sharpness and no validity;
+- the order of decisions of different episodes: the assumption is that no action depends on outcomes
+  of episodes that began later;
+- different actions in different states: a log assumes that every state has all actions, which gives
+  wider, but valid bounds;
 - an outcome that is missing in the middle of an episode. So a task with conflicting reports has no
-  log: the steps after a conflict cannot be left out, since the conflict may be due to them.
+  log: the steps after a conflict cannot be left out, since they may be the reason for it.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from ucfh.tasks.store import TaskStore
 
 ENDINGS = (".csv",)
 PAGE = 500
-"""Episodes that are read at a time."""
+"""Episodes per query."""
 
 
-EXPORTED = (
+LOG_ASSUMPTIONS = (
     "which outcomes were known when this log was written did not depend on later outcomes, and no "
     "action depended on outcomes of episodes that began later",
     REPLACED,
 )
-"""What is assumed of the log of a task, and is written beside it."""
+"""The assumptions on the log of a task, for its settings file."""
 
 
 class ExportResult(NamedTuple):
-    """What was written: the log, the file beside it, and how much of what there is.
+    """The files of an export, and the numbers of their contents.
 
-    ``waiting``: outcomes that were yet to come, and are lost in the log.
+    ``waiting``: pending outcomes, which are missing in the log.
     """
 
     path: Path
@@ -63,10 +63,10 @@ class ExportResult(NamedTuple):
 
 
 class TaskLabels:
-    """What the states and actions of a task are called in a log.
+    """The names of the states and actions of a task in a log.
 
     Attributes:
-        action_names: (A,) what actions are called.
+        action_names: (A,) the names of the actions.
 
     """
 
@@ -75,25 +75,23 @@ class TaskLabels:
         self._actions, self._states = declaration.action_labels, states
 
     def number_of(self, state: Any) -> int:
-        """The number of a state as users give it, -1 if it was never seen."""
+        """Return the number of a state's label, -1 if it is unknown."""
         return self._states.number.get(canonical(state), -1)
 
     def name_of(self, s: int) -> str:
-        """What a state is called; no two alike."""
+        """Return the unique name of a state."""
         return self._states.names[s]
 
     def action_of(self, a: int) -> Any:
-        """An action as users gave it."""
+        """Return the label of an action."""
         return self._actions[a]
 
 
 def episodes_of(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
-    """Return the steps of each episode, by its beginning, as they are at this moment.
-
-    Each step has the action that was taken.
+    """Yield the steps of each episode, by its beginning, as they are now, with the actions taken.
 
     Raises:
-        Refused: some outcomes were reported in different ways.
+        InvalidReport: some outcomes have contradictory reports.
 
     """
     moment, first = store.last_seq(task), 1
@@ -110,11 +108,11 @@ def episodes_of(store: TaskStore, task: int) -> Iterator[list[StepRecord]]:
 
 
 def check_no_conflicts(store: TaskStore, task: int) -> None:
-    """Raise `InvalidReport` if a task has outcomes that were reported in different ways."""
+    """Raise `InvalidReport` if a task has outcomes with contradictory reports."""
     count = len(store.conflicts(task))
     if not count:
         return
-    name = next(head.name for head in store.heads() if head.task == task)
+    name = next(head.name for head in store.progress() if head.task == task)
     what = "1 outcome that was" if count == 1 else f"{count} outcomes that were"
     raise InvalidReport(
         f"task {name!r} has {what} reported in different ways, which a log cannot show as missing. "
@@ -130,7 +128,7 @@ def export(
     states: StateIndex,
     force: bool = False,
 ) -> ExportResult:
-    """Write a task to a .csv file, and how it is to be read to a file beside it."""
+    """Write a task to a .csv file, with a settings file beside it."""
     check_ending(path, ENDINGS)
     refuse_existing(beside(path), force)
     counts = {"episodes": 0, "steps": 0, "lost": 0, "waiting": 0}
@@ -146,8 +144,8 @@ def export(
             counts["lost"] += steps[-1].following == LOST
             counts["waiting"] += steps[-1].following is None
             writer.writerows(rows)
-    begun = [x.sentence for x in store.beginnings(task) if x.sentence]
-    assumed = list(dict.fromkeys([*EXPORTED, *begun]))
+    warm_starts = [x.sentence for x in store.warm_starts(task) if x.sentence]
+    assumed = list(dict.fromkeys([*LOG_ASSUMPTIONS, *warm_starts]))
     settings = write_settings(path, settings_of(declaration, states), force, assumed)
     return ExportResult(Path(path), settings, **counts)
 
@@ -155,9 +153,9 @@ def export(
 def log_rows(
     store: TaskStore, task: int, declaration: Declaration, states: StateIndex
 ) -> Iterator[tuple[list[StepRecord], list[tuple[Any, ...]]]]:
-    """The steps of each episode, and the rows of a log that they make."""
+    """Yield the steps of each episode with their log rows."""
     names = TaskLabels(declaration, states)
-    held: list[StepRecord] | None = None
+    last_complete: list[StepRecord] | None = None
 
     def made(steps: list[StepRecord]) -> tuple[list[StepRecord], list[tuple[Any, ...]]]:
         with decoding(store.name):
@@ -167,19 +165,19 @@ def log_rows(
     for steps in episodes_of(store, task):
         # a log that ends within an episode seems to be cut there: a whole one has to be last
         with decoding(store.name):
-            whole = _is_whole(steps[-1], declaration, states)
-        if not whole:
+            is_complete = _is_complete(steps[-1], declaration, states)
+        if not is_complete:
             yield made(steps)
             continue
-        if held is not None:
-            yield made(held)
-        held = steps
-    if held is not None:
-        yield made(held)
+        if last_complete is not None:
+            yield made(last_complete)
+        last_complete = steps
+    if last_complete is not None:
+        yield made(last_complete)
 
 
-def _is_whole(step: StepRecord, declaration: Declaration, states: StateIndex) -> bool:
-    """Whether an episode that ends with this step is over, and nothing of it is lost."""
+def _is_complete(step: StepRecord, declaration: Declaration, states: StateIndex) -> bool:
+    """True if an episode whose last step is this one is over, with all outcomes known."""
     s = step.following
     if s is None or s == LOST:
         return False
@@ -187,10 +185,10 @@ def _is_whole(step: StepRecord, declaration: Declaration, states: StateIndex) ->
 
 
 def name_of_episode(name: str) -> str:
-    """Return the name of an episode in a log, which is different for different episodes.
+    """Return the unique name of an episode in a log.
 
-    A name that a log would read as another one, such as 07 for 7, is written in quotes. The name
-    does not depend on other episodes, so that it stays the same as a task grows.
+    A name that a log would read as another one, such as 07 for 7, is quoted. The name does not
+    depend on other episodes, so it does not change as a task grows.
 
     >>> name_of_episode("student-7"), name_of_episode("7"), name_of_episode("07")
     ('student-7', '7', '"07"')
@@ -202,7 +200,7 @@ def name_of_episode(name: str) -> str:
 
 
 def _row(name: str, step: StepRecord, names: TaskLabels, states: StateIndex) -> tuple[Any, ...]:
-    """A row of a log."""
+    """The log row of a step."""
     s = step.following
     begin = (name, step.t, names.name_of(step.state), names.action_names[step.action])
     if s is None or s == LOST:
@@ -213,7 +211,7 @@ def _row(name: str, step: StepRecord, names: TaskLabels, states: StateIndex) -> 
 
 
 def settings_of(declaration: Declaration, states: StateIndex) -> dict[str, Any]:
-    """What `ucfh.read_log` has to be told of a log of a task."""
+    """Return the arguments of `ucfh.read_log` for a log of a task."""
     closed = states.names[1:]
     return {
         "states": None if declaration.states is None else closed,

@@ -1,9 +1,8 @@
-"""A lock between processes, beside a file.
+"""A lock between processes, in a file beside the database.
 
-SQLite before 3.51.3 can damage a database if two processes write to it and start its write-ahead
-log anew at the same moment. So whoever writes, or closes, holds this lock: of those that do, there
-is one at a time. The system frees it when a process dies. Where there are no such locks (Windows),
-that of SQLite is the only one.
+SQLite before 3.51.3 can damage a database if two processes write to it and restart its write-ahead
+log at the same time. So a process holds this lock while it writes or closes. The operating system
+releases it when a process dies. Windows has no such locks: there, SQLite uses its own lock alone.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ SHORTEST, LONGEST = 5e-5, 2e-3
 
 
 class FileLock:
-    """An exclusive lock on a file that is made for it. Taking it twice is taking it once.
+    """A re-entrant exclusive lock on a dedicated lock file.
 
     Attributes:
-        release: lets others have it.
+        release: releases the lock.
 
     """
 
@@ -56,7 +55,7 @@ class FileLock:
             _OPEN.add(self)
 
     def _open(self, path: str) -> int:
-        """Open the file, which only its owner may read: who can open it, can hold the lock."""
+        """Open the file, readable by its owner alone: access to it is access to the lock."""
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -65,7 +64,12 @@ class FileLock:
         return file
 
     def acquire(self, store: str) -> None:
-        """Wait for it."""
+        """Wait for the lock.
+
+        Raises:
+            StoreBusy: another process holds it for longer than `PATIENCE`.
+
+        """
         if fcntl is None:
             return
         pause, until = SHORTEST, 0.0
@@ -83,7 +87,7 @@ class FileLock:
                 pause = min(1.5 * pause, LONGEST)
 
     def close(self) -> None:
-        """Let go of the file; what is locked is free then, unless another process shares it."""
+        """Close the file, which releases the lock unless another process shares the file."""
         if self._file >= 0:
             with suppress(OSError):
                 os.close(self._file)
@@ -101,7 +105,7 @@ _OPEN: WeakSet[FileLock] = WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """In a forked process: a lock that the parent holds must end with the parent."""
+    """Close the locks in a forked process, so that a lock of the parent ends with the parent."""
     for lock in list(_OPEN):
         lock.close()
 

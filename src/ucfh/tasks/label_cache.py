@@ -1,7 +1,7 @@
-"""What is known here of the states, the actions and the policies of a task.
+"""The states, actions and policies of a task, cached in memory.
 
-It follows the store, where none of them is ever changed: what was read once is right for good, and
-what is missing is read in the transaction that needs it.
+None of them changes in the store, so cached entries stay valid, and others are read in the
+transaction that needs them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ucfh.tasks.labels import StateIndex, canonical
 from ucfh.tasks.records import BY_NONE, BY_PERSON, StateRecord, StoredPolicy
 from ucfh.tasks.store import Transaction
 
-SWITCH = 2
-"""An episode changes its policy for one that was made from that many times as many outcomes."""
-KEPT = 64
-"""The most policies that are kept in memory; others are read again."""
+SWITCH_FACTOR = 2
+"""An episode switches to a policy that was made from this multiple of its policy's outcomes."""
+MOST_POLICIES = 64
+"""Most policies in memory; others are read again."""
 
 
-class Catalogue:
+class LabelCache:
     """The states, actions and policies of a task.
 
     Attributes:
-        states: those that are known here, which may be fewer than in the store.
-        actions: (A,) as users gave them.
-        policies: those that were used here, by number.
+        states: the cached states, which may be fewer than in the store.
+        actions: (A,) the labels of the actions.
+        policies: the cached policies, by number.
 
     """
 
@@ -39,75 +39,75 @@ class Catalogue:
         self._units, self._last = declaration.units, declaration.horizon - 1
         self._number = {text: a for a, text in enumerate(declaration.actions)}
 
-    def catch_up(self, tx: Transaction, s: int | None = None) -> None:
-        """Learn of states that others have found; with a number, only if that is not known."""
+    def load_states(self, tx: Transaction, s: int | None = None) -> None:
+        """Load states added by other processes; with ``s``, only if state ``s`` is not cached."""
         if s is None or s >= len(self.states):
             self.states.add(tx.states(len(self.states) - 1))
 
-    def is_over(self, t: int, following: int) -> bool:
-        """Whether an episode is over after an outcome."""
-        return t == self._last or following <= END or self.states.actions[following] == ()
+    def is_over(self, t: int, next_state: int) -> bool:
+        """True if an episode is over after an outcome."""
+        return t == self._last or next_state <= END or self.states.actions[next_state] == ()
 
     def find_state(self, tx: Transaction, label: Any, actions: Any, name: str, t: int) -> int:
-        """The number of a state, which may be new, in an episode at a step."""
+        """Return the number of a state in an episode at a step; a new state is added."""
         text = canonical(label)
         s = self.states.number.get(text)
         if s is None:
-            self.catch_up(tx)
+            self.load_states(tx)
             s = self.states.number.get(text)
         if s is None:
             return self._add_state(tx, text, actions, name, t)
         if actions is not None:
-            have = read_subset(actions, self.declaration.actions, text)
-            if have != self.states.actions[s]:
+            available = read_subset(actions, self.declaration.actions, text)
+            if available != self.states.actions[s]:
                 raise Conflict(
-                    f"state {text} had other actions when it was first seen: if what can be done "
-                    "has changed, put that into the state"
+                    f"state {text} had other actions when it was first reported. Fix: if its "
+                    "actions change, use different states"
                 )
         return s
 
     def _add_state(self, tx: Transaction, text: str, actions: Any, name: str, t: int) -> int:
         if self.declaration.states is not None:
             raise InvalidReport(
-                f"state {text} is not in the declared states ({_some(self.states.texts[1:])}); "
+                f"state {text} is not in the declared states ({_listed(self.states.texts[1:])}); "
                 "nothing was counted. Fix: give a declared state",
                 ErrorRecord("state", name, t, {"state": short(text)}),
             )
         self.states.check_new(text)
         self.declaration.check_size(len(self.states))
-        have = read_subset(actions, self.declaration.actions, text)
-        record = StateRecord(len(self.states), text, have)
+        available = read_subset(actions, self.declaration.actions, text)
+        record = StateRecord(len(self.states), text, available)
         tx.add_state(record)
         self.states.add([record])
         return record.number
 
-    def find_following(
+    def find_next_state(
         self, tx: Transaction, name: str, t: int, state: Any, done: bool, actions: Any
     ) -> int:
-        """The number of the state that followed a step."""
+        """Return the number of the next state."""
         if done:
             return END
-        return self.find_state(tx, _given(state, name, t), actions, name, t)
+        return self.find_state(tx, _check_next_state(state, name, t), actions, name, t)
 
     def text_of(self, state: Any, name: str, t: int) -> str:
-        """The state that followed a step, as it would be stored; it need not be known."""
-        return canonical(_given(state, name, t))
+        """Return the canonical form of the next state, which may be unknown."""
+        return canonical(_check_next_state(state, name, t))
 
     def find_action(self, action: Any, s: int) -> int:
-        """The number of an action that a state has."""
-        text, have = canonical(action, "action"), self.states.actions[s]
+        """Return the number of an action that is available in a state."""
+        text, available = canonical(action, "action"), self.states.actions[s]
         if (a := self._number.get(text)) is None:
             listed = short(", ".join(self.declaration.actions))
             raise InvalidReport(f"unknown action {text}: the actions are {listed}")
-        if have is not None and a not in have:
+        if available is not None and a not in available:
             raise InvalidReport(
-                f"state {self.states.texts[s]} does not have the action {text}: record what was "
-                "done, in the state it was done in"
+                f"state {self.states.texts[s]} does not have the action {text}: record the "
+                "action that was taken, in its state"
             )
         return a
 
     def check_reward(self, reward: Any, name: str, t: int) -> float:
-        """A reward in its range; one that is not is refused, and kept as a fault."""
+        """Return a valid reward; the error of an invalid one is kept."""
         try:
             return check_reward(reward, self._units)
         except InvalidReport as error:
@@ -115,44 +115,45 @@ class Catalogue:
             raise
 
     def choose(self, tx: Transaction, policy: int, t: int, s: int) -> int:
-        """The action of a policy; the first one in a state that it does not know.
+        """Return the action of a policy.
 
-        The first one, also, if a stored policy has an action that the state does not have.
+        It is the state's first action if the policy does not know the state, or has an action there
+        that is not available.
         """
-        plan, have = self._load(tx, policy), self.states.actions[s]
+        plan, available = self._load(tx, policy), self.states.actions[s]
         if plan is not None and s < plan.actions.shape[1]:
             action = int(plan.actions[t, s])
-            if have is None or action in have:
+            if available is None or action in available:
                 return action
         return self.states.first_action(s)
 
-    def policy_after(self, tx: Transaction, policy: int) -> int:
-        """The policy with which an episode goes on."""
+    def continuing_policy(self, tx: Transaction, policy: int) -> int:
+        """Return the policy that an episode continues with."""
         if policy in (tx.newest, BY_PERSON):
             return tx.newest
-        mine = self._load(tx, policy)
-        known = 0 if mine is None else mine.known
-        return tx.newest if tx.newest_known >= max(SWITCH * known, known + 1) else policy
+        current = self._load(tx, policy)
+        known = 0 if current is None else current.known
+        return tx.newest if tx.newest_known >= max(SWITCH_FACTOR * known, known + 1) else policy
 
     def _load(self, tx: Transaction, number: int) -> StoredPolicy | None:
-        """A policy by its number; None if there is none yet."""
+        """Return a policy by its number; None if there is none."""
         if number == BY_NONE:
             return None
         found = self.policies.get(number)
         if found is None and (found := tx.policy(number)) is not None:
             self.policies[number] = found
-            for old in sorted(self.policies)[:-KEPT]:
+            for old in sorted(self.policies)[:-MOST_POLICIES]:
                 del self.policies[old]
         return found
 
 
-def _some(texts: list[str]) -> str:
-    """Labels for a message."""
+def _listed(texts: list[str]) -> str:
+    """Format labels for a message."""
     return short(", ".join(texts[:20]))
 
 
-def _given(state: Any, name: str, t: int) -> Any:
-    """The state that followed a step, if there is one."""
+def _check_next_state(state: Any, name: str, t: int) -> Any:
+    """Return the next state; raise if there is none."""
     if state is None:
         raise InvalidReport(
             f"step {t} of episode {name!r} has no next state: give the state that followed, or say "

@@ -1,9 +1,8 @@
-"""States and actions as users give them, as they are stored, and as they are called in a log.
+"""Labels of states and actions, their canonical form, and their names in a log.
 
-A label is a text, a whole number, True or False, or a tuple of labels. It is stored as JSON with
-one way of writing each, so that equal labels have equal texts, and 1, "1" and True three different
-ones. In a log they would all be "1" or "True": of two labels that a log cannot tell apart the
-second is refused.
+A label is a string, an integer, True or False, or a tuple of labels. It is stored as canonical
+JSON: equal labels have equal texts, and 1, "1" and True have different ones. In a log, 1 and "1"
+have the same name: of two labels with the same name the second is rejected.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from ucfh.tasks.errors import InvalidReport
 from ucfh.tasks.records import StateRecord
 
 END_NAME = "(end)"
-"""What a log calls the end of an episode that is done."""
+"""The name of the end state in a log."""
 LONGEST, DEEPEST, MOST_BITS = 2000, 20, 1000
-"""Bytes of a label; how many tuples it may hold, one in the other; bits of a number in it."""
+"""Limits of a label: bytes, depth of nested tuples, bits of an integer."""
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 def canonical(label: Any, kind: str = "state") -> str:
-    """The text that a label is stored as.
+    """Return the canonical form of a label.
 
     >>> canonical("new"), canonical(3), canonical((1, "b"))
     ('"new"', '3', '[1,"b"]')
     >>> canonical(0.5)
     Traceback (most recent call last):
-    ucfh.tasks.errors.Refused: state 0.5 is not a text, a whole number or a tuple of them: cut \
-real numbers into bins, and give the name of the bin
+    ucfh.tasks.errors.InvalidReport: state 0.5 is not a text, a whole number or a tuple of them: \
+cut real numbers into bins, and give the name of the bin
     """
     label = plain(label)
     name = label.strip() if isinstance(label, str) else label
@@ -47,7 +46,7 @@ real numbers into bins, and give the name of the bin
 
 
 def _checked(part: Any, label: Any, kind: str, deeper: int) -> Any:
-    """A part of a label, in types that JSON has."""
+    """A part of a label in JSON types."""
     part = plain(part)
     if isinstance(part, str) and not part.isprintable():
         raise InvalidReport(
@@ -73,17 +72,17 @@ def _checked(part: Any, label: Any, kind: str, deeper: int) -> Any:
 
 
 def label_of(text: str) -> Any:
-    """The label that is stored as a text; lists and tuples are one, and come back as tuples."""
+    """Return the label of a canonical form; lists become tuples."""
     return as_tuples(json.loads(text))
 
 
 def as_tuples(value: Any) -> Any:
-    """A label from JSON: lists are tuples."""
+    """Return a label from JSON, with lists as tuples."""
     return tuple(map(as_tuples, value)) if isinstance(value, list) else value
 
 
 def name_in_log(text: str) -> str:
-    """What a log calls the label that is stored as a text.
+    """Return the name in a log of a label in canonical form.
 
     >>> name_in_log('" new"'), name_in_log("3"), name_in_log('[1,"b"]')
     ('new', '3', '[1, "b"]')
@@ -93,33 +92,30 @@ def name_in_log(text: str) -> str:
 
 
 def check_names(texts: Iterable[str], kind: str) -> None:
-    """Refuse labels, as they are stored, that are the same, or that a log cannot tell apart."""
+    """Raise `InvalidReport` if two canonical labels are equal, or have the same name in a log."""
     met: dict[str, str] = {}
     for text in texts:
         if (other := met.get(name := name_in_log(text))) is not None:
-            raise alike(kind, text, other)
+            raise duplicate_error(kind, text, other)
         met[name] = text
 
 
-def alike(kind: str, text: str, other: str) -> InvalidReport:
-    """An error for two labels that a log cannot tell apart, or that are the same."""
+def duplicate_error(kind: str, text: str, other: str) -> InvalidReport:
+    """Return the error of two labels that are equal, or have the same name in a log."""
     if text == other:
         return InvalidReport(f"{kind} {text} is listed twice in {kind}s. Fix: leave one out")
     return InvalidReport(
-        f"{kind} {text} cannot be told from {other} in a log: give it another name, or the same"
+        f"{kind} {text} has the same name as {other} in a log: give it another name, or the same"
     )
 
 
 class StateIndex:
-    """The states of a task by their numbers: 1, 2, ... in the order of finding; 0 is the end.
-
-    It follows the store: numbers and labels are never changed there.
+    """The states of a task by number: 1, 2, ... in order of discovery; 0 is the end.
 
     Attributes:
-        texts: labels by number, as they are stored. labels: as users gave them. names: as a log
-            calls them.
+        texts, labels, names: by number, the canonical form, the label and the name in a log.
         actions: the numbers of the actions of each state; None: all.
-        number: the number of each text. named: of each name in a log.
+        number: by canonical form, the number. named: by name in a log.
 
     """
 
@@ -135,7 +131,7 @@ class StateIndex:
         return len(self.texts)
 
     def add(self, records: Sequence[StateRecord]) -> None:
-        """States as the store has them, following those that are known."""
+        """Add the next states of the store."""
         known = len(self)
         try:
             for number, text, actions in records:
@@ -147,27 +143,27 @@ class StateIndex:
                 self.number[text] = number
                 self.named[self.names[number]] = number
         except BaseException:  # Ctrl-C, for one: all or none
-            self.keep(known)
+            self.truncate(known)
             raise
 
     def check_new(self, text: str) -> None:
-        """Raise if a log could not tell a new label from another one."""
+        """Raise `InvalidReport` if a new label has the name of another one in a log."""
         name = name_in_log(text)
         if (other := self.named.get(name)) is not None:
             if other == 0:
                 raise InvalidReport(
-                    f"state {text} is what a log calls the end: give it another name"
+                    f"state {text} is the name of the end in a log: give it another name"
                 )
-            raise alike("state", text, self.texts[other])
+            raise duplicate_error("state", text, self.texts[other])
 
-    def keep(self, count: int) -> None:
-        """Forget all but the first ones: they were not written."""
+    def truncate(self, count: int) -> None:
+        """Remove all but the first ``count`` states, after a rollback."""
         for text in self.texts[count:]:
             self.number.pop(text, None)
             self.named.pop(name_in_log(text), None)
         del self.texts[count:], self.labels[count:], self.actions[count:], self.names[count:]
 
     def first_action(self, s: int) -> int:
-        """The first action of a state."""
+        """Return the first action of a state."""
         actions = self.actions[s]
         return 0 if actions is None else actions[0]

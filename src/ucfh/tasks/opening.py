@@ -1,4 +1,4 @@
-"""Opens a task, or creates it."""
+"""Open or create a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLANNING = ("background", "inline", "off")
 
 
 def open_store(store: AnyPath | TaskStore, create: bool = False) -> TaskStore:
-    """The database at a path or at an address; one that is open already is itself."""
+    """Return the store at a path or at an address; an open store is returned unchanged."""
     if isinstance(store, TaskStore):
         return store
     if is_address(store):
@@ -47,28 +47,35 @@ def open_task(
 ) -> Task:
     """Open a task in a store, or create it.
 
-    To create it, ``actions``, ``horizon`` and ``epsilon`` are needed. Of one that exists, whatever
-    is given has to agree with what was declared then.
+    Creation needs ``actions``, ``horizon`` and ``epsilon``. For an existing task, the arguments
+    have to agree with its declaration.
 
     Args:
-        store: a file, which is an SQLite database; or the address of a PostgreSQL database, such as
-            postgresql://user@host/name. One that is open already stays open with the task closed.
-        name: of the task; a store may hold several.
-        actions: what can be done: texts, whole numbers, or tuples of such.
-        horizon: H, the most steps of an episode.
-        epsilon: the largest acceptable loss per episode, in the units of the rewards.
-        delta: the probability that the certificate may be wrong; 0.1 by default.
-        rewards: the least and the largest reward of a step that are possible; (0, 1) by default.
-        max_return: the largest sum of the rewards of an episode, if you know it.
-        states: all there are, or a dictionary with the actions of each; left out, they are found
-            on the way.
-        segments: the steps, counted from 0, from which on rewards or transitions may be others;
-            True: they may be others at every step.
-        timeout: the seconds after which an open decision expires; left out: never.
-        on_timeout: what it means that it expires: "lost" (nothing is known; the default), or a
-            state, in which the episode is over, and the reward of the step.
-        planning: "background": a thread plans; "inline": calls plan, when it is due; "off":
-            other processes plan.
+        store: a path of an SQLite database; or the address of a PostgreSQL database, such as
+            postgresql://user@host/name; or an open store, which stays open when the task closes.
+        name: of the task; a store may contain several.
+        actions: labels of the actions: strings, integers, or tuples of these.
+        horizon: H, the largest number of steps of an episode.
+        epsilon: the accuracy: the largest acceptable loss per episode, in reward units.
+        delta: the failure probability of the certificate; 0.1 by default.
+        rewards: the smallest and the largest possible reward of a step; (0, 1) by default.
+        max_return: an upper bound on the return of an episode, if you know it.
+        states: all states, or a dictionary with the actions of each; by default the state space is
+            unknown, and states are added as they occur.
+        segments: the steps, counted from 0, at which rewards or transitions may change; True: at
+            every step.
+        timeout: the seconds after which an open decision expires; never by default.
+        on_timeout: the outcome of an expired decision: "lost" (missing; the default), or a
+            terminal state and the reward of the step.
+        planning: "background": in a thread; "inline": in calls, when a plan is due; "off": in other
+            processes.
+
+    Returns:
+        The task.
+
+    Raises:
+        UnknownTask: the task does not exist, and an argument to create it is missing.
+        Conflict: an argument differs from the declaration of the task.
 
     >>> import ucfh
     >>> task = ucfh.open_task("shop.db", actions=["greet", "wait"], horizon=2, epsilon=0.5)
@@ -106,7 +113,7 @@ def open_task(
 
 
 def _missing(store: TaskStore, name: str, missing: Sequence[str]) -> TaskError:
-    """There is no such task, and too little was given to create it."""
+    """Return the error of a task that does not exist and cannot be created."""
     known = ", ".join(map(repr, store.tasks())) or "none"
     return UnknownTask(
         f"{store.name} has no task {name!r} (known: {short(known)}): name one of these, or create "

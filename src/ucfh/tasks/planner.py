@@ -1,17 +1,17 @@
-"""Plans for a task beside those who serve it.
+"""The planner of a task, which runs beside the calls.
 
     loop
-        wait until something was told, or a second
-        take the events that are new
-        if enough is new, and nobody else has the right to: plan; write policy and agent at once
-        write a report of what is known, for those who watch, unless that takes much of the time
+        wait for a new event, at most one second
+        read the new events
+        if a plan is due and the lease is free: plan; write policy and agent in one transaction
+        write a report for dashboards, unless reports take too large a share of the time
 
-Several processes may serve one store. The right to plan (a lease) is written there: it ends by
-itself if its holder dies, and the holder checks that it still has it in the transaction that writes
-a policy. All others serve the policies that it writes. Whoever takes over goes on from what was
+Several processes may serve one store. The right to plan is a lease in the store: it ends by itself
+if its holder dies, and the holder renews it in the transaction that writes a policy. The other
+processes serve the policies of the holder. The next holder continues from the agent that was
 written with the last policy.
 
-Asking never waits for this: it has a connection of its own, and compiled code lets others run.
+Calls never wait for plans: they have their own connection, and compiled code releases the GIL.
 """
 
 from __future__ import annotations
@@ -37,42 +37,41 @@ from ucfh.tasks.records import LAYOUT, LONGEST_LEASE, Report, StoredPolicy
 from ucfh.tasks.store import TaskStore, Transaction
 
 CHUNK = 1000
-"""Events that are taken at a time."""
+"""Events per query."""
 LEASE = 10.0
-"""Seconds for which the right to plan lasts at least."""
-PLANS = 4
-"""The right lasts that many times as long as the last plan took, if that is longer."""
-PACKING = 0.05
-"""The part of its time, at most, for which a planner packs what it has learned."""
-REPORTING = 0.1
-"""The part of its time, at most, for which a planner makes reports."""
+"""Shortest lease in seconds."""
+LEASE_FACTOR = 4
+"""A lease lasts this multiple of the duration of the last plan, if that is longer."""
+SNAPSHOT_SHARE = 0.05
+"""Largest share of its time that a planner spends on snapshots."""
+REPORT_SHARE = 0.1
+"""Largest share of its time that a planner spends on reports."""
 PAUSE, POLL, LONGEST_PAUSE = 0.05, 1.0, 60.0
-"""Seconds between two plans at least; between two looks at the store; after repeated errors."""
+"""Seconds between two plans at least; between two polls of the store; after repeated errors."""
 TOO_LARGE = (
     "the memory is not sufficient to plan for this task. Fix: create a task with fewer states or a "
     "shorter horizon"
 )
-"""Said after memory has run out; planning is not tried again until the task is reopened."""
-RESTS, LONGEST_REST = 9.0, 2.0
-"""A thread rests that many times as long as its last step took, but not longer than seconds."""
+"""The error after memory has run out; planning is not retried until the task is reopened."""
+PAUSE_RATIO, LONGEST_PLAN_PAUSE = 9.0, 2.0
+"""A thread pauses for this multiple of its last step's duration, but at most so many seconds."""
 
 
 class TaskPlanner:
-    """Follows a store, and plans if it may.
+    """Follows the events of a task, and plans while it holds the lease.
 
     Args:
         store, task: the database, and the number of the task there.
-        declaration: what the task is.
+        declaration: of the task.
         publish: called with each policy that is written.
-        names: what the first so many states, the end among them, and all actions are called.
-        sparing: whether to write what was learned less often than policies, if it takes long. The
-            events are there in any case; an agent that goes on from them has seen the same, and
-            remembers less of its earlier bounds.
+        names: returns the names of the first so many states, with the end, and of all actions.
+        sparing: whether to write snapshots less often than policies, if they take long. An agent
+            that is rebuilt from the events has the same counts, but fewer of its earlier bounds.
 
     Attributes:
-        holder: who it is, among those that plan.
+        holder: its name as a holder of the lease.
         lock: held while the agent is used.
-        error: what went wrong when it planned last, None if nothing did.
+        error: the message of the last planning error, None after success.
 
     """
 
@@ -91,19 +90,19 @@ class TaskPlanner:
         self.error: str | None = None
         self._publish, self._names, self._sparing = publish, names, sparing
         self._agent: TaskAgent | None = None
-        self._held_until = self._took = self._pack_from = self._report_from = 0.0
+        self._held_until = self._duration = self._next_snapshot = self._next_report = 0.0
         self._reported, self._too_large = 0, False
 
     def agent(self) -> TaskAgent:
-        """The agent with all that was told so far; call it with the lock.
+        """Return the agent with all events so far; the caller holds the lock.
 
         Raises:
-            Refused: the task needs more memory than there is.
+            InvalidReport: the task needs more memory than there is.
 
         """
         if self._too_large:
             raise InvalidReport(TOO_LARGE)
-        self.declaration.check_size(self.store.figures(self.task).states)
+        self.declaration.check_size(self.store.counts(self.task).states)
         agent, self._agent = self._agent, None  # unless all goes well
         conflicts = self._conflicts()
         if (
@@ -111,30 +110,30 @@ class TaskPlanner:
             or agent.number < self.store.newest_number(self.task)
             or agent.conflicts != conflicts
         ):
-            agent = self._restored(conflicts)
-        feed(agent, self.store, self.task)
-        self._begin(agent)
+            agent = self._restore_agent(conflicts)
+        add_new_events(agent, self.store, self.task)
+        self._apply_warm_starts(agent)
         self._agent = agent
         return agent
 
-    def rebuilt(self, like: TaskAgent | None = None) -> TaskAgent:
-        """An agent that took all events, or those that another one has taken, and no plans."""
+    def rebuild(self, like: TaskAgent | None = None) -> TaskAgent:
+        """Return an agent rebuilt from all events, or from those of ``like``, without plans."""
         last = self.store.last_seq(self.task) if like is None else like.seq
         conflicts = self._conflicts() if like is None else like.conflicts
         agent, states = TaskAgent(self.declaration, conflicts), self.store.states(self.task, 0)
         with decoding(self.store.name):
             for _, _, actions in states if like is None else states[: like.experience.states - 1]:
-                agent.find(self.declaration.available(actions))
+                agent.add_state(self.declaration.available(actions))
             while agent.seq < last:
                 count = min(CHUNK, last - agent.seq)
                 events = self.store.events(self.task, agent.seq, count)
                 if not events:
                     raise damaged(self.store.name, f"event {agent.seq + 1} is missing")
-                agent.take(events)
+                agent.add_events(events)
         return agent
 
     def _conflicts(self) -> tuple[tuple[int, int, int], ...]:
-        """The contradictory reports, in order: episode, step and action, -1 for the one given."""
+        """The contradictory reports, in order: episode, step, action (-1: the recommended one)."""
         actions = self.declaration.actions
         found = self.store.contradictions(self.task)
         with decoding(self.store.name):
@@ -142,25 +141,25 @@ class TaskPlanner:
                 sorted((e, t, -1 if text is None else actions.index(text)) for e, t, text in found)
             )
 
-    def _begin(self, agent: TaskAgent) -> None:
-        """Let an agent know what the task was told to begin with, of the states found so far."""
-        begun = self.store.beginnings(self.task)
-        agent.assumed = tuple(dict.fromkeys(x.sentence for x in begun if x.sentence))
-        prior = {name: line for x in begun for name, line in x.prior.items()}
+    def _apply_warm_starts(self, agent: TaskAgent) -> None:
+        """Give an agent the assumptions and the prior policy of warm starts."""
+        warm_starts = self.store.warm_starts(self.task)
+        agent.assumed = tuple(dict.fromkeys(x.sentence for x in warm_starts if x.sentence))
+        prior = {name: actions for x in warm_starts for name, actions in x.prior.items()}
         if prior:
             for number, text, _ in self.store.states(self.task, 0):
-                if (line := prior.get(name_in_log(text))) is not None:
-                    agent.prior[number] = np.array(line)
+                if (actions := prior.get(name_in_log(text))) is not None:
+                    agent.prior[number] = np.array(actions)
 
-    def _restored(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
-        """An agent as it was written with the last policy, or a new one.
+    def _restore_agent(self, conflicts: tuple[tuple[int, int, int], ...]) -> TaskAgent:
+        """The agent from the last snapshot, or a new one.
 
-        What was learned before an outcome was reported in another way rests on the first report:
-        it is not used, and all is counted again from the events.
+        A snapshot from before a contradictory report rests on the first report: it is not used, and
+        all events are counted again.
         """
         agent, found = TaskAgent(self.declaration, conflicts), self.store.snapshot(self.task)
         newest = self.store.newest_policy(self.task)
-        arrays = None if found is None else unpacked(found[1])
+        arrays = None if found is None else unpack(found[1])
         if arrays is not None and tuple(map(tuple, arrays["conflicts"].tolist())) == conflicts:
             with decoding(self.store.name):
                 agent.restore(arrays)
@@ -173,29 +172,29 @@ class TaskPlanner:
         return agent
 
     def step(self) -> bool:
-        """Take what is new, and plan if that is due and allowed; whether it did."""
+        """Read new events, and plan if a plan is due and the lease is free; True if it planned."""
         with self.lock:
             if not self._is_due() or not self._may_plan():
                 return False
-            begun = time.monotonic()
+            start = time.monotonic()
             try:
                 agent = self.agent()
                 if not agent.due:
                     return False
                 self._agent = None  # unless its plan is written
-                begun = time.monotonic()
+                start = time.monotonic()
                 planned = agent.plan()
             except MemoryError:
                 self._agent, self._too_large = None, True
                 raise InvalidReport(TOO_LARGE) from None
-            self._took = time.monotonic() - begun
+            self._duration = time.monotonic() - start
             number, actions, best, known, episodes, summary = planned
             changed = changes(self.store.newest_policy(self.task), best, number)
             summary = {**summary, "layout": LAYOUT}
             policy = StoredPolicy(
                 number, time.time(), known, episodes, actions, best, changed, summary
             )
-            kept = self._packed(agent)
+            kept = self._snapshot(agent)
 
             def write(tx: Transaction) -> str | None:
                 if (other := tx.renew_lease(self.holder, self._lease)) is None:
@@ -209,10 +208,10 @@ class TaskPlanner:
             return True
 
     def report(self) -> None:
-        """Write what is known of the newest policy, if that was not done, and its time has come."""
+        """Write the report of the newest policy, if it is missing and the time share allows it."""
         with self.lock:
             newest = self.store.newest_number(self.task)
-            if newest == self._reported or time.monotonic() < self._report_from:
+            if newest == self._reported or time.monotonic() < self._next_report:
                 return
             kept = self.store.report(self.task)
             if kept is not None and kept.number == newest:
@@ -220,10 +219,10 @@ class TaskPlanner:
                 return
             if not self._may_plan():
                 return
-            begun = time.monotonic()
+            start = time.monotonic()
             agent = self.agent()
             names = self._names(agent.experience.states)
-            known, audit = agent.certificate(*names), agent.audited(*names)
+            known, audit = agent.certificate(*names), agent.audit_report(*names)
             content = {
                 "certificate": known.as_dict(),
                 "audit": audit.as_dict(),
@@ -234,15 +233,15 @@ class TaskPlanner:
 
             def write(tx: Transaction) -> None:
                 if tx.renew_lease(self.holder, self._lease) is None:
-                    tx.keep_report(report)
+                    tx.replace_report(report)
 
             self.store.transact(self.task, write)
             done = time.monotonic()
-            self._reported, self._report_from = newest, done + (done - begun) / REPORTING
+            self._reported, self._next_report = newest, done + (done - start) / REPORT_SHARE
 
     def _is_due(self) -> bool:
-        """Whether enough is new, by what the store says; an agent is not needed for that."""
-        n, number = self.store.figures(self.task), self.store.newest_number(self.task)
+        """True if a plan is due, by the counts of the store alone, without an agent."""
+        n, number = self.store.counts(self.task), self.store.newest_number(self.task)
         progress = n.begun + n.outcomes + n.lost
         newest = next(iter(self.store.plans(self.task, number - 1)), None)
         if newest is None or newest.summary.get("layout") != LAYOUT:
@@ -252,33 +251,33 @@ class TaskPlanner:
         return is_due(progress, newest.episodes + newest.known)
 
     def try_step(self) -> None:
-        """Take a step after a call that is written already, and does not fail with it."""
+        """Make a step after a committed call; an error is kept in ``error``."""
         try:
             self.step()
             self.error = None
         except TaskError as error:
             self.error = str(error)
 
-    def _packed(self, agent: TaskAgent) -> bytes | None:
-        """The agent in bytes, unless that would take much of the time, and it may wait.
+    def _snapshot(self, agent: TaskAgent) -> bytes | None:
+        """The snapshot of the agent, or None if it is postponed to save time.
 
-        If episodes are to be scored it may not: those that a crash makes forgotten would be
-        selected by what caused the crash (docs/theory/flight.md).
+        It is not postponed if episodes are scored: a crash that drops scores would select episodes
+        by the cause of the crash (docs/theory/flight.md).
         """
-        begun = time.monotonic()
-        if self._sparing and begun < self._pack_from and not agent.watches:
+        start = time.monotonic()
+        if self._sparing and start < self._next_snapshot and not agent.is_scoring:
             return None
-        blob = packed(agent)
+        blob = pack(agent)
         done = time.monotonic()
-        self._pack_from = done + (done - begun) / PACKING
+        self._next_snapshot = done + (done - start) / SNAPSHOT_SHARE
         return blob
 
     @property
     def _lease(self) -> float:
-        return min(max(LEASE, PLANS * self._took), LONGEST_LEASE)
+        return min(max(LEASE, LEASE_FACTOR * self._duration), LONGEST_LEASE)
 
     def _may_plan(self) -> bool:
-        """Whether the right to plan is had, perhaps from now on."""
+        """True if this planner holds the lease; takes it if it is free."""
         if time.monotonic() < self._held_until - self._lease / 2:
             return True
         found = self.store.lease(self.task)
@@ -289,27 +288,34 @@ class TaskPlanner:
         return other is None
 
     def release(self) -> None:
-        """Let others plan, and let go of the agent: it is made again when it is needed."""
+        """Release the lease and the agent, which is restored when it is needed."""
         self._agent = None
         if self._held_until:
             self.store.transact(self.task, lambda tx: tx.release_lease(self.holder))
             self._held_until = 0.0
 
 
-def feed(agent: TaskAgent, store: TaskStore, task: int) -> None:
-    """Let an agent take all events that are new to it."""
+def add_new_events(agent: TaskAgent, store: TaskStore, task: int) -> None:
+    """Add all new events of a store to an agent."""
     while True:
         events = store.events(task, agent.seq, CHUNK)
         with decoding(store.name):
             for _, _, actions in store.states(task, agent.experience.states - 1):
-                agent.find(agent.task.available(actions))  # those of these events, at least
+                agent.add_state(agent.task.available(actions))  # those of these events, at least
             if not events:
                 return
-            agent.take(events)
+            agent.add_events(events)
 
 
 def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
-    """(H, S) the number of the plan that last changed each action of a policy, of plan number."""
+    """Return, (H, S), the number of the plan that last changed each action of a policy.
+
+    Args:
+        before: the policy of the previous plan.
+        best: (H, S) the policy of this plan.
+        number: of this plan.
+
+    """
     changed = np.full(best.shape, number)
     if before is not None:
         known = min(best.shape[1], before.best.shape[1])
@@ -318,17 +324,17 @@ def changes(before: StoredPolicy | None, best: Ints, number: int) -> Ints:
     return changed
 
 
-def packed(agent: TaskAgent) -> bytes:
-    """All that an agent holds, in bytes."""
+def pack(agent: TaskAgent) -> bytes:
+    """Return the snapshot of an agent in bytes."""
     file = io.BytesIO()
     np.savez(file, **agent.state(), made_by=np.array(LAYOUT))
     return zlib.compress(file.getbuffer(), 1)
 
 
-def unpacked(blob: bytes) -> dict[str, Any] | None:
-    """The arrays that were packed, by name; None if their layout is another, or they are damaged.
+def unpack(blob: bytes) -> dict[str, Any] | None:
+    """Return the arrays of a snapshot by name; None if it is damaged or has another layout.
 
-    The events are there: what is not unpacked is made again.
+    The agent is then rebuilt from the events.
     """
     try:
         with np.load(io.BytesIO(zlib.decompress(blob)), allow_pickle=False) as file:
@@ -339,38 +345,38 @@ def unpacked(blob: bytes) -> dict[str, Any] | None:
 
 
 class PlannerThread(Thread):
-    """Lets a planner run beside other threads, until it is stopped. What fails is tried again."""
+    """A thread that runs a planner until it is stopped, and retries after errors."""
 
     def __init__(self, planner: TaskPlanner) -> None:
         super().__init__(name="ucfh-planner", daemon=True)
-        self._planner, self._news, self._stop_now = planner, Event(), False
+        self._planner, self._changed, self._stop_now = planner, Event(), False
 
-    def nudge(self) -> None:
-        """Say that something is new."""
-        if not self._news.is_set():
-            self._news.set()
+    def notify(self) -> None:
+        """Signal that there are new events."""
+        if not self._changed.is_set():
+            self._changed.set()
 
     def stop(self) -> None:
-        """End it, after the plan that it is at."""
+        """Stop after the current plan, and wait for that."""
         self._stop_now = True
-        self._news.set()
+        self._changed.set()
         self.join()
 
     def run(self) -> None:
-        """Plan when it is due."""
+        """Plan when a plan is due."""
         pause = PAUSE
         while not self._stop_now:
-            self._news.wait(POLL)
-            self._news.clear()
+            self._changed.wait(POLL)
+            self._changed.clear()
             if self._stop_now:
                 return
-            begun = time.monotonic()
+            start = time.monotonic()
             try:
                 self._planner.step()
                 self._planner.error = None
                 self._planner.report()
-                took = time.monotonic() - begun
-                pause = max(PAUSE, min(RESTS * took, LONGEST_REST))
+                took = time.monotonic() - start
+                pause = max(PAUSE, min(PAUSE_RATIO * took, LONGEST_PLAN_PAUSE))
             except Exception as error:  # serving goes on, and says so
                 self._planner.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,15 +1,14 @@
-"""A store of tasks in a PostgreSQL database, which several machines share.
+"""A store of tasks in a PostgreSQL database, which several machines may share.
 
-    write   lock the task, read where it stands and what the call needs; write; commit
-    read    whatever is committed
+    write   lock the task, read its counters and the data of the call; write; commit
+    read    committed data
 
-A transaction is sent in few parts: statements whose answers nobody waits for travel with the next
-one (pipeline mode). Of those that write to one task there is one at a time (an advisory lock, which
-ends with the transaction, also if a process dies). Nothing is kept in a session beyond a
-transaction, so a pooler may stand in between.
+A transaction needs few round trips: statements without a needed result are sent with the next one
+(pipeline mode). An advisory lock, which ends with the transaction, serializes the writers of a
+task. No session state outlives a transaction, so a connection pooler may be used.
 
-A connection that is lost is made again, for some seconds, and the call with it. Perhaps it was
-written already, and only the answer was lost: then it finds what it did.
+After a lost connection, the call is retried for some seconds. Calls are idempotent, so a commit
+whose acknowledgement was lost does no harm.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ucfh.tasks.postgres_schema import (
     prepare,
     translated,
 )
-from ucfh.tasks.sql_reading import SqlReading, SqlRow
+from ucfh.tasks.sql_reading import SqlRow, SqlStore
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.store import T, Transaction
 
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
     from ucfh.tasks.postgres_schema import Connection
 
 WRITERS, READERS = 4, 4
-"""Connections at most; they are made when they are needed."""
+"""Largest numbers of connections, which are opened on demand."""
 PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two attempts, from the first to the last ones."""
 IDLE = 30.0
-"""Seconds after which the database ends a transaction whose process is silent, and its lock."""
+"""Seconds after which the database ends the transaction, and the lock, of a silent process."""
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 LOCK = """SELECT set_config('lock_timeout', $3, true),
     set_config('idle_in_transaction_session_timeout', $4, true),
@@ -52,10 +51,10 @@ LOCK = """SELECT set_config('lock_timeout', $3, true),
 
 
 class SharedConnection:
-    """A connection that one thread uses at a time.
+    """A connection for one thread at a time.
 
     Attributes:
-        lock: held while it is used.
+        lock: held while the connection is used.
 
     """
 
@@ -64,24 +63,24 @@ class SharedConnection:
         self.connection: Connection | None = None
 
     def connected(self) -> Connection:
-        """The connection, made if there is none."""
+        """Return the connection, opened if there is none."""
         if self.connection is None:
             self.connection = connect(self._address)
         return self.connection
 
     def drop(self) -> None:
-        """Close it; what was not committed is taken back."""
+        """Close the connection, which rolls back its transaction."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
 
 
-class PostgresStore(SqlReading):
-    """A store in a database; see `TaskStore`.
+class PostgresStore(SqlStore):
+    """A store in a PostgreSQL database; see `TaskStore`.
 
     Args:
         address: of the database, such as postgresql://user@host/name.
-        create: whether to make the tables if they are not there.
+        create: whether to create missing tables.
 
     """
 
@@ -99,7 +98,7 @@ class PostgresStore(SqlReading):
                 raise
 
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
-        """Make a call in a transaction on a task, which is written at its end, or not at all."""
+        """Make a call in an atomic transaction on a task."""
 
         def work(connection: Connection) -> T:
             with connection.pipeline():
@@ -122,15 +121,15 @@ class PostgresStore(SqlReading):
         return self._persist(self._writers[task % WRITERS], work)
 
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
-        """Read all rows that a query finds."""
+        """Return all rows of a query."""
         text, own = translated(query), self._readers[get_ident() % READERS]
         line = next((line for line in self._readers if not line.lock.locked()), own)
         return self._persist(line, lambda connection: connection.execute(text, given).fetchall())
 
     def _persist(self, line: SharedConnection, work: Callable[[Connection], T]) -> T:
-        """Do something with a connection; if that is lost, again with another one, for a while.
+        """Call ``work`` with a connection, and retry for some seconds if that is lost.
 
-        Whatever else ends it in the middle, the connection is closed.
+        After any other error, the connection is closed.
         """
         import psycopg
 
@@ -155,11 +154,11 @@ class PostgresStore(SqlReading):
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def damage(self) -> list[str]:
-        """Nothing: what PostgreSQL finds damaged, it refuses to read."""
+        """Return nothing: PostgreSQL does not read damaged data."""
         return []
 
     def close(self) -> None:
-        """Let go of the database, after calls of other threads."""
+        """Close all connections, after the calls of other threads."""
         if self._closed or self._process != os.getpid():
             return
         self._closed = True

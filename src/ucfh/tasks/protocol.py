@@ -1,23 +1,24 @@
-"""What happens at each call on a task, within one transaction: no database, no threads.
+"""The protocol of calls on a task, each within one transaction.
 
-    ask     the decision that is open, or the next one          an episode begins with it
-    tell    the outcome of a decision, then the next decision   in one transaction
-    record  a decision of somebody else, with its outcome or without
+    ask     the open decision, or the next one; the first begins the episode
+    tell    the outcome of a decision, and the next decision
+    record  a decision that the task did not make, with or without its outcome
 
-A call that is repeated finds what it did before and answers the same. One that says something else
-is refused. If it reports another outcome of the same decision, that is recorded as a conflict, and
-the outcome counts as missing (`ucfh.tasks.delayed_outcomes`).
+A repeated call has the same answer. A different report of the same step is rejected. If it reports
+another outcome, it is recorded as a conflict, and the outcome counts as missing
+(`ucfh.tasks.delayed_outcomes`).
 
-An episode follows its first policy, the newest at its beginning, until a policy is there that was
-made from twice as many outcomes; then it goes on with that. In a state that its policy does not
-know, it takes the first action.
+An episode follows its first policy, the newest at its beginning, until there is a policy from twice
+as many outcomes. In a state that its policy does not know, it takes the first action.
 
-An open decision whose deadline has passed has expired, whether somebody has noticed or not: what
-comes later is kept as a fault, and not counted.
+An open decision expires at its deadline: a later outcome is kept as an error record, and not
+counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from ucfh.tasks.errors import (
     UnknownEpisode,
     concise,
 )
-from ucfh.tasks.label_cache import Catalogue
+from ucfh.tasks.label_cache import LabelCache
 from ucfh.tasks.records import (
     ABANDONED,
     BY_PERSON,
@@ -51,10 +52,10 @@ from ucfh.tasks.store import Transaction
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do: at step t, counted from 0, of an episode, in a state, this action.
+    """The action of step t, counted from 0, of an episode in a state.
 
-    ``policy`` is the number of the policy that chose it; 0: none was planned yet, -1: somebody
-    else chose.
+    ``policy`` is the number of the policy that chose it; 0: there was no policy yet, -1: the action
+    was not chosen by the task.
     """
 
     episode: str
@@ -65,60 +66,61 @@ class Decision:
 
 
 class LateAnswer(NamedTuple):
-    """The answer to an outcome that came too late, in words."""
+    """The answer to an outcome that came too late."""
 
     message: str
 
 
-class Serving:
-    """Answers calls on a task.
+class TaskProtocol:
+    """The protocol of one task.
 
     Attributes:
-        known: the states, actions and policies.
+        cache: the cached states, actions and policies.
 
     """
 
     def __init__(self, declaration: Declaration) -> None:
-        self.known = Catalogue(declaration)
-        self._task, self._wait = declaration.name, declaration.timeout
-        self._silence = declaration.on_timeout
+        self.cache = LabelCache(declaration)
+        self._task, self._timeout = declaration.name, declaration.timeout
+        self._expiry = declaration.on_timeout
 
     def ask(
         self, tx: Transaction, name: str, state: Any, actions: Any = None, t: int | None = None
     ) -> Decision | EpisodeOver:
-        """The decision of an episode at step t; without one, the open one, the next or the first.
+        """Return the decision of an episode at step t, by default the current one.
 
-        A fault that is returned, not raised: its decision had expired, which is written now.
+        An `EpisodeOver` is returned, not raised, if the decision has just expired: so the expiry is
+        committed.
         """
         last = self._last(tx, name)
         due = 0 if last is None else last.t + last.kind
         if t is not None and t > due:
             raise OutOfOrder(f"episode {name!r} is at step {due}, not {t}: tell the steps in order")
         if last is None:
-            s = self.known.find_state(tx, state, actions, name, 0)
-            if self.known.states.actions[s] == ():
+            s = self.cache.find_state(tx, state, actions, name, 0)
+            if self.cache.states.actions[s] == ():
                 raise InvalidReport(
-                    f"episode {name!r} cannot begin in state {self.known.states.texts[s]}, which "
+                    f"episode {name!r} cannot begin in state {self.cache.states.texts[s]}, which "
                     "has no actions: there is nothing to decide"
                 )
             return self._decide(tx, name, tx.begin(name, tx.newest), 0, s, tx.newest)
         if t is not None and t < due:
-            decided, _, note = tx.step(last.episode, t)
-            assert decided is not None
-            self.known.catch_up(tx, decided.state)
-            s = self.known.find_state(tx, state, actions, name, t)
-            self._check_is_in(decided.state, s, name, t)
+            decision, _, note = tx.step(last.episode, t)
+            assert decision is not None
+            self.cache.load_states(tx, decision.state)
+            s = self.cache.find_state(tx, state, actions, name, t)
+            self._check_is_in(decision.state, s, name, t)
             if note is not None:  # nobody told what came of it, and nobody can now
-                raise self._is_gone(name, t, note)
-            return self._decision(name, t, s, decided.action, decided.policy)
+                raise self._episode_over(name, t, note)
+            return self._decision(name, t, s, decision.action, decision.policy)
         self._check_goes_on(last, name)
-        s = self.known.find_state(tx, state, actions, name, due)
+        s = self.cache.find_state(tx, state, actions, name, due)
         self._check_is_in(last.state, s, name, due)
         if last.kind == OUTCOME:
             return self._decide(tx, name, last.episode, due, s, tx.newest)
         if self._is_overdue(tx, last):
             self._expire(tx, last.episode, name, due)
-            return self._is_gone(name, due, EXPIRED)
+            return self._episode_over(name, due, EXPIRED)
         return self._decision(name, due, s, last.action, last.policy)
 
     def tell(
@@ -132,52 +134,34 @@ class Serving:
         actions: Any = None,
         action: Any = None,
     ) -> Decision | LateAnswer | None:
-        """Write an outcome and take the next decision; None: the episode is over.
+        """Write an outcome and return the next decision; None: the episode is over.
 
-        ``action``: the action that was taken, if it is not the one given.
+        ``action``: the action taken, if it is not the recommended one.
         """
-        try:
-            return self._tell(tx, name, t, reward, state, done, actions, action)
-        except InvalidReport as error:
-            if isinstance(reward, Real | None) and not isinstance(reward, bool):
-                self._check_again(tx, name, t, error)
-            raise
-
-    def _tell(
-        self,
-        tx: Transaction,
-        name: str,
-        t: int,
-        reward: Any,
-        state: Any,
-        done: bool,
-        actions: Any,
-        action: Any,
-    ) -> Decision | LateAnswer | None:
-        """Write an outcome; see `tell`."""
-        last = self._last(tx, name)
-        if last is None:
-            raise self._unknown(name)
-        if t > last.t:
-            raise OutOfOrder(
-                f"episode {name!r} has no decision at step {t}, its last is at step {last.t}: tell "
-                "the steps in order"
-            )
-        paid = self.known.check_reward(reward, name, t)
-        if (why := self._too_late(tx, last, name, t)) is not None:
-            return self._late(tx, name, t, paid, state, done, why)
-        following = self.known.find_following(tx, name, t, state, done, actions)
-        decided = None if action is None else tx.step(last.episode, t)[0]
-        taken = None if decided is None else self._taken(tx, decided, action, name)
-        if last.kind == OUTCOME or last.t > t:
-            return self._told_before(tx, last.episode, name, t, paid, following, taken)
-        self._check_return(tx, last.episode, name, t, paid, following)
-        tx.tell(last.episode, t, following, paid, None, taken)
-        if self.known.is_over(t, following):
-            tx.end(last.episode)
-            return None
-        policy = self.known.policy_after(tx, last.policy)
-        return self._decide(tx, name, last.episode, t + 1, following, policy)
+        with self._contradiction_checked(tx, name, t, reward):
+            last = self._last(tx, name)
+            if last is None:
+                raise self._unknown(name)
+            if t > last.t:
+                raise OutOfOrder(
+                    f"episode {name!r} has no decision at step {t}, its last is at step {last.t}: "
+                    "tell the steps in order"
+                )
+            reward = self.cache.check_reward(reward, name, t)
+            if (why := self._too_late(tx, last, name, t)) is not None:
+                return self._late(tx, name, t, reward, state, done, why)
+            following = self.cache.find_next_state(tx, name, t, state, done, actions)
+            decision = None if action is None else tx.step(last.episode, t)[0]
+            taken = None if decision is None else self._taken(tx, decision, action, name)
+            if last.kind == OUTCOME or last.t > t:
+                return self._repeat_answer(tx, last.episode, name, t, reward, following, taken)
+            self._check_return(tx, last.episode, name, t, reward, following)
+            tx.tell(last.episode, t, following, reward, None, taken)
+            if self.cache.is_over(t, following):
+                tx.end(last.episode)
+                return None
+            policy = self.cache.continuing_policy(tx, last.policy)
+            return self._decide(tx, name, last.episode, t + 1, following, policy)
 
     def record(
         self,
@@ -190,65 +174,47 @@ class Serving:
         next_state: Any = None,
         done: bool = False,
     ) -> LateAnswer | None:
-        """Write what somebody else did, with its outcome if that is known."""
-        try:
-            return self._record(tx, name, t, state, action, reward, next_state, done)
-        except InvalidReport as error:
-            if isinstance(reward, Real | None) and not isinstance(reward, bool):
-                self._check_again(tx, name, t, error)
-            raise
-
-    def _record(
-        self,
-        tx: Transaction,
-        name: str,
-        t: int,
-        state: Any,
-        action: Any,
-        reward: Any,
-        next_state: Any,
-        done: bool,
-    ) -> LateAnswer | None:
-        """Write what somebody else did; see `record`."""
-        last = self._last(tx, name)
-        due, taken = 0 if last is None else last.t + last.kind, None
-        if t > due:
-            raise OutOfOrder(
-                f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
-            )
-        s = self.known.find_state(tx, state, None, name, t)
-        a = self.known.find_action(action, s)
-        known = reward is not None or next_state is not None or done
-        paid = self.known.check_reward(reward, name, t) if known else 0.0
-        if last is None:
-            episode = tx.begin(name, BY_PERSON)
-            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
-        elif last.kind == OUTCOME and t == due:
-            self._check_goes_on(last, name)
-            self._check_is_in(last.state, s, name, t)
-            episode = last.episode
-            tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
-        else:
-            episode = last.episode
-            is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
-            if known and (why := self._too_late(tx, last, name, t)) is not None:
-                return self._late(tx, name, t, paid, next_state, done, why)
-            if known and not is_open:
-                following = self.known.find_following(tx, name, t, next_state, done, None)
-                self._check_told(tx, episode, name, t, paid, following, taken)
-                return None
-        if known:
-            following = self.known.find_following(tx, name, t, next_state, done, None)
-            self._check_return(tx, episode, name, t, paid, following)
-            tx.tell(episode, t, following, paid, None, taken)
-            if self.known.is_over(t, following):
-                tx.end(episode)
+        """Write a step whose action the task did not choose, with its outcome if that is known."""
+        with self._contradiction_checked(tx, name, t, reward):
+            last = self._last(tx, name)
+            due, taken = 0 if last is None else last.t + last.kind, None
+            if t > due:
+                raise OutOfOrder(
+                    f"episode {name!r} is at step {due}, not {t}: record, or tell, that first"
+                )
+            s = self.cache.find_state(tx, state, None, name, t)
+            a = self.cache.find_action(action, s)
+            known = reward is not None or next_state is not None or done
+            reward = self.cache.check_reward(reward, name, t) if known else 0.0
+            if last is None:
+                episode = tx.begin(name, BY_PERSON)
+                tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
+            elif last.kind == OUTCOME and t == due:
+                self._check_goes_on(last, name)
+                self._check_is_in(last.state, s, name, t)
+                episode = last.episode
+                tx.decide(episode, t, s, a, BY_PERSON, self._deadline(tx))
             else:
-                tx.pause(episode, t)
-        return None
+                episode = last.episode
+                is_open, taken = self._check_taken(tx, episode, name, t, s, a, known)
+                if known and (why := self._too_late(tx, last, name, t)) is not None:
+                    return self._late(tx, name, t, reward, next_state, done, why)
+                if known and not is_open:
+                    following = self.cache.find_next_state(tx, name, t, next_state, done, None)
+                    self._check_repeated(tx, episode, name, t, reward, following, taken)
+                    return None
+            if known:
+                following = self.cache.find_next_state(tx, name, t, next_state, done, None)
+                self._check_return(tx, episode, name, t, reward, following)
+                tx.tell(episode, t, following, reward, None, taken)
+                if self.cache.is_over(t, following):
+                    tx.end(episode)
+                else:
+                    tx.pause(episode, t)
+            return None
 
     def abandon(self, tx: Transaction, name: str, reason: str) -> None:
-        """Give up an episode: its open decision is lost. Again: no change."""
+        """Abandon an episode: its open decision is missing; idempotent."""
         last = self._last(tx, name)
         if last is None:
             raise self._unknown(name)
@@ -257,7 +223,7 @@ class Serving:
             tx.tell(last.episode, last.t, LOST, None, note)
         elif (last.note or "").startswith(ABANDONED):
             return
-        elif self.known.is_over(last.t, last.state):
+        elif self.cache.is_over(last.t, last.state):
             raise EpisodeOver(f"episode {name!r} is over since step {last.t}: nothing to abandon")
         else:
             raise OutOfOrder(
@@ -266,17 +232,17 @@ class Serving:
         tx.end(last.episode)
 
     def expire(self, tx: Transaction) -> int:
-        """Expire all open decisions whose deadline has passed; how many."""
+        """Expire all open decisions whose deadline has passed; returns their number."""
         overdue = tx.overdue()
         for episode, name, t in overdue:
             self._expire(tx, episode, name, t)
         return len(overdue)
 
     def _last(self, tx: Transaction, name: str) -> LastEvent | None:
-        """An episode, in a state that is known here."""
+        """The last event of an episode, with its state cached."""
         last = tx.last(name)
         if last is not None:
-            self.known.catch_up(tx, last.state)
+            self.cache.load_states(tx, last.state)
         return last
 
     def _unknown(self, name: str) -> UnknownEpisode:
@@ -286,16 +252,16 @@ class Serving:
         )
 
     def _check_goes_on(self, last: LastEvent, name: str) -> None:
-        if last.kind == OUTCOME and self.known.is_over(last.t, last.state):
+        if last.kind == OUTCOME and self.cache.is_over(last.t, last.state):
             how = f" ({last.note})" if last.note else ""
             raise EpisodeOver(
                 f"episode {name!r} is over since step {last.t}{how}: name another episode"
             )
 
     def _check_is_in(self, there: int, s: int, name: str, t: int) -> None:
-        """Raise if an episode is in another state."""
+        """Raise `Conflict` if an episode is in another state."""
         if there != s:
-            texts = self.known.states.texts
+            texts = self.cache.states.texts
             raise Conflict(
                 f"episode {name!r} is in state {texts[there]} at step {t}, not {texts[s]}: "
                 "give that state, or name another episode",
@@ -307,69 +273,74 @@ class Serving:
     ) -> tuple[bool, int | None]:
         """Check a recorded step against its decision, with its outcome if that is ``known``.
 
-        Returns whether the decision is open, and the action taken if it is not the one given.
+        Returns whether the decision is open, and the action taken if it is not the recommended one.
         """
-        decided, told, _ = tx.step(episode, t)
-        assert decided is not None
-        self.known.catch_up(tx, decided.state)
-        self._check_is_in(decided.state, s, name, t)
-        replaced = told is not None and told.taken == a
-        if known or replaced or decided.policy == BY_PERSON:
-            return told is None, self._check_replaced(decided, a, name)
-        if decided.action != a:
-            actions = self.known.declaration.actions
+        decision, outcome, _ = tx.step(episode, t)
+        assert decision is not None
+        self.cache.load_states(tx, decision.state)
+        self._check_is_in(decision.state, s, name, t)
+        replaced = outcome is not None and outcome.taken == a
+        if known or replaced or decision.policy == BY_PERSON:
+            return outcome is None, self._check_replaced(decision, a, name)
+        if decision.action != a:
+            actions = self.cache.declaration.actions
             raise Conflict(
-                f"at step {t} of episode {name!r} the action {actions[decided.action]} was given. "
+                f"at step {t} of episode {name!r} the action {actions[decision.action]} was given. "
                 "Fix: report the action that was taken together with its outcome",
                 ErrorRecord("action", name, t, {"action": short(actions[a])}),
             )
-        return told is None, None
+        return outcome is None, None
 
     def _taken(
-        self, tx: Transaction, decided: DecisionRecord, action: Any, name: str
+        self, tx: Transaction, decision: DecisionRecord, action: Any, name: str
     ) -> int | None:
-        """The number of the action that was taken, if it is not the one given."""
-        self.known.catch_up(tx, decided.state)
-        return self._check_replaced(decided, self.known.find_action(action, decided.state), name)
+        """The number of the action taken, if it is not the recommended one."""
+        self.cache.load_states(tx, decision.state)
+        return self._check_replaced(decision, self.cache.find_action(action, decision.state), name)
 
-    def _check_replaced(self, decided: DecisionRecord, a: int, name: str) -> int | None:
-        """The number of an action if it is not that of a decision, which a task has taken."""
-        if a == decided.action:
+    def _check_replaced(self, decision: DecisionRecord, a: int, name: str) -> int | None:
+        """The number of an action taken, if it is not that of a decision by the task.
+
+        Raises:
+            Conflict: the step was recorded with another action.
+
+        """
+        if a == decision.action:
             return None
-        if decided.policy == BY_PERSON:
-            actions = self.known.declaration.actions
+        if decision.policy == BY_PERSON:
+            actions = self.cache.declaration.actions
             raise Conflict(
-                f"step {decided.t} of episode {name!r} was recorded with the action "
-                f"{actions[decided.action]}, not {actions[a]}; its outcome counts as missing. Fix: "
-                "give each episode its own name",
+                f"step {decision.t} of episode {name!r} was recorded with the action "
+                f"{actions[decision.action]}, not {actions[a]}; its outcome counts as missing. "
+                "Fix: give each episode its own name",
                 ErrorRecord(
                     "outcome",
                     name,
-                    decided.t,
-                    {"before": f"action {actions[decided.action]}", "action": actions[a]},
+                    decision.t,
+                    {"before": f"action {actions[decision.action]}", "action": actions[a]},
                 ),
             )
         return a
 
     def _check_return(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self, tx: Transaction, episode: int, name: str, t: int, reward: float, following: int
     ) -> None:
-        """Refuse an outcome with which an episode pays more than the declared max_return."""
-        if (error := self._above_return(tx, episode, name, t, paid, following)) is not None:
+        """Raise `InvalidReport` if an outcome takes the return above the declared max_return."""
+        if (error := self._above_return(tx, episode, name, t, reward, following)) is not None:
             raise error
 
     def _above_return(
-        self, tx: Transaction, episode: int, name: str, t: int, paid: float, following: int
+        self, tx: Transaction, episode: int, name: str, t: int, reward: float, following: int
     ) -> InvalidReport | None:
-        """The error of an outcome with which an episode pays more than max_return, else None.
+        """The error of an outcome that takes the return above max_return, else None.
 
-        Where rewards may be negative, the return is only known at the end of an episode.
+        If rewards may be negative, the return is only known at the end of an episode.
         """
-        most, units = self.known.declaration.max_return, self.known.declaration.units
-        if most is None or (units.low < 0 and not self.known.is_over(t, following)):
+        most, units = self.cache.declaration.max_return, self.cache.declaration.units
+        if most is None or (units.low < 0 and not self.cache.is_over(t, following)):
             return None
-        total = tx.paid(episode) + paid
-        if total <= most + ROUNDING * self.known.declaration.horizon * units.span:
+        total = tx.return_so_far(episode) + reward
+        if total <= most + ROUNDING * self.cache.declaration.horizon * units.span:
             return None
         return InvalidReport(
             f"with step {t}, the rewards of episode {name!r} sum to {total:g}, more than the "
@@ -377,47 +348,47 @@ class Serving:
             ErrorRecord("return", name, t, {"return": short(total)}),
         )
 
-    def _is_gone(self, name: str, t: int, note: str) -> EpisodeOver:
+    def _episode_over(self, name: str, t: int, note: str) -> EpisodeOver:
         return EpisodeOver(f"episode {name!r} is over: step {t} was {note}; name another episode")
 
-    def _told_before(
+    def _repeat_answer(
         self,
         tx: Transaction,
         episode: int,
         name: str,
         t: int,
-        paid: float,
+        reward: float,
         following: int,
         taken: int | None,
     ) -> Decision | None:
-        """The answer to an outcome that is there already."""
-        self._check_told(tx, episode, name, t, paid, following, taken)
-        if self.known.is_over(t, following):
+        """The answer to a repeated outcome."""
+        self._check_repeated(tx, episode, name, t, reward, following, taken)
+        if self.cache.is_over(t, following):
             return None
-        decided, _, _ = tx.step(episode, t + 1)
-        if decided is None:  # it was recorded
+        decision, _, _ = tx.step(episode, t + 1)
+        if decision is None:  # it was recorded
             return self._decide(tx, name, episode, t + 1, following, tx.newest)
-        return self._decision(name, t + 1, decided.state, decided.action, decided.policy)
+        return self._decision(name, t + 1, decision.state, decision.action, decision.policy)
 
-    def _check_told(
+    def _check_repeated(
         self,
         tx: Transaction,
         episode: int,
         name: str,
         t: int,
-        paid: float,
+        reward: float,
         following: int,
         taken: int | None,
     ) -> None:
-        """Raise if an outcome that is there already is another one: both are kept."""
-        _, told, _ = tx.step(episode, t)
-        assert told is not None
-        self.known.catch_up(tx, told.following)
-        if (told.reward, told.following, told.taken) != (paid, following, taken):
-            before = self._outcome(told.reward, told.following, told.taken)
-            now = {"before": before, "told": self._outcome(paid, following, taken)}
+        """Raise `Conflict` if a different outcome is already stored; both are kept."""
+        _, outcome, _ = tx.step(episode, t)
+        assert outcome is not None
+        self.cache.load_states(tx, outcome.following)
+        if (outcome.reward, outcome.following, outcome.taken) != (reward, following, taken):
+            before = self._outcome(outcome.reward, outcome.following, outcome.taken)
+            now = {"before": before, "told": self._outcome(reward, following, taken)}
             if taken is not None:
-                now["action"] = self.known.declaration.actions[taken]
+                now["action"] = self.cache.declaration.actions[taken]
             raise Conflict(
                 f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
                 "now counts as missing. Fix: give each episode its own name, and report each "
@@ -425,15 +396,29 @@ class Serving:
                 ErrorRecord("outcome", name, t, now),
             )
 
-    def _check_again(self, tx: Transaction, name: str, t: int, error: InvalidReport) -> None:
-        """Raise if a refused report contradicts an outcome that is there already."""
+    @contextmanager
+    def _contradiction_checked(
+        self, tx: Transaction, name: str, t: int, reward: Any
+    ) -> Iterator[None]:
+        """Raise `Conflict` if a report is rejected and contradicts a stored outcome."""
+        try:
+            yield
+        except InvalidReport as error:
+            if isinstance(reward, Real | None) and not isinstance(reward, bool):
+                self._check_contradiction(tx, name, t, error)
+            raise
+
+    def _check_contradiction(
+        self, tx: Transaction, name: str, t: int, error: InvalidReport
+    ) -> None:
+        """Raise `Conflict` if a rejected report contradicts a stored outcome."""
         last = self._last(tx, name)
         if error.kept is None or error.kept.kind == "return" or last is None or t > last.t:
             return
-        _, told, note = tx.step(last.episode, t)
-        if told is not None and note is None:
-            self.known.catch_up(tx, told.following)
-            before = self._outcome(told.reward, told.following, told.taken)
+        _, outcome, note = tx.step(last.episode, t)
+        if outcome is not None and note is None:
+            self.cache.load_states(tx, outcome.following)
+            before = self._outcome(outcome.reward, outcome.following, outcome.taken)
             raise Conflict(
                 f"the outcome of step {t} of episode {name!r} was reported before as {before}; it "
                 f"now counts as missing, as another report contradicts it ({error}). Fix: give "
@@ -442,7 +427,7 @@ class Serving:
             ) from error
 
     def _too_late(self, tx: Transaction, last: LastEvent, name: str, t: int) -> str | None:
-        """Why an outcome comes too late, None if it does not; what has expired is written."""
+        """The reason why an outcome is too late, or None; an expiry is written."""
         if last.kind == DECISION and last.t == t:
             if not self._is_overdue(tx, last):
                 return None
@@ -452,39 +437,42 @@ class Serving:
         return None if note is None else f"it was {note}"
 
     def _late(
-        self, tx: Transaction, name: str, t: int, paid: float, state: Any, done: bool, why: str
+        self, tx: Transaction, name: str, t: int, reward: float, state: Any, done: bool, why: str
     ) -> LateAnswer:
-        """Keep an outcome that is not counted: its state is not found by that."""
-        then = "done" if done else f"state {short(self.known.text_of(state, name, t))}"
-        tx.keep_fault(ErrorRecord("late", name, t, {"told": f"reward {paid!r}, {then}"}))
-        said = f"step {t} of episode {name!r} was told too late ({why})"
+        """Keep a late outcome as an error record; its next state is not added."""
+        then = "done" if done else f"state {short(self.cache.text_of(state, name, t))}"
+        tx.add_error(ErrorRecord("late", name, t, {"told": f"reward {reward!r}, {then}"}))
+        said = f"step {t} of episode {name!r} was reported too late ({why})"
         return LateAnswer(concise(f"{said}: kept as a fault, not counted"))
 
     def _outcome(self, reward: float, following: int, taken: int | None) -> str:
-        """An outcome in words."""
+        """Format an outcome."""
         then = "done"
         if following != END:
-            then = f"state {short(self.known.states.texts[following])}"
-        by = "" if taken is None else f", action {self.known.declaration.actions[taken]}"
+            then = f"state {short(self.cache.states.texts[following])}"
+        by = "" if taken is None else f", action {self.cache.declaration.actions[taken]}"
         return f"reward {reward!r}, {then}{by}"
 
     def _deadline(self, tx: Transaction) -> float | None:
-        return None if self._wait is None else tx.now + self._wait
+        return None if self._timeout is None else tx.now + self._timeout
 
     def _is_overdue(self, tx: Transaction, last: LastEvent) -> bool:
-        return self._wait is not None and last.at + self._wait <= tx.now
+        return self._timeout is not None and last.at + self._timeout <= tx.now
 
     def _expire(self, tx: Transaction, episode: int, name: str, t: int) -> None:
-        """Write what the declaration says that silence means.
+        """Write the declared timeout outcome.
 
-        An outcome with which the episode would pay more than the declared max_return is missing.
+        It is missing if its reward would take the return above the declared max_return.
         """
         following, reward = LOST, None
-        if isinstance(self._silence, tuple):
-            following, reward = self.known.states.number[self._silence[0]], self._silence[1]
+        if isinstance(self._expiry, tuple):
+            following, reward = (
+                self.cache.states.number[self._expiry[0]],
+                self._expiry[1],
+            )
             above = self._above_return(tx, episode, name, t, reward, following)
             if above is not None and above.kept is not None:
-                tx.keep_fault(above.kept)
+                tx.add_error(above.kept)
                 following, reward = LOST, None
         tx.tell(episode, t, following, reward, EXPIRED)
         tx.end(episode)
@@ -492,17 +480,17 @@ class Serving:
     def _decide(
         self, tx: Transaction, name: str, episode: int, t: int, s: int, policy: int
     ) -> Decision:
-        """Take the decision of a policy and write it."""
-        a = self.known.choose(tx, policy, t, s)
+        """Write and return the decision of a policy."""
+        a = self.cache.choose(tx, policy, t, s)
         tx.decide(episode, t, s, a, policy, self._deadline(tx))
         return self._decision(name, t, s, a, policy)
 
     def _decision(self, name: str, t: int, s: int, a: int, policy: int) -> Decision:
-        return Decision(name, t, self.known.states.labels[s], self.known.actions[a], policy)
+        return Decision(name, t, self.cache.states.labels[s], self.cache.actions[a], policy)
 
 
 def check_episode(episode: Any) -> str:
-    """The name of an episode."""
+    """Return the name of an episode."""
     episode = plain(episode)
     if type(episode) is int:
         return str(episode)
@@ -512,7 +500,7 @@ def check_episode(episode: Any) -> str:
 
 
 def check_key(decision: Any) -> tuple[str, int]:
-    """The episode and the step of a decision."""
+    """Return the episode and the step of a decision."""
     if isinstance(decision, Decision):
         return decision.episode, decision.t
     if not isinstance(decision, tuple | list) or len(decision) != 2:

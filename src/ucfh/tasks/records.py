@@ -1,7 +1,7 @@
-"""What a store keeps of a task, as records; what the store is, `ucfh.tasks.store` says.
+"""The records of a task in a store (`ucfh.tasks.store`).
 
-State 0 is the end (`ucfh.sparse_counts.END`), and -1 (`ucfh.sparse_counts.LOST`) stands for an
-outcome that never came to be known.
+State 0 is the end (`ucfh.sparse_counts.END`); next state -1 (`ucfh.sparse_counts.LOST`) is a
+missing outcome.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from ucfh._utils.arrays import Ints
 DECISION, OUTCOME = 0, 1
 """Kinds of events."""
 BY_PERSON, BY_NONE = -1, 0
-"""Policies that are none: somebody else chose; nothing was planned yet."""
+"""Numbers of no policy: the task did not choose the action; there was no policy yet."""
 NO_TASK = 0
-"""The number of what belongs to no task."""
+"""The task number of records that belong to no task."""
 LAYOUT = "0.14.0"
-"""The version since which bounds, and the arrays of an agent, are stored as they are now.
+"""The layout of stored bounds and snapshots, named by its first version.
 
-Plans, reports and snapshots of another layout are not used: they are made again from the events.
+Plans, reports and snapshots of another layout are not used, but made again from the events.
 """
 LONGEST_LEASE = 3600.0
-"""Seconds for which somebody may have the right to plan; what lasts longer is a clock set back."""
+"""Longest lease in seconds; a longer one is due to a clock that was set back."""
 AHEAD = 300.0
-"""Seconds by which an event may be dated later than the clock; more means a clock that jumped."""
+"""Seconds by which an event may be ahead of the clock; more is due to a clock that jumped."""
 EXPIRED, ABANDONED = "expired", "abandoned"
-"""How notes begin of outcomes that nobody told."""
+"""The beginnings of the notes of outcomes that were not reported."""
 
 
 class DecisionRecord(NamedTuple):
-    """A decision: state and action by number, by which policy.
+    """A decision, with the numbers of its state, action and policy.
 
     ``first`` is the first policy of its episode; it is only meaningful at t = 0.
     """
@@ -45,9 +45,9 @@ class DecisionRecord(NamedTuple):
 
 
 class OutcomeRecord(NamedTuple):
-    """An outcome: the reward in the user's units (nan if lost) and the number of the next state.
+    """An outcome: the reward in the user's units (nan if missing) and the number of the next state.
 
-    ``taken`` is the action that was taken, if it differs from the one given; else None.
+    ``taken`` is the action taken, if it differs from the recommended one; else None.
     """
 
     seq: int
@@ -59,7 +59,7 @@ class OutcomeRecord(NamedTuple):
 
 
 class StateRecord(NamedTuple):
-    """A state: its number, its label as it is stored, and its actions; None: all."""
+    """A state: its number, its canonical label, and the numbers of its actions; None: all."""
 
     number: int
     label: str
@@ -67,11 +67,13 @@ class StateRecord(NamedTuple):
 
 
 class StoredPolicy(NamedTuple):
-    """What a plan has found, after how many outcomes and episodes, and when.
+    """A plan with its policies.
 
     Attributes:
-        actions: (H, S) what to do next, which is to learn from it, by number.
-        best: (H, S) the policy that the bounds are about.
+        number, made: of the plan, and its time.
+        known, episodes: numbers of outcomes and episodes at planning time.
+        actions: (H, S) the exploration policy, by number.
+        best: (H, S) the policy that the bounds apply to.
         changed: (H, S) the number of the plan that last changed an action of it.
         summary: the bounds.
 
@@ -88,7 +90,7 @@ class StoredPolicy(NamedTuple):
 
 
 class PlanRecord(NamedTuple):
-    """What is kept of a plan for good: when it was made, from how much, and its bounds."""
+    """The permanent record of a plan; see `StoredPolicy`."""
 
     number: int
     made: float
@@ -98,7 +100,7 @@ class PlanRecord(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a planner reports beside a plan: after which event, and when it was made."""
+    """The certificate and the audit report of a plan, after event ``seq``."""
 
     number: int
     seq: int
@@ -107,13 +109,13 @@ class Report(NamedTuple):
 
 
 class TaskProgress(NamedTuple):
-    """Where a task stands.
+    """The progress of a task.
 
     Attributes:
         task, name: its number, and its name.
         seq: the number of its last event, 0 if there is none.
         policy: the number of its newest policy, 0 if there is none.
-        deadline: the earliest of its open decisions, if one has a deadline.
+        deadline: the earliest deadline of its open decisions, if there is one.
 
     """
 
@@ -125,12 +127,12 @@ class TaskProgress(NamedTuple):
 
 
 class LastEvent(NamedTuple):
-    """An episode as its last event shows it.
+    """The last event of an episode.
 
     Attributes:
         episode: its number.
         kind, t, state, action, policy, at, note: the event; ``state`` of an outcome is the next
-            one.
+            state.
 
     """
 
@@ -148,9 +150,9 @@ class StepRecord(NamedTuple):
     """A step of an episode: its decision, and its outcome if there is one (following None: open).
 
     Attributes:
-        reward: in the user's units; None if it is not known.
-        asked, told: when, in seconds since 1970; deadline: of an open one, if there is one.
-        taken: the action that was taken, if it differs from the one given; else None.
+        reward: in the user's units; None if it is unknown.
+        asked, told, deadline: times in seconds since 1970; deadline: only of an open decision.
+        taken: the action taken, if it differs from the recommended one; else None.
 
     """
 
@@ -170,9 +172,9 @@ class StepRecord(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """What a task was told to begin with: a sentence on what that assumes, if it assumes anything.
+    """The prior knowledge of a task: a sentence on its assumption, or "", and a prior policy.
 
-    ``prior``: by the name of a state in a log, the numbers (H,) of the actions to begin with.
+    ``prior``: by the name of a state in a log, the numbers (H,) of its actions.
     """
 
     sentence: str
@@ -180,14 +182,13 @@ class WarmStart(NamedTuple):
 
 
 class StoreCounts(NamedTuple):
-    """How much a store holds of a task.
+    """The counts of a task in a store.
 
     Attributes:
-        oldest: when the oldest open decision was taken.
-        conflicts: decisions whose outcome was reported in two different ways.
-        contradictions: the reports that contradict the first report of a decision.
-        ahead: the seconds by which the last event is dated later than the clock, negative if it is
-            not.
+        oldest: the time of the oldest open decision.
+        conflicts: decisions with contradictory reports of their outcome.
+        contradictions: reports that contradict the first report of a decision.
+        ahead: the seconds by which the last event is ahead of the clock, negative if it is behind.
 
     """
 

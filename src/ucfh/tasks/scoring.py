@@ -1,17 +1,17 @@
-"""Scores of episodes that overlap: what bounds a frozen policy's value from below.
+"""Scores of concurrent episodes: lower bounds on the value of a frozen policy.
 
-The score of an episode is its reward while it takes the actions of the frozen policy and, where its
-own first policy leaves that, the leaving value (`ucfh.confidence.known_states`, 3). Bets on the
-scores in the order in which episodes began are fair if what an episode scores depends on nothing
-that happens in later ones. An open episode may go on with a newer policy, or a person may choose;
-then it could depend on that, so (`docs/theory/flight.md`)
+The score of an episode is its return while it takes the actions of the frozen policy and, where its
+own first policy deviates, the leaving value (`ucfh.confidence.known_states`, 3). Bets on the scores
+in the order in which episodes began are fair if no score depends on later episodes. An open episode
+may continue with a newer policy, or with actions that the task did not choose, so
+(`docs/theory/flight.md`)
 
-    whatever an episode's first policy would have done, counts; from the first action that differs
-    from it on, nothing more does.
+    an episode scores as long as its actions are those of its first policy, and nothing from the
+    first other action on.
 
-An episode that is open, or lost, has scored what it is known to have earned. As rewards are never
-negative, no score is larger than if the first policy had been followed to the end. So any number of
-the first episodes may be bet on: the best choice of that number is taken.
+An open or incomplete episode scores its known rewards. Rewards are nonnegative, so no score exceeds
+that of following the first policy to the end. Hence the bets may use any number of first episodes,
+and the best number is chosen.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from ucfh.algorithms.exploration import GapExploration
 from ucfh.sparse_counts import LOST
 
 CHOICES = 9
-"""How many numbers of first episodes are tried."""
+"""Candidates for the number of first episodes."""
 
 
 class FrozenPolicy(NamedTuple):
-    """How episodes are scored whose first policy is this one.
+    """The scoring rule of the episodes that begin with one policy.
 
-    number: of the frozen policy. kept, first (H, S): actions of the frozen policy and of the first
-    one, in the states that were known. leaving (H+1, S): leaving values.
+    Attributes:
+        number: of the frozen policy.
+        kept, first: (H, S) actions of the frozen policy and of the first policy, in known states.
+        leaving: (H+1, S) leaving values.
+
     """
 
     number: int
@@ -42,12 +45,12 @@ class FrozenPolicy(NamedTuple):
 
 
 class FrozenPolicyScores:
-    """The scores of all episodes that are watched for one frozen policy, in their order.
+    """The scores of episodes for one frozen policy, in the order in which the episodes began.
 
     Attributes:
         number: of the frozen policy.
-        x: the scores. open: by episode, the policy it began with and its place in x.
-        watched: by policy, how to score; None: not at all.
+        x: the scores. open: by episode, its first policy and its index in x.
+        watched: by policy, the scoring rule.
 
     """
 
@@ -57,82 +60,83 @@ class FrozenPolicyScores:
         self.open: dict[int, tuple[int, int]] = {}
         self.watched: dict[int, FrozenPolicy] = {}
 
-    def watch(self, policy: int, how: FrozenPolicy | None) -> None:
-        """Score the episodes that begin with a policy; none of older ones but the last begin."""
-        if how is not None and how.number != self.number:
-            self.number, self.x, self.open = how.number, [], {}
+    def watch(self, policy: int, rule: FrozenPolicy | None) -> None:
+        """Score the episodes that begin with a policy; drop earlier rules that are not used."""
+        if rule is not None and rule.number != self.number:
+            self.number, self.x, self.open = rule.number, [], {}
         used = {policy - 1, *(begun for begun, _ in self.open.values())}
         self.watched = {
             k: x for k, x in self.watched.items() if k in used and x.number == self.number
         }
-        if how is not None:
-            self.watched[policy] = how
+        if rule is not None:
+            self.watched[policy] = rule
 
     def begin(self, episode: int, policy: int) -> None:
-        """Let an episode begin with a policy."""
+        """Begin an episode with its first policy."""
         if policy in self.watched:
             self.open[episode] = policy, len(self.x)
             self.x.append(0.0)
 
     def decide(self, episode: int, t: int, state: int, action: int, default: int) -> None:
-        """Take a decision; ``default``: the first action of the state."""
+        """Add a decision; ``default``: the first action of the state."""
         if episode not in self.open:
             return
-        policy, place = self.open[episode]
-        how = self.watched[policy]
-        known = state < how.first.shape[1]
-        if action != (how.first[t, state] if known else default):
+        policy, index = self.open[episode]
+        rule = self.watched[policy]
+        known = state < rule.first.shape[1]
+        if action != (rule.first[t, state] if known else default):
             del self.open[episode]
-        elif action != (how.kept[t, state] if known else default):
-            self.x[place] += float(how.leaving[t, state]) if known else 0.0
+        elif action != (rule.kept[t, state] if known else default):
+            self.x[index] += float(rule.leaving[t, state]) if known else 0.0
             del self.open[episode]
 
     def leave(self, episode: int) -> None:
-        """Score nothing more of an episode: another action was taken, or an outcome is in
-        suboptimality."""
+        """Stop scoring an episode after another action or contradictory reports."""
         self.open.pop(episode, None)
 
-    def tell(self, episode: int, reward: float, following: int, over: bool, after: float) -> None:
-        """Take an outcome, and what is paid after the end if the episode is over."""
+    def tell(
+        self, episode: int, reward: float, following: int, is_over: bool, after: float
+    ) -> None:
+        """Add an outcome; ``after``: the reward after the end, if the episode is over."""
         if episode not in self.open:
             return
-        _, place = self.open[episode]
-        self.x[place] += 0.0 if np.isnan(reward) else reward
-        if over:
-            self.x[place] += 0.0 if following == LOST else after
+        _, index = self.open[episode]
+        self.x[index] += 0.0 if np.isnan(reward) else reward
+        if is_over:
+            self.x[index] += 0.0 if following == LOST else after
             del self.open[episode]
 
     def choose(self, beliefs: GapExploration) -> None:
-        """Let beliefs have the number of first scores that bounds the value best."""
+        """Pass the number of first scores that gives the best bound to ``beliefs``."""
         if beliefs.number != self.number or not self.x:
             return
-        settled = min((place for _, place in self.open.values()), default=len(self.x))
-        best, chosen = -1.0, {}
-        for end in np.unique(np.linspace(settled, len(self.x), CHOICES).astype(int)).tolist():
+        complete = min((index for _, index in self.open.values()), default=len(self.x))
+        best, best_scores = -1.0, {}
+        for end in np.unique(np.linspace(complete, len(self.x), CHOICES).astype(int)).tolist():
             beliefs.scores = {}
             beliefs.score(np.array(self.x[:end]))
             value = beliefs.best.score_bound(beliefs.scores, beliefs.number)
             if value > best:
-                best, chosen = value, beliefs.scores
-        beliefs.scores = chosen
+                best, best_scores = value, beliefs.scores
+        beliefs.scores = best_scores
 
     def state(self) -> dict[str, Any]:
-        """All of it as arrays by name, to be stored."""
+        """Return its state as arrays by name."""
         open_ = [(episode, *where) for episode, where in sorted(self.open.items())]
         out: dict[str, Any] = {
             "scores_number": np.array(self.number),
             "scores_x": np.array(self.x, float),
             "scores_open": np.array(open_, np.int64).reshape(-1, 3),
         }
-        for policy, how in self.watched.items():
+        for policy, rule in self.watched.items():
             for name in ("kept", "first", "leaving"):
-                out[f"watched {policy} {name}"] = getattr(how, name)
+                out[f"watched {policy} {name}"] = getattr(rule, name)
         return out
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self.number, self.x = int(arrays["scores_number"]), arrays["scores_x"].tolist()
-        self.open = {e: (policy, place) for e, policy, place in arrays["scores_open"].tolist()}
+        self.open = {e: (policy, index) for e, policy, index in arrays["scores_open"].tolist()}
         found = {int(name.split()[1]) for name in arrays if name.startswith("watched ")}
         self.watched = {
             k: FrozenPolicy(

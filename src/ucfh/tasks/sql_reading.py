@@ -1,8 +1,8 @@
-"""What is read from a store: the queries, and the records that they make.
+"""The queries of a store, and the records of their rows.
 
-The queries are those that SQLite and PostgreSQL both understand. They are written as SQLite reads
-them: parameters have numbers, ?1, ?2; ``INDEXED BY`` names an index that SQLite would not find, and
-CROSS JOIN keeps it from looking at the second table first. ``clock()`` is the time of the database.
+The queries are common to SQLite and PostgreSQL, and written for SQLite: parameters are ?1, ?2;
+``INDEXED BY`` and CROSS JOIN fix SQLite's choice of an index and its order of tables. ``clock()``
+is the time of the database.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TASK = "SELECT id, declaration FROM tasks WHERE name=?1"
 STATES = "SELECT number, label, actions FROM states WHERE task=?1 AND number>?2 ORDER BY number"
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM events WHERE task=?1"
 NEWEST = "SELECT coalesce(max(number), 0) FROM plans WHERE task=?1"
-BEGINNINGS = "SELECT sentence, prior FROM beginnings WHERE task=?1 ORDER BY id"
+WARM_STARTS = "SELECT sentence, prior FROM beginnings WHERE task=?1 ORDER BY id"
 SNAPSHOT = "SELECT seq, blob FROM snapshots WHERE task=?1"
 PLANS = """SELECT number, made, known, episodes, summary FROM plans
     WHERE task=?1 AND number>?2 ORDER BY number"""
@@ -70,7 +70,7 @@ SOURCES = {
         "d.task=x.task AND d.episode=x.episode AND d.t=x.t AND x.kind=1 AND x.state=-1",
     ),
 }
-"""Where to look for decisions of a status, and how, if there are much fewer than others."""
+"""Tables, and their condition, to read the decisions of a rare status."""
 EVERYWHERE = ("events d", "d.kind=0")
 OF_EPISODE = ("episodes x CROSS JOIN events d", "d.task=x.task AND d.episode=x.id AND x.name=?2")
 WHERE = {
@@ -87,7 +87,7 @@ EPISODES = """SELECT e.name, d.seq, d.t, d.state, d.action, d.policy, d.at, o.st
     ON o.task=d.task AND o.episode=d.episode AND o.t=d.t AND o.kind=1 AND o.seq<=?4
     WHERE d.task=?1 AND d.episode BETWEEN ?2 AND ?3 AND d.kind=0 AND d.seq<=?4
     ORDER BY d.episode, d.t"""
-FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
+COUNTS = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
     (SELECT max(seq) FROM events WHERE task=?1),
     (SELECT count(*) FROM waiting WHERE task=?1),
     (SELECT count(*) FROM waiting WHERE task=?1 AND kind=0),
@@ -104,7 +104,7 @@ FIGURES = """SELECT (SELECT max(id) FROM episodes WHERE task=?1),
 CONTRADICTIONS = """SELECT e.id, f.t, f.detail FROM faults f
     JOIN episodes e ON e.task=f.task AND e.name=f.episode
     WHERE f.task=?1 AND f.kind='outcome' ORDER BY e.id, f.t, f.number"""
-HEADS = """SELECT k.id, k.name,
+PROGRESS = """SELECT k.id, k.name,
     coalesce((SELECT max(seq) FROM events WHERE task=k.id), 0),
     coalesce((SELECT max(number) FROM plans WHERE task=k.id), 0),
     (SELECT min(deadline) FROM waiting WHERE task=k.id AND deadline IS NOT NULL)
@@ -140,23 +140,28 @@ CHECKS = {
         "the last event is dated later than the clock, which jumped. Fix: set the clock"
     ),
 }
-"""Queries that count what is wrong, and what that is."""
+"""Queries that count inconsistencies, and their messages."""
 
 
-def sealed(text: str) -> str:
-    """A text with its checksum in front: digits in it decide what a certificate says."""
+def with_checksum(text: str) -> str:
+    """Return a text with its checksum in front, since its digits affect certificates."""
     return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x} {text}"
 
 
-def unsealed(kept: str) -> str:
-    """Return the text that was sealed; raise ValueError if it was changed."""
-    if sealed(kept[9:]) != kept:
+def without_checksum(kept: str) -> str:
+    """Return the text without its checksum.
+
+    Raises:
+        ValueError: if the text was changed.
+
+    """
+    if with_checksum(kept[9:]) != kept:
         raise ValueError("a checksum does not match")
     return kept[9:]
 
 
 def states_of(rows: Sequence[SqlRow], after: int) -> list[StateRecord]:
-    """The states that `STATES` finds after a number; raises unless they are what was written."""
+    """Return the states of the rows of `STATES`; raise `ValueError` if they are damaged."""
     if [row[0] for row in rows] != list(range(after + 1, after + 1 + len(rows))):
         raise ValueError("a state is missing")
     for _, label, _ in rows:
@@ -168,7 +173,7 @@ def states_of(rows: Sequence[SqlRow], after: int) -> list[StateRecord]:
 
 
 def policy_of(rows: Sequence[SqlRow]) -> StoredPolicy | None:
-    """The policy that `POLICY` finds, if it does."""
+    """Return the policy of the rows of `POLICY`, if there is one."""
     if not rows:
         return None
     number, made, known, episodes, summary, width, actions, best, changed = rows[0]
@@ -179,40 +184,40 @@ def policy_of(rows: Sequence[SqlRow]) -> StoredPolicy | None:
 
 
 def summary_of(kept: str) -> dict[str, Any]:
-    """The bounds of a plan."""
-    found: dict[str, Any] = json.loads(unsealed(kept))
+    """Return the bounds of a plan."""
+    found: dict[str, Any] = json.loads(without_checksum(kept))
     return found
 
 
 def pack_table(table: Ints) -> bytes:
-    """A table of whole numbers in bytes."""
+    """Return a table of integers in bytes."""
     return zlib.compress(np.ascontiguousarray(table, np.int32).tobytes(), 1)
 
 
 def unpack_table(blob: bytes, width: int) -> Ints:
-    """A table that was packed, with that many columns."""
+    """Return a packed table with ``width`` columns."""
     return np.frombuffer(zlib.decompress(blob), np.int32).reshape(-1, width).astype(np.int64)
 
 
 def leave_open(connection: object) -> None:
-    """Keep a connection, or what holds it, from ever being closed, also when Python ends.
+    """Keep a connection, or its owner, from ever being closed, even when Python ends.
 
-    Closing a connection of the parent of a forked process, or one whose write-ahead log was
-    replaced, may write to files that others use.
+    Closing a connection inherited by a forked process, or one whose write-ahead log was replaced,
+    may write to files that other processes use.
     """
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
-class SqlReading(TaskStore):
-    """The part of a store that reads; see `TaskStore`."""
+class SqlStore(TaskStore):
+    """The queries of a store; see `TaskStore`."""
 
     _process: int
     _closed: bool
 
     def check_open(self) -> None:
-        """Raise if it was closed, or opened before this process was forked."""
+        """Raise `StoreError` if the store was closed, or opened before this process was forked."""
         if self._process != os.getpid():
             leave_open(self)
             raise StoreError(
@@ -224,24 +229,24 @@ class SqlReading(TaskStore):
 
     @abstractmethod
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
-        """Read all rows that a query finds."""
+        """Return all rows of a query."""
 
     @abstractmethod
     def damage(self) -> list[str]:
-        """What the database itself finds wrong with its files, a line each."""
+        """Return the database's own report of damaged files, a line each."""
 
     def tasks(self) -> list[str]:
-        """The names of all tasks, in the order of creation."""
+        """Return the names of all tasks, in order of creation."""
         return [name for (name,) in self.query(TASKS)]
 
     def find(self, name: str) -> tuple[int, str] | None:
-        """The number and the declaration of a task, or None."""
+        """Return the number and the declaration of a task, or None."""
         rows = self.query(TASK, (name,))
         with decoding(self.name):
-            return (int(rows[0][0]), unsealed(rows[0][1])) if rows else None
+            return (int(rows[0][0]), without_checksum(rows[0][1])) if rows else None
 
     def events(self, task: int, after: int, limit: int) -> list[DecisionRecord | OutcomeRecord]:
-        """Events that follow number ``after``."""
+        """Return events that follow number ``after``."""
         rows = self.query(EVENTS, (task, after, limit))
         for number, row in enumerate(rows, after + 1):
             if row[0] != number:
@@ -256,39 +261,41 @@ class SqlReading(TaskStore):
         ]
 
     def states(self, task: int, after: int) -> list[StateRecord]:
-        """States with numbers above ``after``."""
+        """Return states with numbers above ``after``."""
         rows = self.query(STATES, (task, after))
         with decoding(self.name):
             return states_of(rows, after)
 
     def last_seq(self, task: int) -> int:
-        """The number of the last event, 0 if there is none."""
+        """Return the number of the last event, 0 if there is none."""
         return int(self.query(LAST_SEQ, (task,))[0][0])
 
     def newest_number(self, task: int) -> int:
-        """The number of the policy that was made last, 0 if there is none."""
+        """Return the number of the newest policy, 0 if there is none."""
         return int(self.query(NEWEST, (task,))[0][0])
 
-    def beginnings(self, task: int) -> list[WarmStart]:
-        """What the task was told to begin with."""
-        rows = self.query(BEGINNINGS, (task,))
+    def warm_starts(self, task: int) -> list[WarmStart]:
+        """Return the warm starts of a task."""
+        rows = self.query(WARM_STARTS, (task,))
         with decoding(self.name):
-            return [WarmStart(sentence, json.loads(unsealed(prior))) for sentence, prior in rows]
+            return [
+                WarmStart(sentence, json.loads(without_checksum(prior))) for sentence, prior in rows
+            ]
 
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
-        """The agent as it was written last, and after which event."""
+        """Return the last snapshot: its last event, and the agent in bytes."""
         rows = self.query(SNAPSHOT, (task,))
         with decoding(self.name):
             return (int(rows[0][0]), bytes(rows[0][1])) if rows else None
 
     def newest_policy(self, task: int) -> StoredPolicy | None:
-        """The policy that was made last."""
+        """Return the newest policy."""
         rows = self.query(NEWEST_POLICY, (task,))
         with decoding(self.name):
             return policy_of(rows)
 
     def plans(self, task: int, after: int) -> list[PlanRecord]:
-        """Plans with numbers above ``after``, in their order."""
+        """Return plans with numbers above ``after``, in order."""
         rows = self.query(PLANS, (task, after))
         with decoding(self.name):
             return [
@@ -297,17 +304,17 @@ class SqlReading(TaskStore):
             ]
 
     def report(self, task: int) -> Report | None:
-        """The last report."""
+        """Return the last report."""
         rows = self.query(REPORT, (task,))
         if not rows:
             return None
         number, seq, made, content = rows[0]
         with decoding(self.name):
-            return Report(number, seq, made, json.loads(unsealed(content)))
+            return Report(number, seq, made, json.loads(without_checksum(content)))
 
-    def heads(self) -> list[TaskProgress]:
-        """Where each task stands, in the order of creation."""
-        return [TaskProgress(*row) for row in self.query(HEADS)]
+    def progress(self) -> list[TaskProgress]:
+        """Return the progress of each task, in order of creation."""
+        return [TaskProgress(*row) for row in self.query(PROGRESS)]
 
     def steps(
         self,
@@ -317,7 +324,7 @@ class SqlReading(TaskStore):
         limit: int | None = None,
         after: int = 0,
     ) -> list[StepRecord]:
-        """Steps in the order of their decisions."""
+        """Return steps in the order of their decisions."""
         source, found = SOURCES.get(status, EVERYWHERE) if episode is None else OF_EPISODE
         order = "d.t" if episode is not None else "x.seq" if status == "open" else "d.seq"
         where = f"{found} AND {WHERE[status]} AND {order.replace('d.t', 'd.seq')}>{after:d}"
@@ -327,12 +334,12 @@ class SqlReading(TaskStore):
         return [StepRecord(*row) for row in self.query(query, given)]
 
     def episodes(self, task: int, first: int, last: int, moment: int) -> list[StepRecord]:
-        """The steps of episodes, each in order, at a moment."""
+        """Return the steps of episodes, each in order, at a moment."""
         return [StepRecord(*row) for row in self.query(EPISODES, (task, first, last, moment))]
 
-    def figures(self, task: int) -> StoreCounts:
-        """How much there is of everything; what is read does not grow with the number of steps."""
-        (row,) = self.query(FIGURES, (task,))
+    def counts(self, task: int) -> StoreCounts:
+        """Return the counts of a task, in time independent of the number of steps."""
+        (row,) = self.query(COUNTS, (task,))
         begun, last, open_, waiting, oldest, lost, states, faults, late, *twice, ahead = row
         decisions = ((last or 0) + waiting) // 2  # an outcome each, but for those that wait
         return StoreCounts(
@@ -352,7 +359,7 @@ class SqlReading(TaskStore):
         )
 
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, ErrorRecord]]:
-        """What was kept of faults, and when."""
+        """Return error records and their times."""
         most = "" if limit is None else f" LIMIT {limit:d}"
         rows = self.query(FAULTS + most, (task,))[::-1]
         with decoding(self.name):
@@ -362,21 +369,18 @@ class SqlReading(TaskStore):
             ]
 
     def contradictions(self, task: int) -> list[tuple[int, int, str | None]]:
-        """Return the reports that contradict an earlier one, with the actions that they name."""
+        """Return the contradictory reports, with the actions that they name."""
         rows = self.query(CONTRADICTIONS, (task,))
         with decoding(self.name):
             return [(episode, t, json.loads(said).get("action")) for episode, t, said in rows]
 
     def lease(self, task: int) -> tuple[str, float] | None:
-        """Who may plan, and for how many seconds yet; None if nobody does."""
+        """Return the holder of the lease and its remaining seconds; None if there is none."""
         rows = self.query(LEASE, (task,))
         return (str(rows[0][0]), float(rows[0][1])) if rows else None
 
     def check(self, task: int) -> list[str]:
-        """What is wrong with the database, a line each.
-
-        If the database is not sound, what else could be read from it means nothing.
-        """
+        """Return inconsistencies of the database, a line each; damaged files are reported alone."""
         self.check_open()
         found = self.damage()
         if found:

@@ -1,8 +1,8 @@
-"""One transaction of a store: what is written, and what has to be read for that.
+"""Transactions of a store in SQL.
 
-The statements are those that SQLite and PostgreSQL both understand; see `ucfh.tasks.sql_reading`.
-What is written waits until something is read, or all is committed: so a call that is refused has
-mostly nothing to take back, and a database that is far away gets many statements at a time.
+The statements are common to SQLite and PostgreSQL; see `ucfh.tasks.sql_reading`. Writes are
+buffered until the next read or the commit: so a rejected call has mostly nothing to roll back, and
+a remote database gets many statements at a time.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ucfh.tasks.records import (
     WarmStart,
 )
 from ucfh.tasks.sql_reading import (
-    BEGINNINGS,
     LEASE,
     PLANS,
     POLICY,
     STATES,
     TASK,
+    WARM_STARTS,
     SqlRow,
     pack_table,
     policy_of,
-    sealed,
     states_of,
+    with_checksum,
 )
 from ucfh.tasks.store import T, Transaction
 
@@ -49,9 +49,9 @@ LAST = """SELECT episode, kind, t, state, action, policy, at, note FROM events
     ORDER BY t DESC, kind DESC LIMIT 1"""
 STEP = """SELECT seq, kind, state, action, policy, reward, note FROM events
     WHERE task=?1 AND episode=?2 AND t=?3 ORDER BY episode, t, kind"""
-"""The order lets SQLite use the index of episodes, in place of reading all events of the task."""
-PAID = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
-"""The bound on t, which always holds, lets SQLite use the index of episodes."""
+"""The ORDER BY makes SQLite use the index of episodes."""
+RETURN = "SELECT sum(reward) FROM events WHERE task=?1 AND episode=?2 AND t>=0 AND kind=1"
+"""The condition t>=0 always holds, and makes SQLite use the index of episodes."""
 OVERDUE = """SELECT w.episode, e.name, w.t FROM waiting w
     JOIN episodes e ON e.task=w.task AND e.id=w.episode
     WHERE w.task=?1 AND w.deadline<=?2 ORDER BY w.seq"""
@@ -63,13 +63,13 @@ WAIT = """INSERT INTO waiting VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (task,
     SET t=excluded.t, kind=excluded.kind, seq=excluded.seq, deadline=excluded.deadline"""
 END_WAIT = "DELETE FROM waiting WHERE task=?1 AND episode=?2"
 ADD_STATE = "INSERT INTO states VALUES (?1, ?2, ?3, ?4)"
-KEEP_FAULT = """INSERT INTO faults
+ADD_ERROR = """INSERT INTO faults
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM faults WHERE task=?1
     ON CONFLICT DO NOTHING"""
 RENEW = """INSERT INTO leases VALUES (?1, ?2, ?3 + clock()) ON CONFLICT (task) DO UPDATE
     SET holder=excluded.holder, until=excluded.until"""
 RELEASE = "DELETE FROM leases WHERE task=?1 AND holder=?2"
-ADD_BEGINNING = """INSERT INTO beginnings
+ADD_WARM_START = """INSERT INTO beginnings
     SELECT ?1, coalesce(max(id), 0) + 1, ?2, ?3 FROM beginnings WHERE task=?1"""
 ADD_PLAN = "INSERT INTO plans VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
 ADD_POLICY = """INSERT INTO policies (task, number, width, actions, best, changed)
@@ -79,14 +79,14 @@ FORGET_POLICIES = """DELETE FROM policies WHERE task=?1 AND number<?2 AND number
     WHERE w.task=?1 AND w.kind=0)"""
 KEEP_SNAPSHOT = """INSERT INTO snapshots VALUES (?1, ?2, ?3) ON CONFLICT (task) DO UPDATE
     SET seq=excluded.seq, blob=excluded.blob"""
-KEEP_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
+REPLACE_REPORT = """INSERT INTO reports VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (task) DO UPDATE
     SET number=excluded.number, seq=excluded.seq, made=excluded.made, content=excluded.content"""
 Sending = Callable[[str, Sequence[Any]], Any]
-"""Sends a statement with its parameters, and returns what has ``fetchall``."""
+"""Sends a statement with its parameters, and returns a cursor."""
 
 
 class TaskSnapshot(NamedTuple):
-    """A task when a transaction on it begins: the time, and the last numbers of everything."""
+    """The counters of a task at the beginning of a transaction."""
 
     now: float
     seq: int
@@ -96,12 +96,12 @@ class TaskSnapshot(NamedTuple):
 
 
 class SqlTransaction(Transaction):
-    """A transaction that is open; see `Transaction`.
+    """An open transaction; see `Transaction`.
 
     Args:
         run: sends statements.
         task: the number of the task.
-        head: gives what `HEAD` has found, at the latest when it is needed.
+        head: returns the rows of `HEAD`.
         store: the name of the store, for messages.
 
     """
@@ -116,7 +116,7 @@ class SqlTransaction(Transaction):
         self._trying = self._saved = False
 
     @property
-    def _moment(self) -> TaskSnapshot:
+    def _counters(self) -> TaskSnapshot:
         if self._known is None:
             clock, *numbers = self._head()[0]
             self._known = TaskSnapshot(clock, *(number or 0 for number in numbers))
@@ -124,18 +124,18 @@ class SqlTransaction(Transaction):
 
     @property
     def now(self) -> float:
-        """The time by the clock of the store; events are ordered by their numbers alone."""
-        return self._moment.now
+        """The time of the store; events are ordered by their numbers alone."""
+        return self._counters.now
 
     @property
     def newest(self) -> int:
         """The number of the newest policy, 0 if there is none."""
-        return self._moment.plan
+        return self._counters.plan
 
     @property
     def newest_known(self) -> int:
-        """How many outcomes it was made from."""
-        return self._moment.known
+        """The number of outcomes behind the newest policy."""
+        return self._counters.known
 
     def _read(self, query: str, given: Sequence[Any]) -> list[SqlRow]:
         self.flush()
@@ -146,7 +146,7 @@ class SqlTransaction(Transaction):
         self._queue.append((query, given))
 
     def flush(self) -> None:
-        """Send what was written so far."""
+        """Send buffered writes."""
         if self._queue:
             if self._trying and not self._saved:
                 self._run("SAVEPOINT attempt", ())
@@ -156,7 +156,7 @@ class SqlTransaction(Transaction):
             self._queue.clear()
 
     def attempt(self, call: Callable[[], T]) -> T | TaskError:
-        """Make a call whose writes stand or fall together, whatever becomes of others."""
+        """Make a call in a savepoint."""
         self.flush()
         before = self._events, self._episodes
         self._trying, self._saved = True, False
@@ -174,50 +174,50 @@ class SqlTransaction(Transaction):
         return answer
 
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
-        """Write a new task, unless one of that name is there; its number."""
+        """Write a task unless it exists; returns its number."""
         if rows := self._read(TASK, (name,)):
             return int(rows[0][0])
         ((task,),) = self._read(NEXT_TASK, ())
-        self._write(ADD_TASK, (task, name, sealed(declaration), self.now))
+        self._write(ADD_TASK, (task, name, with_checksum(declaration), self.now))
         for number, label, have in states:
             self._write(ADD_STATE, (task, number, label, _dumped(have)))
         return int(task)
 
     def last(self, name: str) -> LastEvent | None:
-        """An episode by its name; None if it has not begun."""
+        """Return the last event of an episode; None if it has not begun."""
         rows = self._read(LAST, (self._task, name))
         return LastEvent(*rows[0]) if rows else None
 
     def step(
         self, episode: int, t: int
     ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
-        """The decision and the outcome of a step, and the outcome's note."""
-        decided, told, note = None, None, None
+        """Return the decision and the outcome of a step, and the outcome's note."""
+        decision, outcome, note = None, None, None
         for seq, kind, state, action, policy, reward, about in self._read(
             STEP, (self._task, episode, t)
         ):
             if kind == DECISION:
-                decided = DecisionRecord(seq, episode, t, state, action, policy, policy)
+                decision = DecisionRecord(seq, episode, t, state, action, policy, policy)
             else:
-                told = OutcomeRecord(
+                outcome = OutcomeRecord(
                     seq, episode, t, nan if reward is None else reward, state, action
                 )
                 note = about
-        return decided, told, note
+        return decision, outcome, note
 
     def begin(self, name: str, policy: int) -> int:
-        """Begin an episode with a first policy; its number."""
+        """Begin an episode with its first policy; returns its number."""
         self._episodes += 1
-        number = self._moment.episode + self._episodes
+        number = self._counters.episode + self._episodes
         self._write(BEGIN, (self._task, number, name, policy, self.now))
         return number
 
     def decide(
         self, episode: int, t: int, state: int, action: int, policy: int, deadline: float | None
     ) -> None:
-        """Write a decision, which is open from now on."""
+        """Write an open decision."""
         self._events += 1
-        task, seq = self._task, self._moment.seq + self._events
+        task, seq = self._task, self._counters.seq + self._events
         self._write(EVENT, (task, seq, 0, episode, t, state, action, policy, None, self.now, None))
         self._write(WAIT, (task, episode, t, 0, seq, deadline))
 
@@ -232,32 +232,32 @@ class SqlTransaction(Transaction):
     ) -> None:
         """Write the outcome of an open decision."""
         self._events += 1
-        seq = self._moment.seq + self._events
+        seq = self._counters.seq + self._events
         self._write(
             EVENT,
             (self._task, seq, 1, episode, t, following, taken, None, reward, self.now, note),
         )
 
-    def paid(self, episode: int) -> float:
+    def return_so_far(self, episode: int) -> float:
         """Return the sum of the rewards of an episode so far."""
-        ((total,),) = self._read(PAID, (self._task, episode))
+        ((total,),) = self._read(RETURN, (self._task, episode))
         return float(total or 0.0)
 
     def end(self, episode: int) -> None:
-        """Note that an episode is over."""
+        """Mark an episode as over."""
         self._write(END_WAIT, (self._task, episode))
 
     def pause(self, episode: int, t: int) -> None:
-        """Note that an episode goes on, and nothing is decided yet."""
-        self._write(WAIT, (self._task, episode, t, 1, self._moment.seq + self._events, None))
+        """Mark an episode as ongoing without an open decision."""
+        self._write(WAIT, (self._task, episode, t, 1, self._counters.seq + self._events, None))
 
     def overdue(self) -> list[tuple[int, str, int]]:
-        """Open decisions whose deadline has passed: number and name of the episode, and step."""
+        """Return overdue decisions: number and name of the episode, and step."""
         rows = self._read(OVERDUE, (self._task, self.now))
         return [(episode, str(name), t) for episode, name, t in rows]
 
     def states(self, after: int) -> list[StateRecord]:
-        """States with numbers above ``after``."""
+        """Return states with numbers above ``after``."""
         rows = self._read(STATES, (self._task, after))
         with decoding(self._store):
             return states_of(rows, after)
@@ -268,19 +268,19 @@ class SqlTransaction(Transaction):
         self._write(ADD_STATE, (self._task, number, label, _dumped(have)))
 
     def policy(self, number: int) -> StoredPolicy | None:
-        """A policy that is still needed."""
+        """Return a policy that is still stored."""
         rows = self._read(POLICY, (self._task, number))
         with decoding(self._store):
             return policy_of(rows)
 
-    def keep_fault(self, evidence: ErrorRecord) -> None:
-        """Write a fault, unless the same one is there."""
+    def add_error(self, evidence: ErrorRecord) -> None:
+        """Write an error record unless it exists."""
         kind, episode, t, said = evidence
         detail = json.dumps(said, sort_keys=True, default=str, ensure_ascii=False)
-        self._write(KEEP_FAULT, (self._task, self.now, episode, t, kind, detail))
+        self._write(ADD_ERROR, (self._task, self.now, episode, t, kind, detail))
 
     def renew_lease(self, holder: str, seconds: float) -> str | None:
-        """Take or renew the right to plan; who else has it, or None if it is had now."""
+        """Take or renew the lease; returns another holder if there is one."""
         for other, left in self._read(LEASE, (self._task,)):
             if other != holder and 0 < left <= LONGEST_LEASE:
                 return str(other)
@@ -288,33 +288,37 @@ class SqlTransaction(Transaction):
         return None
 
     def release_lease(self, holder: str) -> None:
-        """Give the right to plan back."""
+        """Release the lease."""
         self._write(RELEASE, (self._task, holder))
 
-    def add_beginning(self, beginning: WarmStart) -> None:
-        """Write what the task begins with, unless that is there."""
-        given = beginning.sentence, sealed(json.dumps(beginning.prior, ensure_ascii=False))
-        if given not in self._read(BEGINNINGS, (self._task,)):
-            self._write(ADD_BEGINNING, (self._task, *given))
+    def add_warm_start(self, warm_start: WarmStart) -> None:
+        """Write a warm start unless it exists."""
+        given = warm_start.sentence, with_checksum(json.dumps(warm_start.prior, ensure_ascii=False))
+        if given not in self._read(WARM_STARTS, (self._task,)):
+            self._write(ADD_WARM_START, (self._task, *given))
 
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a plan with its policy, and an agent; remove old policies that are not needed."""
+        """Write a plan with its policy and a snapshot; remove unused old policies."""
         task, (number, made, known, episodes, actions, best, changed, summary) = self._task, policy
         if number == self.newest:
             (found,) = self._read(PLANS, (task, number - 1))
             if found[:4] == (number, made, known, episodes):
                 return  # the transaction is made again
-        self._write(ADD_PLAN, (task, number, made, known, episodes, sealed(json.dumps(summary))))
+        self._write(
+            ADD_PLAN, (task, number, made, known, episodes, with_checksum(json.dumps(summary)))
+        )
         tables = map(pack_table, (actions, best, changed))
         self._write(ADD_POLICY, (task, number, actions.shape[1], *tables))
         self._write(FORGET_POLICIES, (task, number))
         if snapshot is not None:
             self._write(KEEP_SNAPSHOT, (task, seq, snapshot))
 
-    def keep_report(self, report: Report) -> None:
-        """Write a report, in place of the last one."""
+    def replace_report(self, report: Report) -> None:
+        """Replace the last report."""
         number, seq, made, content = report
-        self._write(KEEP_REPORT, (self._task, number, seq, made, sealed(json.dumps(content))))
+        self._write(
+            REPLACE_REPORT, (self._task, number, seq, made, with_checksum(json.dumps(content)))
+        )
 
 
 def _dumped(actions: tuple[int, ...] | None) -> str | None:

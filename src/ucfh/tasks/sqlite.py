@@ -1,8 +1,8 @@
 """A store of tasks in one SQLite file.
 
-Two connections: one writes, in immediate transactions, with a lock between processes
-(`ucfh.tasks.file_lock`); one reads, which never waits for a writer (write-ahead log). Commits are
-synchronised with the disk.
+One connection writes, in immediate transactions under a lock between processes
+(`ucfh.tasks.file_lock`); one reads, and never waits for a writer (write-ahead log). Commits are
+synchronized with the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ucfh._utils.files import IN_USE, Identity, identity
 from ucfh.tasks.errors import StoreBusy, StoreError
 from ucfh.tasks.file_lock import FileLock
-from ucfh.tasks.sql_reading import SqlReading, SqlRow, leave_open
+from ucfh.tasks.sql_reading import SqlRow, SqlStore, leave_open
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
 from ucfh.tasks.sqlite_schema import (
     check_name,
@@ -30,12 +30,12 @@ from ucfh.tasks.sqlite_schema import (
 from ucfh.tasks.store import T, Transaction
 
 
-class SqliteStore(SqlReading):
-    """A store in a file; see `TaskStore`.
+class SqliteStore(SqlStore):
+    """A store in an SQLite file; see `TaskStore`.
 
     Args:
-        path: the file.
-        create: whether to make it if it is not there.
+        path: of the file.
+        create: whether to create a missing file.
 
     """
 
@@ -67,7 +67,7 @@ class SqliteStore(SqlReading):
         IN_USE.update(self._files.values())
 
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
-        """Make a call in a transaction on a task, which is written at its end, or not at all.
+        """Make a call in an atomic transaction on a task.
 
         It is one function, so that Ctrl-C at any moment leaves no lock behind.
         """
@@ -96,7 +96,7 @@ class SqliteStore(SqlReading):
                 raise explain(self.name, error) from error
 
     def _check_place(self) -> None:
-        """Raise if a file is no longer the one that was opened: what is written would be lost."""
+        """Raise `StoreError` if a file was replaced since it was opened: writes would be lost."""
         for name, opened in self._files.items():
             if identity(name) != opened:
                 ending = name.removeprefix(self._where)
@@ -107,13 +107,13 @@ class SqliteStore(SqlReading):
                 )
 
     def query(self, query: str, given: Sequence[Any] = ()) -> list[SqlRow]:
-        """Read all rows that a query finds."""
+        """Return all rows of a query."""
         self.check_open()
         with self.reads, explained(self.name):
             return self.reader.execute(query, given).fetchall()
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file, a line each."""
+        """Return the result of SQLite's integrity check, a line for each problem."""
         try:
             rows = self.query("PRAGMA integrity_check(20)")
         except StoreError as fault:
@@ -122,7 +122,7 @@ class SqliteStore(SqlReading):
         return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def close(self) -> None:
-        """Let go of the file, under the lock, after calls of other threads."""
+        """Close the file, under the lock, after the calls of other threads."""
         if self._closed or self._process != os.getpid():
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""How a task is doing, in numbers and in a few lines."""
+"""The status of a task, in numbers and as text."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """How a task is doing.
+    """The status of a task.
 
     Attributes:
-        task, store: its name, and where it is.
-        begun, open, over: episodes. decisions: taken so far.
-        waiting: decisions whose outcome is not known; oldest: for how many seconds the oldest was
-            open.
-        outcomes, lost: what was told, and what never will be.
-        late, faults: outcomes that came too late, and all that was kept as a fault.
-        conflicts: decisions whose outcome was reported in two different ways; it counts as missing.
-        states: found so far.
+        task, store: its name, and its store.
+        begun, open, over: numbers of episodes.
+        decisions: number of decisions; waiting: of those without an outcome; oldest: the seconds
+            since the oldest open one.
+        outcomes, lost: numbers of known and of missing outcomes.
+        late, faults: numbers of late outcomes, and of all error records.
+        conflicts: number of outcomes with contradictory reports, which count as missing.
+        states: number of states.
         policy: the number of the newest policy, 0 if there is none; age: its age in seconds;
-            made_from: how many episodes it was made from.
-        upper, lower, gap, certified: what was known when it was made; None before, and while they
-            have to be computed again.
-        ahead: the seconds by which the last event is dated later than the clock; None if it is not,
-            by more than some minutes.
+            made_from: its number of episodes.
+        upper, lower, gap, certified: the bounds of the newest plan; None (certified: False) before
+            it, and while they have to be computed again.
         refuted: whether the assumptions were refuted by then.
-        planner: who has the right to plan, None if nobody does. error: what went wrong in planning
-            here.
+        planner: the holder of the planning lease, None if there is none.
+        error: the last planning error in this process.
+        ahead: the seconds by which the last event is ahead of the clock; None up to some minutes.
 
     """
 
@@ -61,16 +60,15 @@ class TaskStatus:
         lines = [
             f"{self.task} in {self.store}: {self.begun} episodes, of which {self.open} are open",
             f"{self.waiting} decisions wait for their outcome{wait}",
-            f"{self.outcomes} outcomes, {self.lost} lost; {self.faults} faults, {self.late} of "
+            f"{self.outcomes} outcomes, {self.lost} missing; {self.faults} faults, {self.late} of "
             f"them outcomes that came too late; {self.states} states",
         ]
         if self.conflicts:
             lines.append(
-                f"{self.conflicts} outcomes were reported in two different ways: they count as "
-                "missing"
+                f"{self.conflicts} outcomes have contradictory reports and count as missing"
             )
         if self.policy == 0 or self.age is None:
-            lines.append("nothing was planned yet: the first action is taken in every state")
+            lines.append("there is no policy yet: the first action is taken in every state")
         else:
             lines.append(
                 f"policy {self.policy}, {_for(self.age)} old, from {self.made_from} episodes"
@@ -96,7 +94,7 @@ class TaskStatus:
 
 
 def _for(seconds: float) -> str:
-    """A time that has passed, in words."""
+    """Format a duration."""
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,10 +1,10 @@
-"""What a database must do for live tasks: keep records, and one transaction a call.
+"""The interface of a database for live tasks: records, and one transaction for each call.
 
-The truth is a sequence of events, numbered 1, 2, ... by the database: a decision (in this state, at
-this step, this action was taken), and its outcome (what was paid, and which state followed).
-A decision is written before its action leaves, an outcome before it is acknowledged, and neither
-is ever changed. States get numbers and episodes names in the same transactions. All else - which
-decisions are open, the policies, the agent's counts - can be made again from these.
+The source of truth is a sequence of events, numbered 1, 2, ... by the database: decisions (state,
+step, action) and outcomes (reward, next state). Events are immutable: a decision is written before
+it is returned, an outcome before it is acknowledged. States get numbers, and episodes names, in the
+same transactions. Everything else - open decisions, policies, the agent's counts - can be computed
+from these.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ucfh.tasks.records import (
 
 T = TypeVar("T")
 PROBE = 65_536
-"""Bytes written to see whether a store can be written: more than one call needs."""
+"""Bytes of a test write: more than one call needs."""
 
 
 class Transaction(ABC):
-    """One transaction on one task: what a call on it may read and write."""
+    """One transaction on one task: the reads and writes of a call."""
 
     @property
     @abstractmethod
     def now(self) -> float:
-        """The time by the clock of the store; events are ordered by their numbers alone."""
+        """The time of the store; events are ordered by their numbers alone."""
 
     @property
     @abstractmethod
@@ -50,38 +50,35 @@ class Transaction(ABC):
     @property
     @abstractmethod
     def newest_known(self) -> int:
-        """How many outcomes it was made from."""
+        """The number of outcomes behind the newest policy."""
 
     @abstractmethod
     def attempt(self, call: Callable[[], T]) -> T | TaskError:
-        """Make a call whose writes stand or fall together, whatever becomes of others.
-
-        A `TaskError` that it raises takes back what it wrote, and is the answer.
-        """
+        """Make a call; a `TaskError` rolls back the call alone, and is returned."""
 
     @abstractmethod
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
-        """Write a new task, in a transaction on none, unless one of that name is there."""
+        """Write a task unless it exists, in a transaction on no task; returns its number."""
 
     @abstractmethod
     def last(self, name: str) -> LastEvent | None:
-        """An episode by its name; None if it has not begun."""
+        """Return the last event of an episode; None if it has not begun."""
 
     @abstractmethod
     def step(
         self, episode: int, t: int
     ) -> tuple[DecisionRecord | None, OutcomeRecord | None, str | None]:
-        """The decision and the outcome of a step, if they are there, and the outcome's note."""
+        """Return the decision and the outcome of a step, if any, and the outcome's note."""
 
     @abstractmethod
     def begin(self, name: str, policy: int) -> int:
-        """Begin an episode with a first policy; its number."""
+        """Begin an episode with its first policy; returns its number."""
 
     @abstractmethod
     def decide(
         self, episode: int, t: int, state: int, action: int, policy: int, deadline: float | None
     ) -> None:
-        """Write a decision, which is open from now on."""
+        """Write an open decision."""
 
     @abstractmethod
     def tell(
@@ -93,30 +90,30 @@ class Transaction(ABC):
         note: str | None,
         taken: int | None = None,
     ) -> None:
-        """Write the outcome of an open decision; what becomes of the episode, say next.
+        """Write the outcome of an open decision; call `end` or `pause`, or `decide`, next.
 
-        ``taken``: the action that was taken, if it differs from the one given.
+        ``taken``: the action taken, if it differs from the recommended one.
         """
 
     @abstractmethod
-    def paid(self, episode: int) -> float:
+    def return_so_far(self, episode: int) -> float:
         """Return the sum of the rewards of an episode so far."""
 
     @abstractmethod
     def end(self, episode: int) -> None:
-        """Note that an episode is over."""
+        """Mark an episode as over."""
 
     @abstractmethod
     def pause(self, episode: int, t: int) -> None:
-        """Note that an episode goes on after the outcome of step t, and nothing is decided yet."""
+        """Mark an episode as ongoing after step t, without an open decision."""
 
     @abstractmethod
     def overdue(self) -> list[tuple[int, str, int]]:
-        """Open decisions whose deadline has passed: number and name of the episode, and step."""
+        """Return overdue decisions: number and name of the episode, and step."""
 
     @abstractmethod
     def states(self, after: int) -> list[StateRecord]:
-        """States with numbers above ``after``."""
+        """Return states with numbers above ``after``."""
 
     @abstractmethod
     def add_state(self, record: StateRecord) -> None:
@@ -124,42 +121,41 @@ class Transaction(ABC):
 
     @abstractmethod
     def policy(self, number: int) -> StoredPolicy | None:
-        """A policy that is still needed."""
+        """Return a policy that is still stored."""
 
     @abstractmethod
-    def keep_fault(self, evidence: ErrorRecord) -> None:
-        """Write a fault, unless the same one is there."""
+    def add_error(self, evidence: ErrorRecord) -> None:
+        """Write an error record unless it exists."""
 
     @abstractmethod
     def renew_lease(self, holder: str, seconds: float) -> str | None:
-        """Take or renew the right to plan; who else has it, or None if it is had now."""
+        """Take or renew the lease; returns another holder if there is one."""
 
     @abstractmethod
     def release_lease(self, holder: str) -> None:
-        """Give the right to plan back."""
+        """Release the lease."""
 
     @abstractmethod
-    def add_beginning(self, beginning: WarmStart) -> None:
-        """Write what the task begins with, unless that is there."""
+    def add_warm_start(self, warm_start: WarmStart) -> None:
+        """Write a warm start unless it exists."""
 
     @abstractmethod
     def publish(self, policy: StoredPolicy, seq: int, snapshot: bytes | None) -> None:
-        """Write a plan with its policy, and perhaps the agent as it was after event ``seq``.
+        """Write a plan with its policy, and perhaps a snapshot of the agent after event ``seq``.
 
-        Written again, it stays as it is. Older policies that no open decision uses are removed;
-        plans are kept.
+        The call is idempotent. Older policies without an open decision are removed; plans are kept.
         """
 
     @abstractmethod
-    def keep_report(self, report: Report) -> None:
-        """Write a report, in place of the last one."""
+    def replace_report(self, report: Report) -> None:
+        """Replace the last report."""
 
 
 class TaskStore(ABC):
-    """A database with tasks, each known by its number.
+    """A database with tasks, each with a number.
 
     Attributes:
-        name: where it is, for messages.
+        name: its location, for messages.
 
     """
 
@@ -167,10 +163,10 @@ class TaskStore(ABC):
 
     @abstractmethod
     def check_open(self) -> None:
-        """Raise if it was closed, or opened before this process was forked."""
+        """Raise `StoreError` if the store was closed, or opened before this process was forked."""
 
     def check_ready(self) -> None:
-        """Raise unless more than a call needs can be written now; nothing of it stays.
+        """Raise unless more than a call needs can be written now; nothing of the test stays.
 
         Two transactions: SQLite does not write pages that the same transaction frees, and a single
         small row may fit into what a larger, failed transaction has left.
@@ -180,67 +176,67 @@ class TaskStore(ABC):
         self.transact(NO_TASK, lambda tx: tx.release_lease(probe))
 
     @abstractmethod
-    def heads(self) -> list[TaskProgress]:
-        """Where each task stands, in the order of creation."""
+    def progress(self) -> list[TaskProgress]:
+        """Return the progress of each task, in order of creation."""
 
     @abstractmethod
     def tasks(self) -> list[str]:
-        """The names of all tasks, in the order of creation."""
+        """Return the names of all tasks, in order of creation."""
 
     @abstractmethod
     def find(self, name: str) -> tuple[int, str] | None:
-        """The number and the declaration of a task, or None."""
+        """Return the number and the declaration of a task, or None."""
 
     def create(self, name: str, declaration: str, states: Sequence[StateRecord]) -> int:
-        """Write a new task with its declared states, unless one of that name is there; its number.
+        """Write a task with its declared states unless it exists; returns its number.
 
-        Two that create the same task at once get the same number.
+        Concurrent creations of the same task return the same number.
         """
         return self.transact(NO_TASK, lambda tx: tx.create(name, declaration, states))
 
     @abstractmethod
     def transact(self, task: int, call: Callable[[Transaction], T]) -> T:
-        """Make a call in a transaction on a task, which is written at its end, or not at all.
+        """Make a call in an atomic transaction on a task.
 
-        A call may be made again, if a connection was lost on the way and nobody knows whether it
-        was written: it finds what it did.
+        After a lost connection the call may be made again, even if it was committed: it has to be
+        idempotent.
         """
 
     @abstractmethod
     def events(self, task: int, after: int, limit: int) -> list[DecisionRecord | OutcomeRecord]:
-        """Up to ``limit`` events that follow number ``after``, in their order."""
+        """Return up to ``limit`` events that follow number ``after``, in order."""
 
     @abstractmethod
     def states(self, task: int, after: int) -> list[StateRecord]:
-        """States with numbers above ``after``."""
+        """Return states with numbers above ``after``."""
 
     @abstractmethod
     def last_seq(self, task: int) -> int:
-        """The number of the last event, 0 if there is none."""
+        """Return the number of the last event, 0 if there is none."""
 
     @abstractmethod
     def newest_number(self, task: int) -> int:
-        """The number of the policy that was made last, 0 if there is none."""
+        """Return the number of the newest policy, 0 if there is none."""
 
     @abstractmethod
-    def beginnings(self, task: int) -> list[WarmStart]:
-        """What the task was told to begin with."""
+    def warm_starts(self, task: int) -> list[WarmStart]:
+        """Return the warm starts of a task."""
 
     @abstractmethod
     def snapshot(self, task: int) -> tuple[int, bytes] | None:
-        """The agent as it was written last, and after which event."""
+        """Return the last snapshot: its last event, and the agent in bytes."""
 
     @abstractmethod
     def newest_policy(self, task: int) -> StoredPolicy | None:
-        """The policy that was made last."""
+        """Return the newest policy."""
 
     @abstractmethod
     def plans(self, task: int, after: int) -> list[PlanRecord]:
-        """Plans with numbers above ``after``, in their order."""
+        """Return plans with numbers above ``after``, in order."""
 
     @abstractmethod
     def report(self, task: int) -> Report | None:
-        """The last report."""
+        """Return the last report."""
 
     @abstractmethod
     def steps(
@@ -251,45 +247,51 @@ class TaskStore(ABC):
         limit: int | None = None,
         after: int = 0,
     ) -> list[StepRecord]:
-        """Steps in the order of their decisions: all, or those of one episode; the first few.
+        """Return steps in the order of their decisions, at most ``limit``.
 
-        ``status``: "open", "told", "lost" or "all"; ``after``: the decision that they follow.
+        Args:
+            task: the number of the task.
+            status: "open", "told", "lost" or "all".
+            episode: the name of an episode, or None for all episodes.
+            limit: the largest number of steps.
+            after: the number of a decision: only later ones.
+
         """
 
     @abstractmethod
     def episodes(self, task: int, first: int, last: int, moment: int) -> list[StepRecord]:
-        """The steps of episodes with numbers first to last, each in order, at a moment.
+        """Return the steps of episodes with numbers first to last, each in order.
 
-        Of what was written after the event with that number, nothing is shown.
+        Events with numbers above ``moment`` are left out.
         """
 
     @abstractmethod
-    def figures(self, task: int) -> StoreCounts:
-        """How much there is of everything."""
+    def counts(self, task: int) -> StoreCounts:
+        """Return the counts of a task."""
 
     @abstractmethod
     def faults(self, task: int, limit: int | None = None) -> list[tuple[float, ErrorRecord]]:
-        """What was kept of faults, and when, in this order; the last ones."""
+        """Return the last error records and their times, the oldest first."""
 
     def conflicts(self, task: int) -> list[tuple[int, int]]:
-        """Return the decisions, (episode, t), whose outcome was reported in different ways."""
+        """Return the decisions, (episode, t), with contradictory reports of their outcome."""
         return list(dict.fromkeys((episode, t) for episode, t, _ in self.contradictions(task)))
 
     @abstractmethod
     def contradictions(self, task: int) -> list[tuple[int, int, str | None]]:
         """Return the reports, (episode, t, action), that contradict an earlier one.
 
-        The action is the one that the report names, as it is stored; None: the one given.
+        The action is the canonical label that the report names; None: the recommended one.
         """
 
     @abstractmethod
     def lease(self, task: int) -> tuple[str, float] | None:
-        """Who may plan, and for how many seconds yet; None if nobody does."""
+        """Return the holder of the lease and its remaining seconds; None if there is none."""
 
     @abstractmethod
     def check(self, task: int) -> list[str]:
-        """What is wrong with the database and its caches of open decisions, a line each."""
+        """Return inconsistencies of the database, a line each."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Close the store."""

@@ -1,35 +1,35 @@
-"""A live task: ask what to do, do it, tell what came of it; at any time, in any order, for good.
+"""Live tasks: ask for a decision, and report its outcome later.
 
     task = ucfh.open_task("calls.db", actions=["call", "mail"], horizon=8, epsilon=0.2)
     decision = task.ask("new", episode="customer-17")
     ...                                             # days later, perhaps in another process
     decision = task.tell(decision, reward=0.2, state="interested")
 
-Every decision is on disk before it is given out, and every outcome before it is acknowledged. Each
-call may be repeated: (episode, t) is the key of a decision, and the answer is the same.
+Decisions are durable before they are returned, and outcomes before they are acknowledged. All calls
+are idempotent: (episode, t) is the key of a decision.
 """
 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet, finalize
 
 from ucfh._utils.files import AnyPath
-from ucfh.exceptions import check_count, unknown
+from ucfh.exceptions import InputError, check_count, unknown
 from ucfh.sparse_counts import END, LOST
-from ucfh.tasks.calls import TaskCalls
+from ucfh.tasks.ask_tell import AskTell
 from ucfh.tasks.config import Declaration
-from ucfh.tasks.errors import StoreError, TaskError, decoding
+from ucfh.tasks.errors import InvalidReport, StoreError, TaskError, decoding
 from ucfh.tasks.labels import StateIndex
-from ucfh.tasks.protocol import check_episode
+from ucfh.tasks.protocol import TaskProtocol, check_episode
 from ucfh.tasks.records import StepRecord, StoredPolicy, WarmStart
 from ucfh.tasks.status import TaskStatus
-from ucfh.tasks.store import TaskStore
+from ucfh.tasks.store import TaskStore, Transaction
 
 if TYPE_CHECKING:
     from ucfh.auditing.report import AuditReport
@@ -38,12 +38,25 @@ if TYPE_CHECKING:
     from ucfh.tasks.exporting import ExportResult
     from ucfh.tasks.planner import PlannerThread, TaskPlanner
 
+T = TypeVar("T")
+Call = Callable[[Transaction], T]
+"""A function of a transaction."""
+MOST_CALLS = 1000
+"""Calls of one batch over HTTP, at most."""
 STATUSES = ("open", "told", "lost", "all")
 _OPEN: WeakSet[Task] = WeakSet()
 
 
-class Task(TaskCalls):
-    """A task that is open; `open_task` makes it. It may be used by several threads at once."""
+class Task(AskTell[Call[Any]]):
+    """An open task, made by `open_task`. Several threads may use it at once.
+
+    A call is one transaction; `serve` makes many calls in one transaction.
+
+    Attributes:
+        name, declaration: of the task.
+        store, number: its store, and its number there.
+
+    """
 
     def __init__(
         self,
@@ -53,8 +66,12 @@ class Task(TaskCalls):
         planning: str,
         owns_store: bool,
     ) -> None:
-        super().__init__(store, number, declaration)
-        self._planning, self._owns_store, self._made = planning, owns_store, Lock()
+        self.store, self.number, self.declaration = store, number, declaration
+        self.name = declaration.name
+        self._protocol = TaskProtocol(declaration)
+        self._protocol.cache.states.add(store.states(number, 0))
+        self._calls = Lock()
+        self._planning, self._owns_store, self._planner_lock = planning, owns_store, Lock()
         self._planner: TaskPlanner | None = None
         self._thread: PlannerThread | None = None
         if planning == "background":
@@ -66,13 +83,77 @@ class Task(TaskCalls):
         if owns_store:
             finalize(self, store.close).atexit = False
 
-    def _plan_later(self) -> None:
+    # calls
+
+    def _call(self, kind: str, episode: str, **given: Any) -> Call[Any]:
+        method = getattr(self._protocol, kind)
+        return lambda tx: method(tx, episode, **given)
+
+    def expire(self) -> int:
+        """Expire the open decisions whose deadline has passed; returns their number."""
+        return int(self._serve(self.expiring()))
+
+    def expiring(self) -> Call[int]:
+        """Return the call that `expire` makes, for `serve`."""
+        return self._protocol.expire
+
+    def write(self, call: Callable[[Transaction, TaskProtocol], T]) -> T:
+        """Make several calls of the protocol in one atomic transaction."""
+        written: T = self._serve(lambda tx: call(tx, self._protocol))
+        return written
+
+    def serve(self, calls: Sequence[Call[Any]]) -> list[Any]:
+        """Make several calls with one commit.
+
+        Returns:
+            The answer of each call, or its error, which is not raised. A rejected call is rolled
+            back alone.
+
+        """
+        self.store.check_open()
+        with self._calls:
+            states = self._protocol.cache.states
+            known = len(states)
+
+            def make_all(tx: Transaction) -> list[Any]:
+                states.truncate(known)  # if the connection was lost, all are made again
+                return [self._attempt(tx, call) for call in calls]
+
+            try:
+                answers = self.store.transact(self.number, make_all)
+            except BaseException:
+                states.truncate(known)
+                raise
+        self._after_commit()
+        return answers
+
+    def _attempt(self, tx: Transaction, call: Call[T]) -> T | TaskError:
+        """Make one atomic call; if it is rejected, keep the record of its error."""
+        states = self._protocol.cache.states
+        known = len(states)
+
+        def made() -> T:
+            try:
+                return call(tx)
+            except TaskError:
+                raise
+            except InputError as error:
+                raise InvalidReport(str(error)) from error
+
+        answer = tx.attempt(made)
+        if isinstance(answer, TaskError):
+            states.truncate(known)
+            if answer.kept is not None:
+                tx.add_error(answer.kept)
+        return answer
+
+    def _after_commit(self) -> None:
         if self._thread is not None:
-            self._thread.nudge()
+            self._thread.notify()
         elif self._planning == "inline":
             self.planner.try_step()
 
-    # looking
+    # queries
 
     def decisions(
         self,
@@ -81,12 +162,12 @@ class Task(TaskCalls):
         limit: int | None = None,
         after: int = 0,
     ) -> list[dict[str, Any]]:
-        """Decisions and what came of them, in the order in which they were taken.
+        """Return decisions with their outcomes, in the order in which they were taken.
 
         Args:
             status: "open", "told", "lost" or "all".
-            episode: only those of one.
-            limit: only the first ones, at most that many.
+            episode: the name of an episode; all by default.
+            limit: the largest number of decisions.
             after: the number of a decision: only later ones.
 
         """
@@ -107,8 +188,10 @@ class Task(TaskCalls):
             "episode": step.name,
             "t": step.t,
             "state": labels[step.state],
-            "action": self._serving.known.actions[step.action],
-            "taken": self._serving.known.actions[step.action if step.taken is None else step.taken],
+            "action": self._protocol.cache.actions[step.action],
+            "taken": self._protocol.cache.actions[
+                step.action if step.taken is None else step.taken
+            ],
             "policy": step.policy,
             "status": "open" if s is None else "lost" if s == LOST else "told",
             "asked": step.asked,
@@ -122,14 +205,14 @@ class Task(TaskCalls):
 
     @property
     def states(self) -> StateIndex:
-        """All states that were found so far."""
-        known = self._serving.known.states
+        """All states so far."""
+        known = self._protocol.cache.states
         with self._calls:
             known.add(self.store.states(self.number, len(known) - 1))
         return known
 
     def faults(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What was refused, or came too late, and is kept; the oldest first.
+        """Return the records of rejected reports and late outcomes, the oldest first.
 
         Args:
             limit: only the last ones, at most that many.
@@ -142,16 +225,16 @@ class Task(TaskCalls):
         ]
 
     def status(self) -> TaskStatus:
-        """How the task is doing."""
+        """Return the status of the task."""
         from ucfh.tasks.status_view import status_of
 
         return status_of(self)
 
     def view(self, after: int = 0) -> dict[str, Any]:
-        """How the task is doing, as a page shows it; see `ucfh.tasks.status_view`.
+        """Return the dashboard data of the task; see `ucfh.tasks.status_view`.
 
         Args:
-            after: the number of a plan: of the plans, those that came later are listed.
+            after: the number of a plan: only later plans are listed.
 
         """
         from ucfh.tasks.status_view import view_of
@@ -159,18 +242,18 @@ class Task(TaskCalls):
         return view_of(self, after)
 
     def policy_table(self) -> dict[str, Any]:
-        """The policy of the newest plan, as a page shows it; see `ucfh.tasks.status_view`."""
+        """Return the policy of the newest plan for the dashboard; see `ucfh.tasks.status_view`."""
         from ucfh.tasks.status_view import policy_table
 
         return policy_table(self)
 
-    # what was learned
+    # results
 
     @property
     def planner(self) -> TaskPlanner:
-        """What follows the store and plans; made when it is first needed."""
+        """The planner of this task, created on first use."""
         self.store.check_open()
-        with self._made:
+        with self._planner_lock:
             if self._planner is None:
                 from ucfh.tasks.planner import TaskPlanner
 
@@ -178,7 +261,7 @@ class Task(TaskCalls):
                     self.store,
                     self.number,
                     self.declaration,
-                    self._take_policy,
+                    self._cache_policy,
                     self._names,
                     sparing=self._planning != "inline",
                 )
@@ -186,37 +269,37 @@ class Task(TaskCalls):
 
     @property
     def planning_error(self) -> str | None:
-        """What went wrong when it was planned here last, None if nothing did."""
+        """The last planning error in this process, None after success."""
         return None if self._planner is None else self._planner.error
 
-    def _take_policy(self, policy: StoredPolicy) -> None:
-        self._serving.known.policies[policy.number] = policy
+    def _cache_policy(self, policy: StoredPolicy) -> None:
+        self._protocol.cache.policies[policy.number] = policy
 
     def certificate(self) -> Certificate:
-        """What is known of the policy, from all that was told so far."""
+        """Return the certificate of the policy from all events so far."""
         with self.planner.lock:
             agent = self.planner.agent()
             return agent.certificate(*self._names(agent.experience.states))
 
     def policy(self) -> LearnedPolicy:
-        """The policy that the certificate is about."""
+        """Return the policy that the certificate applies to."""
         from ucfh.envs.policy import LearnedPolicy
         from ucfh.tasks.exporting import TaskLabels
 
         with self.planner.lock:
             agent = self.planner.agent()
-            agent.look()
+            agent.update_bounds()
             actions = agent.agent.policy
         return LearnedPolicy(TaskLabels(self.declaration, self.states), actions)
 
     def audit(self) -> AuditReport:
-        """What was tested of all that is assumed, and found."""
+        """Return the audit report: tested assumptions and findings."""
         with self.planner.lock:
             agent = self.planner.agent()
-            return agent.audited(*self._names(agent.experience.states))
+            return agent.audit_report(*self._names(agent.experience.states))
 
     def _names(self, count: int) -> tuple[list[str], list[str]]:
-        """What the first states, the end among them, and the actions are called in a log."""
+        """The names in a log of the first ``count`` states, with the end, and of the actions."""
         from ucfh.tasks.exporting import TaskLabels
 
         named = TaskLabels(self.declaration, self.states)
@@ -225,8 +308,15 @@ class Task(TaskCalls):
     def export(self, path: AnyPath, force: bool = False) -> ExportResult:
         """Write a log that `ucfh.read_log` reads to the same counts; see `ucfh.tasks.exporting`.
 
+        Args:
+            path: of a .csv file.
+            force: whether to overwrite existing files.
+
+        Returns:
+            The files, and the numbers of their contents.
+
         Raises:
-            Refused: the task has conflicting reports.
+            InvalidReport: the task has conflicting reports.
 
         """
         from ucfh.tasks.exporting import export
@@ -234,47 +324,47 @@ class Task(TaskCalls):
         return export(path, self.store, self.number, self.declaration, self.states, force)
 
     def warm_start(self, source: Any) -> int | None:
-        """Begin with what is known from elsewhere; returns how many episodes were added.
-
-        Of an episode that is there already, only steps that are new are added. None: a model has no
-        episodes.
+        """Add prior knowledge; of imported episodes, only new steps are added.
 
         Args:
             source: a log that `ucfh.read_log` reads; another `Task`; or a model, an `MDP` or its
-                file, whose optimal policy is followed as long as nothing better is known.
+                file, whose optimal policy is the prior policy.
+
+        Returns:
+            The number of episodes that were added; None for a model.
 
         Raises:
             Conflict: an episode differs from the one that was imported under its name.
-            Refused: a task with conflicting reports.
+            InvalidReport: the source does not fit the task, or is a task with conflicting reports.
 
         """
-        from ucfh.tasks.warm_start import begin_with_task, warm_start
+        from ucfh.tasks.warm_start import warm_start, warm_start_from_task
 
         if isinstance(source, Task):
-            return begin_with_task(self, source)
+            return warm_start_from_task(self, source)
         return warm_start(self, source)
 
-    def begin_with(self, beginning: WarmStart) -> None:
-        """Write what the task begins with, unless that is written already."""
-        if beginning not in self.store.beginnings(self.number):
-            self.write(lambda tx, _: tx.add_beginning(beginning))
+    def add_warm_start(self, warm_start: WarmStart) -> None:
+        """Write a warm start unless it exists."""
+        if warm_start not in self.store.warm_starts(self.number):
+            self.write(lambda tx, _: tx.add_warm_start(warm_start))
 
     def check(self) -> list[str]:
-        """What is wrong with the store, a line each: everything is counted again and compared."""
+        """Return inconsistencies of the store and of the agent's counts, a line each."""
         found = self.store.check(self.number)
         if found:
             return found
         try:
             with self.planner.lock:
                 agent = self.planner.agent()
-                return agent.differences(self.planner.rebuilt(agent))
+                return agent.differences(self.planner.rebuild(agent))
         except StoreError as fault:
             return [str(fault)]
 
     # closing
 
     def close(self) -> None:
-        """Let go of the store; all that was asked and told is in it."""
+        """Stop planning, and close the store if this task opened it."""
         with suppress(TaskError):
             self.store.check_open()
             if self._thread is not None:
@@ -303,6 +393,6 @@ class Task(TaskCalls):
 
 @atexit.register
 def _close_all() -> None:
-    """No thread may plan while Python shuts down."""
+    """Close all tasks, since no thread may plan while Python shuts down."""
     for task in list(_OPEN):
         task.close()

@@ -1,19 +1,18 @@
-"""What a task can begin with: a log, another task, or a model.
+"""Warm starts of a task from a log, another task, or a model.
 
-The steps of a log, or of another task, become steps that somebody else chose, in episodes of their
-own; they count like any others, if they are of the same task, which is then assumed. Of a model,
-the optimal policy is followed as long as nothing better is known: nothing is assumed of it, since
-decisions may be anything.
+The steps of a log or of another task are recorded in episodes of their own, as steps that this task
+did not choose. They count like all others, under the assumption that they are of the same task. The
+optimal policy of a model is a prior policy (`ucfh.tasks.agent`), which needs no assumption.
 
-An imported episode is known by its name: the one in the log, or the one in the other task together
-with that task's name and the time of its first decision. So a warm start may be interrupted,
-repeated, or made from a log that has grown since: of an episode that is there already, only the
-steps that are new are added. If a step differs from the one that was imported under its name, the
-source is refused before any of its steps is written. An outcome that was missing when it was
-imported stays missing, and no later steps of its episode are added.
+The name of an imported episode is its name in the log, or its name in the other task with a hash of
+that task's name and the time of its first decision. So warm starts are idempotent, may be
+interrupted, and may use a log that has grown: only new steps of an episode are added. If a step
+differs from the one that was imported under its name, the source is rejected before any of its
+steps is written. An outcome that was missing at import stays missing, and no later steps of its
+episode are added.
 
-The steps of a task are imported in the order of its decisions, on which the proofs of
-`docs/theory/flight.md` rest; those of a log in the order of the log.
+The steps of a task are imported in the order of its decisions, which the proofs of
+`docs/theory/flight.md` need; those of a log in the order of the log.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from ucfh.sparse_counts import END, LOST
 from ucfh.tasks.errors import Conflict, InvalidReport
 from ucfh.tasks.exporting import check_no_conflicts, settings_of
 from ucfh.tasks.labels import StateIndex, canonical
-from ucfh.tasks.protocol import Serving
+from ucfh.tasks.protocol import TaskProtocol
 from ucfh.tasks.records import OUTCOME, StepRecord, WarmStart
 from ucfh.tasks.store import Transaction
 
@@ -48,21 +47,21 @@ if TYPE_CHECKING:
     from ucfh.tasks.task import Task
 
 T = TypeVar("T")
-TOGETHER = 500
-"""Steps that are written in one transaction: others may ask and tell in between."""
-SAME = "is of the same task, which has not changed since"
-"""What is assumed of logs and of other tasks."""
+STEPS_PER_TRANSACTION = 500
+"""Steps per transaction, so that other calls do not wait for long."""
+SAME_TASK = "is of the same task, which has not changed since"
+"""The assumption on logs and other tasks."""
 ONE_NAME = "every episode has one name, in all that the task began with, and no two share a name"
-"""What is assumed of logs: nothing else shows whether two episodes are the same."""
+"""The assumption on logs, where the name alone identifies an episode."""
 IMPORTED = re.compile(r".* \([0-9a-f]{12}\)")
-"""The names of episodes that were imported from a task."""
+"""The pattern of names of episodes that were imported from a task."""
 
 
 class ImportedStep(NamedTuple):
     """A step to be imported; ``state``, ``action`` and ``next_state`` are labels.
 
     Attributes:
-        name, t: its episode here, and its number there.
+        name, t: its episode in the importing task, and its step.
         done: whether the episode was over after it.
         lost: whether its outcome is missing.
         replaced: whether another action was taken than the one recommended.
@@ -81,122 +80,123 @@ class ImportedStep(NamedTuple):
 
 
 def warm_start(task: Task, source: Any) -> int | None:
-    """Let a task begin with what is known from elsewhere; how many episodes were added.
-
-    None: a model has no episodes.
+    """Add prior knowledge from a log or a model to a task; see `Task.warm_start`.
 
     Args:
         task: the task.
         source: a log that `ucfh.read_log` reads; or a model, an `MDP` or its file, with the same
             names of states and actions.
 
+    Returns:
+        The number of episodes that were added; None for a model.
+
     """
     if isinstance(source, Log):
         raise InputError("a Log holds counts and no steps: pass the file, or the frame, it is from")
     if isinstance(source, MDP) or (is_file(source) and Path(source).suffix in ENDINGS):
-        _begin_with_model(task, source)
+        _use_model(task, source)
         return None
     if not is_source(source):
         what = "a log (a file or a frame), another Task, or a model"
         raise wrong_type("source", source, what)
-    assumed = [f"the log {_name(source)} {SAME}", ONE_NAME]
-    return _begin_with_steps(task, _name(source), assumed, lambda: _of_log(task, source))
+    assumed = [f"the log {_name(source)} {SAME_TASK}", ONE_NAME]
+    return _import_steps(task, _name(source), assumed, lambda: _log_steps(task, source))
 
 
-def begin_with_task(task: Task, source: Task) -> int:
-    """Let a task begin with the steps of another one; how many episodes were added."""
+def warm_start_from_task(task: Task, source: Task) -> int:
+    """Add the steps of another task; returns the number of added episodes."""
     if (source.store.name, source.number) == (task.store.name, task.number):
         raise InvalidReport(f"task {task.name!r} cannot begin with itself: pass another one")
     what = f"task {source.name!r} in {source.store.name}"
     _check_same(task, source)
     check_no_conflicts(source.store, source.number)
-    task.write(lambda tx, serving: _find_masked(tx, serving, source))
-    begun = source.store.beginnings(source.number)
-    assumed = [f"{what} {SAME}", *(x.sentence for x in begun if x.sentence)]
-    return _begin_with_steps(task, what, assumed, lambda: _of_task(task, source))
+    task.write(lambda tx, protocol: _find_masked(tx, protocol, source))
+    warm_starts = source.store.warm_starts(source.number)
+    assumed = [f"{what} {SAME_TASK}", *(x.sentence for x in warm_starts if x.sentence)]
+    return _import_steps(task, what, assumed, lambda: _task_steps(task, source))
 
 
-def _find_masked(tx: Transaction, serving: Serving, source: Task) -> None:
-    """Add the states of another task that do not have all actions, with those that they have."""
-    if serving.known.declaration.states is not None:
+def _find_masked(tx: Transaction, protocol: TaskProtocol, source: Task) -> None:
+    """Add the states of another task that do not available all actions, with their actions."""
+    if protocol.cache.declaration.states is not None:
         return
     book, actions = source.states, source.declaration.action_labels
-    for label, have in zip(book.labels[1:], book.actions[1:], strict=True):
-        if have is not None:
-            serving.known.find_state(tx, label, [actions[a] for a in have], source.name, 0)
+    for label, available in zip(book.labels[1:], book.actions[1:], strict=True):
+        if available is not None:
+            protocol.cache.find_state(tx, label, [actions[a] for a in available], source.name, 0)
 
 
 def _name(source: Any) -> str:
     return str(source) if is_file(source) else type(source).__name__
 
 
-def _begin_with_steps(
+def _import_steps(
     task: Task, what: str, assumed: list[str], steps: Callable[[], Iterator[ImportedStep]]
 ) -> int:
-    """Record the steps that are new; with the first of them, what is assumed of them.
+    """Record new steps; the first transaction also records the assumptions.
 
     Args:
         task: the task.
         what: the source, for messages.
         assumed: a sentence for each assumption.
-        steps: makes an iterator over the steps, those of one episode in order. It is used twice:
-            all steps are compared with those that are there before any is written.
+        steps: returns an iterator over the steps, in order within each episode. It is called
+            twice: all steps are compared with recorded ones before any is written.
 
     Returns:
         The number of episodes that were added.
 
     """
 
-    def compare(tx: Transaction, serving: Serving) -> None:
+    def compare(tx: Transaction, protocol: TaskProtocol) -> None:
         for step in some:
-            _is_new(tx, serving, what, step)
+            _is_new(tx, protocol, what, step)
 
-    def write(tx: Transaction, serving: Serving) -> int:
+    def write(tx: Transaction, protocol: TaskProtocol) -> int:
         due, added = list(assumed), 0
         for step in some:
-            if _is_new(tx, serving, what, step):
+            if _is_new(tx, protocol, what, step):
                 for sentence in [*due, *[REPLACED] * step.replaced]:
-                    tx.add_beginning(WarmStart(sentence, {}))
+                    tx.add_warm_start(WarmStart(sentence, {}))
                 due, added = [], added + (step.t == 0)
-                _record(tx, serving, step)
+                _record(tx, protocol, step)
         return added
 
     every, added = steps(), 0
-    while some := list(islice(every, TOGETHER)):
+    while some := list(islice(every, STEPS_PER_TRANSACTION)):
         task.write(compare)
     every = steps()
-    while some := list(islice(every, TOGETHER)):
+    while some := list(islice(every, STEPS_PER_TRANSACTION)):
         added += task.write(write)
     return added
 
 
-def _is_new(tx: Transaction, serving: Serving, what: str, step: ImportedStep) -> bool:
-    """Whether a step is to be recorded.
+def _is_new(tx: Transaction, protocol: TaskProtocol, what: str, step: ImportedStep) -> bool:
+    """True if a step is new.
 
     Raises:
-        Conflict: another step is there under its name.
+        Conflict: a different step is recorded under its name.
 
     """
-    last, known = tx.last(step.name), serving.known
+    last, known = tx.last(step.name), protocol.cache
     if last is None:
         return True
     if last.kind == OUTCOME and step.t > last.t:
         return last.state != LOST and step.t == last.t + 1
-    decided, told, _ = tx.step(last.episode, step.t)
-    if decided is None:
+    decision, outcome, _ = tx.step(last.episode, step.t)
+    if decision is None:
         return False
-    known.catch_up(tx, decided.state)
-    if told is not None:
-        known.catch_up(tx, told.following)
+    known.load_states(tx, decision.state)
+    if outcome is not None:
+        known.load_states(tx, outcome.following)
     texts = known.states.texts
-    same = texts[decided.state] == canonical(step.state) and decided.action == known.find_action(
-        step.action, decided.state
-    )
-    if same and not step.lost and told is not None and told.following != LOST:
+    is_same = texts[decision.state] == canonical(
+        step.state
+    ) and decision.action == known.find_action(step.action, decision.state)
+    if is_same and not step.lost and outcome is not None and outcome.following != LOST:
         following = None if step.done else canonical(step.next_state)
-        there = None if told.following == END else texts[told.following]
-        same = (told.reward, there, told.taken) == (step.reward, following, None)
-    if not same:
+        recorded = None if outcome.following == END else texts[outcome.following]
+        is_same = (outcome.reward, recorded, outcome.taken) == (step.reward, following, None)
+    if not is_same:
         raise Conflict(
             f"{what}: step {step.t} of episode {step.name!r} differs from the one that was "
             "imported before. Fix: give the episodes of different sources different names"
@@ -204,17 +204,17 @@ def _is_new(tx: Transaction, serving: Serving, what: str, step: ImportedStep) ->
     return False
 
 
-def _record(tx: Transaction, serving: Serving, step: ImportedStep) -> None:
+def _record(tx: Transaction, protocol: TaskProtocol, step: ImportedStep) -> None:
     name, t, state, action, reward, following, done, lost, _ = step
     if lost:
-        serving.record(tx, name, t, state, action)
-        serving.abandon(tx, name, "lost before")
+        protocol.record(tx, name, t, state, action)
+        protocol.abandon(tx, name, "lost before")
     else:
-        serving.record(tx, name, t, state, action, reward, following, done)
+        protocol.record(tx, name, t, state, action, reward, following, done)
 
 
 def _check_same(task: Task, source: Task) -> None:
-    """Raise if two tasks have different actions or horizons."""
+    """Raise `InvalidReport` if two tasks available different actions or horizons."""
     if source.declaration.action_names != task.declaration.action_names:
         raise InvalidReport(
             f"task {source.name!r} has other actions than {task.name!r}: they must be the same, in "
@@ -227,15 +227,15 @@ def _check_same(task: Task, source: Task) -> None:
         )
 
 
-def _of_task(task: Task, source: Task) -> Iterator[ImportedStep]:
+def _task_steps(task: Task, source: Task) -> Iterator[ImportedStep]:
     """Yield the steps of another task, in the order of its decisions.
 
-    An outcome that is open there is missing here. Episodes that came from this task are left out.
+    A pending outcome is missing. Episodes that came from this task are left out.
     """
     labels, actions = source.states.labels, task.declaration.action_labels
     moment, after = source.store.last_seq(source.number), 0
     names: dict[str, str | None] = {}  # here, by those there
-    while page := source.store.steps(source.number, "all", None, TOGETHER, after):
+    while page := source.store.steps(source.number, "all", None, STEPS_PER_TRANSACTION, after):
         for x in page:
             if x.seq > moment:
                 return
@@ -259,7 +259,7 @@ def _of_task(task: Task, source: Task) -> Iterator[ImportedStep]:
 
 
 def _name_here(task: Task, source: Task, first: StepRecord) -> str | None:
-    """Return the name here of an episode of another task, None if it came from here."""
+    """The name in this task of an episode of another task, None if it came from this task."""
     if not IMPORTED.fullmatch(first.name):
         return _named(first.name, source.name, first.asked)
     own = task.store.steps(task.number, "all", first.name.rpartition(" (")[0], 1)
@@ -269,16 +269,16 @@ def _name_here(task: Task, source: Task, first: StepRecord) -> str | None:
 
 
 def _named(name: str, task: str, asked: float) -> str:
-    """Return the name of an imported episode, which no other one has."""
+    """The unique name of an imported episode."""
     return f"{name} ({blake2b(repr((task, asked)).encode(), digest_size=6).hexdigest()})"
 
 
-def _of_log(task: Task, source: Any) -> Iterator[ImportedStep]:
-    """Yield the steps of a log, if nothing is wrong with it."""
+def _log_steps(task: Task, source: Any) -> Iterator[ImportedStep]:
+    """Yield the steps of a log; raise `InvalidReport` if it has errors."""
     declaration, book = task.declaration, task.states
-    told = settings_of(declaration, book)
+    declared = settings_of(declaration, book)
     remembered = read_settings(source) if is_file(source) else {}
-    given = {name: told[name] for name in ("actions", "horizon", "rewards", "states")}
+    given = {name: declared[name] for name in ("actions", "horizon", "rewards", "states")}
     given = {name: value for name, value in given.items() if value is not None}
     given.setdefault("dropouts", remembered.get("dropouts", "lost"))
     log = read_log(source, **given)
@@ -304,18 +304,18 @@ def _of_log(task: Task, source: Any) -> Iterator[ImportedStep]:
 
 
 def _without_last(episodes: Iterator[T], cut: bool) -> Iterator[T]:
-    """Episodes but for the last, if that is cut."""
-    held = next(episodes, None)
+    """Yield the episodes without the last, if that is cut."""
+    last = next(episodes, None)
     for episode in episodes:
-        assert held is not None
-        yield held
-        held = episode
-    if held is not None and not cut:
-        yield held
+        assert last is not None
+        yield last
+        last = episode
+    if last is not None and not cut:
+        yield last
 
 
 def _label(book: StateIndex, name: str) -> Any:
-    """The label of a state that a log calls so; a new one is called the same."""
+    """The label of a state by its name in a log; the name is the label of a new state."""
     s = book.named.get(name)
     return name if s is None else book.labels[s]
 
@@ -324,7 +324,7 @@ Row = tuple[str, str, float, str, bool]
 
 
 def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[str, list[Row]]]:
-    """The name and the rows of each episode.
+    """Yield the name and the rows of each episode.
 
     A row: state, action, reward, next state (or "") and whether the episode is over.
 
@@ -336,8 +336,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
         layout = ColumnLayout(roles, settings.bins, settings.decimal)
         if layout.derived and not apart:
             raise InputError(
-                "the log does not show what follows the last step: name its column of next states, "
-                "or declare the last step as a segment of the task"
+                "the log does not show the next state of the last step: name its column "
+                "of next states, or declare the last step as a segment of the task"
             )
         rows: list[Row] = []
         before, skipped = None, layout.apart
@@ -353,8 +353,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
                     continue
                 if values["episode"][j] != before and before is not None:
                     if skipped == 0:
-                        closed = _closed(rows, layout.derived, settings.horizon or 0)
-                        yield text_of(before), closed
+                        finished = _with_next_states(rows, layout.derived, settings.horizon or 0)
+                        yield text_of(before), finished
                     skipped, rows = max(0, skipped - 1), []
                 before = values["episode"][j]
                 state, action = text_of(values["state"][j]), text_of(values["action"][j])
@@ -362,11 +362,11 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
                     (state, action, float(reward[j]), text_of(after[j]), bool(done[j] == 1))
                 )
         if rows and skipped == 0:
-            yield text_of(before), _closed(rows, layout.derived, settings.horizon or 0)
+            yield text_of(before), _with_next_states(rows, layout.derived, settings.horizon or 0)
 
 
-def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
-    """Rows whose next states are those of the next rows, if they are derived."""
+def _with_next_states(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
+    """The rows of an episode, with next states from the next rows if they are derived."""
     if not derived:
         return rows
     out = []
@@ -376,8 +376,8 @@ def _closed(rows: list[Row], derived: bool, horizon: int) -> list[Row]:
     return out
 
 
-def _begin_with_model(task: Task, source: Any) -> None:
-    """Follow the optimal policy of a model as long as nothing better is known."""
+def _use_model(task: Task, source: Any) -> None:
+    """Write the optimal policy of a model as the prior policy of a task."""
     model = source if isinstance(source, MDP) else read_model(source)
     declaration = task.declaration
     if model.horizon != declaration.horizon:
@@ -393,11 +393,11 @@ def _begin_with_model(task: Task, source: Any) -> None:
             prior[text_of(states.label(s))] = [
                 number[int(plan[t, s])] for t in range(model.horizon)
             ]
-    task.begin_with(WarmStart("", prior))
+    task.add_warm_start(WarmStart("", prior))
 
 
 def _numbers(actions: Labels, names: list[str]) -> list[int]:
-    """(A,) the number of each action of a model among those of a task."""
+    """(A,) the numbers in a task of the actions of a model."""
     called = [text_of(actions.label(a)) for a in range(actions.count)]
     for name in called:
         if name not in names:

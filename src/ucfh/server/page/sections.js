@@ -8,7 +8,7 @@ import { pathOf } from "./service.js";
 /** Episodes, decisions, outcomes, policy and planner, in numbers. */
 export function showNow({ now, status: n, report, declaration }, last) {
   say(find("now-episodes"), `${count(n.begun)} begun, ${count(n.over)} over`);
-  say(find("now-outcomes"), `${count(n.outcomes)} told, of ${plural(n.decisions, "decision")}`);
+  say(find("now-outcomes"), `${count(n.outcomes)} known, of ${plural(n.decisions, "decision")}`);
   say(find("now-states"), count(n.states));
   const waiting = find("now-waiting"), policy = find("now-policy");
   if (waiting.childNodes.length === 0) {
@@ -35,7 +35,7 @@ export function showNow({ now, status: n, report, declaration }, last) {
   say(find("losses"), costOfLosses(report?.losses, silent));
 }
 
-/** What the planner does; it plans again when 2 % more is known, and rests until then. */
+/** What the planner does; it plans again after 2% more data, and is idle until then. */
 function planning(n, last) {
   if (n.planner !== null) return "running";
   if (last === undefined) {
@@ -43,22 +43,22 @@ function planning(n, last) {
   }
   const planned = last.episodes + last.outcomes;
   const fresh = n.begun + n.outcomes + n.lost - planned;
-  if (fresh < Math.max(1, 0.02 * planned)) return "resting: plans again when 2 % more is known";
+  if (fresh < Math.max(1, 0.02 * planned)) return "idle: plans again after 2% more data";
   return `none is running: ${plural(fresh, "event")} not planned for`;
 }
 
-/** What outcomes that are open or lost cost, in a few sentences. */
+/** The cost of open and missing outcomes, in a few sentences. */
 function costOfLosses(losses, silent) {
   if (!losses || losses.gap_if_random === null) return "";
   const { gap, gap_if_random: better, waiting } = losses;
   const cost = gap - better > 0.005 * gap
-    ? `Outcomes that are open or lost cost ${amount(gap - better)} of the gap, which would be `
-      + `${amount(better)} if it were by chance which ones they are; that is not assumed.`
-    : "Outcomes that are open or lost cost next to nothing of the gap.";
+    ? `Open and missing outcomes account for ${amount(gap - better)} of the gap, which would be `
+      + `${amount(better)} if they were missing at random; that is not assumed.`
+    : "Open and missing outcomes account for almost none of the gap.";
   const behind = `Not counted yet: ${plural(waiting, "decision")}, open or taken after an open one `
     + "in the same state with the same action.";
-  const meaning = "If silence has a meaning, declare it (on_timeout): then it is an outcome, and "
-    + "nothing is lost.";
+  const meaning = "If a timeout has a meaning, declare it (on_timeout): then it is an outcome, and "
+    + "no outcome is missing.";
   return [cost, ...(waiting ? [behind] : []), ...(silent ? [meaning] : [])].join(" ");
 }
 
@@ -94,7 +94,7 @@ export function showMissing({ report }) {
   const shown = pairs.reduce((sum, x) => sum + x.share, 0);
   say(find("missing-text"), !report ? "Nothing is known yet: this comes after the first plans."
     : !pairs.length ? "Nothing stands out."
-      : `After ${plural(report.episodes, "episode")}, ${percent(shown)} of what is still unknown `
+      : `After ${plural(report.episodes, "episode")}, ${percent(shown)} of the uncertainty `
         + `is in ${plural(pairs.length, "case")}. More visits there narrow the gap most.`);
 }
 
@@ -129,8 +129,8 @@ export function showAssumed({ report }) {
   const refuted = tests.filter((x) => x.refuted).length;
   const wrong = Boolean(contradiction) || findings.length > 0 || refuted > 0;
   say(find("assumed-text"), wrong
-    ? "What was told contradicts what is assumed, so that nothing is certified:"
-    : tests.length ? "Nothing speaks against what is assumed." : "");
+    ? "The outcomes contradict an assumption, so the policy is not certified:"
+    : tests.length ? "No assumption is contradicted." : "");
   find("findings").replaceChildren(
     ...[contradiction].filter(Boolean).map((x) => make("p", { class: "note" }, sentence(x))),
     ...findings.map((x) => make(
@@ -160,7 +160,7 @@ const FILES = [
   ["log.jsonl", "Log of all episodes", "jsonl"],
   ["certificate", "Certificate", "json"],
   ["policy", "Policy", "json"],
-  ["audit", "Tests of what is assumed", "json"],
+  ["audit", "Assumption checks", "json"],
 ];
 
 /** What does not change: downloads and the declaration. */
@@ -171,12 +171,12 @@ export function showAbout({ task, version, declaration: d }) {
     return make("li", {}, link, ` (${kind.toUpperCase()})`);
   }));
   const [low, high] = d.rewards;
-  const silence = d.on_timeout === "lost" || d.on_timeout === null ? "its outcome counts as lost"
+  const silence = d.on_timeout === "lost" || d.on_timeout === null ? "its outcome counts as missing"
     : `it counts as state ${textOf(d.on_timeout[0])} with reward ${amount(d.on_timeout[1])}`;
   const sure = `wrong with a probability of ${amount(d.delta)} at most`;
   const most = d.max_return === null ? "no limit declared" : `${amount(d.max_return)} at most`;
   const later = d.segments.map((t) => `a new one begins at step ${t}`).join(", ");
-  const wait = d.timeout === null ? "a decision waits for good"
+  const wait = d.timeout === null ? "a decision waits forever"
     : `after ${span(d.timeout)} ${silence}`;
   const facts = [
     ["Actions", textOf(d.actions).slice(1, -1)],
@@ -184,8 +184,8 @@ export function showAbout({ task, version, declaration: d }) {
     ["Wanted", `a gap of ${amount(d.epsilon)} or less, ${sure}`],
     ["Reward of a step", `from ${amount(low)} to ${amount(high)}`],
     ["Reward of an episode", most],
-    ["States", d.states === null ? "found on the way" : "declared"],
-    ["Segments", later || "all steps are alike"],
+    ["States", d.states === null ? "unknown in advance" : "declared"],
+    ["Segments", later || "all steps are the same"],
     ["Without an outcome", wait],
     ["Version", `ucfh ${version}`],
   ];
