@@ -1,15 +1,15 @@
-"""UCFH with sets that hold at all times, or at doublings: it knows when to stop.
+"""UCFH with confidence sequences, or sets that hold at doublings: stops with a certificate.
 
     loop
         plan over the sets: V* <= upper, V^pi >= lower for a policy pi
         stop if upper - lower <= epsilon (or if the difference is bounded by that directly)
-        stop, uncertified, if bounds contradict each other: what was assumed is refuted
+        stop, uncertified, if bounds contradict each other: the assumptions are refuted
         follow the optimistic policy until the schedule says so, and count
 
-Schedules: "growth" plans again after 2 % more episodes, with all counts; "doubling" when the
-visits to some row have doubled, with the counts of that row; "paper" likewise, but for the first
-time after m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need one of the
-latter.
+Schedules: "growth" replans after 2% more episodes, with all counts; "doubling" when the visits to
+some pair have doubled, with the counts of that pair; "paper" likewise, but for the first time after
+m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need "doubling" or
+"paper".
 """
 
 from __future__ import annotations
@@ -31,31 +31,30 @@ from ucfh.problems import AnyProblem, as_problem
 from ucfh.rewards import DEFAULT
 from ucfh.theory.constants import Variant, constants_of
 
-ANY_COUNTS = "pass confidence='best' to CertifiedUCFH, which takes any counts"
-"""What to do with counts that do not follow the schedule of a set that holds at doublings only."""
+ANY_COUNTS = "pass confidence='tight' to CertifiedUCFH, which takes any counts"
+"""The remedy for counts that do not follow the schedule of a set that holds at doublings only."""
 
 
 class CertifiedUCFH(Agent):
-    """Learns until its policy is certified to be epsilon-optimal, with probability 1 - delta.
+    """An agent that stops once its policy is certified epsilon-optimal, with probability 1 - delta.
 
     Args:
-        problem: what the agent is told.
+        problem: the known part of the MDP.
         epsilon: the largest acceptable loss per episode, in (0, 1].
         delta: the probability that the certificate may be wrong, in (0, 1].
-        confidence: how it bounds what it does not know: "tight" (`ucfh.confidence.known_states`),
-            or a kind of set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl",
-            "paper".
-        schedule: when it plans again: "growth" after 2 % more episodes, "doubling" when the
-            visits of a pair have doubled, "paper" as Algorithm 1 does; None: growth, if the sets
-            allow it.
+        confidence: the confidence bounds: "tight" (`ucfh.confidence.known_states`), or a kind of
+            set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl", "paper".
+        schedule: when to replan: "growth" after 2% more episodes, "doubling" when the visits of a
+            pair have doubled, "paper" as Algorithm 1 does; None: "growth" if the sets allow it,
+            else "doubling".
         stop: "certificate", or None to learn without end.
-        variant: which constants the schedule "paper" takes: "paper" or "corrected".
-        m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
-        without: ideas of "tight" that are switched off, to measure their effect; see
+        variant: constants of the schedule "paper": "paper" or "corrected".
+        m: replaces the constant m of the schedule "paper" by a positive number; None: as published.
+        without: ideas of "tight" to switch off, to measure their effect; see
             `ucfh.confidence.value_bounds.IDEAS`.
 
-    Attributes (besides those of `Agent`):
-        certificate: the policy, the bounds and what they depend on, at any time.
+    Attributes (in addition to those of `Agent`):
+        certificate: the policy, its bounds and their assumptions, at any time.
 
     >>> from ucfh import make, simulate
     >>> mdp = make("chain:n=5")
@@ -98,12 +97,12 @@ class CertifiedUCFH(Agent):
         if schedule == "growth" and not always:
             raise InputError(
                 f"the set {confidence!r} holds at doublings only: pass schedule='doubling', or a "
-                f"set that holds always ({', '.join(ALWAYS)}, best)"
+                f"set that holds always ({', '.join(ALWAYS)}, tight)"
             )
         if stop not in (None, "certificate"):
             raise InputError(f"stop = {stop!r} must be 'certificate', or None to learn without end")
         if without and confidence != "tight":
-            raise InputError("without needs confidence='best': leave it out")
+            raise InputError("without needs confidence='tight': leave it out")
         self.confidence, self.schedule, self.stop = confidence, schedule, stop
         self.without = tuple(without)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
@@ -122,16 +121,16 @@ class CertifiedUCFH(Agent):
 
     @property
     def episodes(self) -> int:
-        """How many episodes were counted."""
+        """The number of episodes counted."""
         return int(self.n.visits[-1] + self.v.visits[-1])
 
     @property
     def _due(self) -> int:
-        """After how many episodes the schedule "growth" plans again."""
+        """The number of episodes after which the schedule "growth" replans."""
         return due_after(int(self.n.visits[-1]))
 
     def limits(self) -> Limits:
-        """2 % more episodes; or as many visits to some row as it has already."""
+        """Return 2% more episodes; or as many visits to some pair as it has already."""
         visits = np.full(self.problem.table.rows, UNLIMITED)
         if self.schedule == "growth":
             room = max(1, self._due - self.episodes)
@@ -143,7 +142,7 @@ class CertifiedUCFH(Agent):
 
     @property
     def _learned(self) -> Bools:
-        """(rows,) which rows are not known in advance."""
+        """(rows,) mask of pairs whose transition or reward is unknown; last: the start."""
         learned = self.problem.table.lengths > 1
         learned[:-1] |= self.problem.pays_unknown
         learned[-1] &= self.problem.initial is None
@@ -157,10 +156,10 @@ class CertifiedUCFH(Agent):
                 counts that respect `limits`: visits beyond them must be dropped.
 
         Returns:
-            Whether the model was updated.
+            True if the model was updated.
 
         Raises:
-            InputError: if such a set is given more visits of a row than `limits` allows.
+            InputError: if such a set is given more visits of a pair than `limits` allows.
 
         """
         check_type("seen", seen, Counts, "ucfh.Counts of the agent's problem")
@@ -189,7 +188,7 @@ class CertifiedUCFH(Agent):
         return True
 
     def _take_stock(self) -> None:
-        """Find what is known so far, and whether it is enough."""
+        """Take policy and bounds from the exploration; decide whether to stop."""
         beliefs = self.beliefs
         self.policy = self.problem.table.policy_of(beliefs.following)
         self.optimistic = beliefs.upper
@@ -202,7 +201,7 @@ class CertifiedUCFH(Agent):
 
     @property
     def certificate(self) -> Certificate:  # type: ignore[override]
-        """What is known so far: the policy, the bounds, and what keeps the gap wide."""
+        """The current certificate: policy, bounds, and the largest sources of uncertainty."""
         beliefs, problem = self.beliefs, self.problem
         best = KnownStateBounds(problem, self.delta)
         b = best.bounds(self.n)
@@ -222,7 +221,7 @@ class CertifiedUCFH(Agent):
         )
 
     def settings(self) -> dict[str, Any]:
-        """The arguments it was made with."""
+        """Return the constructor arguments by name."""
         return {
             "agent": self.name,
             "epsilon": self.epsilon,
@@ -248,16 +247,16 @@ class CertifiedUCFH(Agent):
         return f"CertifiedUCFH({shown}; {promise}, with probability {1 - self.delta:g})"
 
     def visits_of(self, row: int) -> int:
-        """n of a row."""
+        """Return n of a state-action pair."""
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, updates, and what else the beliefs keep."""
+        """Return counts, updates, and the state of the exploration."""
         own = {**self.n.state("n"), **self.v.state("v"), "updates": self.updates.copy()}
         return {**own, **self.beliefs.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned, and plan.
+        """Continue from the result of `state`, and plan.
 
         Raises:
             InputError: if the set holds at doublings only, and the state's counts are not of them.

@@ -1,23 +1,23 @@
-"""What the certified agent believes, and which policy it follows next.
+"""Bounds and exploration policies of the certified agents.
 
-With plain sets (`SetExploration`) it follows the optimistic policy. With bounds on values
-(`GapExploration`) it directs its sampling, and freezes and scores a policy.
+With confidence sets of the model (`SetExploration`) the agent follows the optimistic policy. With
+bounds on values (`GapExploration`) it directs its sampling, and freezes and scores a policy.
 
-Sampling never affects validity, so all here is judged by how few episodes are needed. Two routes
+Sampling never affects validity, so the only criterion here is the number of episodes. Two routes
 lead to a certificate for epsilon:
 
-- the difference D of `ucfh.confidence.known_states`, which falls about like episodes^(-2/3) in what
-  was measured;
+- the difference D of `ucfh.confidence.known_states`, which falls about like episodes^(-2/3) in
+  measurements;
 - U - V^pi, where U falls like episodes^(-1/2), and V^pi is bounded by scoring a frozen policy:
   2 Var ln(.../delta)/x^2 episodes for a margin x.
 
-At each planning the shorter route by these rules is taken. Where the first is more than twice as
-long, L, W and D are computed only after a tenth more outcomes: they take most of the time, and by
-the rule the first route is as long as it was. They are computed, too, before anything is certified,
-so that it is held against all bounds. What the route depends on most is sampled:
-the derivative of the gap by the visits of each row (`KnownStateBounds.blame`) is the reward of an
-episode, and the policy that collects most of it in the empirical model is followed. On the second
-route, once more episodes spent on U save fewer scored ones, the greedy policy is frozen and
+Each plan takes the route that is shorter by these rules. Where the first is more than twice as
+long, L, W and D are computed only after 10% more outcomes: they take most of the time, and the
+estimate of the first route is kept meanwhile. They are also computed before a policy is certified,
+so that the certificate is checked against all bounds. The agent samples the largest sources of
+uncertainty: the derivative of the gap by the visits of each pair (`KnownStateBounds.blame`) is the
+reward of an episode, and the optimal policy for it in the empirical model is followed. On the
+second route, once more episodes spent on U save fewer scored ones, the greedy policy is frozen and
 followed instead.
 """
 
@@ -36,31 +36,32 @@ from ucfh.counts import Counts, ScoringRule
 from ucfh.mdp import Problem
 
 BINS = 1000
-"""Scores are rounded down to a multiple of epsilon/BINS, so that few different ones are kept."""
+"""Scores are rounded down to a multiple of epsilon/BINS, to keep few distinct scores."""
 
 TYPICAL_REGRET = 2.0
-"""How much less bets on some hundred scores win than the best bet, in nats, for estimates."""
+"""Estimated regret in nats of the bets on some hundred scores against the best bet."""
 
 GOOD_ENOUGH = 0.25
-"""A frozen policy is kept while it seems to lose less than this part of the margin for scoring."""
+"""A frozen policy is kept while its estimated loss is below this share of the scoring margin."""
 
 FAR_OFF = 2.0
 """The difference is bounded less often if its route is this many times as long as the other."""
 
 SELDOM = 1.1
-"""Then it is bounded after this many times as many outcomes."""
+"""In that case it is bounded after this many times as many outcomes."""
 
 FEW_LEAVE = 0.1
-"""Episodes are scored if leaving the frozen policy seems to cost at most this part of epsilon."""
+"""Episodes are scored if deviations from the frozen policy cost an estimated share of at most this
+of epsilon."""
 
 
 class SetExploration:
-    """What `CertifiedUCFH` believes and follows with sets of `ucfh.confidence.sets`: optimism.
+    """Optimistic exploration with the sets of `ucfh.confidence.sets`, for `CertifiedUCFH`.
 
-    Attributes: as those of `GapExploration`.
+    The attributes are those of `GapExploration`.
     """
 
-    watch = crossing = None  # bounds of the present only: none are kept that could be contradicted
+    watch = crossing = None  # no earlier bounds are kept
 
     def __init__(self, problem: Problem, delta: float, kind: str) -> None:
         self.problem = problem
@@ -68,7 +69,7 @@ class SetExploration:
         self.learn(Counts.zero(problem), np.zeros(problem.table.rows, np.int64))
 
     def learn(self, n: Counts, updates: Ints) -> None:
-        """Compute all bounds again, and plan."""
+        """Recompute all bounds, and plan."""
         self.sets.learn(n, updates)
         policy, self.upper = self.sets.plan(n, optimistic=True)
         certified, self.lower = self.sets.plan(n, optimistic=False)
@@ -77,25 +78,25 @@ class SetExploration:
         self.gap = self.upper - self.lower
 
     def score(self, scores: Any) -> None:
-        """Nothing is scored."""
+        """Ignore scores."""
 
     def state(self) -> dict[str, Any]:
-        """All follows from the counts."""
+        """Return an empty state: the counts determine everything."""
         return {}
 
     def restore(self, state: dict[str, Any], n: Counts, updates: Ints) -> None:  # noqa: ARG002
-        """All follows from the counts."""
+        """Recompute the bounds from the counts."""
         self.learn(n, updates)
 
 
 class GapExploration:
-    """What `CertifiedUCFH` believes and follows with ``confidence="tight"``.
+    """Exploration directed at the gap of the value bounds, for ``confidence="tight"``.
 
     Attributes:
-        following: (H, S) the rows to take next.
-        upper, lower, gap: of the certificate, for the policy that takes rows ``certified`` (H, S).
-        watch: how to score the next episodes, or None.
-        crossing: where bounds contradicted each other first; nothing is certified from then on.
+        following: (H, S) the pairs of the policy to follow next.
+        upper, lower, gap: bounds of the certificate, for the policy ``certified`` (H, S).
+        watch: the scoring rule of the next episodes, or None.
+        crossing: the first contradiction of bounds; from then on no policy is certified.
 
     """
 
@@ -108,13 +109,13 @@ class GapExploration:
         self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
-        self.routes = inf, inf  # how long they are, in episodes
-        self.bounded = 0  # how many outcomes there were when the difference was
+        self.routes = inf, inf  # lengths in episodes
+        self.bounded = 0  # number of outcomes when the difference was bounded last
         self.crossing: BoundContradiction | None = None
         self.learn(nothing)
 
     def score(self, scores: Floats) -> None:
-        """Take the scores (k,) of episodes that were watched."""
+        """Add the scores (k,) of episodes under the scoring rule."""
         width = self.epsilon / BINS
         bins = np.floor(scores / width)
         bins -= bins * width > scores  # the division may have been rounded up
@@ -123,7 +124,7 @@ class GapExploration:
             self.scores[x] = self.scores.get(x, 0) + int(times)
 
     def learn(self, data: Any, updates: Any = None) -> None:  # noqa: ARG002
-        """Compute bounds again from data, and choose what to do next."""
+        """Recompute the bounds from data, and choose the next policy."""
         first, second = self.routes
         near = (
             self.best.watched
@@ -141,9 +142,9 @@ class GapExploration:
         self._decide_on_scoring()
 
     def look(self, data: Any, difference: bool = True) -> Bounds:
-        """Compute all bounds again from data, and keep what is best known by now.
+        """Recompute all bounds from data, and keep the tightest ones so far.
 
-        Without ``difference`` only those from above.
+        Without ``difference``, compute upper bounds only.
         """
         best = self.best
         self.bounds = b = best.bounds(data, difference)
@@ -161,7 +162,7 @@ class GapExploration:
         return b
 
     def _find_crossing(self) -> BoundContradiction | None:
-        """Whether what is about to be certified was contradicted since the policy was found."""
+        """Return a contradiction between the bounds of the policy about to be certified, if any."""
         if self.gap > self.epsilon:
             return None
         most = min(self.upper, self.best.most_of(self.certified))
@@ -170,27 +171,27 @@ class GapExploration:
         return BoundContradiction(0, -1, most, self.lower)
 
     def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
-        """Keep a policy that takes rows (H, S) if it is known to be closer to optimal."""
+        """Keep the policy rows (H, S) if its gap is the smallest so far."""
         gap = min(gap, self.upper - lower)
         if gap < self.gap:
             self.certified, self.lower, self.gap = rows.copy(), lower, gap
             self.by_difference = by_difference
 
     def _choose(self, b: Bounds) -> Ints:
-        """The rows (H, S) to take next."""
+        """Return the pairs (H, S) of the policy to follow next."""
         if b.upper >= self.best.pay.cap[0]:
-            return b.up  # nothing is known of U yet, so no row is to blame
+            return b.up  # U is trivial, so its derivative is of no use
         episodes = max(1, int(self.best.evidence.known["n"][-1]))
         ahead = max(b.upper - b.estimate, 1e-12)
         by_difference = True
         if self.best.on["scores"]:
-            # few episodes may happen to agree: the second term keeps them from being believed
+            # the variance of few episodes may be 0 by chance: hence the second term
             variance = max(0.0, b.second - b.estimate**2) + b.upper**2 / episodes
             tail = 2 * variance * (self.best.price_of_scores(max(1, self.number)) + TYPICAL_REGRET)
             margins = self.epsilon * np.arange(1, 100) / 100
             spent = episodes * np.maximum(1.0, (ahead / (self.epsilon - margins)) ** 2)
             second_route = float((spent + tail / margins**2).min())
-            first_route = self.routes[0]  # as long as it was, if D is left out
+            first_route = self.routes[0]  # the last estimate, if D is left out
             if not b.from_above:
                 first_route = episodes * (b.difference / self.epsilon) ** 1.5
             self.routes = first_route, second_route
@@ -204,7 +205,7 @@ class GapExploration:
         return self.best.explore(self.best.blame(b, by_difference))
 
     def _freeze(self, b: Bounds, margin: float) -> Ints:
-        """Freeze the greedy policy, unless the frozen one is about as good; its rows (H, S)."""
+        """Freeze the greedy policy unless the frozen one is about as good; return its pairs."""
         if self.frozen is not None:
             old = self.best.mean_at_start(self.best.mean_values(self.frozen))
             if b.estimate - old < GOOD_ENOUGH * margin:
@@ -215,7 +216,7 @@ class GapExploration:
         return self.frozen
 
     def _decide_on_scoring(self) -> None:
-        """Score the next episodes if they follow the frozen policy closely."""
+        """Score the next episodes if they rarely deviate from the frozen policy."""
         self.watch = None
         if self.frozen is None:
             return
@@ -226,7 +227,7 @@ class GapExploration:
             self.watch = ScoringRule(self.frozen, leaving)
 
     def state(self) -> dict[str, Any]:
-        """The frozen policy and its scores."""
+        """Return the bounds, the policies, and the scores of the frozen policy."""
         return {
             "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
             "number": self.number,
@@ -244,7 +245,7 @@ class GapExploration:
         }
 
     def restore(self, state: dict[str, Any], data: Any, updates: Any = None) -> None:  # noqa: ARG002
-        """Restore what `state` returned, the policy included: it was chosen with less frozen."""
+        """Continue from the result of `state`; ``following`` is not chosen again."""
         self.best.take(data)
         frozen = np.asarray(state["frozen"], np.int64)
         self.frozen = frozen if frozen.size else None
@@ -259,7 +260,7 @@ class GapExploration:
         if len(state["crossing"]):
             step, where, above, below = state["crossing"].tolist()
             self.crossing = BoundContradiction(int(step), int(where), above, below)
-        known = state["U"].shape[1]  # of states found since then, nothing is
+        known = state["U"].shape[1]  # states discovered later have no bounds yet
         self.best.U[:, :known], self.best.L[:, :known] = state["U"], state["L"]
         pairs = state["found"].shape[1] // 2 - known
         parts = np.hsplit(state["found"], np.cumsum([pairs, pairs, known]))

@@ -11,7 +11,7 @@ included:
     UCB-B:  b_n = (beta_n - (1 - alpha_n) beta_{n-1})/(2 alpha_n),  beta_0 = 0,
             beta_n = min( c1 (sqrt(H (W + H) iota/n) + sqrt(H^7 S A) iota/n), c2 sqrt(H^3 iota/n) )
 
-with W the empirical variance of the V_{t+1}(s') seen. Theorems 1 and 2: for some absolute
+with W the empirical variance of the observed V_{t+1}(s'). Theorems 1 and 2: for some absolute
 constants c, c1, c2 the regret is O(sqrt(H^4 S A T iota)), and O(sqrt(H^3 S A T iota)
 + sqrt(H^9 S^3 A^3) iota^2), with probability 1 - delta.
 
@@ -19,8 +19,8 @@ The constants are not published. c = 1 suffices for Q >= Q*: sum_i (alpha_n^i)^2
 sum_i alpha_n^i/sqrt(i) >= 1/sqrt(n) (Lemma 4.1 there), so by Azuma-Hoeffding with range H the
 noise is at most H sqrt((2H/n) iota/2) = sqrt(H^3 iota/n) for all S A T of (t, s, a, n) at once, and
 the bonuses add up to at least that. c2 = 2 does the same for UCB-B's second branch alone; for
-c1 = 4 no optimism is claimed. An update at step t changes what is done at step t only, so the
-policy of an episode is the one with which it began.
+c1 = 4 no optimism is claimed. An update at step t changes the policy at step t only, so the policy
+of an episode is the one at its start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ucfh.mdp import Problem
 
 
 class QLearningAgent(EpisodeAgent):
-    """An agent by steps: one value of each kind for each (t, s, a), and tables of what n gives.
+    """An agent with one value of each kind for each (t, s, a), and tables of coefficients by n.
 
     Attributes:
         tables: (1 + k, most + 1) alpha_n = (H + 1)/(H + n), and the k lines of `bonuses`.
@@ -59,7 +59,7 @@ class QLearningAgent(EpisodeAgent):
 
     @abstractmethod
     def bonuses(self, n: Floats) -> tuple[Floats, ...]:
-        """What else is looked up after n (k,) visits, each (k,)."""
+        """Return further coefficients, each (k,), after n (k,) visits."""
 
     def _prepare(self) -> None:
         table = self.problem.table
@@ -91,11 +91,11 @@ class UCBH(QLearningAgent):
     bernstein = False
 
     def bonus(self, n: Floats) -> Floats:
-        """b_n of UCB-H."""
+        """Return b_n of UCB-H."""
         return np.asarray(self.scale * np.sqrt(self.H**3 * self.iota / n))
 
     def beta_parts(self, n: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of beta_n: the factor of sqrt(W + H), the term without W, and the second branch."""
+        """Return of beta_n: the factor of sqrt(W + H), the term without W, the second branch."""
         c1, c2 = 4 * self.scale, 2 * self.scale
         H, iota = float(self.H), self.iota
         return (
@@ -105,7 +105,7 @@ class UCBH(QLearningAgent):
         )
 
     def bonuses(self, n: Floats) -> tuple[Floats, ...]:
-        """b_n of UCB-H, and the parts of beta_n."""
+        """Return b_n of UCB-H, and the parts of beta_n."""
         return self.bonus(n), *self.beta_parts(n)
 
     def _prepare(self) -> None:
