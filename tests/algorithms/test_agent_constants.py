@@ -116,9 +116,9 @@ def test_azar_counts_a_value_for_every_step(point: Point) -> None:
     assert agent.wants[0] == ceil(number)
     # one V* for each of H steps: as if there were H times as many pairs
     more = Azar(told((S, actions * H, H, epsilon, delta)), epsilon, delta)
-    assert agent.need(1) / more.need(1) < 1
+    assert agent.required_samples(1) / more.required_samples(1) < 1
     alone = 68 * H**3 / epsilon**2 * log(12 * S * actions / delta)
-    assert agent.need(1) - alone == pytest.approx(68 * H**3 / epsilon**2 * log(H))
+    assert agent.required_samples(1) - alone == pytest.approx(68 * H**3 / epsilon**2 * log(H))
 
 
 @pytest.mark.parametrize("point", [A, B, C])

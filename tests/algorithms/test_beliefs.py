@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucfh import CertifiedUCFH, make, simulate
-from ucfh.algorithms.exploration import FEW_LEAVE, GOOD_ENOUGH, TYPICAL_REGRET, GapExploration
+from ucfh.algorithms.exploration import (
+    DEVIATION_COST,
+    REFREEZE_SHARE,
+    TYPICAL_REGRET,
+    GapExploration,
+)
 from ucfh.confidence.known_states import SHARES, KnownStateBounds
 from ucfh.confidence.value_bounds import Bounds
 from ucfh.counts import Counts
@@ -171,9 +176,9 @@ def test_a_policy_stays_frozen_while_it_seems_good_enough() -> None:
     worse = CHAIN.table.rows_of(np.zeros((3, 3), int), 3)
     loss = CHAIN.at_start(CHAIN.optimal().values) - CHAIN.value(np.zeros((3, 3), int))
     learner.frozen = worse
-    assert learner._freeze(b, (loss + 1e-9) / GOOD_ENOUGH) is worse
+    assert learner._freeze(b, (loss + 1e-9) / REFREEZE_SHARE) is worse
     assert (learner.number, learner.scores) == (1, kept)
-    np.testing.assert_array_equal(learner._freeze(b, (loss - 1e-9) / GOOD_ENOUGH), b.greedy)
+    np.testing.assert_array_equal(learner._freeze(b, (loss - 1e-9) / REFREEZE_SHARE), b.greedy)
     assert learner.frozen is not b.greedy  # which the next bounds may write over
     assert (learner.number, learner.scores) == (2, {})
 
@@ -182,14 +187,14 @@ def test_episodes_are_scored_if_leaving_costs_little() -> None:
     """Those that leave at once lose what is not known to be earned; others nothing."""
     learner, b = exact()
     learner.following = b.greedy
-    learner._decide_on_scoring()
-    assert learner.watch is None  # nothing is frozen
+    learner._set_scoring_rule()
+    assert learner.scoring_rule is None  # nothing is frozen
     learner.frozen = b.greedy.copy()
-    learner._decide_on_scoring()
-    assert learner.watch is not None
-    np.testing.assert_array_equal(learner.watch.rows, learner.frozen)
+    learner._set_scoring_rule()
+    assert learner.scoring_rule is not None
+    np.testing.assert_array_equal(learner.scoring_rule.rows, learner.frozen)
     leaving = learner.best.lower_values(learner.frozen)
-    np.testing.assert_array_equal(learner.watch.leaving, leaving)
+    np.testing.assert_array_equal(learner.scoring_rule.leaving, leaving)
 
     other = b.greedy.copy()
     other[0, 0] = 1 - other[0, 0]  # rows 0 and 1 are those of the state where all begins
@@ -197,9 +202,9 @@ def test_episodes_are_scored_if_leaving_costs_little() -> None:
     assert loss > 0
     learner.following = other
     for factor, scored in ((1 + 1e-6, True), (1 - 1e-6, False)):
-        learner.epsilon = factor * loss / FEW_LEAVE
-        learner._decide_on_scoring()
-        assert (learner.watch is not None) == scored
+        learner.epsilon = factor * loss / DEVIATION_COST
+        learner._set_scoring_rule()
+        assert (learner.scoring_rule is not None) == scored
 
 
 def test_no_route_is_taken_that_was_not_bounded() -> None:
@@ -216,7 +221,7 @@ def test_outcomes_alone_have_the_difference_bounded_again() -> None:
     """As where many episodes began at once, and what came of them is told later."""
     agent = CertifiedUCFH(CHAIN.problem, 0.1, 0.1)
     simulate(CHAIN, agent, 50)
-    learner, data = agent.beliefs, agent.n
+    learner, data = agent.exploration, agent.n
     assert isinstance(learner, GapExploration)
     learner.routes, learner.bounded = (10.0, 1.0), int(data.visits.sum())
     learner.learn(data)

@@ -301,8 +301,8 @@ def beliefs_of(agent: CertifiedUCFH) -> dict[str, Any]:
     out = {
         "policy": agent.policy,
         "upper": agent.optimistic,
-        "gap": agent.beliefs.gap,
-        "certified": agent.beliefs.certified,
+        "gap": agent.exploration.gap,
+        "certified": agent.exploration.certified,
         "limits": limits.visits,
         "room": limits.episodes,
         "watched": None if limits.watch is None else limits.watch.rows,
@@ -336,8 +336,8 @@ def test_restoring_changes_nothing(name: str, settings: dict[str, Any]) -> None:
             rows = mdp.table.rows_of(agent.policy, mdp.horizon)
             world.walk(rng, rows, limits, limits.episodes or 10**6, stretch)
             agent.observe(stretch.seen)
-        assert isinstance(agent.beliefs, GapExploration)
-        frozen += agent.beliefs.number
+        assert isinstance(agent.exploration, GapExploration)
+        frozen += agent.exploration.number
     assert frozen > 0 or settings != SCORED
 
 

@@ -72,8 +72,8 @@ def test_numbers(point: str) -> None:
 def test_a_constant_off_by_a_tenth_is_seen(
     monkeypatch: pytest.MonkeyPatch, cls: Any, factor: float
 ) -> None:
-    need = cls.need
-    monkeypatch.setattr(cls, "need", lambda self, ahead: factor * need(self, ahead))
+    need = cls.required_samples
+    monkeypatch.setattr(cls, "required_samples", lambda self, ahead: factor * need(self, ahead))
     off = [name for name in GOLDEN if numbers("A")[name] != GOLDEN[name]["A"]]
     assert off
     assert all(name.startswith(cls.name) for name in off)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ucfh import MDP, InputError, make, simulate
 from ucfh._kernels import draws as kernels
-from ucfh.algorithms.psrl import OPSRL, PSRL, Sampler
+from ucfh.algorithms.psrl import OPSRL, PSRL, PosteriorSampler
 
 DRAWS = 20_000
 
@@ -65,7 +65,7 @@ def test_shapes_too_small_for_numbers() -> None:
     np.testing.assert_allclose(p.sum(1), 1)
 
 
-def slow_plan(agent: Sampler, mdp: MDP) -> Any:
+def slow_plan(agent: PosteriorSampler, mdp: MDP) -> Any:
     """The best draw of each pair, by plain loops over states."""
     H, S, A = agent.H, agent.S, agent.A
     V = np.zeros((H + 1, S))
@@ -96,7 +96,7 @@ def test_planning_for_the_best_draw(
     rng = np.random.default_rng(seed)
     rewards = rng.random((1, S, A, S)) if on_next else rng.random((S, A))
     mdp = MDP(rng.dirichlet(np.ones(S), (S, A)), rewards, H)
-    agent: Sampler = PSRL(mdp.problem, 0.5, 0.1, 100, seed=seed)
+    agent: PosteriorSampler = PSRL(mdp.problem, 0.5, 0.1, 100, seed=seed)
     if optimistic:
         agent = OPSRL(mdp.problem, 0.5, 0.1, 100, seed=seed, J=3, kappa=2.0, n0=1.5, r0=2.0)
     simulate(mdp, agent, episodes=5, seed=seed)

@@ -41,8 +41,8 @@ def test_numbers(
 ) -> None:
     """Equal to those worked out by hand, and not if a constant is off by a tenth."""
     S, A, H, epsilon, delta = point
-    need = Reveliotis.need
-    monkeypatch.setattr(Reveliotis, "need", lambda *given: factor * need(*given))
+    need = Reveliotis.required_tries
+    monkeypatch.setattr(Reveliotis, "required_tries", lambda *given: factor * need(*given))
     mdp = everywhere(S, A, H)
     agent = Reveliotis(mdp.problem, epsilon, delta, mdp=mdp)
     assert (agent.nodes, len(agent.order)) == (S * H, S * H)

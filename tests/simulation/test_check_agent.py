@@ -30,7 +30,7 @@ def always(x: Any) -> Any:
 
 
 def lost(self: Any, V: Any) -> None:
-    UCBVI._promise(self, V)
+    UCBVI._set_policy(self, V)
     self.optimistic = np.inf
 
 

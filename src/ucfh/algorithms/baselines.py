@@ -63,27 +63,27 @@ class EpsilonGreedy(SeededAgent):
 
     def _prepare(self) -> None:
         p = np.zeros(self.problem.table.entries)
-        self.model = kernels.Model(p=p, **self.sheet._asdict())
+        self.model = kernels.Model(p=p, **self.arrays._asdict())
         self.greedy = np.zeros((self.H, self.S), np.int64)
         self.V = np.zeros((self.H + 1, self.S))
 
     def _plan(self) -> None:
-        self._prefer()
+        self._plan_greedy()
         self.rows = self._draw()
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
-    def _catch_up(self) -> None:
-        self._prefer()
-        self._promise(self.V[0])
+    def _refresh_policy(self) -> None:
+        self._plan_greedy()
+        self._set_policy(self.V[0])
 
     def _draw(self) -> Ints:
         """Draw the pairs (H, S) of a policy for one episode."""
         table, u = self.problem.table, self.own.random((2, self.H, self.S))
-        some = (u[0] * np.diff(table.first)).astype(np.int64)
-        some += np.arange(self.H)[:, None] * table.stride + table.first[:-1]
-        return np.where(u[1] < self.explore, some, self.greedy)
+        random_rows = (u[0] * np.diff(table.first)).astype(np.int64)
+        random_rows += np.arange(self.H)[:, None] * table.stride + table.first[:-1]
+        return np.where(u[1] < self.explore, random_rows, self.greedy)
 
-    def _prefer(self) -> None:
+    def _plan_greedy(self) -> None:
         """Compute the optimal policy for p^."""
         kernels.estimate(
             self.model.indptr, self.counts.successors, self.counts.visits, self.model.p
@@ -96,7 +96,7 @@ class EpsilonGreedy(SeededAgent):
         start = np.zeros(self.S)
         start[nature.indices[begin:end]] = nature.p[begin:end]
         return kernels.Model(
-            first=self.sheet.first,
+            first=self.arrays.first,
             indptr=nature.indptr,
             indices=nature.indices,
             stride=nature.stride,
@@ -139,7 +139,7 @@ class Uniform(EpsilonGreedy):
     ) -> None:
         super().__init__(problem, epsilon, delta, episodes, seed, explore=1.0)
 
-    def _prefer(self) -> None:
+    def _plan_greedy(self) -> None:
         self.V[:-1] = nan
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:

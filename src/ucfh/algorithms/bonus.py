@@ -42,7 +42,7 @@ from ucfh.exceptions import InputError, check_count, check_seed, check_unit, unk
 from ucfh.mdp import Problem
 from ucfh.transitions import Rewards
 
-LINES = {
+TERMS = {
     "flat": FLAT,
     "deviation": DEVIATION,
     "spread": SPREAD,
@@ -54,10 +54,10 @@ LINES = {
 }
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
-ROOM = 4096
+RECORD_SIZE = 4096
 """Policies recorded per call of a compiled loop."""
 
-FIRST_TABLE = 1024
+INITIAL_TABLE_SIZE = 1024
 """Initial size of the tables of coefficients by visits; doubled as needed."""
 
 
@@ -70,19 +70,19 @@ def check_scale(scale: float) -> float:
 
 def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
     """Return the result of `BonusAgent.coefficients` for n (k,); raise unless it maps names of
-    `LINES` to numbers (k,)."""
+    `TERMS` to numbers (k,)."""
     if not isinstance(bonus, Mapping):
         array = isinstance(bonus, np.ndarray)
-        what = "an array" if array else with_article(type(bonus).__name__)
-        raise PluginError(f"coefficients returns {what}: return a dict, such as {{'flat': 1 / n}}")
+        kind = "an array" if array else with_article(type(bonus).__name__)
+        raise PluginError(f"coefficients returns {kind}: return a dict, such as {{'flat': 1 / n}}")
     for name, given in bonus.items():
-        if name not in LINES:
-            raise PluginError(f"coefficients: {unknown('term', name, LINES)}")
+        if name not in TERMS:
+            raise PluginError(f"coefficients: {unknown('term', name, TERMS)}")
         values = np.asarray(given)
         if values.shape != n.shape:
-            has = f"{values.size} number{'s' * (values.size != 1)}"
+            size = f"{values.size} number{'s' * (values.size != 1)}"
             raise PluginError(
-                f"coefficients returns {has} for {name!r}, and n has {n.size}: return as many"
+                f"coefficients returns {size} for {name!r}, and n has {n.size}: return as many"
             )
         for i in np.flatnonzero(np.isnan(values))[:1]:
             raise PluginError(
@@ -91,7 +91,7 @@ def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
     return dict(bonus)
 
 
-def told_rewards(problem: Problem, name: str) -> Rewards:
+def known_rewards(problem: Problem, name: str) -> Rewards:
     """Return the known rewards; raise if they are unknown."""
     if problem.rewards is None:
         raise InputError(
@@ -100,7 +100,7 @@ def told_rewards(problem: Problem, name: str) -> Rewards:
     return problem.rewards
 
 
-def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
+def problem_arrays(problem: Problem, rewards: Rewards) -> Sheet:
     """Return a problem's table, rewards and start as the kernels take them."""
     table = problem.table
     return Sheet(
@@ -114,12 +114,12 @@ def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
     )
 
 
-def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
+def confidence_set_terms(terms: Floats, names: Iterable[str]) -> Floats | None:
     """Return the terms of confidence sets (2, rows) of all terms (8, rows); None if none is used.
 
     Kernels compile the code of sets only where there are any.
     """
-    return terms[BUDGET:] if any(LINES[name] >= BUDGET for name in names) else None
+    return terms[BUDGET:] if any(TERMS[name] >= BUDGET for name in names) else None
 
 
 class EpisodeAgent(Agent):
@@ -135,12 +135,12 @@ class EpisodeAgent(Agent):
         counts: n(s, a) and n(s, a, s').
         V: (H+1, S) optimistic values.
         rows: (H, S) the pairs of the policy. followed: the pairs of the policy recorded last.
-        kept: names of the learned arrays other than the counts.
+        learned_arrays: names of the learned arrays other than the counts.
 
     """
 
     V: Floats
-    kept: tuple[str, ...] = ("V", "rows", "followed")
+    learned_arrays: tuple[str, ...] = ("V", "rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
@@ -150,7 +150,7 @@ class EpisodeAgent(Agent):
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.start = np.zeros(0) if problem.initial is None else problem.initial
-        self.sheet = sheet_of(problem, self.planned_rewards())
+        self.arrays = problem_arrays(problem, self.planned_rewards())
         self.counts = Counts.zero(problem)
         self.rows = np.zeros((self.H, self.S), np.int64)
         self.followed = np.full((self.H, self.S), -1)
@@ -159,7 +159,7 @@ class EpisodeAgent(Agent):
 
     def planned_rewards(self) -> Rewards:
         """Return the rewards to plan for."""
-        return told_rewards(self.problem, self.name)
+        return known_rewards(self.problem, self.name)
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -167,7 +167,7 @@ class EpisodeAgent(Agent):
 
     @abstractmethod
     def _plan(self) -> None:
-        """Plan: fill ``rows``, and pass the optimistic values to `_promise`."""
+        """Plan: fill ``rows``, and pass the optimistic values to `_set_policy`."""
 
     @abstractmethod
     def _learn(
@@ -180,14 +180,14 @@ class EpisodeAgent(Agent):
         np.add.at(self.counts.successors, steps, 1)
         np.add.at(self.counts.visits, self.problem.table.row_of_entry[steps], 1)
 
-    def _look_up(self) -> None:
+    def _update_derived(self) -> None:
         """Update the quantities derived from the counts."""
 
-    def _catch_up(self) -> None:
+    def _refresh_policy(self) -> None:
         """Set the policy after the compiled loop, or after a state was restored."""
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
-    def _promise(self, V: Floats) -> None:
+    def _set_policy(self, V: Floats) -> None:
         """Set the policy to ``rows``, with optimistic values V (S,)."""
         self.policy = self.problem.table.policy_of(self.rows)
         self.optimistic = promise(self.start, V)
@@ -201,7 +201,7 @@ class EpisodeAgent(Agent):
         before = self.rows.copy()
         for steps in seen.steps:
             self._count(steps)
-        self._look_up()
+        self._update_derived()
         started = work_seconds()
         self._plan()
         self.planning_seconds += work_seconds() - started
@@ -212,17 +212,19 @@ class EpisodeAgent(Agent):
         started, walked = work_seconds(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
-            record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
+            record = Record(
+                np.zeros(RECORD_SIZE, np.int64), np.zeros(RECORD_SIZE), np.zeros(RECORD_SIZE)
+            )
             more, recorded = self._learn(rng, nature, episodes - walked, record)
             first, value, promised = record
             at = slice(0, recorded)
             parts.append(Record(first[at] + walked, value[at], promised[at]))
             walked += more
-            self._look_up()
-            if more == 0 and recorded < ROOM:
+            self._update_derived()
+            if more == 0 and recorded < RECORD_SIZE:
                 break
         self.planning_seconds += work_seconds() - started
-        self._catch_up()
+        self._refresh_policy()
         record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
         policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)
         return LoopResult(walked, record, policy)
@@ -237,15 +239,18 @@ class EpisodeAgent(Agent):
 
     def state(self) -> dict[str, Any]:
         """Return the counts and the learned arrays."""
-        return {**self.counts.state("n"), **{x: getattr(self, x).copy() for x in self.kept}}
+        return {
+            **self.counts.state("n"),
+            **{x: getattr(self, x).copy() for x in self.learned_arrays},
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`."""
         self.counts.restore("n", state)
-        for x in self.kept:
+        for x in self.learned_arrays:
             getattr(self, x)[:] = state[x]
-        self._look_up()
-        self._catch_up()
+        self._update_derived()
+        self._refresh_policy()
 
 
 class SeededAgent(EpisodeAgent):
@@ -291,16 +296,16 @@ class BonusAgent(EpisodeAgent):
 
     rule = Rule()
     by_step = False
-    kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
+    learned_arrays: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
 
     @abstractmethod
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Return the scaled coefficients (k,) of the bonus after n (k,) visits, by name in `LINES`.
+        """Return the scaled coefficients (k,) of the bonus after n (k,) visits, by name in `TERMS`.
 
         n >= 1, or n >= 0 if the rule has no cap that pairs without visits get instead.
         """
 
-    def most(self) -> int:
+    def max_visits(self) -> int:
         """Return the number of visits to a pair that are counted."""
         return self.rule.most
 
@@ -314,26 +319,26 @@ class BonusAgent(EpisodeAgent):
             raise InputError(
                 f"{self.name} is for transitions that do not depend on the step: use ubev or ucfh"
             )
-        self.rule = self.rule._replace(most=self.most())
-        self.terms = np.zeros((len(LINES), table.rows))
+        self.rule = self.rule._replace(most=self.max_visits())
+        self.terms = np.zeros((len(TERMS), table.rows))
         self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
         self.G = np.zeros(self.N.shape)
         self.Q = np.full((self.H, table.pairs), float(self.H))
         self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
-        self.outlook = kernels.Outlook(self.Q, self.V, self.L, self.rows)
-        self._tabulate(FIRST_TABLE)
-        self._look_up()
+        self.value_arrays = kernels.Outlook(self.Q, self.V, self.L, self.rows)
+        self._tabulate(INITIAL_TABLE_SIZE)
+        self._update_derived()
 
     def _tabulate(self, size: int) -> None:
         """Tabulate coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
         n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
         bonus = check_bonus(self.coefficients(n), n)
-        self.which = np.array([LINES[x] for x in bonus], np.int64)
-        self.sets = sets_of(self.terms, bonus)
+        self.which = np.array([TERMS[x] for x in bonus], np.int64)
+        self.set_terms = confidence_set_terms(self.terms, bonus)
         self.tables = np.array([*bonus.values()], float).reshape(-1, size)
         self.crowd_table = self.crowding(np.arange(size, dtype=float))
 
-    def _look_up(self) -> None:
+    def _update_derived(self) -> None:
         if self.follow is None:  # no compiled loop needs tables, which would be as long as n
             n = np.maximum(self.counts.visits, 0.0 if self.rule.cap == NO_CAP else 1.0)
             self.terms[self.which] = [*self.coefficients(n).values()]
@@ -347,11 +352,17 @@ class BonusAgent(EpisodeAgent):
 
     def _plan(self) -> None:
         kernels.plan(
-            self.sheet, self.rule, self.terms, self.sets, self.counts.arrays, self.G, self.outlook
+            self.arrays,
+            self.rule,
+            self.terms,
+            self.set_terms,
+            self.counts.arrays,
+            self.G,
+            self.value_arrays,
         )
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
-    def _catch_up(self) -> None:
+    def _refresh_policy(self) -> None:
         self._plan()
 
     def _count(self, steps: Ints) -> None:
@@ -376,6 +387,6 @@ class BonusAgent(EpisodeAgent):
             G=self.G,
         )
         return kernels.learn(
-            rng, episodes, nature, self.sheet, self.rule, bonus, self.sets, self.counts.arrays,
-            self.outlook, self.followed, record,
+            rng, episodes, nature, self.arrays, self.rule, bonus, self.set_terms,
+            self.counts.arrays, self.value_arrays, self.followed, record,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """BPI-UCBVI: optimism with a stopping rule for an epsilon-optimal policy.
 
 Transitions do not depend on the step (counts are pooled), and rewards are known. V~ and V_ are the
-upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
+upper and lower bounds, and p^ V stands for p^ V_{t+1}.
 
 Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko: Fast active learning for pure exploration in
 reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all times, and stops:
@@ -90,7 +90,7 @@ class BPIUCBVI(Stopping):
 
     def gap_bound_now(self) -> float:
         """Compute G at the start for the last plan."""
-        table, H, extra = self.problem.table, self.H, self.sheet.extra
+        table, H, extra = self.problem.table, self.H, self.arrays.extra
         G = np.zeros(self.S)
         for t in range(H - 1, -1, -1):
             first = t * table.stride

@@ -55,12 +55,12 @@ class BPIUCRL(Stopping):
 
     def robust(self) -> Plan:
         """Compute argmax Q_ and V_."""
-        table, sheet = self.problem.table, self.sheet
+        table, arrays = self.problem.table, self.arrays
         policy = np.zeros((self.H, self.S), np.min_scalar_type(self.A - 1))
         V = np.zeros((self.H + 1, self.S))
         eta = self.coefficients(self.counts.visits.astype(float))["budget"]
         balls.plan(
-            table.arrays, self.counts.arrays, eta, sheet.r, sheet.extra, -1.0,
+            table.arrays, self.counts.arrays, eta, arrays.r, arrays.extra, -1.0,
             balls.TIE * self.H, Planned(V, policy),
         )  # fmt: skip
         return Plan(policy, V)

@@ -106,18 +106,20 @@ class CertifiedUCFH(Agent):
         self.confidence, self.schedule, self.stop = confidence, schedule, stop
         self.without = tuple(without)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
-        self._enough = 1
+        self._min_visits = 1
         if schedule == "paper":
-            self._enough = ceil(self.constants.m * self.constants.w_min)
+            self._min_visits = ceil(self.constants.m * self.constants.w_min)
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
         self.updates = np.zeros(problem.table.rows, np.int64)
         self.updated = problem.table.start
         if confidence == "tight":
             best = KnownStateBounds(problem, delta, self.without)
-            self.beliefs: SetExploration | GapExploration = GapExploration(best, epsilon, self.n)
+            self.exploration: SetExploration | GapExploration = GapExploration(
+                best, epsilon, self.n
+            )
         else:
-            self.beliefs = SetExploration(problem, delta, confidence)
-        self._take_stock()
+            self.exploration = SetExploration(problem, delta, confidence)
+        self._take_bounds()
 
     @property
     def episodes(self) -> int:
@@ -133,11 +135,13 @@ class CertifiedUCFH(Agent):
         """Return 2% more episodes; or as many visits to some pair as it has already."""
         visits = np.full(self.problem.table.rows, UNLIMITED)
         if self.schedule == "growth":
-            room = max(1, self._due - self.episodes)
-            return Limits(visits, episodes=room, watch=self.beliefs.watch)
-        room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
+            episodes_left = max(1, self._due - self.episodes)
+            return Limits(visits, episodes=episodes_left, watch=self.exploration.scoring_rule)
+        visits_left = np.maximum(np.maximum(self.n.visits, self._min_visits) - self.v.visits, 0)
         return Limits(
-            np.where(self._learned, room_of, visits), drop_surplus=True, watch=self.beliefs.watch
+            np.where(self._learned, visits_left, visits),
+            drop_surplus=True,
+            watch=self.exploration.scoring_rule,
         )
 
     @property
@@ -166,7 +170,7 @@ class CertifiedUCFH(Agent):
         if self.confidence in AT_DOUBLINGS and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
-        self.beliefs.score(self.v.scores)
+        self.exploration.score(self.v.scores)
         self.v.scores = np.zeros(0)
         if self.schedule == "growth":
             if self.episodes < self._due:
@@ -183,41 +187,43 @@ class CertifiedUCFH(Agent):
             for row in due:
                 self.v.move_row(int(row), self.problem.table, to=self.n)
         self.updates[due] += 1
-        self.beliefs.learn(self.n, self.updates)
-        self._take_stock()
+        self.exploration.learn(self.n, self.updates)
+        self._take_bounds()
         return True
 
-    def _take_stock(self) -> None:
+    def _take_bounds(self) -> None:
         """Take policy and bounds from the exploration; decide whether to stop."""
-        beliefs = self.beliefs
-        self.policy = self.problem.table.policy_of(beliefs.following)
-        self.optimistic = beliefs.upper
-        self.lower, self.gap_bound = beliefs.lower, beliefs.gap
+        exploration = self.exploration
+        self.policy = self.problem.table.policy_of(exploration.following)
+        self.optimistic = exploration.upper
+        self.lower, self.gap_bound = exploration.lower, exploration.gap
         self.done = self.stop is not None and (
-            beliefs.gap <= self.epsilon or beliefs.crossing is not None
+            exploration.gap <= self.epsilon or exploration.contradiction is not None
         )
         if self.done:
-            self.policy = self.problem.table.policy_of(beliefs.certified)
+            self.policy = self.problem.table.policy_of(exploration.certified)
 
     @property
     def certificate(self) -> Certificate:  # type: ignore[override]
         """The current certificate: policy, bounds, and the largest sources of uncertainty."""
-        beliefs, problem = self.beliefs, self.problem
+        exploration, problem = self.exploration, self.problem
         best = KnownStateBounds(problem, self.delta)
         b = best.bounds(self.n)
-        by_difference = beliefs.by_difference if isinstance(beliefs, GapExploration) else False
+        by_difference = (
+            exploration.by_difference if isinstance(exploration, GapExploration) else False
+        )
         return Certificate(
-            beliefs.upper,
-            beliefs.lower,
-            beliefs.gap,
-            problem.table.policy_of(beliefs.certified),
+            exploration.upper,
+            exploration.lower,
+            exploration.gap,
+            problem.table.policy_of(exploration.certified),
             self.epsilon,
             self.delta,
             self.episodes,
             f"{self.confidence} sets, {self.schedule} schedule",
             assumptions(problem),
             what_is_missing(problem.table.pair_of, self.n.visits, best.blame(b, by_difference)),
-            contradiction(problem.state_names, beliefs.crossing, self.delta),
+            contradiction(problem.state_names, exploration.contradiction, self.delta),
         )
 
     def settings(self) -> dict[str, Any]:
@@ -253,7 +259,7 @@ class CertifiedUCFH(Agent):
     def state(self) -> dict[str, Any]:
         """Return counts, updates, and the state of the exploration."""
         own = {**self.n.state("n"), **self.v.state("v"), "updates": self.updates.copy()}
-        return {**own, **self.beliefs.state()}
+        return {**own, **self.exploration.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`, and plan.
@@ -264,9 +270,9 @@ class CertifiedUCFH(Agent):
         """
         if self.confidence in AT_DOUBLINGS:
             table = self.problem.table
-            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
+            check_schedule(state, self._min_visits, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updates[:] = state["updates"]
-        self.beliefs.restore(state, self.n, self.updates)
-        self._take_stock()
+        self.exploration.restore(state, self.n, self.updates)
+        self._take_bounds()

@@ -61,7 +61,7 @@ class DelayedQ(DelayedUpdate):
     setting = "discounted, 1/(1-gamma) = H; model-free; states are (t, s)"
     guarantee = "O~(S A/((1-gamma)^8 eps^4)) mistakes; no constant published"
     constants = "from code: the logarithm of m; derived: the H^2 before it"
-    kept = ("Q", "U", "b", "learning", "clock")
+    learned_arrays = ("Q", "U", "b", "learning", "clock")
 
     def prepare(self) -> None:
         """Compute m, and initialize U, b, LEARN and the clock."""
@@ -75,7 +75,7 @@ class DelayedQ(DelayedUpdate):
         """eps1 = eps/(3 H)."""
         return self.epsilon / (3 * self.H)
 
-    def enough(self) -> float:
+    def required_visits(self) -> float:
         """Return H^2/(2 eps1^2) ln( (3 S A H/delta)(1 + S A H H/eps1) ); here S is S H."""
         rows = self.S * self.A
         log_term = log(3 * rows / self.delta * (1 + rows * self.H / self.eps_1))
@@ -98,8 +98,8 @@ class DelayedQ(DelayedUpdate):
         self.b[(self.v.visits[:-1] == 0) & (seen.visits[:-1] > 0)] = self.clock[0]
         body = slice(0, int(table.indptr[table.start]))
         t = table.row_of_entry[body] // table.pairs
-        worth = self.rewards.by_entry(table)[body] + self.V[t + 1, table.indices[body]]
-        self.U += np.add.reduceat(seen.successors[body] * worth, table.indptr[: table.start])
+        targets = self.rewards.by_entry(table)[body] + self.V[t + 1, table.indices[body]]
+        self.U += np.add.reduceat(seen.successors[body] * targets, table.indptr[: table.start])
 
     def attempt(self, row: int) -> bool:
         """Lower Q to the mean of the samples, if that is low enough."""

@@ -37,7 +37,7 @@ class DelayedUpdate(Threshold):
     def attempt(self, row: int) -> bool:
         """Attempt an update from the m samples in v, and drop them; return whether it succeeded."""
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits until m samples are collected."""
         return np.where(self.collecting(), self.m - self.v.visits[:-1], NEVER)
 
@@ -48,7 +48,7 @@ class DelayedUpdate(Threshold):
         seen.successors[~keep[self.problem.table.row_of_entry]] = 0
         self.collect(seen)
         self.v.add(seen)
-        changed = [row for row in np.flatnonzero(self.room() <= 0) if self.attempt(int(row))]
+        changed = [row for row in np.flatnonzero(self.visits_left() <= 0) if self.attempt(int(row))]
         if not changed:
             return False
         self.updated = int(changed[0])

@@ -103,38 +103,38 @@ class EPRL(Agent):
     stops = True
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
-        self.problem = told = problem.by_segment().hiding("rewards")
+        self.problem = hidden = problem.by_segment().hiding("rewards")
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
-        self.scale, self.H, table = check_scale(scale), problem.horizon, told.table
+        self.scale, self.H, table = check_scale(scale), problem.horizon, hidden.table
         for row in np.flatnonzero(table.lengths > 1)[:1]:
             raise InputError(
                 f"{self.name} needs a problem in which every action has one successor, and "
                 f"{table.name_of(row)} may lead to {table.lengths[row]} states: use certified-ucfh"
             )
         self.first_state = int(table.indices[-1])
-        self.after = table.indices[:-1].reshape(self.H, table.pairs).astype(np.int64)
-        self.counts = Counts.zero(told)
-        self.active = np.isfinite(self._before(np.zeros(self.after.shape)))
-        self.unknown = self.active & told.pays_unknown.reshape(self.after.shape)
+        self.successor = table.indices[:-1].reshape(self.H, table.pairs).astype(np.int64)
+        self.counts = Counts.zero(hidden)
+        self.active = np.isfinite(self._best_to(np.zeros(self.successor.shape)))
+        self.unknown = self.active & hidden.pays_unknown.reshape(self.successor.shape)
         self.N, self.target = int(self.unknown.sum()), 1
-        self._begin()
+        self._begin_phase()
 
-    def _from(self, x: Floats) -> Paths:
+    def _best_from(self, x: Floats) -> Paths:
         """Compute the best paths from each pair and state on, for rewards x (H, R)."""
         table = self.problem.table
         Q, V = np.empty_like(x), np.zeros((self.H + 1, table.states))
         for t in range(self.H - 1, -1, -1):
-            Q[t] = x[t] + V[t + 1, self.after[t]]
+            Q[t] = x[t] + V[t + 1, self.successor[t]]
             V[t] = np.maximum.reduceat(Q[t], table.first[:-1])
         return Paths(Q, V, best_rows(table, Q) + table.stride * np.arange(self.H)[:, None])
 
-    def _before(self, x: Floats) -> Floats:
+    def _best_to(self, x: Floats) -> Floats:
         """Compute the largest sum of x (H, R) on a path before each pair (H, R); -inf: no path."""
         table = self.problem.table
         F = np.full((self.H + 1, table.states), -inf)
         F[0, self.first_state] = 0.0
         for t in range(self.H):
-            np.maximum.at(F[t + 1], self.after[t], F[t, table.state] + x[t])
+            np.maximum.at(F[t + 1], self.successor[t], F[t, table.state] + x[t])
         return F[:-1, table.state]
 
     def path(self, rows: Ints) -> Ints:
@@ -154,46 +154,46 @@ class EPRL(Agent):
     @property
     def visits(self) -> Ints:
         """(H, R) n of each triple."""
-        return self.counts.visits[:-1].reshape(self.after.shape)
+        return self.counts.visits[:-1].reshape(self.successor.shape)
 
-    def _begin(self) -> None:
+    def _begin_phase(self) -> None:
         """Begin a phase: eliminate triples, and stop or choose the next path."""
         n = self.visits
         mean = self.counts.rewards[:-1].reshape(n.shape) / np.maximum(n, 1)
         b = np.where(self.unknown, self.radius(n), 0.0)
-        least = self._from(mean - b)
-        self.lower = float(least.V[0, self.first_state])
-        self._eliminate(mean + b, least.V)
-        most = self._from(np.where(self.active, mean + b, -inf))
-        self.optimistic = float(most.V[0, self.first_state])
-        widest = self._from(np.where(self.active, 2 * b, -inf))
-        self.gap_bound = float(widest.V[0, self.first_state])
+        lower = self._best_from(mean - b)
+        self.lower = float(lower.V[0, self.first_state])
+        self._eliminate(mean + b, lower.V)
+        upper = self._best_from(np.where(self.active, mean + b, -inf))
+        self.optimistic = float(upper.V[0, self.first_state])
+        width = self._best_from(np.where(self.active, 2 * b, -inf))
+        self.gap_bound = float(width.V[0, self.first_state])
         if one_left := self.active.sum() == self.H:
             self.gap_bound = 0.0
         if self.gap_bound <= self.epsilon:
-            self.done, self.rows = True, most.rows if one_left else least.rows
+            self.done, self.rows = True, upper.rows if one_left else lower.rows
             self.policy = self.problem.table.policy_of(self.rows)
         else:
             fewest = int(n[self.active & self.unknown].min())
             self.target = due_after(fewest)
             self._cover()
 
-    def _eliminate(self, above: Floats, least: Floats) -> None:
+    def _eliminate(self, upper_rewards: Floats, lower: Floats) -> None:
         """Eliminate active triples, given r^ + b (H, R) and lower bounds of V (H+1, S)."""
         state = self.problem.table.state
-        x = np.where(self.active, above, -inf)
-        self.active &= least[:-1, state] <= self._from(x).Q
-        x = np.where(self.active, above, -inf)
-        self.active &= self.lower <= self._before(x) + self._from(x).Q
+        x = np.where(self.active, upper_rewards, -inf)
+        self.active &= lower[:-1, state] <= self._best_from(x).Q
+        x = np.where(self.active, upper_rewards, -inf)
+        self.active &= self.lower <= self._best_to(x) + self._best_from(x).Q
 
     @property
-    def lacking(self) -> Ints:
+    def missing(self) -> Ints:
         """(H, R) visits missing to ``target`` at active triples; not positive elsewhere."""
         return np.where(self.active & self.unknown, self.target - self.visits, 0)
 
     def _cover(self) -> None:
         """Choose a path through as many active triples with missing visits as possible."""
-        self.rows = self._from((self.lacking > 0).astype(float)).rows
+        self.rows = self._best_from((self.missing > 0).astype(float)).rows
         self.policy = self.problem.table.policy_of(self.rows)
 
     def limits(self) -> Limits:
@@ -202,22 +202,22 @@ class EPRL(Agent):
             return Limits(np.full(self.problem.table.rows, NEVER))
         visits = np.full(self.problem.table.rows, FULL)
         on_path = self.path(self.rows)
-        lacking = self.lacking.ravel()[on_path]
-        visits[on_path] = np.where(lacking > 0, lacking, FULL)
+        missing = self.missing.ravel()[on_path]
+        visits[on_path] = np.where(missing > 0, missing, FULL)
         return Limits(visits)
 
     def observe(self, seen: Counts) -> bool:
         """Count; choose another path once a triple has its visits, or begin the next phase."""
         on_path = self.path(self.rows)
-        lacked = self.lacking.ravel()[on_path] > 0
+        was_missing = self.missing.ravel()[on_path] > 0
         self.counts.add(seen)
-        if self.done or (self.lacking.ravel()[on_path] > 0)[lacked].all():
+        if self.done or (self.missing.ravel()[on_path] > 0)[was_missing].all():
             return False
         started = work_seconds()
-        if (self.lacking > 0).any():
+        if (self.missing > 0).any():
             self._cover()
         else:
-            self._begin()
+            self._begin_phase()
         self.planning_seconds += work_seconds() - started
         return True
 
@@ -227,13 +227,13 @@ class EPRL(Agent):
 
     def state(self) -> dict[str, Any]:
         """Return the counts, and the results of the last elimination."""
-        found = np.array([self.lower, self.optimistic, self.gap_bound])
+        bounds = np.array([self.lower, self.optimistic, self.gap_bound])
         return {
             **self.counts.state("n"),
             "active": self.active.copy(),
             "rows": self.rows.copy(),
             "target": self.target,
-            "found": found,
+            "bounds": bounds,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -241,6 +241,6 @@ class EPRL(Agent):
         self.counts.restore("n", state)
         self.active[:], self.target = state["active"], int(state["target"])
         self.rows = np.array(state["rows"], np.int64)
-        self.lower, self.optimistic, self.gap_bound = (float(x) for x in state["found"])
+        self.lower, self.optimistic, self.gap_bound = (float(x) for x in state["bounds"])
         self.done = self.gap_bound <= self.epsilon
         self.policy = self.problem.table.policy_of(self.rows)

@@ -41,16 +41,16 @@ BINS = 1000
 TYPICAL_REGRET = 2.0
 """Estimated regret in nats of the bets on some hundred scores against the best bet."""
 
-GOOD_ENOUGH = 0.25
+REFREEZE_SHARE = 0.25
 """A frozen policy is kept while its estimated loss is below this share of the scoring margin."""
 
-FAR_OFF = 2.0
+LONG_ROUTE = 2.0
 """The difference is bounded less often if its route is this many times as long as the other."""
 
-SELDOM = 1.1
+OUTCOME_GROWTH = 1.1
 """In that case it is bounded after this many times as many outcomes."""
 
-FEW_LEAVE = 0.1
+DEVIATION_COST = 0.1
 """Episodes are scored if deviations from the frozen policy cost an estimated share of at most this
 of epsilon."""
 
@@ -61,7 +61,7 @@ class SetExploration:
     The attributes are those of `GapExploration`.
     """
 
-    watch = crossing = None  # no earlier bounds are kept
+    scoring_rule = contradiction = None  # no earlier bounds are kept
 
     def __init__(self, problem: Problem, delta: float, kind: str) -> None:
         self.problem = problem
@@ -95,8 +95,8 @@ class GapExploration:
     Attributes:
         following: (H, S) the pairs of the policy to follow next.
         upper, lower, gap: bounds of the certificate, for the policy ``certified`` (H, S).
-        watch: the scoring rule of the next episodes, or None.
-        crossing: the first contradiction of bounds; from then on no policy is certified.
+        scoring_rule: the scoring rule of the next episodes, or None.
+        contradiction: the first contradiction of bounds; from then on no policy is certified.
 
     """
 
@@ -105,13 +105,13 @@ class GapExploration:
         self.frozen: Ints | None = None
         self.number = 0
         self.scores: dict[float, int] = {}
-        self.watch: ScoringRule | None = None
+        self.scoring_rule: ScoringRule | None = None
         self.upper, self.lower, self.gap = inf, -inf, inf
         self.certified: Ints = np.zeros((best.horizon, 0), np.int64)
         self.by_difference = True
         self.routes = inf, inf  # lengths in episodes
         self.bounded = 0  # number of outcomes when the difference was bounded last
-        self.crossing: BoundContradiction | None = None
+        self.contradiction: BoundContradiction | None = None
         self.learn(nothing)
 
     def score(self, scores: Floats) -> None:
@@ -128,20 +128,20 @@ class GapExploration:
         first, second = self.routes
         near = (
             self.best.watched
-            or first <= FAR_OFF * second
-            or data.visits.sum() >= SELDOM * self.bounded
+            or first <= LONG_ROUTE * second
+            or data.visits.sum() >= OUTCOME_GROWTH * self.bounded
         )
-        b = self.look(data, near)
+        b = self.update_bounds(data, near)
         if self.gap <= self.epsilon and not near:
-            b = self.look(data)
-        if self.crossing is not None or self.gap <= self.epsilon:
-            self.watch = None
+            b = self.update_bounds(data)
+        if self.contradiction is not None or self.gap <= self.epsilon:
+            self.scoring_rule = None
             self.following = self.certified
             return
         self.following = self._choose(b)
-        self._decide_on_scoring()
+        self._set_scoring_rule()
 
-    def look(self, data: Any, difference: bool = True) -> Bounds:
+    def update_bounds(self, data: Any, difference: bool = True) -> Bounds:
         """Recompute all bounds from data, and keep the tightest ones so far.
 
         Without ``difference``, compute upper bounds only.
@@ -158,10 +158,10 @@ class GapExploration:
             self.frozen = best.widen(self.frozen)
             by_scores = best.by_scores(self.scores, self.number)
             self._consider(self.frozen, by_scores, inf, by_difference=False)
-        self.crossing = self.crossing or b.crossing or self._find_crossing()
+        self.contradiction = self.contradiction or b.crossing or self._find_contradiction()
         return b
 
-    def _find_crossing(self) -> BoundContradiction | None:
+    def _find_contradiction(self) -> BoundContradiction | None:
         """Return a contradiction between the bounds of the policy about to be certified, if any."""
         if self.gap > self.epsilon:
             return None
@@ -208,23 +208,23 @@ class GapExploration:
         """Freeze the greedy policy unless the frozen one is about as good; return its pairs."""
         if self.frozen is not None:
             old = self.best.mean_at_start(self.best.mean_values(self.frozen))
-            if b.estimate - old < GOOD_ENOUGH * margin:
+            if b.estimate - old < REFREEZE_SHARE * margin:
                 return self.frozen
         self.frozen = b.greedy.copy()
         self.number += 1
         self.scores = {}
         return self.frozen
 
-    def _decide_on_scoring(self) -> None:
+    def _set_scoring_rule(self) -> None:
         """Score the next episodes if they rarely deviate from the frozen policy."""
-        self.watch = None
+        self.scoring_rule = None
         if self.frozen is None:
             return
         leaving = self.best.lower_values(self.frozen)
-        worth = self.best.mean_values(self.frozen)
-        loss = self.best.loss_by_leaving(self.following, self.frozen, worth, leaving)
-        if loss <= FEW_LEAVE * self.epsilon:
-            self.watch = ScoringRule(self.frozen, leaving)
+        mean_values = self.best.mean_values(self.frozen)
+        loss = self.best.loss_by_leaving(self.following, self.frozen, mean_values, leaving)
+        if loss <= DEVIATION_COST * self.epsilon:
+            self.scoring_rule = ScoringRule(self.frozen, leaving)
 
     def state(self) -> dict[str, Any]:
         """Return the bounds, the policies, and the scores of the frozen policy."""
@@ -234,9 +234,13 @@ class GapExploration:
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
             "routes": np.array([*self.routes, self.bounded], float),
             "certified": self.certified.copy(),
-            "crossing": np.array([] if self.crossing is None else astuple(self.crossing), float),
+            "crossing": np.array(
+                [] if self.contradiction is None else astuple(self.contradiction), float
+            ),
             "following": self.following.copy(),
-            "leaving": np.zeros((0, 0)) if self.watch is None else self.watch.leaving.copy(),
+            "leaving": np.zeros((0, 0))
+            if self.scoring_rule is None
+            else self.scoring_rule.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
             "found": np.hstack(self.best.found),
@@ -252,14 +256,13 @@ class GapExploration:
         self.number = int(state["number"])
         self.upper, self.lower, self.gap = (float(x) for x in state["known"][:3])
         self.by_difference = bool(state["known"][3])
-        if "routes" in state:  # a version before did not keep them
-            first, second, bounded = state["routes"].tolist()
-            self.routes, self.bounded = (first, second), int(bounded)
+        first, second, bounded = state["routes"].tolist()
+        self.routes, self.bounded = (first, second), int(bounded)
         self.certified = np.asarray(state["certified"], np.int64)
-        self.crossing = None
+        self.contradiction = None
         if len(state["crossing"]):
             step, where, above, below = state["crossing"].tolist()
-            self.crossing = BoundContradiction(int(step), int(where), above, below)
+            self.contradiction = BoundContradiction(int(step), int(where), above, below)
         known = state["U"].shape[1]  # states discovered later have no bounds yet
         self.best.U[:, :known], self.best.L[:, :known] = state["U"], state["L"]
         pairs = state["found"].shape[1] // 2 - known
@@ -267,7 +270,7 @@ class GapExploration:
         for array, part in zip(self.best.found, parts, strict=True):
             array[:, : part.shape[1]] = part
         self.following = np.asarray(state["following"], np.int64)
-        self.watch = None
+        self.scoring_rule = None
         if state["leaving"].size and self.frozen is not None:
-            self.watch = ScoringRule(self.frozen, state["leaving"].copy())
+            self.scoring_rule = ScoringRule(self.frozen, state["leaving"].copy())
         self.scores = dict(zip(state["scores"].tolist(), state["times"].tolist(), strict=True))

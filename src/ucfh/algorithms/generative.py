@@ -49,7 +49,7 @@ import numpy as np
 
 from ucfh._utils.clock import work_seconds
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.bonus import check_scale, told_rewards
+from ucfh.algorithms.bonus import check_scale, known_rewards
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_unit
 from ucfh.mdp import Problem
@@ -74,30 +74,30 @@ class Generative(Agent):
     """
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
-        self.rewards = told_rewards(problem, self.name)
+        self.rewards = known_rewards(problem, self.name)
         self.problem = problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale = check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.h = self.H - (self.rewards.successor is None)
         self.counts = Counts.zero(problem)
-        self.wants = self._numbers()
+        self.wants = self._sample_sizes()
         self._plan()
 
     @abstractmethod
-    def need(self, ahead: int) -> float:
+    def required_samples(self, ahead: int) -> float:
         """Return the samples needed of a pair whose next value is at most R_t = ahead >= 1."""
 
-    def _numbers(self) -> Any:
-        """Return the samples to request (rows,): `need` rounded up, or its maximum over steps."""
+    def _sample_sizes(self) -> Any:
+        """Return the samples to request (rows,), a maximum over steps where pairs are pooled."""
         table = self.problem.table
-        needs = [self.scale**2 * self.need(self.h - t) for t in range(self.h)]
-        if max(needs, default=0) > MOST:
+        sizes = [self.scale**2 * self.required_samples(self.h - t) for t in range(self.h)]
+        if max(sizes, default=0) > MOST:
             raise InputError(
-                f"epsilon = {self.epsilon:g} needs {max(needs):.3g} samples of a pair, more "
+                f"epsilon = {self.epsilon:g} needs {max(sizes):.3g} samples of a pair, more "
                 "than 64-bit counts hold: pass a larger epsilon"
             )
-        each = [max(1, ceil(x)) for x in needs] + [0] * (self.H - self.h)
+        each = [max(1, ceil(x)) for x in sizes] + [0] * (self.H - self.h)
         if table.segments == 1:
             each = [max(each)]
         return np.append(np.repeat(np.array(each, np.int64), table.pairs), 0)
@@ -142,7 +142,7 @@ class Generative(Agent):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the samples of `state`, and plan."""
         self.counts.restore("n", state)
-        self.wants = None if state["studied"] else self._numbers()
+        self.wants = None if state["studied"] else self._sample_sizes()
         self.samples = sum(self.counts.visits.tolist())
         self._plan()
 
@@ -159,7 +159,7 @@ class PhasedQLearning(Generative):
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
         super().__init__(problem.by_segment(), epsilon, delta, scale)
 
-    def need(self, ahead: int) -> float:
+    def required_samples(self, ahead: int) -> float:
         """Return m_t = R_t^2 L / (2 eta^2), eta = epsilon/(2 h)."""
         eta = self.epsilon / (2 * self.h)
         return ahead**2 / (2 * eta**2) * log(2 * self.S * self.A * self.h / self.delta)
@@ -174,7 +174,7 @@ class Indirect(Generative):
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
     constants = "derived: m"
 
-    def need(self, ahead: int) -> float:  # noqa: ARG002
+    def required_samples(self, ahead: int) -> float:  # noqa: ARG002
         """Return m = h^2 L / (2 eta^2), eta = epsilon/(h (h + 1))."""
         h = self.h
         eta = self.epsilon / (h * (h + 1))
@@ -190,7 +190,7 @@ class Azar(Generative):
     guarantee = "Q within epsilon of Q*, with probability 1 - delta, if its constants are right"
     constants = "unverified: 68 and 12; derived: H in the logarithm"
 
-    def need(self, ahead: int) -> float:  # noqa: ARG002
+    def required_samples(self, ahead: int) -> float:  # noqa: ARG002
         """Return m = 68 (H^3/epsilon^2) ln(12 S A H/delta)."""
         log_term = log(12 * self.S * self.A * self.H / self.delta)
         return 68 * self.H**3 / self.epsilon**2 * log_term

@@ -103,7 +103,7 @@ class MBIE(BonusAgent):
         log_term = np.log(2 * self.S * self.A * m / self.delta)
         return self.scale * l1_radius(self.S, log_term, np.asarray(n, float))
 
-    def most(self) -> int:
+    def max_visits(self) -> int:
         """Return m."""
         return ceil(self.m)
 
@@ -146,7 +146,7 @@ class BEB(BonusAgent):
     rule = Rule(cap=NO_CAP)
     by_step = True
 
-    def most(self) -> int:
+    def max_visits(self) -> int:
         """Return the first n above 4 H^3/eps."""
         return floor(4 * self.H**3 / self.epsilon) + 1
 

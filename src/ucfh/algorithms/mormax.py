@@ -48,7 +48,7 @@ class MoRMax(DelayedUpdate):
     setting = "discounted, 1/(1-gamma) = H; states are (t, s)"
     guarantee = "O~(S A/(eps^2 (1-gamma)^6)) mistakes; no constant published"
     constants = "from code: m"
-    kept = ("tau", "before")
+    learned_arrays = ("tau", "before")
     rule = Rule(falling=True)
 
     def prepare(self) -> None:
@@ -57,7 +57,7 @@ class MoRMax(DelayedUpdate):
         rows = self.problem.table.start
         self.tau, self.before = np.zeros(rows, np.int64), np.zeros(rows)
 
-    def enough(self) -> float:
+    def required_visits(self) -> float:
         """Return 1800 H^4/eps^2 ln( 144 (S H)^2 A^2 H^2/(delta eps) ); here S is S H."""
         rows, eps = self.S * self.A, self.epsilon
         return 1800 * self.H**4 / eps**2 * log(144 * (rows * self.H) ** 2 / (self.delta * eps))

@@ -55,7 +55,7 @@ class MVP(Phased):
             "flat": self.scale * 544 / 9 * self.H * L / n,
         }
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits until n reaches the next power of two."""
         n, v = self.n.visits[:-1], self.v.visits[:-1]
         return np.where(n < FULL, next_doubling(n) - n - v, NEVER)

@@ -1,7 +1,7 @@
 """ORLC: every policy played has a certificate, a bound on its optimality gap.
 
 Transitions do not depend on the step (counts are pooled), and rewards are known. V~ and V_ are the
-upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
+upper and lower bounds, and p^ V stands for p^ V_{t+1}.
 
 Dann, Li, Wei, Brunskill: Policy Certificates: Towards Accountable Reinforcement Learning. ICML 2019
 (arXiv 1811.03056), Algorithm 1 (ORLC). Holds at all times; needs neither K nor epsilon.

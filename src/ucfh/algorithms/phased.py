@@ -7,7 +7,7 @@
         learn from v: move the counts of that pair, or of all, to n
 
 Between two plans only v changes, so these agents state the visits until a pair is due
-(`Phased.room`) and run in bulk.
+(`Phased.visits_left`) and run in bulk.
 
 Where transitions depend on the step, states are pairs (s, t): the S of all formulas is S H then.
 """
@@ -25,7 +25,13 @@ from ucfh._kernels.online import Rule
 from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.clock import work_seconds
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.bonus import LINES, check_scale, sets_of, sheet_of, told_rewards
+from ucfh.algorithms.bonus import (
+    TERMS,
+    check_scale,
+    confidence_set_terms,
+    known_rewards,
+    problem_arrays,
+)
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_count, check_unit
 from ucfh.mdp import Problem
@@ -70,26 +76,26 @@ class Phased(Agent):
     """True to drop visits of a pair that is due already, later in the same episode."""
     by_segment = False
     """True to count each step of an episode separately."""
-    kept: tuple[str, ...] = ()
+    learned_arrays: tuple[str, ...] = ()
     """Names of the learned arrays other than the counts."""
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
         problem = problem.by_segment() if self.by_segment else problem
-        self.rewards = told_rewards(problem, self.name)
+        self.rewards = known_rewards(problem, self.name)
         self.problem, table = problem, problem.table
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = table.states * table.segments, table.actions, problem.horizon
-        self.sheet = sheet_of(problem, self.rewards)
+        self.arrays = problem_arrays(problem, self.rewards)
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
-        self.terms = np.zeros((len(LINES), table.rows))
+        self.terms = np.zeros((len(TERMS), table.rows))
         left = np.arange(self.H, 0, -1.0)[:, None]
         self.Q = np.broadcast_to(left, (self.H, table.pairs)).copy()
         self.V = np.zeros((self.H + 1, table.states))
         self.rows = np.zeros((self.H, table.states), np.int64)
-        self.outlook = kernels.Outlook(self.Q, self.V, np.zeros_like(self.V), self.rows)
+        self.value_arrays = kernels.Outlook(self.Q, self.V, np.zeros_like(self.V), self.rows)
         self.prepare()
         self.plan()
 
@@ -97,7 +103,7 @@ class Phased(Agent):
         """Initialize the constants and arrays of an agent, before its first plan."""
 
     @abstractmethod
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits (rows - 1,) until each pair is due: `NEVER` if never, 0 if now."""
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:  # noqa: ARG002
@@ -114,10 +120,10 @@ class Phased(Agent):
         n = self.n.visits
         bonus = self.coefficients(np.maximum(n, 1.0))
         for name, x in bonus.items():
-            self.terms[LINES[name]] = x
+            self.terms[TERMS[name]] = x
         kernels.plan(
-            self.sheet, self.rule, self.terms, sets_of(self.terms, bonus), self.n.arrays,
-            np.zeros((0, 0)), self.outlook,
+            self.arrays, self.rule, self.terms, confidence_set_terms(self.terms, bonus),
+            self.n.arrays, np.zeros((0, 0)), self.value_arrays,
         )  # fmt: skip
 
     def plan(self) -> None:
@@ -130,12 +136,12 @@ class Phased(Agent):
 
     def limits(self) -> Limits:
         """Return the visits until some pair is due."""
-        return Limits(np.append(self.room(), NEVER), drop_surplus=self.drops)
+        return Limits(np.append(self.visits_left(), NEVER), drop_surplus=self.drops)
 
     def observe(self, seen: Counts) -> bool:
         """Count; learn and plan if a pair is due."""
         self.v.add(seen)
-        due = np.flatnonzero(self.room() <= 0)
+        due = np.flatnonzero(self.visits_left() <= 0)
         if not due.size:
             return False
         self.updated = int(due[0])
@@ -153,14 +159,14 @@ class Phased(Agent):
 
     def state(self) -> dict[str, Any]:
         """Return the counts and the learned arrays; the plan follows from them."""
-        kept = {x: getattr(self, x).copy() for x in self.kept}
+        kept = {x: getattr(self, x).copy() for x in self.learned_arrays}
         return {**self.n.state("n"), **self.v.state("v"), **kept, "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`, and plan."""
         self.n.restore("n", state)
         self.v.restore("v", state)
-        for x in self.kept:
+        for x in self.learned_arrays:
             getattr(self, x)[...] = state[x]
         self.updated = int(state["updated"])
         self.plan()
@@ -178,7 +184,7 @@ class Threshold(Phased):
 
     def prepare(self) -> None:
         """Compute m."""
-        self.m = max(1, ceil(self.scale**2 * self.enough()))
+        self.m = max(1, ceil(self.scale**2 * self.required_visits()))
         if self.m > FULL:
             raise InputError(
                 f"{self.name} needs {self.m:.3g} visits to a pair at epsilon = "
@@ -187,5 +193,5 @@ class Threshold(Phased):
             )
 
     @abstractmethod
-    def enough(self) -> float:
+    def required_visits(self) -> float:
         """Return the number of visits m at scale 1."""

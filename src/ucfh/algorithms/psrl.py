@@ -36,7 +36,7 @@ from ucfh.exceptions import InputError, check_count
 from ucfh.mdp import Problem
 
 
-class Sampler(SeededAgent):
+class PosteriorSampler(SeededAgent):
     """An agent that plans for models drawn from its posterior.
 
     Attributes:
@@ -61,15 +61,15 @@ class Sampler(SeededAgent):
 
     def _plan(self) -> None:
         c, out = self.counts.successors, Chosen(self.V, self.rows)
-        kernels.draw_models(self.own, self.sheet.indptr, c, self.posterior, self.draws)
-        kernels.plan_draws(self.sheet, self.posterior, self.draws, out)
-        self._promise(self.V[0])
+        kernels.draw_models(self.own, self.arrays.indptr, c, self.posterior, self.draws)
+        kernels.plan_draws(self.arrays, self.posterior, self.draws, out)
+        self._set_policy(self.V[0])
 
     def _learn(
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
-            rng, self.own, episodes, nature, self.sheet, self.posterior, self.counts.arrays,
+            rng, self.own, episodes, nature, self.arrays, self.posterior, self.counts.arrays,
             self.draws, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
-class PSRL(Sampler):
+class PSRL(PosteriorSampler):
     """Posterior sampling.
 
     Args (in addition to those of `SeededAgent`):
@@ -113,7 +113,7 @@ class PSRL(Sampler):
         return {**super().settings(), "prior": self.prior}
 
 
-class OPSRL(Sampler):
+class OPSRL(PosteriorSampler):
     """Optimistic posterior sampling: the best of J draws.
 
     Args (in addition to those of `SeededAgent`):

@@ -87,7 +87,7 @@ class QEarlySettled(QLearningAgent):
     setting = "episodic, time-dependent; K known in advance; known rewards"
     guarantee = "V >= V* with probability 1 - delta; regret O~(sqrt(H^2 S A T) + H^6 S A), T = K H"
     constants = "from code: all but c_b; derived: c_b = 8"
-    kept = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")
+    learned_arrays = ("Q", "moments", "B", "V", "L", "anchor", "open", "rows", "followed")
 
     def bonuses(self, n: Floats) -> tuple[Floats, ...]:
         """Return b_n, c_b sqrt(iota/n) in B_n, and c_b H^2 iota/n^{3/4}, each (k,) after n (k,)."""
@@ -116,7 +116,7 @@ class QEarlySettled(QLearningAgent):
         for t, e in enumerate(steps):
             row = table.row_of_entry[e]
             kernels.update_all(
-                t, table.state[row % table.pairs], row, e, self.sheet, self.tables,
+                t, table.state[row % table.pairs], row, e, self.arrays, self.tables,
                 self.counts.visits, self.learned, out,
             )  # fmt: skip
 
@@ -124,6 +124,6 @@ class QEarlySettled(QLearningAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_advantage(
-            rng, episodes, nature, self.sheet, self.tables, self.counts.arrays, self.learned,
+            rng, episodes, nature, self.arrays, self.tables, self.counts.arrays, self.learned,
             Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip

@@ -33,7 +33,7 @@ import numpy as np
 from ucfh._kernels import rates as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._utils.arrays import Floats, Ints
-from ucfh.algorithms.bonus import FIRST_TABLE, EpisodeAgent
+from ucfh.algorithms.bonus import INITIAL_TABLE_SIZE, EpisodeAgent
 from ucfh.mdp import Problem
 
 
@@ -66,18 +66,18 @@ class QLearningAgent(EpisodeAgent):
         self.V = np.full((self.H + 1, self.S), float(self.H))
         self.V[self.H] = 0.0
         self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
-        self._tabulate(FIRST_TABLE)
+        self._tabulate(INITIAL_TABLE_SIZE)
 
     def _tabulate(self, size: int) -> None:
         n = np.maximum(np.arange(size), 1.0)
         self.tables = np.array([(self.H + 1) / (self.H + n), *self.bonuses(n)])
 
-    def _look_up(self) -> None:
+    def _update_derived(self) -> None:
         while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
             self._tabulate(2 * self.tables.shape[1])
 
     def _plan(self) -> None:
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
 
 class UCBH(QLearningAgent):
@@ -87,7 +87,7 @@ class UCBH(QLearningAgent):
     reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
     guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
     constants = "published: all but c; derived: c = 1"
-    kept = ("Q", "V", "sums", "beta", "rows", "followed")
+    learned_arrays = ("Q", "V", "sums", "beta", "rows", "followed")
     bernstein = False
 
     def bonus(self, n: Floats) -> Floats:
@@ -122,7 +122,7 @@ class UCBH(QLearningAgent):
             row, s = table.row_of_entry[e], table.indices[e]
             state = table.state[row % table.pairs]
             kernels.update_q(
-                self.H, t, row, e, self.V[t + 1, s], self.sheet, self.bernstein,
+                self.H, t, row, e, self.V[t + 1, s], self.arrays, self.bernstein,
                 self.tables, self.counts.visits, self.learned,
             )  # fmt: skip
             best = kernels.greedy(t, state, table.first, table.stride, self.Q)
@@ -132,7 +132,7 @@ class UCBH(QLearningAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_rates(
-            rng, episodes, nature, self.sheet, self.bernstein, self.tables, self.counts.arrays,
+            rng, episodes, nature, self.arrays, self.bernstein, self.tables, self.counts.arrays,
             self.learned, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from ucfh.algorithms.base import Agent
 from ucfh.exceptions import InputError, unknown_parameter, with_article, wrong_type
 from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
 
-AnyLearner = str | type[Agent]
+AnyAgent = str | type[Agent]
 """The name of an agent, or its class."""
 
 AGENTS = {
@@ -75,13 +75,13 @@ ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
 """Provenance of a constant: the paper (or a transcription of it); public code only; derived here,
 with a proof; chosen here, without one; or quoted from memory, as the paper was not available."""
 
-MANY = 10**9
+UNKNOWN_EPISODES = 10**9
 """The number of episodes K passed to an agent that needs one where it is unknown."""
 
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
-def agent_class(name: AnyLearner) -> type[Agent]:
+def agent_class(name: AnyAgent) -> type[Agent]:
     """Return the class of an agent.
 
     Raises:
@@ -91,7 +91,7 @@ def agent_class(name: AnyLearner) -> type[Agent]:
     return read_name(name)[0]
 
 
-def label_of(agent: AnyLearner) -> str:
+def label_of(agent: AnyAgent) -> str:
     """Return the name of an agent in results."""
     return agent if isinstance(agent, str) else agent.name
 
@@ -157,16 +157,16 @@ def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
     """
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        words |= _arguments_in(getdoc(ancestor) or "")
+        words |= _parse_arguments(getdoc(ancestor) or "")
     return [
         ParameterFacts(name, KINDS[_kind(x)], x.default, words.get(name, "not described"))
         for name, x in _own_parameters(cls).items()
     ]
 
 
-def _arguments_in(docstring: str) -> dict[str, str]:
+def _parse_arguments(docstring: str) -> dict[str, str]:
     """Return the descriptions in the section "Args" of a docstring, by argument."""
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     names: list[str] = []
     inside = False
     for line in docstring.replace("`", "").splitlines():
@@ -176,14 +176,14 @@ def _arguments_in(docstring: str) -> dict[str, str]:
         elif inside and text and line[:5].strip():  # four blanks: a new entry
             head, _, text = text.partition(": ")
             names = head.split(", ")
-            found |= dict.fromkeys(names, text)
+            described |= dict.fromkeys(names, text)
         elif inside and text:
-            found |= {name: f"{found[name]} {text}" for name in names}
-    return found
+            described |= {name: f"{described[name]} {text}" for name in names}
+    return described
 
 
 def make_agent(
-    name: AnyLearner,
+    name: AnyAgent,
     mdp: AnyMDP,
     epsilon: float,
     delta: float,
@@ -214,21 +214,21 @@ def make_agent(
     """
     cls, choices = read_name(name)
     mdp = as_mdp(mdp)
-    told = mdp.problem if problem is None else as_problem(problem)
+    known = mdp.problem if problem is None else as_problem(problem)
     accepted = signature(cls.__init__).parameters
-    announced = MANY if episodes is None else episodes
-    common = {"episodes": announced, "seed": seed, "scale": scale, "mdp": mdp}
+    known_episodes = UNKNOWN_EPISODES if episodes is None else episodes
+    common = {"episodes": known_episodes, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
     with calling(name) if isinstance(name, str) and is_own(name) else nullcontext():
-        agent: Agent = make(told, epsilon, delta, **choices)
+        agent: Agent = make(known, epsilon, delta, **choices)
     return agent
 
 
-def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
+def read_name(name: AnyAgent) -> tuple[type[Agent], dict[str, Any]]:
     """Return the class of an agent, and the parameters in its name."""
     if _is_agent(name):
-        return _whole(name, name.__name__), {}
+        return _check_complete(name, name.__name__), {}
     if not isinstance(name, str):
         raise wrong_type("agent", name, "an agent's name, such as 'psrl', or its class")
     label, _, given = name.partition(":")
@@ -239,10 +239,10 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         label, thing, given = find_own("agent", name, _is_agent)
         if not _is_agent(thing):
             is_class = isinstance(thing, type)
-            what = "a class" if is_class else with_article(type(thing).__name__)
+            kind = "a class" if is_class else with_article(type(thing).__name__)
             remedy = "derive it from ucfh.Agent" if is_class else "name a class"
-            raise InputError(f"{label} is {what}, not an agent: {remedy}")
-        cls = _whole(thing, label)
+            raise InputError(f"{label} is {kind}, not an agent: {remedy}")
+        cls = _check_complete(thing, label)
     else:
         raise unknown_name("agent", label, AGENTS)
     accepted = signature(cls.__init__).parameters
@@ -251,7 +251,7 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         key, _, value = (x.strip() for x in part.partition("="))
         if key not in accepted or key in COMMON:
             raise unknown_parameter(label, key, parameters_of(cls))
-        choices[key] = _read_value(label, key, value, accepted[key])
+        choices[key] = _parse_value(label, key, value, accepted[key])
     return cls, choices
 
 
@@ -259,27 +259,27 @@ def _is_agent(thing: Any) -> TypeGuard[type[Agent]]:
     return isinstance(thing, type) and issubclass(thing, Agent)
 
 
-def _whole(cls: type[Agent], label: str) -> type[Agent]:
+def _check_complete(cls: type[Agent], label: str) -> type[Agent]:
     """Return the class if it has all methods of an agent; else raise."""
-    if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
-        methods = f"method{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        methods = f"method{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise InputError(f"{label} is incomplete: implement its {methods}")
     return cls
 
 
-KINDS = {int: "an integer", float: "a number", str: "text"}
+KINDS = {int: "a whole number", float: "a number", str: "text"}
 
 
 def _kind(parameter: Parameter) -> type:
     """Return the type of a parameter, from its annotation or else its default."""
-    said = parameter.annotation
-    if said is Parameter.empty:
-        said = type(parameter.default)
-    text = said.__name__ if isinstance(said, type) else str(said)
+    annotation = parameter.annotation
+    if annotation is Parameter.empty:
+        annotation = type(parameter.default)
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return {"int": int, "float": float}.get(text.partition(" ")[0], str)
 
 
-def _read_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
+def _parse_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
     """Parse the value of a parameter; "none" is None where that is allowed."""
     if value.lower() == "none" and "None" in str(parameter.annotation):
         return None

@@ -36,7 +36,7 @@ import numpy as np
 
 from ucfh._utils.arrays import Ints
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.bonus import check_scale, told_rewards
+from ucfh.algorithms.bonus import check_scale, known_rewards
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_unit
 from ucfh.mdp import MDP, Problem
@@ -55,11 +55,11 @@ def reaching(mdp: MDP, t: int, s: int) -> tuple[Ints, float]:
     if t == 0:
         return np.zeros((0, table.states), np.int64), float(mdp.initial[s])
     # the reward of the last step is the probability of s
-    pays = np.zeros((t, table.pairs))
+    rewards = np.zeros((t, table.pairs))
     last = slice(int(table.indptr[(t - 1) * table.pairs]), int(table.indptr[t * table.pairs]))
     rows, hits = table.row_of_entry[last], table.indices[last] == s
-    np.add.at(pays[t - 1], rows[hits] % table.pairs, mdp.p[last][hits])
-    plan = backward_induction(table, mdp.p, pays, t)
+    np.add.at(rewards[t - 1], rows[hits] % table.pairs, mdp.p[last][hits])
+    plan = backward_induction(table, mdp.p, rewards, t)
     return table.rows_of(plan.policy, t), mdp.at_start(plan.values)
 
 
@@ -100,12 +100,12 @@ class Reveliotis(Agent):
                 f"{self.name} needs a policy that reaches each state: pass mdp, from which these "
                 "are computed, or use ucfh (or phased-q, for a generative model)"
             )
-        told = told_rewards(problem, self.name)
+        rewards = known_rewards(problem, self.name)
         self.problem, self.mdp = problem.by_segment(), mdp.by_segment()
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale, self.optimistic = check_scale(scale), np.nan
         self.H, self.S, self.A = problem.horizon, problem.states, problem.actions
-        self._pays = (self.problem.rewards or told).by_entry(self.problem.table)
+        self._rewards = (self.problem.rewards or rewards).by_entry(self.problem.table)
         nodes = list(np.ndindex(self.H, self.S))
         self.reach = np.array([reaching(self.mdp, *node)[1] for node in nodes])
         self.reach = self.reach.reshape(self.H, self.S)
@@ -121,7 +121,7 @@ class Reveliotis(Agent):
         """The least probability of reaching a node."""
         return float(self.reach[self.reach > 0].min())
 
-    def need(self, left: int, nodes: int) -> float:
+    def required_tries(self, left: int, nodes: int) -> float:
         """Return n_t = (R/Delta)^2 ln( (A - 1) N/delta ) for R = left = H - t + 1 and N nodes."""
         if self.A == 1:
             return 0.0
@@ -130,7 +130,7 @@ class Reveliotis(Agent):
 
     def _tries(self, t: int) -> int:
         """Return n_t, scaled and rounded up; t from 0."""
-        return max(1, ceil(self.scale**2 * self.need(self.H - t, self.nodes)))
+        return max(1, ceil(self.scale**2 * self.required_tries(self.H - t, self.nodes)))
 
     def _rows_of(self, t: int, s: int) -> range:
         """Return the state-action pairs of a node."""
@@ -143,25 +143,25 @@ class Reveliotis(Agent):
         """Fix the decided actions, and choose the first pair with missing tries."""
         steps = np.arange(self.H)[:, None]
         self.fixed = steps * self.problem.table.stride + self.problem.table.first[:-1]
-        self._place = 0
-        self._go_on()
+        self._next_node = 0
+        self._fix_decided()
 
-    def _go_on(self) -> None:
+    def _fix_decided(self) -> None:
         """Fix the actions of nodes with all tries, up to the first one without."""
         self._row = -1
-        while self._place < len(self.order):
-            t, s = map(int, self.order[self._place])
+        while self._next_node < len(self.order):
+            t, s = map(int, self.order[self._next_node])
             rows = self._rows_of(t, s)
-            lacking = [row for row in rows if self.tried[row] < self._tries(t)]
-            if lacking:
-                self._turn_to(t, s, lacking[0])
+            missing = [row for row in rows if self.tried[row] < self._tries(t)]
+            if missing:
+                self._try_pair(t, s, missing[0])
                 return
             mean = self.total[rows.start : rows.stop] / self.tried[rows.start : rows.stop]
             self.fixed[t, s] = rows[int(mean.argmax())]
-            self._place += 1
+            self._next_node += 1
         self.policy = self.problem.table.policy_of(self.fixed)
 
-    def _turn_to(self, t: int, s: int, row: int) -> None:
+    def _try_pair(self, t: int, s: int, row: int) -> None:
         """Set the policy: reach the node, try this pair, and continue with the fixed actions."""
         self._row, rows = row, self.fixed.copy()
         rows[:t], _ = reaching(self.mdp, t, s)
@@ -183,13 +183,13 @@ class Reveliotis(Agent):
         if self._row < 0 or not seen.steps.size:
             return False
         t = self._row // self.problem.table.pairs
-        passed = self.problem.table.row_of_entry[seen.steps[:, t]] == self._row
-        self.tried[self._row] += passed.sum()
-        self.total[self._row] += self._pays[seen.steps[passed, t:]].sum()
+        visited = self.problem.table.row_of_entry[seen.steps[:, t]] == self._row
+        self.tried[self._row] += visited.sum()
+        self.total[self._row] += self._rewards[seen.steps[visited, t:]].sum()
         if self.tried[self._row] < self._tries(t):
             return False
         self.updated = self._row
-        self._go_on()
+        self._fix_decided()
         return True
 
     def visits_of(self, row: int) -> int:

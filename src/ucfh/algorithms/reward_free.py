@@ -90,9 +90,9 @@ class RewardFree(Stopping):
 
     all_rewards = False
 
-    def gap_of(self, unknown: float) -> float:
+    def gap_of(self, error: float) -> float:
         """Return the gap bound from the bound of the model error: 2 E_1."""
-        return 2 * unknown
+        return 2 * error
 
     def gap_bound_now(self) -> float:
         """Return the gap bound of the last plan."""
@@ -100,16 +100,16 @@ class RewardFree(Stopping):
 
     def least_gap(self, n: float) -> float:
         """Return the gap bound if only the first step were unknown, after n visits."""
-        worth = self.H - 1 + (self.sheet.extra.size > 0)
+        left = self.H - 1 + (self.arrays.extra.size > 0)
         flat = float(self.coefficients(np.array([float(n)]))["flat"][0])
-        return self.gap_of(min(self.H, flat) if not self.rule.by_left else worth * min(1.0, flat))
+        return self.gap_of(min(self.H, flat) if not self.rule.by_left else left * min(1.0, flat))
 
     def planned_rewards(self) -> Rewards:
         """Return rewards of zero, with entries of next states if rewards may depend on them."""
-        table, told = self.problem.table, self.problem.rewards
-        pays_next = told is None or told.successor is not None
+        table, rewards = self.problem.table, self.problem.rewards
+        on_next = rewards is None or rewards.successor is not None
         return Rewards(
-            np.zeros((1, table.pairs)), np.zeros((1, table.entries)) if pays_next else None
+            np.zeros((1, table.pairs)), np.zeros((1, table.entries)) if on_next else None
         )
 
     def plan_for(self, rewards: Any, early: bool = False) -> Plan:
@@ -142,7 +142,7 @@ class RewardFree(Stopping):
             self.gap_bound = self.gap_bound_now()
         table, problem = self.problem.table, self.problem
         given = Rewards(*check_rewards(rewards, table, self.H, problem.terminal))
-        if given.successor is not None and not (self.all_rewards or self.sheet.extra.size):
+        if given.successor is not None and not (self.all_rewards or self.arrays.extra.size):
             raise InputError(
                 f"{self.name} has explored for rewards of (s, a), and these depend on the next "
                 "state: hide the rewards from its problem, or use rf-express"
@@ -200,6 +200,6 @@ class RFExpress(RewardFree):
             "spread": np.full_like(n, 1 / self.H),
         }
 
-    def gap_of(self, unknown: float) -> float:
+    def gap_of(self, error: float) -> float:
         """Return 2 (3e sqrt(W_1) + W_1)."""
-        return 2 * (3 * e * sqrt(unknown) + unknown)
+        return 2 * (3 * e * sqrt(error) + error)

@@ -64,7 +64,7 @@ class RLSVI(SeededAgent):
     setting = "episodic, time-dependent, but counts pooled here; known rewards"
     guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
-    kept = (*SeededAgent.kept, "clock")
+    learned_arrays = (*SeededAgent.learned_arrays, "clock")
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class RLSVI(SeededAgent):
 
     def _plan(self) -> None:
         seen, out = self.counts.arrays, Chosen(self.V, self.rows)
-        kernels.plan_with_noise(self.own, self.sheet, self.noise, self.clock, seen, out)
-        self._promise(self.V[0])
+        kernels.plan_with_noise(self.own, self.arrays, self.noise, self.clock, seen, out)
+        self._set_policy(self.V[0])
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)
@@ -102,6 +102,6 @@ class RLSVI(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_noise(
-            rng, self.own, episodes, nature, self.sheet, self.noise, self.clock,
+            rng, self.own, episodes, nature, self.arrays, self.noise, self.clock,
             self.counts.arrays, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip

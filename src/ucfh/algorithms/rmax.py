@@ -84,16 +84,16 @@ class RMax(Threshold):
         pairs = self.problem.table.start
         self.update_bound = float(pairs)
         if self.scale >= 1:
-            useful = pairs * self.m + log(2 / self.delta)
-            self.episode_bound = 4 * self.H / self.epsilon * useful
+            useful_visits = pairs * self.m + log(2 / self.delta)
+            self.episode_bound = 4 * self.H / self.epsilon * useful_visits
 
-    def enough(self) -> float:
+    def required_visits(self) -> float:
         """Return K1 at accuracy eps/H."""
         per_entry = 4 * self.S * self.H**2 / Fraction(repr(self.epsilon))
-        sure = ceil(-6 * log(self.delta / (6 * self.S * self.A)) ** 3)
-        return max(ceil(per_entry**3), sure) + 1
+        hoeffding = ceil(-6 * log(self.delta / (6 * self.S * self.A)) ** 3)
+        return max(ceil(per_entry**3), hoeffding) + 1
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits until the m-th one of each unknown pair."""
         unknown = self.n.visits[:-1] == 0
         return np.where(unknown, self.m - self.v.visits[:-1], NEVER)
@@ -108,11 +108,11 @@ class Kakade(RMax):
     guarantee = "<= (4 H/eps)(S A m + ln(2/delta)) mistakes (derived)"
     constants = "derived: m, by Weissman's inequality, and the bound on mistakes"
 
-    def enough(self) -> float:
+    def required_visits(self) -> float:
         """Return (32 H^4/eps^2) (ln(2^S - 2) + ln(2 S A/delta)); 0 where S = 1."""
         log_term = log(2 * self.S * self.A / self.delta)
-        off = float(l1_radius(self.S, np.array([log_term]), np.ones(1))[0])  # after one visit
-        return (4 * self.H**2 * off / self.epsilon) ** 2
+        radius = float(l1_radius(self.S, np.array([log_term]), np.ones(1))[0])  # after one visit
+        return (4 * self.H**2 * radius / self.epsilon) ** 2
 
     def prepare(self) -> None:
         """Compute m; each action is chosen once for every power of two below m, and for m."""
@@ -125,18 +125,18 @@ class Kakade(RMax):
         table = self.problem.table
         n = self.n.visits[:-1].reshape(table.segments, -1)
         tries = next_doubling(self.v.visits[:-1]).reshape(n.shape)
-        enough = self.v.visits[:-1].reshape(n.shape) >= self.m
+        complete = self.v.visits[:-1].reshape(n.shape) >= self.m
         unknown = n[:, table.first[:-1]] == 0
-        turn = best_rows(table, np.where(enough, -NEVER, -tries))
-        turn += np.arange(table.segments)[:, None] * table.pairs
-        self.rows[:] = np.where(unknown, turn, self.rows)
-        self.goal = np.full(n.size, NEVER)
-        at = turn[unknown]
-        self.goal[at] = np.minimum(tries.ravel()[at], self.m)
+        chosen = best_rows(table, np.where(complete, -NEVER, -tries))
+        chosen += np.arange(table.segments)[:, None] * table.pairs
+        self.rows[:] = np.where(unknown, chosen, self.rows)
+        self.target = np.full(n.size, NEVER)
+        at = chosen[unknown]
+        self.target[at] = np.minimum(tries.ravel()[at], self.m)
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the tries of the chosen actions until they have doubled, or are m."""
-        return np.where(self.goal < NEVER, self.goal - self.v.visits[:-1], NEVER)
+        return np.where(self.target < NEVER, self.target - self.v.visits[:-1], NEVER)
 
     def learn(self, due: Ints) -> None:
         """Move the counts of states whose actions all have m tries: they are known."""

@@ -61,7 +61,7 @@ class Stopping(BonusAgent):
 
     """
 
-    kept = (*BonusAgent.kept, "clock")
+    learned_arrays = (*BonusAgent.learned_arrays, "clock")
     stops = True
 
     def __init__(
@@ -123,7 +123,7 @@ class Stopping(BonusAgent):
         walked, recorded = super()._learn(rng, nature, int(min(episodes, test - seen)), record)
         self.clock[0] += walked
         if self.clock[0] == test:
-            self._look_up()
+            self._update_derived()
             self._plan()
         return walked, recorded
 
@@ -131,7 +131,7 @@ class Stopping(BonusAgent):
         seen, test = self.clock
         self.done = bool(test == NEVER)
         if self.done or (self.follow is None and seen < test):
-            self._promise(self.V[0])  # the policy is unchanged until the next test, or final
+            self._set_policy(self.V[0])  # the policy is unchanged until the next test, or final
             return
         super()._plan()
         if seen < test:

@@ -113,7 +113,7 @@ class UCFH(Agent):
         self.episode_bound = self.constants.episode_bound if m is None else None
         self.update_bound = self.constants.u_max
         self._confidence = confidence
-        self._enough = ceil(self.constants.m * self.constants.w_min)
+        self._min_visits = ceil(self.constants.m * self.constants.w_min)
         self._cutoff = ceil(self.constants.cutoff)
         if 2 * self._cutoff + problem.horizon * problem.table.rows > NEVER:
             fits = 1.1 * epsilon * (self._cutoff / 2**62) ** 0.5
@@ -151,7 +151,7 @@ class UCFH(Agent):
     def limits(self) -> Limits:
         """Let v(s,a) grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""
         n, v = self.n.visits, self.v.visits
-        room = np.maximum(np.maximum(self._enough, n) - v, 0)
+        room = np.maximum(np.maximum(self._min_visits, n) - v, 0)
         active = self._learned & (n < self._cutoff)
         drop = not self.constants.printed
         return Limits(np.where(active, room, NEVER), drop_surplus=drop)
@@ -175,10 +175,10 @@ class UCFH(Agent):
         if not self.constants.printed and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
-        often = np.flatnonzero(self.limits().visits == 0)
-        if not often.size:
+        due = np.flatnonzero(self.limits().visits == 0)
+        if not due.size:
             return False
-        self._update(int(often[0]))
+        self._update(int(due[0]))
         self._plan(self.updated)
         return True
 
@@ -191,8 +191,8 @@ class UCFH(Agent):
     def _bound_all(self) -> None:
         """Compute the confidence sets of all pairs: M_k; without visits, all of [0, 1]."""
         problem, table = self.problem, self.problem.table
-        anything = [(np.zeros(size), np.ones(size)) for size in (table.entries, table.rows)]
-        self.box = Box(*anything[0], *anything[1])
+        trivial = [(np.zeros(size), np.ones(size)) for size in (table.entries, table.rows)]
+        self.box = Box(*trivial[0], *trivial[1])
         if problem.initial is not None:
             start = table.entries_of(table.start)
             self.box.lo[start] = self.box.hi[start] = problem.initial[table.indices[start]]
@@ -237,7 +237,7 @@ class UCFH(Agent):
         """
         if not self.constants.printed:
             table = self.problem.table
-            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
+            check_schedule(state, self._min_visits, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updated = int(state["updated"])

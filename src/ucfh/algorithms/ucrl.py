@@ -80,7 +80,7 @@ class UCRL2(Phased):
         width = 14 * self.S * log(2 * self.A * self.t / self.delta)
         return {"radius": self.scale * np.sqrt(width / n)}
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits until the visits of each pair have doubled."""
         n, v = self.n.visits[:-1], self.v.visits[:-1]
         return np.where(n < FULL, np.maximum(n, 1) - v, NEVER)
@@ -105,10 +105,10 @@ class IntervalAgent(Phased):
         table = self.problem.table
         n = self.n.visits[table.row_of_entry]
         lo, hi = self.bounds(self.n.successors / np.maximum(n, 1), np.maximum(n, 1.0))
-        anything = np.zeros(table.rows), np.ones(table.rows)
-        self.box = Box(np.where(n > 0, lo, 0.0), np.where(n > 0, hi, 1.0), *anything)
-        found = extended_value_iteration(table, self.box.lo, self.box.hi, self.rewards, self.H)
-        self.V[:], self.rows[:] = found.values, table.rows_of(found.policy, self.H)
+        trivial = np.zeros(table.rows), np.ones(table.rows)
+        self.box = Box(np.where(n > 0, lo, 0.0), np.where(n > 0, hi, 1.0), *trivial)
+        plan = extended_value_iteration(table, self.box.lo, self.box.hi, self.rewards, self.H)
+        self.V[:], self.rows[:] = plan.values, table.rows_of(plan.policy, self.H)
 
 
 class AuerOrtner(IntervalAgent, UCRL2):
@@ -133,7 +133,7 @@ class AuerOrtner(IntervalAgent, UCRL2):
         conf = self.width(n)
         return np.maximum(p_hat - conf, 0.0), np.minimum(p_hat + conf, 1.0)
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Return the visits until the width of each pair has halved.
 
         The logarithm grows with t, which can only delay that: a pair with all the visits of one
@@ -161,7 +161,7 @@ class UCRLGamma(IntervalAgent):
     setting = "discounted, 1/(1-gamma) = H; stationary; at most two successors"
     guarantee = "PAC, O~(S A/(eps^2 (1-gamma)^3)); no theorem for fixed horizons"
     constants = "unverified: 1280, delta_1 and the bases of the logarithms"
-    kept = ("waiting",)
+    learned_arrays = ("waiting",)
 
     def prepare(self) -> None:
         """Check the numbers of successors, and compute the constants."""
@@ -178,15 +178,15 @@ class UCRLGamma(IntervalAgent):
         self.delta_1 = self.delta / (2 * self.u_max)
         self.L1 = self.scale**2 * log(2 / self.delta_1)
         loglog = max(1.0, log(log(H))) if H > 1 else 1.0
-        far = H / self.epsilon
-        self.m = max(1.0, 1280 * self.L1 * (far * loglog) ** 2 * log(S * far) * log(far))
+        x = H / self.epsilon
+        self.m = max(1.0, 1280 * self.L1 * (x * loglog) ** 2 * log(S * x) * log(x))
         self.cutoff = S * self.m * H
         if self.cutoff > FULL:
             raise InputError(
                 f"epsilon = {self.epsilon:g} needs {self.cutoff:.3g} visits to a pair, more "
                 "than 64-bit counts hold: pass a larger epsilon"
             )
-        self.delay = ceil(log(8 * S * far))
+        self.delay = ceil(log(8 * S * x))
         self.waiting = np.array([-1, 0])
 
     def bounds(self, p_hat: Floats, n: Floats) -> tuple[Floats, Floats]:
@@ -201,11 +201,11 @@ class UCRLGamma(IntervalAgent):
         hoeffding = p_hat + np.sqrt(self.L1 / (2 * n))
         return np.minimum(1.0, np.minimum(bernstein, hoeffding))
 
-    def room(self) -> Ints:
+    def visits_left(self) -> Ints:
         """Let v grow to max(m w_min, n), if n < S m H."""
         n, v = self.n.visits[:-1], self.v.visits[:-1]
-        often = np.maximum(ceil(self.m * self.w_min), n)
-        return np.where(n < self.cutoff, np.maximum(often - v, 0), NEVER)
+        update_at = np.maximum(ceil(self.m * self.w_min), n)
+        return np.where(n < self.cutoff, np.maximum(update_at - v, 0), NEVER)
 
     def limits(self) -> Limits:
         """Return the visits until a pair is due, or the remaining episodes of the delay."""
@@ -219,7 +219,7 @@ class UCRLGamma(IntervalAgent):
         row, left = self.waiting
         if row < 0:
             self.v.add(seen)
-            due = np.flatnonzero(self.room() == 0)
+            due = np.flatnonzero(self.visits_left() == 0)
             if due.size:
                 self.waiting[:] = due[0], self.delay
             return False

@@ -39,7 +39,7 @@ class UnknownStatesUCFH:
 
     Attributes:
         experience: the counts.
-        beliefs: the bounds, and the policy to follow next.
+        exploration: the bounds, and the policy to follow next.
         done: whether the agent has stopped.
 
     """
@@ -59,35 +59,35 @@ class UnknownStatesUCFH:
         self.epsilon, self.delta = epsilon, delta
         self.experience = SparseCounts(horizon, actions, segments)
         self.best = UnknownStateBounds(horizon, delta, max_return, after_end, without)
-        self.beliefs = GapExploration(self.best, epsilon, self.experience)
+        self.exploration = GapExploration(self.best, epsilon, self.experience)
         self._planned = 0
 
     @property
     def done(self) -> bool:
         """True if the policy is certified, or the assumptions are refuted."""
-        return self.beliefs.gap <= self.epsilon or self.beliefs.crossing is not None
+        return self.exploration.gap <= self.epsilon or self.exploration.contradiction is not None
 
     @property
-    def room(self) -> int:
+    def episodes_left(self) -> int:
         """Number of episodes until the next plan."""
         return max(1, due_after(self._planned) - self.experience.episodes)
 
     @property
     def actions(self) -> Ints:
         """(H, S) actions to take next, in the states known at the last plan."""
-        return self.best.actions_of(self.beliefs.following)
+        return self.best.actions_of(self.exploration.following)
 
     @property
     def policy(self) -> Ints:
         """(H, S) actions of the policy whose value is bounded."""
-        return self.best.actions_of(self.beliefs.certified)
+        return self.best.actions_of(self.exploration.certified)
 
     def observe(self, steps: Steps) -> bool:
         """Count steps; replan if that is due, and return whether it was."""
-        watch = self.beliefs.watch
+        rule = self.exploration.scoring_rule
         self.experience.add(steps)
-        if watch is not None:
-            self.beliefs.score(self.scores(steps, watch))
+        if rule is not None:
+            self.exploration.score(self.scores(steps, rule))
         if self.experience.episodes < due_after(self._planned):
             return False
         self.plan()
@@ -96,40 +96,40 @@ class UnknownStatesUCFH:
     def plan(self) -> None:
         """Plan from all data."""
         self._planned = self.experience.episodes
-        self.beliefs.learn(self.experience)
+        self.exploration.learn(self.experience)
 
-    def scores(self, steps: Steps, watch: ScoringRule) -> Floats:
+    def scores(self, steps: Steps, rule: ScoringRule) -> Floats:
         """Return the score (k,) of each episode: its return while it follows the frozen policy.
 
         From the first deviation, the score is the leaving value, or 0 in a state discovered since.
         An episode that was truncated, or with a missing outcome, scores its known rewards.
         """
-        data, known = self.experience, watch.rows.shape[1]
+        data, known = self.experience, rule.rows.shape[1]
         old = np.minimum(steps.state, known - 1)
         first = data.pairs.first[steps.state] * data.P + data.segment[steps.t]
-        kept = np.where(steps.state < known, watch.rows[steps.t, old], first)
-        left = data.rows_of(steps.t, steps.state, steps.action) != kept
+        frozen = np.where(steps.state < known, rule.rows[steps.t, old], first)
+        deviates = data.rows_of(steps.t, steps.state, steps.action) != frozen
         episode = np.cumsum(steps.t == 0) - 1
         begins = np.flatnonzero(steps.t == 0)
-        so_far = np.cumsum(left)
-        so_far -= (so_far - left)[begins][episode]
-        earned = np.where((so_far == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
-        leaving = np.where(steps.state < known, watch.leaving[steps.t, old], 0.0)
-        earned += np.where(left & (so_far == 1), leaving, 0.0)
+        deviations = np.cumsum(deviates)
+        deviations -= (deviations - deviates)[begins][episode]
+        scores = np.where((deviations == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
+        leaving = np.where(steps.state < known, rule.leaving[steps.t, old], 0.0)
+        scores += np.where(deviates & (deviations == 1), leaving, 0.0)
         ended = self.best.ended[steps.t + 1, np.minimum(steps.following, known - 1)]
-        over = (so_far == 0) & (steps.following < known) & (steps.following != LOST)
-        earned += np.where(over, ended, 0.0)  # rewards after the end
-        return np.bincount(episode, earned, len(steps.starts)).astype(float)
+        over = (deviations == 0) & (steps.following < known) & (steps.following != LOST)
+        scores += np.where(over, ended, 0.0)  # rewards after the end
+        return np.bincount(episode, scores, len(steps.starts)).astype(float)
 
     def state(self) -> dict[str, Any]:
         """Return the learned state as arrays by name."""
         own = {"planned": self._planned, "missing": self.best.missing.copy()}
-        return {**self.experience.state(), **self.beliefs.state(), **own}
+        return {**self.experience.state(), **self.exploration.state(), **own}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`."""
         self.experience.restore(state)
-        self.beliefs.restore(state, self.experience)
+        self.exploration.restore(state, self.experience)
         self.best.missing = state["missing"].copy()
         self.best.take(self.experience)
         self._planned = int(state["planned"])

@@ -27,7 +27,7 @@ def certificate_of_agent(
     found, the end left out; ``assumed``: besides what is assumed of every world; ``times``: the
     t of each step, 1, 2, ... by default.
     """
-    beliefs, data, H = agent.beliefs, agent.experience, agent.experience.horizon
+    beliefs, data, H = agent.exploration, agent.experience, agent.experience.horizon
     most = units.scaled_return(max_return, H)
     best = UnknownStateBounds(H, agent.delta, most, units.after_end)
     blame = best.blame(best.bounds(data), beliefs.by_difference)
@@ -44,4 +44,4 @@ def certificate_of_agent(
         what_is_missing(data.pair_of, best.evidence.known["n"], blame),
         findings=findings,
     )
-    return in_units(known, units, H, max_return, beliefs.crossing, names, times)
+    return in_units(known, units, H, max_return, beliefs.contradiction, names, times)

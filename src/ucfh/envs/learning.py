@@ -128,18 +128,18 @@ class LearningResult:
     def upper(self) -> float:
         """What no policy earns more than."""
         _, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.units.value(self.agent.beliefs.upper, self.horizon), most)
+        return min(self.units.value(self.agent.exploration.upper, self.horizon), most)
 
     @property
     def lower(self) -> float:
         """What the policy earns at least."""
-        return self.units.value(max(0.0, self.agent.beliefs.lower), self.horizon)
+        return self.units.value(max(0.0, self.agent.exploration.lower), self.horizon)
 
     @property
     def gap(self) -> float:
         """How far the policy is from optimal, at most."""
         least, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.agent.beliefs.gap * self.units.span, most - least)
+        return min(self.agent.exploration.gap * self.units.span, most - least)
 
     @property
     def refuted(self) -> bool:
@@ -309,7 +309,8 @@ def _run(
     world, agent = out.world, out.agent
     started = perf_counter()
     while not (agent.done or out.refuted) and (most is None or out.episodes < most):
-        room = agent.room if most is None else min(agent.room, most - out.episodes)
+        room = agent.episodes_left
+        room = room if most is None else min(room, most - out.episodes)
         ran = world.run(agent.experience, agent.actions.tolist(), room)
         begun = perf_counter()
         out.steps += len(ran.steps)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ucfh._utils.plugins import PluginError, told
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh.algorithms.registry import AnyAgent, agent_class, label_of, make_agent
 from ucfh.counts import Limits
 from ucfh.exceptions import InputError, check_type, with_article
 from ucfh.mdp import MDP, Problem
@@ -38,7 +38,7 @@ Makes = Callable[[Problem], Agent]
 """Makes a new agent for a problem."""
 
 
-def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
+def check_agent(make: AnyAgent | Makes, mdp: AnyMDP | None = None) -> None:
     """Run an agent on a small MDP and raise an `AgentError` that lists what is wrong with it.
 
     Args:
@@ -56,7 +56,7 @@ def check_agent(make: AnyLearner | Makes, mdp: AnyMDP | None = None) -> None:
         raise AgentError(f"{name} has {len(faults)} fault(s):\n- " + "\n- ".join(faults))
 
 
-def faults_of(agent: AnyLearner) -> list[str]:
+def faults_of(agent: AnyAgent) -> list[str]:
     """What `check_agent` finds wrong with an agent on a small MDP, unless it refuses that."""
     try:
         return _examine(agent, small_world())[1]
@@ -77,7 +77,7 @@ def check_parameters(name: str) -> None:
         raise
 
 
-def check_runnable(agent: AnyLearner) -> None:
+def check_runnable(agent: AnyAgent) -> None:
     """Raise an `InputError`, in one line, if an agent has faults."""
     if faults := faults_of(agent):
         name = label_of(agent)
@@ -85,7 +85,7 @@ def check_runnable(agent: AnyLearner) -> None:
         raise InputError(f"{name} is not an agent that can be run: {faults[0]}{more}")
 
 
-def _examine(make: AnyLearner | Makes, mdp: MDP) -> tuple[str, list[str]]:
+def _examine(make: AnyAgent | Makes, mdp: MDP) -> tuple[str, list[str]]:
     """The name of an agent's class, and its faults on an MDP."""
     check_type("make", make, str | Callable, "an agent's name or class, or a function")
     named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))

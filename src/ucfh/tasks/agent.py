@@ -204,20 +204,20 @@ class TaskAgent:
 
         A number has one price, so that of another policy must not be used again.
         """
-        self.agent.beliefs.number = int(summary.get("frozen", 0))
+        self.agent.exploration.number = int(summary.get("frozen", 0))
 
     def plan(self) -> PolicyToFollow:
         """Plan from all that was taken, and make the next policy."""
-        agent, beliefs = self.agent, self.agent.beliefs
+        agent, beliefs = self.agent, self.agent.exploration
         self._planned = self.progress
         self.number += 1
         self._gather()
         agent.plan()
         actions = agent.policy if self.refuted else self._with_prior(agent.actions)
         watch = None
-        if beliefs.watch is not None:
-            kept = agent.best.actions_of(beliefs.watch.rows)
-            watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.watch.leaving)
+        if beliefs.scoring_rule is not None:
+            kept = agent.best.actions_of(beliefs.scoring_rule.rows)
+            watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.scoring_rule.leaving)
         self.scores.watch(self.number, watch)
         episodes = self.experience.episodes
         return PolicyToFollow(
@@ -229,7 +229,7 @@ class TaskAgent:
 
         Where a state does not have the action of the prior, its own action stays.
         """
-        blind = self.agent.beliefs.upper >= self.agent.best.cap[0]
+        blind = self.agent.exploration.upper >= self.agent.best.cap[0]
         if not self.prior or not blind or self.number % 2 == 0:
             return actions
         out = actions.copy()
@@ -242,12 +242,12 @@ class TaskAgent:
     @property
     def refuted(self) -> bool:
         """Whether the audit, or bounds that contradict each other, refute what is assumed."""
-        return self.agent.beliefs.crossing is not None or self.audit.found(ALPHA)
+        return self.agent.exploration.contradiction is not None or self.audit.found(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
         """What is known, in numbers."""
-        beliefs, units, H = self.agent.beliefs, self.units, self.task.horizon
-        known = beliefs.crossing is None  # else there are no bounds to show
+        beliefs, units, H = self.agent.exploration, self.units, self.task.horizon
+        known = beliefs.contradiction is None  # else there are no bounds to show
         return {
             "upper": units.value(beliefs.upper, H) if known else None,
             "lower": units.value(max(0.0, beliefs.lower), H) if known else None,
@@ -321,12 +321,12 @@ class TaskAgent:
         """Compute bounds, and the policy that they are about, from all that was taken."""
         self._gather()
         if self._planned != self.progress:
-            self.agent.beliefs.look(self.experience)
+            self.agent.exploration.update_bounds(self.experience)
 
     def _gather(self) -> None:
         """Let bounds see what was told ahead, and the best choice of scores."""
         self.experience.ahead = self.flight.ahead(self.experience)
-        self.scores.choose(self.agent.beliefs)
+        self.scores.choose(self.agent.exploration)
 
     def audited(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
         """What was tested of all that is assumed, and found."""
