@@ -289,20 +289,6 @@ def test_loop(
             assert rest.final == whole.final
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_resume_by_steps(cls: type[BonusAgent]) -> None:
-    mdp = random_mdp(3)
-
-    def run(episodes: int, **options: Any) -> Run:
-        agent = cls(mdp.problem, 0.5, 0.1, 1000, 0.1)
-        return simulate(mdp, agent, episodes=episodes, method="step", **options)
-
-    whole = run(40)
-    for cut in (1, 7, 30):
-        if cut < whole.episodes:
-            assert rows_of(run(40, resume=run(cut))) == rows_of(whole)
-
-
 def random_mdp(seed: int, S: int = 3, A: int = 2, H: int = 3) -> MDP:
     rng = np.random.default_rng(seed)
     return MDP(rng.dirichlet(np.ones(S), (S, A)), rng.random((S, A)), H)
@@ -379,15 +365,6 @@ def test_refusals() -> None:
         else:
             with pytest.raises(InputError, match=f"{cls.name} .* depend on the step: .*ubev"):
                 cls(segmented, 0.5, 0.1, 10)
-
-
-def test_going_on_leaves_the_old_run_alone() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    part = simulate(mdp, UCBVI(mdp.problem, 0.1, 0.1, 500, scale=0.01), episodes=100)
-    before = [repr(row) for row in part.rows]
-    agent = UCBVI(mdp.problem, 0.1, 0.1, 500, scale=0.01)
-    simulate(mdp, agent, episodes=500, resume=part)
-    assert [repr(row) for row in part.rows] == before
 
 
 def test_the_policy_of_a_capped_run_is_that_of_its_last_row() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -257,20 +257,6 @@ def test_limits_are_neither_too_long_nor_matter(cls: type[Phased], segments: boo
             del one[-1], other[-1]
         assert one == other
         assert len(one) > 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["bulk", "step"])
-@over(*ALL)
-def test_resume(cls: type[Phased], method: Literal["bulk", "step"]) -> None:
-    """Cut anywhere and resumed, a run is the same as if it had never stopped."""
-    mdp = random_mdp(7)
-    whole = simulate(mdp, small(cls, mdp), 3000, 5, method)
-    assert len(whole.rows) > 4
-    for most in (1, 2, 40, whole.episodes - 1):
-        part = simulate(mdp, small(cls, mdp), most, 5, method)
-        rest = simulate(mdp, small(cls, mdp), 3000, 5, method, resume=part)
-        assert record(rest) == record(whole)
 
 
 @over(*ALL)

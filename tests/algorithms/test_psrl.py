@@ -121,16 +121,6 @@ def test_becomes_optimal(cls: Any) -> None:
     assert run.gap == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("cls", [PSRL, OPSRL])
-def test_going_on_is_running_on(cls: Any) -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole = simulate(mdp, cls(mdp.problem, 0.1, 0.1, 900), episodes=900, seed=1)
-    part = simulate(mdp, cls(mdp.problem, 0.1, 0.1, 900), episodes=333, seed=1)
-    rest = simulate(mdp, cls(mdp.problem, 0.1, 0.1, 900), episodes=900, seed=1, resume=part)
-    assert [x.value for x in rest.rows] == [x.value for x in whole.rows]
-    assert [x.first_episode for x in rest.rows] == [x.first_episode for x in whole.rows]
-
-
 def test_own_seed_matters_and_suffices() -> None:
     mdp = make("riverswim:n=4,horizon=6")
 

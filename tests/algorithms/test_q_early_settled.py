@@ -271,16 +271,6 @@ def test_becomes_optimal() -> None:
     assert not agent.open[0, 0]
 
 
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole, part, rest = (QEarlySettled(mdp.problem, 0.1, 0.1, 3000, 0.0025) for _ in range(3))
-    run = simulate(mdp, whole, episodes=3000, seed=1)
-    first = simulate(mdp, part, episodes=1234, seed=1)
-    again = simulate(mdp, rest, episodes=3000, seed=1, resume=first)
-    assert [vars(x) for x in again.rows].__repr__() == [vars(x) for x in run.rows].__repr__()
-    assert len(run.rows) > 10
-
-
 def test_transitions_that_depend_on_the_step() -> None:
     """What is seen at one step says nothing of the others: here they are opposites."""
     right, wrong = [[[0.9, 0.1], [0.1, 0.9]]] * 2, [[[0.1, 0.9], [0.9, 0.1]]] * 2

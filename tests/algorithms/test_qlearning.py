@@ -170,15 +170,6 @@ def test_becomes_optimal(cls: type[UCBH]) -> None:
     assert run.gap == pytest.approx(0, abs=1e-12)
 
 
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole = simulate(mdp, UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1), episodes=3000, seed=1)
-    part = simulate(mdp, UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1), episodes=1234, seed=1)
-    agent = UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1)
-    rest = simulate(mdp, agent, episodes=3000, seed=1, resume=part)
-    assert [vars(x) for x in rest.rows].__repr__() == [vars(x) for x in whole.rows].__repr__()
-
-
 def test_rewards_must_be_told() -> None:
     problem = make("chain:n=3").problem.hiding("rewards")
     with pytest.raises(InputError, match="ucb-h needs known rewards"):

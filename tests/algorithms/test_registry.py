@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.fitting import fitting
-from ucfh import InputError, make, make_agent, simulate
+from ucfh import InputError, make, make_agent
 from ucfh.algorithms.registry import (
     AGENTS,
     KINDS,
@@ -30,21 +29,6 @@ def test_each_says_what_it_is(name: str) -> None:
         assert text
         assert "\n" not in text
     assert cls.__doc__
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_each_runs(name: str) -> None:
-    """A few episodes, twice with the same seed: the same policies, worth at most the optimum."""
-    mdp = fitting(name)
-
-    def values() -> list[tuple[int, float]]:
-        agent = make_agent(name, mdp, 0.5, 0.1, 50, seed=3)
-        run = simulate(mdp, agent, episodes=50, seed=1)
-        assert run.final or run.episodes == 50
-        assert all(-1e-12 <= row.gap <= mdp.horizon for row in run.rows)
-        return [(row.first_episode, row.value) for row in run.rows]
-
-    assert values() == values()
 
 
 def test_parameters_follow_a_colon() -> None:

@@ -110,16 +110,6 @@ def test_the_loop_is_the_steps(segmented: bool) -> None:
     np.testing.assert_array_equal(agents[0].counts.successors, agents[1].counts.successors)
 
 
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole, part, rest = (RLSVI(mdp.problem, 0.1, 0.1, 900, scale=0.05) for _ in range(3))
-    run = simulate(mdp, whole, episodes=900, seed=1)
-    first = simulate(mdp, part, episodes=333, seed=1)
-    again = simulate(mdp, rest, episodes=900, seed=1, resume=first)
-    assert [x.value for x in again.rows] == [x.value for x in run.rows]
-    assert rest.clock[0] == 901
-
-
 CHAIN = MDP([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]], [[0.05, 0.0], [1, 1]], 2)
 
 
