@@ -59,7 +59,7 @@ class EpsilonGreedy(SeededAgent):
         explore: float = 0.1,
     ) -> None:
         self.explore = check_unit("explore", explore)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def _prepare(self) -> None:
         p = np.zeros(self.problem.table.entries)

@@ -135,17 +135,19 @@ class EpisodeAgent(Agent):
         counts: n(s, a) and n(s, a, s').
         V: (H+1, S) optimistic values.
         rows: (H, S) the pairs of the policy. followed: the pairs of the policy recorded last.
+        by_segment: whether each step of an episode is counted separately.
         learned_arrays: names of the learned arrays other than the counts.
 
     """
 
     V: Floats
+    by_segment = False
     learned_arrays: tuple[str, ...] = ("V", "rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        self.problem = problem
+        self.problem = problem = problem.by_segment() if self.by_segment else problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
@@ -262,8 +264,8 @@ class SeededAgent(EpisodeAgent):
         epsilon: float,
         delta: float,
         episodes: int,
-        seed: int = 0,
         scale: float = 1.0,
+        seed: int = 0,
     ) -> None:
         # independent of the environment, which has the same seed in a comparison
         self.seed = seed = check_seed(seed)

@@ -106,7 +106,7 @@ class PSRL(PosteriorSampler):
     ) -> None:
         longest = int(problem.table.lengths[:-1].max())
         self.prior = 1 / longest if prior is None else _positive("prior", prior)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor arguments by name."""
@@ -148,7 +148,7 @@ class OPSRL(PosteriorSampler):
         self.models = check_count("J", J)
         self.kappa, self.apart = _positive("kappa", kappa), _positive("n0", n0)
         self.pays = _positive("r0", r0)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor arguments by name."""

@@ -34,7 +34,6 @@ from ucfh._kernels import rates as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import INITIAL_TABLE_SIZE, EpisodeAgent
-from ucfh.mdp import Problem
 
 
 class QLearningAgent(EpisodeAgent):
@@ -46,11 +45,7 @@ class QLearningAgent(EpisodeAgent):
     """
 
     setting = "episodic, time-dependent; K known in advance"
-
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
-    ) -> None:
-        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
+    by_segment = True
 
     @property
     def iota(self) -> float:

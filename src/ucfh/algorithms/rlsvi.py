@@ -48,7 +48,6 @@ from ucfh._kernels import draws as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import SeededAgent
-from ucfh.mdp import Problem
 
 
 class RLSVI(SeededAgent):
@@ -65,17 +64,6 @@ class RLSVI(SeededAgent):
     guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
     learned_arrays = (*SeededAgent.learned_arrays, "clock")
-
-    def __init__(
-        self,
-        problem: Problem,
-        epsilon: float,
-        delta: float,
-        episodes: int,
-        scale: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(problem, epsilon, delta, episodes, seed, scale)
 
     def _prepare(self) -> None:
         self.clock = np.ones(1, np.int64)

@@ -26,7 +26,6 @@ import numpy as np
 from ucfh._kernels.online import NO_CAP, Rule
 from ucfh._utils.arrays import Floats
 from ucfh.algorithms.bonus import BonusAgent
-from ucfh.mdp import Problem
 
 
 class UBEV(BonusAgent):
@@ -38,12 +37,7 @@ class UBEV(BonusAgent):
     guarantee = "for all eps at once: O~(S^2 A H^4/eps^2) mistakes"
     constants = "published: phi; derived: its 18"
     rule = Rule(cap=NO_CAP, by_left=True, best_next=True)
-    by_step = True
-
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
-    ) -> None:
-        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
+    by_step = by_segment = True
 
     def phi(self, n: Floats) -> Floats:
         """Return phi (k,) after n (k,) visits, n >= 1."""
