@@ -39,10 +39,10 @@ def told(point: Point) -> Problem:
 # -- every agent says where its constants come from ---------------------------------------------
 
 
-LEARNERS: list[type[Agent]] = [*map(agent_class, AGENTS)]
+ALGORITHMS: list[type[Agent]] = [*map(agent_class, AGENTS)]
 
 
-@pytest.mark.parametrize("cls", LEARNERS, ids=[cls.__name__ for cls in LEARNERS])
+@pytest.mark.parametrize("cls", ALGORITHMS, ids=[cls.__name__ for cls in ALGORITHMS])
 def test_each_says_where_its_constants_come_from(cls: type[Agent]) -> None:
     """In its own class, for a text that is inherited is another agent's."""
     assert "constants" in vars(cls), f"{cls.__name__} does not say where its constants come from"

@@ -44,7 +44,7 @@ def test_noise_by_hand(shape: Shape, k: int, n: int, wanted: float) -> None:
 
 def draws_of(agent: RLSVI) -> Any:
     """(H, S, A) the normal variables of its next plan, in the order in which they are drawn."""
-    own = deepcopy(agent.own)
+    own = deepcopy(agent.generator)
     z = np.zeros((agent.H, agent.S, agent.A))
     for t in reversed(range(agent.H)):
         z[t] = own.standard_normal((agent.S, agent.A))

@@ -78,7 +78,7 @@ class EpsilonGreedy(SeededAgent):
 
     def _draw(self) -> Ints:
         """Draw the pairs (H, S) of a policy for one episode."""
-        table, u = self.problem.table, self.own.random((2, self.H, self.S))
+        table, u = self.problem.table, self.generator.random((2, self.H, self.S))
         random_rows = (u[0] * np.diff(table.first)).astype(np.int64)
         random_rows += np.arange(self.H)[:, None] * table.stride + table.first[:-1]
         return np.where(u[1] < self.explore, random_rows, self.greedy)
@@ -110,7 +110,7 @@ class EpsilonGreedy(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         walked, recorded = kernels.learn(
-            rng, self.own, episodes, self.explore, nature, self.as_model(nature), self.model,
+            rng, self.generator, episodes, self.explore, nature, self.as_model(nature), self.model,
             self.counts.arrays, Chosen(self.V, self.greedy), self.followed, record,
         )  # fmt: skip
         self.rows[:] = self.greedy

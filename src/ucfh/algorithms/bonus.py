@@ -269,7 +269,7 @@ class SeededAgent(EpisodeAgent):
     ) -> None:
         # independent of the environment, which has the same seed in a comparison
         self.seed = seed = check_seed(seed)
-        self.own = np.random.default_rng([seed, 1])
+        self.generator = np.random.default_rng([seed, 1])
         super().__init__(problem, epsilon, delta, episodes, scale)
 
     def settings(self) -> dict[str, Any]:
@@ -278,13 +278,13 @@ class SeededAgent(EpisodeAgent):
 
     def state(self) -> dict[str, Any]:
         """Return the counts, the policy and the state of the generator."""
-        generator = np.array(json.dumps(self.own.bit_generator.state))
+        generator = np.array(json.dumps(self.generator.bit_generator.state))
         return {**super().state(), "generator": generator}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the result of `state`."""
         super().restore(state)
-        self.own.bit_generator.state = json.loads(str(state["generator"]))
+        self.generator.bit_generator.state = json.loads(str(state["generator"]))
 
 
 class BonusAgent(EpisodeAgent):

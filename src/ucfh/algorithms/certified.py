@@ -114,11 +114,10 @@ class CertifiedUCFH(Agent):
         self.updated = problem.table.start
         if confidence == "tight":
             best = KnownStateBounds(problem, delta, self.without)
-            self.exploration: SetExploration | GapExploration = GapExploration(
-                best, epsilon, self.n
-            )
+            exploration: SetExploration | GapExploration = GapExploration(best, epsilon, self.n)
         else:
-            self.exploration = SetExploration(problem, delta, confidence)
+            exploration = SetExploration(problem, delta, confidence)
+        self.exploration = exploration
         self._take_bounds()
 
     @property
@@ -132,7 +131,7 @@ class CertifiedUCFH(Agent):
         return due_after(int(self.n.visits[-1]))
 
     def limits(self) -> Limits:
-        """Return 2% more episodes; or as many visits to some pair as it has already."""
+        """Return the episodes until 2% more, or the visits until some pair has twice as many."""
         visits = np.full(self.problem.table.rows, UNLIMITED)
         if self.schedule == "growth":
             episodes_left = max(1, self._due - self.episodes)
@@ -163,7 +162,8 @@ class CertifiedUCFH(Agent):
             True if the model was updated.
 
         Raises:
-            InputError: if such a set is given more visits of a pair than `limits` allows.
+            InputError: if the sets hold at doublings only, and a pair has more visits than
+                `limits` allows.
 
         """
         check_type("seen", seen, Counts, "ucfh.Counts of the agent's problem")
@@ -209,9 +209,7 @@ class CertifiedUCFH(Agent):
         exploration, problem = self.exploration, self.problem
         best = KnownStateBounds(problem, self.delta)
         b = best.bounds(self.n)
-        by_difference = (
-            exploration.by_difference if isinstance(exploration, GapExploration) else False
-        )
+        by_difference = isinstance(exploration, GapExploration) and exploration.by_difference
         return Certificate(
             exploration.upper,
             exploration.lower,

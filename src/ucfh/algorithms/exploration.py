@@ -51,8 +51,8 @@ OUTCOME_GROWTH = 1.1
 """In that case it is bounded after this many times as many outcomes."""
 
 DEVIATION_COST = 0.1
-"""Episodes are scored if deviations from the frozen policy cost an estimated share of at most this
-of epsilon."""
+"""Episodes are scored if the estimated loss by deviations from the frozen policy is at most this
+share of epsilon."""
 
 
 class SetExploration:
@@ -61,7 +61,7 @@ class SetExploration:
     The attributes are those of `GapExploration`.
     """
 
-    scoring_rule = contradiction = None  # no earlier bounds are kept
+    scoring_rule = contradiction = None  # earlier bounds are not kept: they contradict none
 
     def __init__(self, problem: Problem, delta: float, kind: str) -> None:
         self.problem = problem
@@ -92,15 +92,23 @@ class SetExploration:
 class GapExploration:
     """Exploration directed at the gap of the value bounds, for ``confidence="tight"``.
 
+    Args:
+        best: the value bounds.
+        epsilon: the accuracy of the certificate.
+        data: the counts of ``best``, usually empty.
+
     Attributes:
         following: (H, S) the pairs of the policy to follow next.
         upper, lower, gap: bounds of the certificate, for the policy ``certified`` (H, S).
+        by_difference: whether the gap was bounded by the difference D, not by scores.
+        frozen: (H, S) the pairs of the policy whose episodes are scored, or None.
+        number: the number of policies frozen so far. scores: the number of episodes by score.
         scoring_rule: the scoring rule of the next episodes, or None.
         contradiction: the first contradiction of bounds; from then on no policy is certified.
 
     """
 
-    def __init__(self, best: ValueBounds, epsilon: float, nothing: Any) -> None:
+    def __init__(self, best: ValueBounds, epsilon: float, data: Any) -> None:
         self.best, self.epsilon = best, epsilon
         self.frozen: Ints | None = None
         self.number = 0
@@ -112,7 +120,7 @@ class GapExploration:
         self.routes = inf, inf  # lengths in episodes
         self.bounded = 0  # number of outcomes when the difference was bounded last
         self.contradiction: BoundContradiction | None = None
-        self.learn(nothing)
+        self.learn(data)
 
     def score(self, scores: Floats) -> None:
         """Add the scores (k,) of episodes under the scoring rule."""
@@ -165,10 +173,10 @@ class GapExploration:
         """Return a contradiction between the bounds of the policy about to be certified, if any."""
         if self.gap > self.epsilon:
             return None
-        most = min(self.upper, self.best.most_of(self.certified))
-        if self.lower - most <= self.best.rounding:
+        upper = min(self.upper, self.best.most_of(self.certified))
+        if self.lower - upper <= self.best.rounding:
             return None
-        return BoundContradiction(0, -1, most, self.lower)
+        return BoundContradiction(0, -1, upper, self.lower)
 
     def _consider(self, rows: Ints, lower: float, gap: float, by_difference: bool) -> None:
         """Keep the policy rows (H, S) if its gap is the smallest so far."""
@@ -207,8 +215,8 @@ class GapExploration:
     def _freeze(self, b: Bounds, margin: float) -> Ints:
         """Freeze the greedy policy unless the frozen one is about as good; return its pairs."""
         if self.frozen is not None:
-            old = self.best.mean_at_start(self.best.mean_values(self.frozen))
-            if b.estimate - old < REFREEZE_SHARE * margin:
+            frozen_value = self.best.mean_at_start(self.best.mean_values(self.frozen))
+            if b.estimate - frozen_value < REFREEZE_SHARE * margin:
                 return self.frozen
         self.frozen = b.greedy.copy()
         self.number += 1
@@ -228,19 +236,16 @@ class GapExploration:
 
     def state(self) -> dict[str, Any]:
         """Return the bounds, the policies, and the scores of the frozen policy."""
+        rule, contradiction = self.scoring_rule, self.contradiction
         return {
             "frozen": np.zeros((0, 0), np.int64) if self.frozen is None else self.frozen.copy(),
             "number": self.number,
             "known": np.array([self.upper, self.lower, self.gap, float(self.by_difference)]),
             "routes": np.array([*self.routes, self.bounded], float),
             "certified": self.certified.copy(),
-            "crossing": np.array(
-                [] if self.contradiction is None else astuple(self.contradiction), float
-            ),
+            "crossing": np.array([] if contradiction is None else astuple(contradiction), float),
             "following": self.following.copy(),
-            "leaving": np.zeros((0, 0))
-            if self.scoring_rule is None
-            else self.scoring_rule.leaving.copy(),
+            "leaving": np.zeros((0, 0)) if rule is None else rule.leaving.copy(),
             "U": self.best.U.copy(),
             "L": self.best.L.copy(),
             "found": np.hstack(self.best.found),

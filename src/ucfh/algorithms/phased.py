@@ -72,7 +72,7 @@ class Phased(Agent):
     """
 
     rule = Rule()
-    drops = False
+    drop_surplus = False
     """True to drop visits of a pair that is due already, later in the same episode."""
     by_segment = False
     """True to count each step of an episode separately."""
@@ -136,7 +136,7 @@ class Phased(Agent):
 
     def limits(self) -> Limits:
         """Return the visits until some pair is due."""
-        return Limits(np.append(self.visits_left(), NEVER), drop_surplus=self.drops)
+        return Limits(np.append(self.visits_left(), NEVER), drop_surplus=self.drop_surplus)
 
     def observe(self, seen: Counts) -> bool:
         """Count; learn and plan if a pair is due."""
@@ -180,7 +180,7 @@ class Threshold(Phased):
 
     """
 
-    drops = True
+    drop_surplus = True
 
     def prepare(self) -> None:
         """Compute m."""

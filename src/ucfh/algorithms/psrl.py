@@ -61,7 +61,7 @@ class PosteriorSampler(SeededAgent):
 
     def _plan(self) -> None:
         c, out = self.counts.successors, Chosen(self.V, self.rows)
-        kernels.draw_models(self.own, self.arrays.indptr, c, self.posterior, self.draws)
+        kernels.draw_models(self.generator, self.arrays.indptr, c, self.posterior, self.draws)
         kernels.plan_draws(self.arrays, self.posterior, self.draws, out)
         self._set_policy(self.V[0])
 
@@ -69,7 +69,7 @@ class PosteriorSampler(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
-            rng, self.own, episodes, nature, self.arrays, self.posterior, self.counts.arrays,
+            rng, self.generator, episodes, nature, self.arrays, self.posterior, self.counts.arrays,
             self.draws, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 

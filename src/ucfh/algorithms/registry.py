@@ -216,8 +216,8 @@ def make_agent(
     mdp = as_mdp(mdp)
     known = mdp.problem if problem is None else as_problem(problem)
     accepted = signature(cls.__init__).parameters
-    known_episodes = UNKNOWN_EPISODES if episodes is None else episodes
-    common = {"episodes": known_episodes, "seed": seed, "scale": scale, "mdp": mdp}
+    K = UNKNOWN_EPISODES if episodes is None else episodes
+    common = {"episodes": K, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
     with calling(name) if isinstance(name, str) and is_own(name) else nullcontext():

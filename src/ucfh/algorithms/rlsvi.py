@@ -79,7 +79,7 @@ class RLSVI(SeededAgent):
 
     def _plan(self) -> None:
         seen, out = self.counts.arrays, Chosen(self.V, self.rows)
-        kernels.plan_with_noise(self.own, self.arrays, self.noise, self.clock, seen, out)
+        kernels.plan_with_noise(self.generator, self.arrays, self.noise, self.clock, seen, out)
         self._set_policy(self.V[0])
 
     def _count(self, steps: Ints) -> None:
@@ -90,6 +90,6 @@ class RLSVI(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_noise(
-            rng, self.own, episodes, nature, self.arrays, self.noise, self.clock,
+            rng, self.generator, episodes, nature, self.arrays, self.noise, self.clock,
             self.counts.arrays, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
