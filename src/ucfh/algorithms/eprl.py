@@ -35,8 +35,8 @@ path. If one active path is left, it is the optimal one, and is returned.
 
 The abstract and the authors' code were read, the paper was not. The rules of sampling, elimination
 and stopping are those of the code. Its radius there, sqrt(ln((n + 1)/delta)/(2 n)), is marked as
-not supported by theory; a comment has e S A H (n + 1) in the logarithm: by the proof above, N (n +
-1) suffices. By the abstract, every algorithm needs at least 1/H^2 as many episodes, up to
+not supported by theory; a comment has e S A H (n + 1) in the logarithm: by the proof above,
+N (n + 1) suffices. By the abstract, every algorithm needs at least 1/H^2 as many episodes, up to
 logarithms (for Gaussian rewards, quoted from memory: Bernoulli rewards with means near 0 or 1 need
 fewer). Another sampling rule of the code, the path with the largest U - L, is left out.
 

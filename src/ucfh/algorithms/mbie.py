@@ -14,21 +14,21 @@ O~(S^2 A Vmax^6/eps^3) steps are eps-optimal. Adapted to fixed horizons by Vmax 
 planning over H - t steps after each episode; rewards are known, so their own bonus is left out.
 
 Derived here: the ball is a statement about transition probabilities, and is taken as published. The
-bonus is about p V*_{t+1} for each of the steps, so its logarithm gets a union over them: ln(2 S A H
-m/delta). And m, of which only the order is published, is the least at which radius(m) <=
-eps/(H(H-1)), for both: then p~ and p differ by two radii at most, and the values by eps/2. A scale
-multiplies radius and bonus, so m follows it.
+bonus is about p V*_{t+1} for each of the steps, so its logarithm gets a union over them,
+ln(2 S A H m/delta). And m, of which only the order is published, is the least at which
+radius(m) <= eps/(H(H-1)), for both: then p~ and p differ by two radii at most, and the values by
+eps/2. A scale multiplies radius and bonus, so m follows it.
 
 Kolter, Ng: Near-Bayesian Exploration in Polynomial Time. ICML 2009. Setting: known rewards, H steps
 ahead at all times, a Dirichlet belief whose parameters sum to alpha(s,a):
 
     BEB:  Q_t = r + E[p] V_{t+1} + 2 H^2/(1 + alpha),  no cap; frozen once alpha > 4 H^3/eps
 
-Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at all but O~(S A
-H^6/eps^2) steps. It makes no statement about V*. The prior is free; here its weight is zero: alpha
-= n, E[p] = p^, and all successors are equally likely at n = 0. Planned once per episode, for the
-steps that are left. A scale multiplies 2 H^2; the belief freezes at 4 H^3/eps whatever the scale
-(quoted from memory).
+Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at all but
+O~(S A H^6/eps^2) steps. It bounds no gap to V*, and does not claim V~ >= V*. The prior is free;
+here its weight is zero: alpha = n, E[p] = p^, and all successors are equally likely at n = 0.
+Planned once per episode, for the remaining steps. A scale multiplies 2 H^2; the belief freezes at
+4 H^3/eps for any scale (quoted from memory).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 Confidence sequences may be tested at any time: the stop comes at most about 2% later than with a
 test after every episode. Tests are skipped while they must fail: before any pair can have the
-visits that a stop needs. Confidence sequences do not depend on the policies followed either. With
+visits that a stop needs. Confidence sequences are valid for any policies followed. With
 schedule "growth", an agent also replans only when it tests, and follows one policy until then, so
 that it runs in bulk: its guarantee at the stop has the same probability. Theorems about the number
 of episodes are for a new plan in every episode, schedule "episode".
