@@ -121,10 +121,23 @@ class Agent(ABC):
 
     @abstractmethod
     def observe(self, seen: Counts) -> bool:
-        """Take the counts since the last call; return whether a new phase begins."""
+        """Learn from the episodes since the last call.
+
+        Args:
+            seen: their counts.
+
+        Returns:
+            True if a new phase begins: the policy or its bounds may have changed.
+
+        """
 
     def study(self, seen: Counts) -> None:
-        """Take the requested samples of a generative model, and clear ``wants``."""
+        """Learn from the requested samples of a generative model, and clear ``wants``.
+
+        Args:
+            seen: ``wants`` successors of each pair.
+
+        """
         raise NotImplementedError(
             f"{type(self).__name__} asks for samples, but has no method study"
         )
@@ -153,4 +166,9 @@ class Agent(ABC):
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from the result of `state`."""
+        """Continue from a saved state.
+
+        Args:
+            state: the result of `state` of an agent with the same `settings`.
+
+        """

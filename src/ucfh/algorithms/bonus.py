@@ -302,9 +302,14 @@ class BonusAgent(EpisodeAgent):
 
     @abstractmethod
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Return the scaled coefficients (k,) of the bonus after n (k,) visits, by name in `TERMS`.
+        """Return the coefficients of the bonus.
 
-        n >= 1, or n >= 0 if the rule has no cap that pairs without visits get instead.
+        Args:
+            n: (k,) visits; at least 1, or at least 0 if the rule has no cap for pairs without.
+
+        Returns:
+            The coefficients (k,) after n visits, scaled, by name in `TERMS`.
+
         """
 
     def max_visits(self) -> int:

@@ -226,7 +226,12 @@ def make_agent(
 
 
 def read_name(name: AnyAgent) -> tuple[type[Agent], dict[str, Any]]:
-    """Return the class of an agent, and the parameters in its name."""
+    """Return the class of an agent, and the parameters in its name.
+
+    Raises:
+        InputError: if the name, a parameter or its value is unknown, or the class incomplete.
+
+    """
     if _is_agent(name):
         return _check_complete(name, name.__name__), {}
     if not isinstance(name, str):

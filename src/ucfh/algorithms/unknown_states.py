@@ -83,7 +83,15 @@ class UnknownStatesUCFH:
         return self.best.actions_of(self.exploration.certified)
 
     def observe(self, steps: Steps) -> bool:
-        """Count steps; replan if that is due, and return whether it was."""
+        """Count steps, and replan if that is due.
+
+        Args:
+            steps: the steps of the episodes since the last call.
+
+        Returns:
+            True if the agent has replanned.
+
+        """
         rule = self.exploration.scoring_rule
         self.experience.add(steps)
         if rule is not None:
