@@ -209,8 +209,6 @@ def test_refusals() -> None:
         Optimal(mdp.problem, 0.1, 0.1)
     with pytest.raises(InputError, match="explore"):
         EpsilonGreedy(mdp.problem, 0.1, 0.1, 10, explore=0)
-    with pytest.raises(InputError, match="known rewards"):
-        EpsilonGreedy(mdp.problem.hiding("rewards"), 0.1, 0.1, 10)
     for cls in (Uniform, EpsilonGreedy):
         with pytest.raises(InputError, match="pass episodes"):
             simulate(mdp, cls(mdp.problem, 0.1, 0.1, 10))

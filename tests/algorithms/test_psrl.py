@@ -104,17 +104,6 @@ def test_planning_for_the_best_draw(
 
 
 @pytest.mark.parametrize("cls", [PSRL, OPSRL])
-def test_the_loop_is_the_steps(cls: Any) -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    runs, agents = [], []
-    for method in ("bulk", "step"):
-        agents.append(cls(mdp.problem, 0.1, 0.1, 300, seed=5))
-        runs.append(simulate(mdp, agents[-1], episodes=300, seed=2, method=method))
-    assert [x.value for x in runs[0].rows] == [x.value for x in runs[1].rows]
-    np.testing.assert_array_equal(agents[0].counts.successors, agents[1].counts.successors)
-
-
-@pytest.mark.parametrize("cls", [PSRL, OPSRL])
 def test_becomes_optimal(cls: Any) -> None:
     mdp = make("chain:n=5,horizon=5")
     run = simulate(mdp, cls(mdp.problem, 0.1, 0.1, 5000), episodes=5000)

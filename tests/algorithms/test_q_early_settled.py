@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from ucfh import MDP, InputError, Problem, make, simulate
+from ucfh import MDP, Problem, make, simulate
 from ucfh._kernels.advantage import LCB, UCB
 from ucfh.algorithms.q_early_settled import QEarlySettled
 from ucfh.simulation.environment import Simulator
@@ -277,10 +277,3 @@ def test_transitions_that_depend_on_the_step() -> None:
     mdp = MDP([right, wrong, right], [[0, 0], [1, 1]], 3)
     agent = QEarlySettled(mdp.problem, 0.5, 0.1, 20_000, scale=0.00125)
     assert simulate(mdp, agent, episodes=20_000).gap == pytest.approx(0, abs=1e-9)
-
-
-def test_refusals() -> None:
-    with pytest.raises(InputError, match="q-early-settled needs known rewards"):
-        QEarlySettled(CHAIN.problem.hiding("rewards"), 0.1, 0.1, 100)
-    with pytest.raises(InputError, match="scale = 0 must be a positive number"):
-        QEarlySettled(CHAIN.problem, 0.1, 0.1, 100, scale=0)

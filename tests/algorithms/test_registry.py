@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import signature
+from typing import Any
+
 import pytest
 
+from helpers.fitting import fitting
 from ucfh import InputError, make, make_agent
 from ucfh.algorithms.registry import (
     AGENTS,
@@ -75,5 +79,25 @@ def test_scale_goes_to_those_that_have_one() -> None:
     mdp = make("chain:n=3")
     assert make_agent("ucbvi-ch", mdp, 0.5, 0.1, 10, scale=0.1).scale == 0.1
     assert make_agent("psrl", mdp, 0.5, 0.1, 10, scale=0.1).scale == 1.0
-    with pytest.raises(InputError, match="scale = -1 must be a positive number"):
-        make_agent("ucbvi-ch", mdp, 0.5, 0.1, 10, scale=-1)
+
+
+WRONG = {"epsilon": 0, "delta": 2, "episodes": 0, "scale": -1.0, "seed": -1}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_wrong_arguments_are_refused(name: str) -> None:
+    mdp, accepted = fitting(name), signature(agent_class(name).__init__).parameters
+    for key in WRONG.keys() & accepted.keys():
+        given: dict[str, Any] = {"epsilon": 0.5, "delta": 0.1, "episodes": 9, key: WRONG[key]}
+        with pytest.raises(InputError, match=key):
+            make_agent(name, mdp, **given)
+
+
+LEARN_REWARDS = {"ucfh", "certified-ucfh", "eprl", "fiechter", "rf-ucrl", "rf-express", "optimal"}
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS.keys() - LEARN_REWARDS))
+def test_unknown_rewards_are_refused(name: str) -> None:
+    mdp = fitting(name)
+    with pytest.raises(InputError, match=f"{name} needs known rewards.*ucfh"):
+        make_agent(name, mdp, 0.5, 0.1, 10, problem=mdp.problem.hiding("rewards"))

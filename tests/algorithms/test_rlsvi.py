@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ucfh import MDP, InputError, Problem, make, simulate
+from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.rlsvi import RLSVI
 from ucfh.simulation.environment import Simulator
 
@@ -190,13 +190,3 @@ def test_becomes_optimal_on_a_chain() -> None:
     mdp = make("chain:n=3,horizon=3")
     run = simulate(mdp, RLSVI(mdp.problem, 0.1, 0.1, 20_000, scale=0.01), episodes=20_000)
     assert all(x.gap < 1e-9 for x in run.rows if x.first_episode > 15_000)
-
-
-def test_refusals() -> None:
-    problem = CHAIN.problem
-    with pytest.raises(InputError, match="rlsvi needs known rewards"):
-        RLSVI(problem.hiding("rewards"), 0.1, 0.1, 100)
-    with pytest.raises(InputError, match="scale = -1 must be a positive number"):
-        RLSVI(problem, 0.1, 0.1, 100, scale=-1)
-    with pytest.raises(InputError, match="seed"):
-        RLSVI(problem, 0.1, 0.1, 100, seed=-1)
