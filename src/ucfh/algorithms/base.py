@@ -55,7 +55,7 @@ class Agent(ABC):
         problem: the known part of the MDP.
         policy: (H, S) actions of the next episode.
         optimistic: optimistic value at the start; NaN if there is none.
-        randomised: whether actions are random: a run records the mean value of its policies.
+        randomized: whether actions are random: a run records the mean value of its policies.
         updated: the state-action pair updated last, or -1.
         box: confidence bounds, or None.
         epsilon, delta: accuracy and failure probability.
@@ -102,7 +102,7 @@ class Agent(ABC):
     certificate: Certificate | None = None
     done: bool = False
     stops: bool = False
-    randomised: bool = False
+    randomized: bool = False
     scale: float = 1.0
     wants: Ints | None = None
     samples: int = 0

@@ -47,7 +47,7 @@ class EpsilonGreedy(SeededAgent):
     setting = "any, known rewards; a baseline"
     guarantee = "none"
     constants = "chosen: explore"
-    randomised = True
+    randomized = True
 
     def __init__(
         self,

@@ -228,7 +228,7 @@ class EpisodeAgent(Agent):
         self.planning_seconds += work_seconds() - started
         self._refresh_policy()
         record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
-        policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)
+        policy = self.policy if self.randomized else self.problem.table.policy_of(self.followed)
         return LoopResult(walked, record, policy)
 
     def settings(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ B_n telescope, g_i falls with i, and so
 
 Let x = iota + ln(12 + log2 K): with probability 1 - delta, at all (t, s, a) and n, each of at most
 12 + log2 K inequalities holds that fail with probability e^-x. By Hoeffding's, the variances of the
-f_i, weighted by w, are at most q' - m'^2 + 3 H^2 sqrt(H x/n), and those of the g_i in the mean
+f_i, weighted by w, are at most q' - m'^2 + 3 H^2 sqrt(H x/n), and those of the g_i, on average,
 q - m^2 + 3 D^2 sqrt(x/(2n)), D = H + 1. By Freedman's, for variances of at most 2^-k of the largest
 possible one, k = 0, 1, ... up to where 2^-k <= 1/sqrt(n), and for H >= 2, the first sum is at least
 

@@ -24,7 +24,7 @@ neither epsilon nor delta.
 
 UCRL-gamma. Lattimore, Hutter: PAC Bounds for Discounted MDPs. ALT 2012, 320-334; TCS 558 (2014)
 125-143. Setting: discounted, stationary, known rewards, at most two successors of a pair (C = 2).
-UCFH is modelled on it. With H for 1/(1-gamma):
+UCFH is modeled on it. With H for 1/(1-gamma):
 
     w_min = eps/(4 H S),  U_max = S A log2(S H/w_min)
     delta_1 = delta/(2 U_max),  L1 = ln(2/delta_1)

@@ -210,6 +210,6 @@ def _of_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
         bulk = simulate(mdp, make(mdp.problem), EPISODES)
         if bulk.episodes != whole.episodes and not bulk.final:
             yield f"in bulk it runs only {bulk.episodes} of {EPISODES} episodes"
-        compiled = first.follow is not None and not first.randomised
+        compiled = first.follow is not None and not first.randomized
         if compiled and _record(bulk) != _record(whole):
             yield "follow() gives a different run than observe() called after each episode"
