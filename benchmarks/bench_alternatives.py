@@ -194,7 +194,7 @@ def run_certified(task: Task, setup: Setup, seed: int) -> Result:
     policies: list[tuple[Floats, Floats]] = []
 
     def look(_: Any) -> None:
-        handed = mdp.table.policy_of(agent.beliefs.certified)
+        handed = mdp.table.policy_of(agent.exploration.certified)
         policies.append((deterministic(handed, A), deterministic(agent.policy, A)))
 
     started = process_time()

@@ -43,8 +43,8 @@ if replan:
     seconds = float("inf")
     for _ in range(5):
         started = perf_counter()
-        b = agent.beliefs.look(agent.n)
-        agent.beliefs.best.explore(agent.beliefs.best.attribute_gap(b, True))
+        b = agent.exploration.update_bounds(agent.n)
+        agent.exploration.best.explore(agent.exploration.best.attribute_gap(b, True))
         seconds = min(seconds, perf_counter() - started)
 megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps([seconds, run.episodes, megabytes, agent.gap_bound]))

@@ -184,7 +184,7 @@ LEARNING: list[Part] = [
     ("bounds", ValueBounds, "bounds"),
     ("what to explore", ValueBounds, "blame"),
     ("what to explore", ValueBounds, "explore"),
-    ("scores", exploration.GapExploration, "_decide_on_scoring"),
+    ("scores", exploration.GapExploration, "_set_scoring_rule"),
 ]
 
 

@@ -45,8 +45,8 @@ def test_an_arm_that_stays_is_certified(seed: int) -> None:
 def test_a_agent_that_is_contradicted_stops() -> None:
     agent = CertifiedUCFH(arm(0.9).problem, EPSILON, 0.1)
     assert not agent.done
-    agent.beliefs.crossing = BoundContradiction(0, 1, 0.5, 0.7)
-    agent._take_stock()
+    agent.exploration.contradiction = BoundContradiction(0, 1, 0.5, 0.7)
+    agent._take_bounds()
     assert agent.done
     assert not agent.certificate.certified
 
@@ -56,8 +56,8 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     mdp = arm(0.9)
     agent = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     run = simulate(mdp, agent, episodes=50)
-    assert isinstance(agent.beliefs, GapExploration)
-    agent.beliefs.crossing = BoundContradiction(1, 2, 0.5, 0.7)
+    assert isinstance(agent.exploration, GapExploration)
+    agent.exploration.contradiction = BoundContradiction(1, 2, 0.5, 0.7)
     other = CertifiedUCFH(mdp.problem, EPSILON, 0.1, stop=None)
     other.restore(agent.state())
     assert other.certificate.contradiction == agent.certificate.contradiction is not None

@@ -39,10 +39,10 @@ def told(point: Point) -> Problem:
 # -- every agent says where its constants come from ---------------------------------------------
 
 
-LEARNERS: list[type[Agent]] = [*map(agent_class, AGENTS)]
+ALGORITHMS: list[type[Agent]] = [*map(agent_class, AGENTS)]
 
 
-@pytest.mark.parametrize("cls", LEARNERS, ids=[cls.__name__ for cls in LEARNERS])
+@pytest.mark.parametrize("cls", ALGORITHMS, ids=[cls.__name__ for cls in ALGORITHMS])
 def test_each_says_where_its_constants_come_from(cls: type[Agent]) -> None:
     """In its own class, for a text that is inherited is another agent's."""
     assert "constants" in vars(cls), f"{cls.__name__} does not say where its constants come from"
@@ -116,9 +116,9 @@ def test_azar_counts_a_value_for_every_step(point: Point) -> None:
     assert agent.wants[0] == ceil(number)
     # one V* for each of H steps: as if there were H times as many pairs
     more = Azar(told((S, actions * H, H, epsilon, delta)), epsilon, delta)
-    assert agent.need(1) / more.need(1) < 1
+    assert agent.required_samples(1) / more.required_samples(1) < 1
     alone = 68 * H**3 / epsilon**2 * log(12 * S * actions / delta)
-    assert agent.need(1) - alone == pytest.approx(68 * H**3 / epsilon**2 * log(H))
+    assert agent.required_samples(1) - alone == pytest.approx(68 * H**3 / epsilon**2 * log(H))
 
 
 @pytest.mark.parametrize("point", [A, B, C])

@@ -13,17 +13,13 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from helpers.model_files import mdps
-from ucfh import MDP, Run, make, simulate
+from ucfh import MDP, make, simulate
 from ucfh.algorithms.baselines import EpsilonGreedy, Optimal, Uniform
 from ucfh.exceptions import InputError
 from ucfh.planning import mean_rewards
 from ucfh.simulation.environment import Simulator
 
 Floats = NDArray[np.float64]
-
-
-def rows_of(run: Run) -> list[tuple[Any, ...]]:
-    return [(row.first_episode, row.episodes, row.value, row.optimistic) for row in run.rows]
 
 
 def actions_of(mdp: MDP, s: int) -> list[int]:
@@ -198,25 +194,6 @@ def test_hidden_knowledge() -> None:
     assert mdp.value(run.policy) == pytest.approx(run.optimal, abs=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["bulk", "step"])
-@pytest.mark.parametrize("cls", [EpsilonGreedy, Uniform])
-def test_resume(cls: Any, method: Any, tmp_path: Any) -> None:
-    mdp = make("chain:n=4,horizon=4")
-
-    def run(episodes: int, resume: Any = None) -> Run:
-        agent = cls(mdp.problem, 0.1, 0.1, 400, 7)
-        return simulate(mdp, agent, episodes, 2, method, resume=resume)
-
-    whole = run(400)
-    for most in (1, 2, 33, 399):
-        part = run(most)
-        part.save(tmp_path / "run.npz", force=True)
-        rest = run(400, Run.load(tmp_path / "run.npz"))
-        np.testing.assert_equal(rows_of(rest), rows_of(whole))
-        assert np.array_equal(rest.policy, whole.policy)
-
-
 def test_optimal() -> None:
     mdp = make("riverswim:n=4,horizon=6")
     agent = Optimal(mdp.problem, 0.1, 0.1, mdp=mdp)
@@ -232,8 +209,6 @@ def test_refusals() -> None:
         Optimal(mdp.problem, 0.1, 0.1)
     with pytest.raises(InputError, match="explore"):
         EpsilonGreedy(mdp.problem, 0.1, 0.1, 10, explore=0)
-    with pytest.raises(InputError, match="known rewards"):
-        EpsilonGreedy(mdp.problem.hiding("rewards"), 0.1, 0.1, 10)
     for cls in (Uniform, EpsilonGreedy):
         with pytest.raises(InputError, match="pass episodes"):
             simulate(mdp, cls(mdp.problem, 0.1, 0.1, 10))

@@ -33,7 +33,7 @@ def walk(mdp: MDP, agent: CertifiedUCFH, rng: np.random.Generator, episodes: int
     return stretch.counts
 
 
-def beliefs(agent: CertifiedUCFH) -> list[Any]:
+def state_of(agent: CertifiedUCFH) -> list[Any]:
     """What it knows and does, but for what it has merely counted."""
     known = [agent.policy, agent.optimistic, agent.lower, agent.gap_bound, agent.updates.tolist()]
     return [np.array(x).tolist() for x in (*known, agent.n.visits, agent.n.successors)]
@@ -67,7 +67,7 @@ def test_it_learns_when_it_is_due(schedule: str, mdp: MDP, problem: Any) -> None
     old, new = [0] * table.rows, [0] * table.rows  # visits that are learned from, and that wait
     answers, total, updates = set(), 0, [0] * table.rows
     for episodes in (1, 120, *[1] * 50):
-        seen, before = walk(mdp, agent, rng, episodes), beliefs(agent)
+        seen, before = walk(mdp, agent, rng, episodes), state_of(agent)
         total += episodes
         new = [a + int(b) for a, b in zip(new, seen.visits, strict=True)]
         if schedule == "growth":
@@ -78,7 +78,7 @@ def test_it_learns_when_it_is_due(schedule: str, mdp: MDP, problem: Any) -> None
         assert answer is any(due)
         answers.add(answer)
         if not answer:
-            assert beliefs(agent) == before
+            assert state_of(agent) == before
         for row in range(table.rows):
             if due[row] and new[row]:
                 old[row], new[row] = old[row] + new[row], 0
@@ -112,10 +112,10 @@ def test_sets_for_doublings_refuse_counts_of_another_schedule(
         COIN.problem, 0.05, 0.1, confidence=confidence, schedule=schedule, stop=None, **m
     )
     room = int(agent.limits().visits[0])
-    before = beliefs(agent)
+    before = state_of(agent)
     with pytest.raises(InputError, match=r"\(s=0, a=0\)"):
         agent.observe(flips(room + 1))
-    assert beliefs(agent) == before
+    assert state_of(agent) == before
     assert not agent.v.visits.any()
     assert agent.observe(flips(room))  # as many as it asked for
     assert agent.n.visits[0] == room

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from ucfh import MDP, InputError, Problem, make, simulate
+from ucfh import MDP, Problem, make, simulate
 from ucfh._kernels.advantage import LCB, UCB
 from ucfh.algorithms.q_early_settled import QEarlySettled
 from ucfh.simulation.environment import Simulator
@@ -271,26 +271,9 @@ def test_becomes_optimal() -> None:
     assert not agent.open[0, 0]
 
 
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole, part, rest = (QEarlySettled(mdp.problem, 0.1, 0.1, 3000, 0.0025) for _ in range(3))
-    run = simulate(mdp, whole, episodes=3000, seed=1)
-    first = simulate(mdp, part, episodes=1234, seed=1)
-    again = simulate(mdp, rest, episodes=3000, seed=1, resume=first)
-    assert [vars(x) for x in again.rows].__repr__() == [vars(x) for x in run.rows].__repr__()
-    assert len(run.rows) > 10
-
-
 def test_transitions_that_depend_on_the_step() -> None:
     """What is seen at one step says nothing of the others: here they are opposites."""
     right, wrong = [[[0.9, 0.1], [0.1, 0.9]]] * 2, [[[0.1, 0.9], [0.9, 0.1]]] * 2
     mdp = MDP([right, wrong, right], [[0, 0], [1, 1]], 3)
     agent = QEarlySettled(mdp.problem, 0.5, 0.1, 20_000, scale=0.00125)
     assert simulate(mdp, agent, episodes=20_000).gap == pytest.approx(0, abs=1e-9)
-
-
-def test_refusals() -> None:
-    with pytest.raises(InputError, match="q-early-settled needs known rewards"):
-        QEarlySettled(CHAIN.problem.hiding("rewards"), 0.1, 0.1, 100)
-    with pytest.raises(InputError, match="scale = 0 must be a positive number"):
-        QEarlySettled(CHAIN.problem, 0.1, 0.1, 100, scale=0)

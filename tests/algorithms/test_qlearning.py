@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ucfh import MDP, InputError, make, simulate
+from ucfh import MDP, make, simulate
 from ucfh.algorithms.qlearning import UCBB, UCBH
 
 # (S, A, H), delta = 0.1, K = 1000
@@ -168,18 +168,3 @@ def test_becomes_optimal(cls: type[UCBH]) -> None:
     mdp = make("chain:n=3,horizon=3")
     run = simulate(mdp, cls(mdp.problem, 0.1, 0.1, 100_000, scale=0.01), episodes=100_000)
     assert run.gap == pytest.approx(0, abs=1e-12)
-
-
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole = simulate(mdp, UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1), episodes=3000, seed=1)
-    part = simulate(mdp, UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1), episodes=1234, seed=1)
-    agent = UCBB(mdp.problem, 0.1, 0.1, 3000, scale=0.1)
-    rest = simulate(mdp, agent, episodes=3000, seed=1, resume=part)
-    assert [vars(x) for x in rest.rows].__repr__() == [vars(x) for x in whole.rows].__repr__()
-
-
-def test_rewards_must_be_told() -> None:
-    problem = make("chain:n=3").problem.hiding("rewards")
-    with pytest.raises(InputError, match="ucb-h needs known rewards"):
-        UCBH(problem, 0.1, 0.1, 100)

@@ -1,4 +1,4 @@
-"""Runs that go on: cut or finished, of every kind of learner; and learners that must be new."""
+"""Runs that go on: cut or finished, of every agent; and agents that must be new."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = [
 ]
 
 
-def learner(name: str, episodes: int = EPISODES) -> Agent:
+def new_agent(name: str, episodes: int = EPISODES) -> Agent:
     return make_agent(name, fitting(name), 0.5, 0.1, episodes, seed=3, scale=0.05)
 
 
@@ -67,13 +67,13 @@ def all_of(run: Run) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_path: Path) -> None:
-    whole = simulate(fitting(name), learner(name), EPISODES, 5, method)
+    whole = simulate(fitting(name), new_agent(name), EPISODES, 5, method)
     turn = KINDS.index(name) + (method == "step")
     for cut in CUTS if LONG else CUTS[turn % 3 :][:1]:
-        part = simulate(fitting(name), learner(name), cut, 5, method)
+        part = simulate(fitting(name), new_agent(name), cut, 5, method)
         part.save(tmp_path / "run.npz", force=True)
         for saved in (part, Run.load(tmp_path / "run.npz")):
-            rest = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=saved)
+            rest = simulate(fitting(name), new_agent(name), EPISODES, 5, method, resume=saved)
             assert all_of(rest) == all_of(whole)
 
 
@@ -82,12 +82,12 @@ def test_a_run_in_two_pieces_is_the_run_in_one(name: str, method: Method, tmp_pa
 @pytest.mark.parametrize("name", KINDS)
 def test_a_finished_run_is_given_again(name: str, method: Method, tmp_path: Path) -> None:
     """Whether it is certified, can never change again, or has had all its episodes."""
-    run = simulate(fitting(name), learner(name), EPISODES, 5, method)
+    run = simulate(fitting(name), new_agent(name), EPISODES, 5, method)
     run.save(tmp_path / "run.npz")
     for saved in (run, Run.load(tmp_path / "run.npz")):
-        again = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=saved)
+        again = simulate(fitting(name), new_agent(name), EPISODES, 5, method, resume=saved)
         assert all_of(again) == all_of(run)
-        third = simulate(fitting(name), learner(name), EPISODES, 5, method, resume=again)
+        third = simulate(fitting(name), new_agent(name), EPISODES, 5, method, resume=again)
         assert all_of(third) == all_of(run)
 
 
@@ -109,9 +109,9 @@ def test_a_certificate_outlives_resuming(epsilon: float) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_resuming_leaves_the_old_run_alone(name: str, cut: int) -> None:
     """Two go on from it alike, and what is done to them does not reach it."""
-    old = simulate(fitting(name), learner(name), cut, 5)
+    old = simulate(fitting(name), new_agent(name), cut, 5)
     before, seconds = deepcopy(all_of(old)), old.seconds
-    runs = [simulate(fitting(name), learner(name), EPISODES, 5, resume=old) for _ in range(2)]
+    runs = [simulate(fitting(name), new_agent(name), EPISODES, 5, resume=old) for _ in range(2)]
     assert all_of(runs[0]) == all_of(runs[1])
     for run in runs:
         run.about["seed"] = -1
@@ -127,7 +127,7 @@ def test_resuming_leaves_the_old_run_alone(name: str, cut: int) -> None:
     assert old.seconds == seconds
 
 
-def test_a_learner_that_keeps_what_it_is_given_does_not_reach_the_old_run() -> None:
+def test_an_agent_that_keeps_what_it_is_given_does_not_reach_the_old_run() -> None:
     """Its state is restored from a copy."""
 
     class Keeping(UCFH):
@@ -135,39 +135,39 @@ def test_a_learner_that_keeps_what_it_is_given_does_not_reach_the_old_run() -> N
             super().restore(state)
             self.v.visits, self.n.visits = state["v_visits"], state["n_visits"]
 
-    def learner() -> UCFH:
+    def new_agent() -> UCFH:
         return Keeping(MDP.problem, 0.5, 0.1, m=300)
 
-    old = simulate(MDP, learner(), 200, method="step")
+    old = simulate(MDP, new_agent(), 200, method="step")
     before = deepcopy(all_of(old))
-    runs = [simulate(MDP, learner(), 3000, method="step", resume=old) for _ in range(2)]
+    runs = [simulate(MDP, new_agent(), 3000, method="step", resume=old) for _ in range(2)]
     assert all_of(old) == before
-    assert all_of(runs[0]) == all_of(runs[1]) == all_of(simulate(MDP, learner(), 3000, 0, "step"))
+    assert all_of(runs[0]) == all_of(runs[1]) == all_of(simulate(MDP, new_agent(), 3000, 0, "step"))
 
 
 def test_a_run_is_not_cut_shorter() -> None:
-    run = simulate(MDP, learner("ucfh"), 50)
+    run = simulate(MDP, new_agent("ucfh"), 50)
     with pytest.raises(InputError, match="already has 50 episodes, more than 49: pass at least 50"):
-        simulate(MDP, learner("ucfh"), 49, resume=run)
+        simulate(MDP, new_agent("ucfh"), 49, resume=run)
 
 
 @pytest.mark.parametrize("name", ["psrl", "ucbvi-bf", "mvp", "ucb-h", "epsilon-greedy"])
-def test_learners_that_are_told_how_many_episodes_there_will_be(name: str) -> None:
+def test_agents_that_are_told_how_many_episodes_there_will_be(name: str) -> None:
     """One rule: told the same number again, they go on; told another one, one line says which."""
     told = "made for 60 episodes, a number that {} is told at the start: pass episodes=60 "
-    part = simulate(MDP, learner(name), 20)
+    part = simulate(MDP, new_agent(name), 20)
     for other in (10, 20, 100):
         with pytest.raises(InputError, match=told.format(name)) as caught:
-            simulate(MDP, learner(name, other), other, resume=part)
+            simulate(MDP, new_agent(name, other), other, resume=part)
         assert "\n" not in str(caught.value)
-    longer = simulate(MDP, learner(name), 100, resume=part)
-    assert all_of(longer) == all_of(simulate(MDP, learner(name), 100))
+    longer = simulate(MDP, new_agent(name), 100, resume=part)
+    assert all_of(longer) == all_of(simulate(MDP, new_agent(name), 100))
 
 
 @pytest.mark.parametrize("method", ["bulk", "step"])
 @pytest.mark.parametrize("name", KINDS)
-def test_a_used_learner_is_refused(name: str, method: Method) -> None:
-    agent = learner(name)
+def test_a_used_agent_is_refused(name: str, method: Method) -> None:
+    agent = new_agent(name)
     run = simulate(fitting(name), agent, EPISODES, 0, method)
     before = content(agent.state())
     for options in ({"seed": 1}, {"resume": run}):
@@ -177,7 +177,7 @@ def test_a_used_learner_is_refused(name: str, method: Method) -> None:
     assert content(agent.state()) == before
 
 
-def test_a_learner_goes_on_where_it_is_asked_to() -> None:
+def test_an_agent_goes_on_where_it_is_asked_to() -> None:
     """By `restore` in a new one, or from what it was shown before its first run."""
     old, new, shown = (UCFH(MDP.problem, 0.5, 0.1, m=300) for _ in range(3))
     simulate(MDP, old, 500, method="step")
@@ -193,8 +193,8 @@ def test_a_learner_goes_on_where_it_is_asked_to() -> None:
         assert int(agent.n.visits[:-1].sum() + agent.v.visits[:-1].sum()) == before + 300
 
 
-def test_a_refused_call_does_not_use_a_learner_up() -> None:
-    agent = learner("psrl")
+def test_a_refused_call_does_not_use_an_agent_up() -> None:
+    agent = new_agent("psrl")
     for wrong in ({"seed": -1}, {"episodes": 0}, {"method": "leap"}, {"episodes": None}):
         with pytest.raises(InputError):
             simulate(MDP, agent, **{"episodes": 10, **wrong})  # type: ignore[arg-type]
@@ -203,7 +203,7 @@ def test_a_refused_call_does_not_use_a_learner_up() -> None:
 
 def test_a_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    simulate(MDP, learner("ucfh"), 10).save(path)
+    simulate(MDP, agent("ucfh"), 10).save(path)
     with np.load(path) as file:
         arrays = dict(file)
     head = json.loads(str(arrays["head"]))

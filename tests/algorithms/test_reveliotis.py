@@ -25,7 +25,7 @@ GOLDEN = [
 ]
 
 
-def learner(mdp: MDP, epsilon: float = 0.5, scale: float = 1.0) -> Reveliotis:
+def new_agent(mdp: MDP, epsilon: float = 0.5, scale: float = 1.0) -> Reveliotis:
     return Reveliotis(mdp.problem, epsilon, 0.1, scale, mdp=mdp)
 
 
@@ -41,8 +41,8 @@ def test_numbers(
 ) -> None:
     """Equal to those worked out by hand, and not if a constant is off by a tenth."""
     S, A, H, epsilon, delta = point
-    need = Reveliotis.need
-    monkeypatch.setattr(Reveliotis, "need", lambda *given: factor * need(*given))
+    need = Reveliotis.required_tries
+    monkeypatch.setattr(Reveliotis, "required_tries", lambda *given: factor * need(*given))
     mdp = everywhere(S, A, H)
     agent = Reveliotis(mdp.problem, epsilon, delta, mdp=mdp)
     assert (agent.nodes, len(agent.order)) == (S * H, S * H)
@@ -76,7 +76,7 @@ def test_reaching(mdp: MDP) -> None:
         fixed[:t] = rows
         policy = segmented.table.policy_of(fixed)
         assert mdp.occupancy(policy)[t, s] == pytest.approx(q, abs=1e-12)
-    agent = learner(mdp)
+    agent = new_agent(mdp)
     assert agent.reach == pytest.approx(best, abs=1e-12)
     assert agent.q == pytest.approx(best[best > 1e-12].min(), abs=1e-12)
 
@@ -100,7 +100,7 @@ def layers() -> MDP:
 def test_returns(make_mdp: Any) -> None:
     """Each mean return is that of its row under the actions fixed later, within its deviation."""
     mdp = make_mdp()
-    agent = learner(mdp, 0.3)
+    agent = new_agent(mdp, 0.3)
     run = simulate(mdp, agent, seed=2)
     assert run.final
     segmented = agent.mdp
@@ -123,7 +123,7 @@ def test_returns(make_mdp: Any) -> None:
 
 
 def test_acyclic_states_are_the_nodes() -> None:
-    agent = learner(layers())
+    agent = new_agent(layers())
     assert agent.nodes == 5
     assert agent.order.tolist() == [[2, 4], [2, 3], [1, 2], [1, 1], [0, 0]]
     assert agent.q == pytest.approx(0.7)
@@ -135,7 +135,7 @@ def test_within_epsilon_as_often_as_promised() -> None:
     mdp, gaps = make("chain:n=3,horizon=3"), {}
     for scale in (1.0, 0.01):
         gaps[scale] = np.array(
-            [simulate(mdp, learner(mdp, 0.3, scale), seed=seed).gap for seed in range(40)]
+            [simulate(mdp, new_agent(mdp, 0.3, scale), seed=seed).gap for seed in range(40)]
         )
     good = int((gaps[1.0] <= 0.3).sum())
     assert binomtest(good, 40, 0.9, "less").pvalue >= 1e-3
@@ -147,7 +147,7 @@ def test_within_epsilon_as_often_as_promised() -> None:
 @given(mdp=mdps(), seed=st.integers(0, 2**32))
 def test_any_problem(mdp: MDP, seed: int) -> None:
     """It ends, with as many tries as it set out for; nodes nobody reaches are left out."""
-    agent = learner(mdp, 1.0, 0.2)
+    agent = new_agent(mdp, 1.0, 0.2)
     run = simulate(mdp, agent, 3000, seed=seed)
     assert run.final or run.episodes == 3000
     if run.final:
@@ -162,7 +162,7 @@ def test_methods_and_resume() -> None:
     mdp = make("chain:n=3,horizon=4")
 
     def run(episodes: int | None = None, method: Any = "bulk", resume: Any = None) -> Any:
-        return simulate(mdp, learner(mdp, 0.8, 0.3), episodes, 5, method, resume=resume)
+        return simulate(mdp, new_agent(mdp, 0.8, 0.3), episodes, 5, method, resume=resume)
 
     def rows(run: Any) -> list[Any]:
         return [(row.first_episode, row.episodes, row.n, row.value) for row in run.rows]
@@ -183,11 +183,11 @@ def test_refusals() -> None:
     with pytest.raises(InputError, match="known rewards"):
         Reveliotis(mdp.problem.hiding("rewards"), 0.5, 0.1, mdp=mdp)
     with pytest.raises(InputError, match="scale"):
-        learner(mdp, scale=-1)
+        new_agent(mdp, scale=-1)
 
 
 def test_nothing_to_decide() -> None:
     mdp = MDP([[[0.5, 0.5]], [[0, 1]]], [[0], [1]], 3)
-    run = simulate(mdp, learner(mdp))
+    run = simulate(mdp, new_agent(mdp))
     assert (run.final, run.episodes, run.gap) == (True, 0, 0)
     assert isinstance(mdp.problem, Problem)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ucfh import MDP, InputError, Problem, make, simulate
+from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.rlsvi import RLSVI
 from ucfh.simulation.environment import Simulator
 
@@ -44,7 +44,7 @@ def test_noise_by_hand(shape: Shape, k: int, n: int, wanted: float) -> None:
 
 def draws_of(agent: RLSVI) -> Any:
     """(H, S, A) the normal variables of its next plan, in the order in which they are drawn."""
-    own = deepcopy(agent.own)
+    own = deepcopy(agent.generator)
     z = np.zeros((agent.H, agent.S, agent.A))
     for t in reversed(range(agent.H)):
         z[t] = own.standard_normal((agent.S, agent.A))
@@ -108,16 +108,6 @@ def test_the_loop_is_the_steps(segmented: bool) -> None:
     assert len(runs[0].rows) > 10
     np.testing.assert_array_equal(agents[0].V, agents[1].V)
     np.testing.assert_array_equal(agents[0].counts.successors, agents[1].counts.successors)
-
-
-def test_going_on_is_running_on() -> None:
-    mdp = make("riverswim:n=4,horizon=6")
-    whole, part, rest = (RLSVI(mdp.problem, 0.1, 0.1, 900, scale=0.05) for _ in range(3))
-    run = simulate(mdp, whole, episodes=900, seed=1)
-    first = simulate(mdp, part, episodes=333, seed=1)
-    again = simulate(mdp, rest, episodes=900, seed=1, resume=first)
-    assert [x.value for x in again.rows] == [x.value for x in run.rows]
-    assert rest.clock[0] == 901
 
 
 CHAIN = MDP([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]], [[0.05, 0.0], [1, 1]], 2)
@@ -200,13 +190,3 @@ def test_becomes_optimal_on_a_chain() -> None:
     mdp = make("chain:n=3,horizon=3")
     run = simulate(mdp, RLSVI(mdp.problem, 0.1, 0.1, 20_000, scale=0.01), episodes=20_000)
     assert all(x.gap < 1e-9 for x in run.rows if x.first_episode > 15_000)
-
-
-def test_refusals() -> None:
-    problem = CHAIN.problem
-    with pytest.raises(InputError, match="rlsvi needs known rewards"):
-        RLSVI(problem.hiding("rewards"), 0.1, 0.1, 100)
-    with pytest.raises(InputError, match="scale = -1 must be a positive number"):
-        RLSVI(problem, 0.1, 0.1, 100, scale=-1)
-    with pytest.raises(InputError, match="seed"):
-        RLSVI(problem, 0.1, 0.1, 100, seed=-1)

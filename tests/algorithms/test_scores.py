@@ -88,15 +88,17 @@ def test_scores_stop_with_the_episodes() -> None:
 
 
 def test_scores_are_rounded_down() -> None:
-    beliefs = GapExploration(KnownStateBounds(CHAIN.problem, 0.1), 0.5, Counts.zero(CHAIN.problem))
+    exploration = GapExploration(
+        KnownStateBounds(CHAIN.problem, 0.1), 0.5, Counts.zero(CHAIN.problem)
+    )
     x = np.random.default_rng(0).random(1000) * 3
-    beliefs.score(x)
-    beliefs.score(x[:10])
-    found = np.sort(np.repeat([*beliefs.scores], [*beliefs.scores.values()]))
+    exploration.score(x)
+    exploration.score(x[:10])
+    found = np.sort(np.repeat([*exploration.scores], [*exploration.scores.values()]))
     exact = np.sort([*x, *x[:10]])
     assert len(found) == 1010
     assert (found <= exact + 1e-15).all()
     assert (found > exact - 0.5 / BINS - 1e-15).all()
-    before = dict(beliefs.scores)
-    beliefs.score(np.zeros(0))
-    assert beliefs.scores == before
+    before = dict(exploration.scores)
+    exploration.score(np.zeros(0))
+    assert exploration.scores == before

@@ -140,8 +140,8 @@ def test_all_is_bounded_before_a_certificate() -> None:
         return bounds(self, data, difference)
 
     with (
-        mock.patch.object(exploration, "FAR_OFF", 1e-9),
-        mock.patch.object(exploration, "SELDOM", 1.3),
+        mock.patch.object(exploration, "LONG_ROUTE", 1e-9),
+        mock.patch.object(exploration, "OUTCOME_GROWTH", 1.3),
         mock.patch.object(KnownStateBounds, "bounds", noted),
     ):
         agent = CertifiedUCFH(mdp.problem, 0.5, 0.1)

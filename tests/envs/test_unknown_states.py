@@ -91,7 +91,7 @@ def test_it_plans_after_two_percent_more_episodes() -> None:
     s = agent.experience.find()
     planned = []
     for n in range(1, 161):
-        room = agent.room
+        room = agent.episodes_left
         due = agent.observe(steps_of([(0, s, 0, 1.0, s)], [s]))
         assert due == (room == 1)
         planned += [n] * due
@@ -107,12 +107,12 @@ def test_restored_it_continues_as_before(after_end: float) -> None:
     rng = np.random.default_rng(3)
     one, world = make(), Wanderer(rng, 3, 2, 4)
     for _ in range(30):
-        one.observe(joined(world.walk(one, one.room, 4)))
+        one.observe(joined(world.walk(one, one.episodes_left, 4)))
     other = make()
     other.restore({name: np.asarray(x) for name, x in one.state().items()})
     for _ in range(5):
         assert_alike(one, other)
-        episodes = world.walk(one, one.room, 4)
+        episodes = world.walk(one, one.episodes_left, 4)
         while other.experience.states < one.experience.states:
             mask = world.masks[other.experience.states]
             other.experience.find(None if mask.all() else mask)
@@ -125,6 +125,6 @@ def assert_alike(one: UnknownStatesUCFH, other: UnknownStatesUCFH) -> None:
     assert kept[0].keys() == kept[1].keys()
     for name, x in kept[0].items():
         np.testing.assert_array_equal(x, kept[1][name], err_msg=name)
-    assert (one.room, one.done) == (other.room, other.done)
+    assert (one.episodes_left, one.done) == (other.episodes_left, other.done)
     assert one.actions.tolist() == other.actions.tolist()
     assert one.policy.tolist() == other.policy.tolist()

@@ -144,7 +144,7 @@ class Witness:
 
     def look(self, found: list[int]) -> None:
         """Hold all that the agent claims by now against the truth."""
-        agent, beliefs, best = self.agent, self.agent.beliefs, self.agent.best
+        agent, beliefs, best = self.agent, self.agent.exploration, self.agent.best
         b, reached = beliefs.bounds, agent.experience.reached[1:].T
         V = self.V[:-1, found][reached]
 
@@ -164,7 +164,7 @@ class Witness:
             worth = self.mdp.at_start(self.earned(beliefs.frozen, found))
             self._claim("scores", worth - best.score_bound(beliefs.scores, beliefs.number))
         self._look_at_rows(found)
-        if beliefs.crossing is not None:
+        if beliefs.contradiction is not None:
             self.broken.add("crossing")
         elif self.returned is None and agent.done:
             self.returned = self.optimum - certified
@@ -220,8 +220,8 @@ class Onlooker(Witness):
     def run(self, episodes: int) -> Onlooker:
         """Learn, for that many episodes at most, past a certificate too."""
         agent, data = self.agent, self.agent.experience
-        while data.episodes < episodes and agent.beliefs.crossing is None:
-            ran = self.world.run(data, agent.actions.tolist(), agent.room)
+        while data.episodes < episodes and agent.exploration.contradiction is None:
+            ran = self.world.run(data, agent.actions.tolist(), agent.episodes_left)
             if agent.observe(ran.steps):
                 self.look([int(str(s)) for s in self.world.labels[1:]])
         return self

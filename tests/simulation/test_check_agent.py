@@ -30,7 +30,7 @@ def always(x: Any) -> Any:
 
 
 def infinite_optimism(self: Any, V: Any) -> None:
-    UCBVI._promise(self, V)
+    UCBVI._set_policy(self, V)
     self.optimistic = np.inf
 
 
@@ -60,9 +60,9 @@ def no_room(self: Any) -> Limits:
 
 
 ISSUES = [
-    (broken(policy=np.zeros((2, 2)), optimistic=0.0, _promise=always(None)),
+    (broken(policy=np.zeros((2, 2)), optimistic=0.0, _set_policy=always(None)),
      r"policy has shape \(2, 2\) and type float64: use integers \(4, 3\)"),
-    (broken(_promise=infinite_optimism), "optimistic = inf: set V~ from the start, or NaN"),
+    (broken(_set_policy=infinite_optimism), "optimistic = inf: set V~ from the start, or NaN"),
     (broken(limits=always(3)), "limits.. returns an int: return a Limits, or None"),
     (broken(limits=always(Limits(np.zeros(2, np.int64)))), "limits...visits has shape .2,."),
     (broken(limits=no_room), "visits has -1: use 0"),

@@ -52,10 +52,10 @@ class Witness(CertifiedUCFH):
         self._values: dict[bytes, Any] = {}
         super().__init__(problem, *given, **options)
 
-    def _take_stock(self) -> None:
-        super()._take_stock()
+    def _take_bounds(self) -> None:
+        super()._take_bounds()
         self.plannings += 1
-        beliefs, optimum = self.beliefs, self.mdp.at_start(self.V)
+        beliefs, optimum = self.exploration, self.mdp.at_start(self.V)
         earns = self.mdp.at_start(self.values_of(beliefs.certified))
         self._claim("upper", beliefs.upper - optimum)
         self._claim("lower", earns - beliefs.lower)

@@ -112,7 +112,7 @@ def test_it_goes_on_from_any_moment(seed: int) -> None:
         agent.plan()
     assert_same(other.experience, stream.slow().in_order())
     near = 2 * SEARCHED * stream.H**2 + 1e-9
-    assert other.agent.beliefs.gap <= one.agent.beliefs.gap + near
+    assert other.agent.exploration.gap <= one.agent.exploration.gap + near
 
 
 @settings(max_examples=15, deadline=None)

@@ -123,7 +123,7 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
     with ucfh.open_task(stores("t"), **options, planning="off") as task:
         play(task, 0, 30, TRUTH)
         agent = task.planner.agent()
-        agent.agent.beliefs.upper = 0.0
+        agent.agent.exploration.upper = 0.0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planning, "LAYOUT", "0.11.0")
             assert task.planner.step()
@@ -135,7 +135,7 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
         assert (view["state"], view["plans"], view["report"]) == ("learning", [], None)
         assert task.certificate().upper == 1
         assert task.planner.step()  # though nothing is new
-        assert task.planner.agent().agent.beliefs.number >= 7
+        assert task.planner.agent().agent.exploration.number >= 7
         task.planner.report()
         assert (task.status().policy, task.status().upper) == (2, 1)
         assert not task.status().refuted

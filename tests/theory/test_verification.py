@@ -92,7 +92,7 @@ class Restless(UCFH):
 
     def __init__(self, *args: Any, **choices: Any) -> None:
         super().__init__(*args, **choices)
-        self._enough = 1
+        self._min_visits = 1
 
 
 BUGS = [

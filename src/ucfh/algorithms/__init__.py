@@ -1,1 +1,1 @@
-"""Agents: each sees a `Problem` and counts, never the transition probabilities."""
+"""Algorithms: each agent sees a `Problem` and counts, never the transition probabilities."""

@@ -1,8 +1,9 @@
-"""What an agent is to the rest of the package.
+"""The agent protocol: the base class `Agent`.
 
-The world follows ``policy`` until the limits that the agent names are reached, hands over what
-was seen, and asks again. So a policy that is fixed for a while can be simulated in bulk, and the
-same agent runs on a simulator, a live environment or a log.
+The runner follows ``policy`` until `Agent.limits` is reached, passes the counts to `Agent.observe`,
+and repeats. A policy that is fixed for a while can therefore be simulated in bulk, and the same
+agent runs on a simulator, an environment or a log. Agents that replan after every episode also have
+a compiled loop, `Agent.follow`: the same episodes as by `observe`, without leaving compiled code.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class LoopResult(NamedTuple):
-    """What an agent's own loop did.
+    """The result of an agent's compiled loop.
 
     Attributes:
-        episodes: how many it ran before its policy was final.
-        record: the policies that it followed.
-        policy: (H, S) the last of them.
+        episodes: number of episodes run before the policy was final.
+        record: the policies followed.
+        policy: (H, S) the last policy.
 
     """
 
@@ -41,7 +42,7 @@ class LoopResult(NamedTuple):
 
 
 class _NameOfClass:
-    """The name of an agent whose class does not state one: that of the class, in small letters."""
+    """The default name of an agent: the name of its class in lower case."""
 
     def __get__(self, agent: Agent | None, cls: type[Agent]) -> str:
         return cls.__name__.lower()
@@ -51,36 +52,37 @@ class Agent(ABC):
     """An agent whose policy is fixed until its limits are reached.
 
     Attributes:
-        problem: what it was told.
-        policy: (H, S) what it would do in the next episode.
-        optimistic: its optimistic value from the start; NaN if it has none.
-        randomised: whether its actions are random: a run records the mean value of its policies.
-        updated: the row that was updated last, or -1.
-        box: its confidence bounds, or None.
-        epsilon, delta: what it was asked for.
-        episode_bound: at most this many episodes are worse than epsilon, with probability
+        problem: the known part of the MDP.
+        policy: (H, S) actions of the next episode.
+        optimistic: optimistic value at the start; NaN if there is none.
+        randomized: whether actions are random: a run records the mean value of its policies.
+        updated: the state-action pair updated last, or -1.
+        box: confidence bounds, or None.
+        epsilon, delta: accuracy and failure probability.
+        episode_bound: at most this many episodes are epsilon-suboptimal, with probability
             1 - delta; None where no such theorem holds.
-        update_bound: how many updates to expect at most, to show progress; None if unknown.
-        lower: what its best policy earns at least, if it keeps track of that; else NaN.
-        gap_bound: how far that policy is from optimal at most; else NaN.
-        certificate: what it has proved about its policy so far, if it keeps track of that.
-        done: whether it has stopped: the certificate says what it asked for.
-        stops: whether it stops by itself, with a policy within epsilon of optimal; of agents with
-            a loop of their own, `ucfh.simulate` runs others for a given number of episodes only.
-        scale: what its bonuses, radii or numbers of samples are multiplied by; 1: as they are.
-        wants: (rows,) how many successors of each row it asks of a generative model before it
-            continues; None if it asks for none, or has what it asked for.
-        samples: how often it has asked a generative model for a successor.
-        follow: a loop of its own, for an agent whose policy may change in every episode: given a
-            generator, nature and a number of episodes, it runs that many (see `LoopResult`). None:
-            it has no such loop, and is asked for `limits`.
-        has_run: whether `ucfh.simulate` has run it; it refuses to do so twice.
-        planning_seconds: spent on planning, as far as it keeps track of that, without compiling.
-            Compiled loops of agents that plan after every episode include acting.
-        name: what `ucfh.algorithms.registry` calls it; by default the name of its class, in small
-            letters. reference: the paper. setting: what it was made for, and how it was adapted to
-            fixed horizons. guarantee: what its theorem says.
-        constants: of the class: where its constants come from, by the words of
+        update_bound: largest expected number of updates, to show progress; None if unknown.
+        lower: lower bound of the value of the best known policy; NaN if not computed.
+        gap_bound: upper bound of the optimality gap of that policy; NaN if not computed.
+        certificate: the certificate of that policy; None if the agent computes none.
+        done: whether the agent has stopped, with the accuracy asked for.
+        stops: whether the agent stops by itself with an epsilon-optimal policy. `ucfh.simulate`
+            runs an agent with a compiled loop that does not for a given number of episodes only.
+        scale: factor of bonuses, radii or numbers of samples; 1: unchanged.
+        wants: (rows,) successors of each pair requested from a generative model before the agent
+            continues; None if no samples are requested.
+        samples: number of successors drawn from a generative model.
+        follow: compiled loop of an agent whose policy may change in every episode: takes a
+            generator, an environment model and a number of episodes (see `LoopResult`). None: there
+            is no such loop, and the runner asks for `limits`.
+        has_run: whether `ucfh.simulate` has run this agent; it runs an agent once.
+        planning_seconds: planning time without compilation, where it is measured; the time of
+            compiled loops includes acting.
+        name: the name in `ucfh.algorithms.registry`; by default the class name in lower case.
+        reference: the paper.
+        setting: the setting of the paper, and the adaptation to fixed horizons.
+        guarantee: the statement of the theorem.
+        constants: of the class: the provenance of its constants in terms of
             `ucfh.algorithms.registry.ORIGINS` ("published: c1; derived: c2"), or "none". An
             instance of UCFH has the constants themselves under this name.
 
@@ -100,7 +102,7 @@ class Agent(ABC):
     certificate: Certificate | None = None
     done: bool = False
     stops: bool = False
-    randomised: bool = False
+    randomized: bool = False
     scale: float = 1.0
     wants: Ints | None = None
     samples: int = 0
@@ -114,21 +116,34 @@ class Agent(ABC):
     constants: str = "not stated"
 
     def limits(self) -> Limits | None:
-        """What may be seen before the policy can change; None if it may after any episode."""
+        """Return the visits after which the policy may change; None: after any episode."""
         return None
 
     @abstractmethod
     def observe(self, seen: Counts) -> bool:
-        """Take what was seen since the last call; True if a new phase begins."""
+        """Learn from the episodes since the last call.
+
+        Args:
+            seen: their counts.
+
+        Returns:
+            True if a new phase begins: the policy or its bounds may have changed.
+
+        """
 
     def study(self, seen: Counts) -> None:
-        """Take the successors that it asked a generative model for, and clear ``wants``."""
+        """Learn from the requested samples of a generative model, and clear ``wants``.
+
+        Args:
+            seen: ``wants`` successors of each pair.
+
+        """
         raise NotImplementedError(
             f"{type(self).__name__} asks for samples, but has no method study"
         )
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with, by name: numbers, texts and None."""
+        """Return the constructor arguments by name: numbers, strings and None."""
         return {
             "agent": self.name,
             "epsilon": self.epsilon,
@@ -138,7 +153,7 @@ class Agent(ABC):
 
     @abstractmethod
     def visits_of(self, row: int) -> int:
-        """n of a row, as the agent's model has it."""
+        """Return n of a state-action pair in the agent's model."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{k}={v!r}" for k, v in self.settings().items() if k != "agent")
@@ -147,8 +162,13 @@ class Agent(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """All that it has learned, as arrays by name."""
+        """Return the learned state as arrays by name."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a saved state.
+
+        Args:
+            state: the result of `state` of an agent with the same `settings`.
+
+        """

@@ -1,15 +1,14 @@
-"""What to compare agents with: random actions, the simplest way of learning, and the optimum.
+"""Baselines: epsilon-greedy exploration, uniformly random actions, and the optimal policy.
 
-A random policy is worth its mean over the actions that it may take, and that is the value recorded
-in simulations. To anything that follows one policy (H, S) for an episode, such an agent gives a
-new one each time, with the action of each step and state drawn independently. As an episode is
-never twice in the same step, its distribution is the same; and the value of that policy has the
-recorded one as its mean.
+Simulations record the value of a random policy, a mean over its actions. A runner that follows one
+policy (H, S) for an episode gets a new one each time, with the action of each step and state drawn
+independently. An episode is never twice in the same step, so its distribution is the same, and the
+expected value of that policy is the recorded value.
 
 epsilon-greedy: with probability ``explore`` (not the accuracy epsilon), in each step
 independently, a uniformly random action, else that of the optimal policy for
-p^ = n(s,a,s')/n(s,a), all that may follow being equally likely before the first visit. Nothing is
-proved about it: it need not find what is many steps away.
+p^ = n(s,a,s')/n(s,a), uniform over the possible successors before the first visit. It has no
+guarantee: it may miss rewards that are many steps away.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from ucfh.mdp import MDP, Problem
 
 
 class EpsilonGreedy(SeededAgent):
-    """The best policy for p^, and sometimes a random action.
+    """The optimal policy for p^, mixed with uniformly random actions.
 
     Args:
-        problem: what it is told: the rewards, and which states may follow.
-        epsilon, delta, episodes: what a comparison asks for; they make no difference to it.
+        problem: the known part of the MDP: rewards and possible successors.
+        epsilon, delta, episodes: accepted for comparisons, without effect.
         seed: the random seed of its actions.
         explore: the probability that a step is random, in (0, 1].
 
     Attributes:
-        greedy: (H, S) the rows that it prefers. V: (H+1, S) what they would earn, were p^ true.
+        greedy: (H, S) the pairs of the optimal policy for p^. V: (H+1, S) its values under p^.
 
     """
 
@@ -48,7 +47,7 @@ class EpsilonGreedy(SeededAgent):
     setting = "any, known rewards; a baseline"
     guarantee = "none"
     constants = "chosen: explore"
-    randomised = True
+    randomized = True
 
     def __init__(
         self,
@@ -60,44 +59,44 @@ class EpsilonGreedy(SeededAgent):
         explore: float = 0.1,
     ) -> None:
         self.explore = check_unit("explore", explore)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def _prepare(self) -> None:
         p = np.zeros(self.problem.table.entries)
-        self.model = kernels.Model(p=p, **self.sheet._asdict())
+        self.model = kernels.Model(p=p, **self.arrays._asdict())
         self.greedy = np.zeros((self.H, self.S), np.int64)
         self.V = np.zeros((self.H + 1, self.S))
 
     def _plan(self) -> None:
-        self._prefer()
+        self._plan_greedy()
         self.rows = self._draw()
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
-    def _catch_up(self) -> None:
-        self._prefer()
-        self._promise(self.V[0])
+    def _refresh_policy(self) -> None:
+        self._plan_greedy()
+        self._set_policy(self.V[0])
 
     def _draw(self) -> Ints:
-        """(H, S) the rows of a policy for one episode."""
-        table, u = self.problem.table, self.own.random((2, self.H, self.S))
-        some = (u[0] * np.diff(table.first)).astype(np.int64)
-        some += np.arange(self.H)[:, None] * table.stride + table.first[:-1]
-        return np.where(u[1] < self.explore, some, self.greedy)
+        """Draw the pairs (H, S) of a policy for one episode."""
+        table, u = self.problem.table, self.generator.random((2, self.H, self.S))
+        random_rows = (u[0] * np.diff(table.first)).astype(np.int64)
+        random_rows += np.arange(self.H)[:, None] * table.stride + table.first[:-1]
+        return np.where(u[1] < self.explore, random_rows, self.greedy)
 
-    def _prefer(self) -> None:
-        """Find what is best for p^."""
+    def _plan_greedy(self) -> None:
+        """Compute the optimal policy for p^."""
         kernels.estimate(
             self.model.indptr, self.counts.successors, self.counts.visits, self.model.p
         )
         kernels.sweep(self.model, 0.0, True, self.greedy, self.V)
 
     def as_model(self, nature: Nature) -> kernels.Model:
-        """The world, as the kernels take it here."""
+        """Return the environment model as these kernels take it."""
         begin, end = nature.indptr[-2:]
         start = np.zeros(self.S)
         start[nature.indices[begin:end]] = nature.p[begin:end]
         return kernels.Model(
-            first=self.sheet.first,
+            first=self.arrays.first,
             indptr=nature.indptr,
             indices=nature.indices,
             stride=nature.stride,
@@ -111,23 +110,23 @@ class EpsilonGreedy(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         walked, recorded = kernels.learn(
-            rng, self.own, episodes, self.explore, nature, self.as_model(nature), self.model,
+            rng, self.generator, episodes, self.explore, nature, self.as_model(nature), self.model,
             self.counts.arrays, Chosen(self.V, self.greedy), self.followed, record,
         )  # fmt: skip
         self.rows[:] = self.greedy
         return walked, recorded
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "explore": self.explore}
 
 
 class Uniform(EpsilonGreedy):
-    """Every action is drawn uniformly from those of the state.
+    """Uniformly random actions.
 
     Args:
-        problem: what it is told.
-        epsilon, delta, episodes: what a comparison asks for; they make no difference to it.
+        problem: the known part of the MDP.
+        epsilon, delta, episodes: accepted for comparisons, without effect.
         seed: the random seed of its actions.
 
     """
@@ -140,11 +139,11 @@ class Uniform(EpsilonGreedy):
     ) -> None:
         super().__init__(problem, epsilon, delta, episodes, seed, explore=1.0)
 
-    def _prefer(self) -> None:
+    def _plan_greedy(self) -> None:
         self.V[:-1] = nan
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
-        """Simulate nothing: as a random policy it never changes, and its value is known."""
+        """Return the value of the policy without simulation, as it never changes."""
         del rng, episodes
         V = np.zeros((self.H + 1, self.S))
         value = kernels.sweep(self.as_model(nature), 1.0, False, self.rows, V)
@@ -153,18 +152,18 @@ class Uniform(EpsilonGreedy):
 
 
 class Optimal(Agent):
-    """The best policy, from the true model.
+    """The optimal policy of the true model.
 
     Args:
-        problem: what it would be told.
-        epsilon, delta: what a comparison asks for; they make no difference to it.
-        mdp: the true model, which it knows.
+        problem: the known part of the MDP.
+        epsilon, delta: accepted for comparisons, without effect.
+        mdp: the true model.
 
     """
 
     name = "optimal"
     reference = "-"
-    setting = "the MDP is known; an upper limit"
+    setting = "known MDP; an upper bound"
     guarantee = "optimal"
     constants = "none"
 
@@ -179,20 +178,20 @@ class Optimal(Agent):
         self.policy, self.optimistic = plan.policy, mdp.at_start(plan.values)
 
     def limits(self) -> Limits:
-        """Its policy never changes."""
+        """Return no limits: the policy never changes."""
         return Limits(np.full(self.problem.table.rows, NEVER))
 
     def observe(self, seen: Counts) -> bool:  # noqa: ARG002
-        """Nothing is left to learn."""
+        """Ignore the counts."""
         return False
 
     def visits_of(self, row: int) -> int:  # noqa: ARG002
-        """It does not count."""
+        """Return 0: the agent does not count."""
         return 0
 
     def state(self) -> dict[str, Any]:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Nothing to restore."""
+        """Restore nothing."""

@@ -2,8 +2,8 @@
 
 Tiapkin, Belomestny, Moulines, Naumov, Samsonov, Tang, Valko, Menard: From Dirichlet to Rubin:
 Optimistic Exploration in RL without Bonuses. ICML 2022 (arXiv 2205.07704), Algorithm 1. Setting:
-episodic, time-dependent, known rewards, K known. One more state s0 pays r0 in every step, and
-every pair is believed to have led there n0 times:
+episodic, time-dependent, known rewards, K known. A fictitious state s0 has reward r0 in every
+step, and the prior counts n0 transitions of every pair to s0:
 
     Q_t = r + the quantile of order kappa of p V_{t+1},  p ~ Dirichlet(n(s,a,.), n0)
     V_t = max Q_t,  V_t(s0) = r0 (H - t + 1),  r0 = 2
@@ -13,19 +13,19 @@ every pair is believed to have led there n0 times:
 
 Proposition B.6 and Theorem 3.1: with probability 1 - delta, Q >= Q* in all episodes, and the regret
 is O(sqrt(H^3 S A K) L + H^3 S^2 A L^2), L of the order of ln(H S A K/delta). All of this was read
-in the paper, which prints it for counts by step. Pooled ones are right where transitions do not
-depend on the step: the samples of a pair are then alike, and V*_{t+1} is one of H functions of
-them, as it is in print. n is up to K H there, and K H stands for K in n0.
+in the paper, which has it for per-step counts. Pooled counts are valid where transitions do not
+depend on the step: the samples of a pair are then identically distributed, and V*_{t+1} is one of H
+functions of them, as in the paper. n is up to K H there, and K H stands for K in n0.
 
-n0 is about 900 in practice, and each counts for 2 a step, so nothing is learned before n is some
-thousands. The experiments of the paper have kappa = 0.85, n0 = 1 and r0 = 1, for which nothing is
-proved: "bayes-ucbvi:kappa=0.85,n0=1,r0=1".
+n0 is about 900 in practice, each with a reward of 2 per step, so nothing is learned before n is
+some thousands. The experiments of the paper have kappa = 0.85, n0 = 1 and r0 = 1, without a
+guarantee: "bayes-ucbvi:kappa=0.85,n0=1,r0=1".
 
 The paper approximates quantiles by 64 draws, which 1 - kappa = 1e-15 does not allow. Here, they
-are computed, by a formula (`ucfh._kernels.dirichlet`) that is exact enough: with such an n0, a
-quantile is exceeded with at most 1.001 times the probability that it should be, as if delta were
-larger by as much. If s' pays something, that adds to V_{t+1}(s'), and s0 pays r0 for it, too. A
-scale multiplies n0, and the normal deviate of kappa.
+are computed by a formula (`ucfh._kernels.dirichlet`) with a small error: with such an n0, a
+quantile is exceeded with at most 1.001 times its nominal probability, as if delta were larger by
+that factor. A reward on s' adds to V_{t+1}(s'), and s0 has r0 for it as well. A scale multiplies
+n0, and the normal deviate of kappa.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ C0 = (2 * sqrt(2 / BASE) + 98 * sqrt(6) / 9) ** 2 / (sqrt(2 * pi) - 1) ** 2 + lo
 class BayesUCBVI(BonusAgent):
     """Bayes-UCBVI.
 
-    Args (besides those of `BonusAgent`):
+    Args (in addition to those of `BonusAgent`):
         kappa: the order of the quantile, between 0.5 and 1; None: as in the theorem.
-        n0: how often every pair is believed to have led to s0, positive; None: as in the theorem.
-        r0: what s0 pays in every step, at least 1.
+        n0: prior number of transitions of every pair to s0, positive; None: as in the theorem.
+        r0: reward of s0 in every step, at least 1.
 
     """
 
@@ -99,7 +99,7 @@ class BayesUCBVI(BonusAgent):
         super()._prepare()
 
     def tail(self, n: Floats) -> Floats:
-        """1 - kappa after n (k,) visits."""
+        """Return 1 - kappa (k,) after n (k,) visits."""
         if self.kappa is not None:
             return np.full_like(n, 1 - self.kappa)
         C = 1 / (5 * (e * pi) ** 3)
@@ -107,10 +107,10 @@ class BayesUCBVI(BonusAgent):
         return np.asarray(C * self.delta / rest)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """The normal deviate of kappa."""
+        """Return the normal deviate of kappa."""
         inverse = NormalDist().inv_cdf
         return {"deviate": self.scale * np.array([-inverse(x) for x in self.tail(n).tolist()])}
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "kappa": self.kappa, "n0": self.n0_given, "r0": self.r0}

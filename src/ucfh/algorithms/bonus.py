@@ -1,12 +1,12 @@
-"""Agents that may change their policy after every episode, and those that do so by a bonus:
+"""Agents that may change their policy after every episode, and agents that plan with a bonus:
 
     loop
         p^ = n(s,a,s') / n(s,a)
         plan back in time: Q_t = r + p^ V_{t+1} + bonus, V_t = max Q_t      (`ucfh._kernels.online`)
         follow the greedy policy for an episode, and count
 
-An agent of this kind is a short file: the coefficients of its bonus as functions of n, and what
-else its planning does (`Rule`). The loop is compiled.
+An agent of this kind states the coefficients of its bonus as functions of n, and the other options
+of its planning (`Rule`). The loop is compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ucfh.exceptions import InputError, check_count, check_seed, check_unit, unk
 from ucfh.mdp import Problem
 from ucfh.transitions import Rewards
 
-LINES = {
+TERMS = {
     "flat": FLAT,
     "deviation": DEVIATION,
     "spread": SPREAD,
@@ -54,35 +54,35 @@ LINES = {
 }
 """The coefficients of a bonus, as `ucfh._kernels.online` explains them."""
 
-ROOM = 4096
-"""Policies that are recorded at a time."""
+RECORD_SIZE = 4096
+"""Policies recorded per call of a compiled loop."""
 
-FIRST_TABLE = 1024
-"""The visits that tables of coefficients reach at first; they are doubled as needed."""
+INITIAL_TABLE_SIZE = 1024
+"""Initial size of the tables of coefficients by visits; doubled as needed."""
 
 
 def check_scale(scale: float) -> float:
-    """The factor of all bonuses, radii or widths: positive, and 1 changes nothing."""
+    """Return the factor of bonuses, radii or widths if it is positive; else raise."""
     if not 0 < scale < float("inf"):
         raise InputError(f"scale = {scale!r} must be a positive number: 1 changes nothing")
     return float(scale)
 
 
 def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
-    """What `BonusAgent.coefficients` returned for n (k,), if it has numbers (k,) for known
-    names."""
+    """Return the result of `BonusAgent.coefficients` for n (k,); raise unless it maps names of
+    `TERMS` to numbers (k,)."""
     if not isinstance(bonus, Mapping):
         array = isinstance(bonus, np.ndarray)
-        what = "an array" if array else with_article(type(bonus).__name__)
-        raise PluginError(f"coefficients returns {what}: return a dict, such as {{'flat': 1 / n}}")
+        kind = "an array" if array else with_article(type(bonus).__name__)
+        raise PluginError(f"coefficients returns {kind}: return a dict, such as {{'flat': 1 / n}}")
     for name, given in bonus.items():
-        if name not in LINES:
-            raise PluginError(f"coefficients: {unknown('term', name, LINES)}")
+        if name not in TERMS:
+            raise PluginError(f"coefficients: {unknown('term', name, TERMS)}")
         values = np.asarray(given)
         if values.shape != n.shape:
-            has = f"{values.size} number{'s' * (values.size != 1)}"
+            size = f"{values.size} number{'s' * (values.size != 1)}"
             raise PluginError(
-                f"coefficients returns {has} for {name!r}, and n has {n.size}: return as many"
+                f"coefficients returns {size} for {name!r}, and n has {n.size}: return as many"
             )
         for i in np.flatnonzero(np.isnan(values))[:1]:
             raise PluginError(
@@ -91,8 +91,8 @@ def check_bonus(bonus: Any, n: Floats) -> dict[str, Floats]:
     return dict(bonus)
 
 
-def told_rewards(problem: Problem, name: str) -> Rewards:
-    """The rewards, for agents that need to know them."""
+def known_rewards(problem: Problem, name: str) -> Rewards:
+    """Return the known rewards; raise if they are unknown."""
     if problem.rewards is None:
         raise InputError(
             f"{name} needs known rewards: give them to the problem, or use ucfh, which learns them"
@@ -100,8 +100,8 @@ def told_rewards(problem: Problem, name: str) -> Rewards:
     return problem.rewards
 
 
-def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
-    """A problem's table, rewards and start, as the kernels take them."""
+def problem_arrays(problem: Problem, rewards: Rewards) -> Sheet:
+    """Return a problem's table, rewards and start as the kernels take them."""
     table = problem.table
     return Sheet(
         first=table.first,
@@ -114,40 +114,45 @@ def sheet_of(problem: Problem, rewards: Rewards) -> Sheet:
     )
 
 
-def sets_of(terms: Floats, names: Iterable[str]) -> Floats | None:
-    """Those of the terms (8, rows) that need much code, (2, rows); None if no name is of those."""
-    return terms[BUDGET:] if any(LINES[name] >= BUDGET for name in names) else None
+def confidence_set_terms(terms: Floats, names: Iterable[str]) -> Floats | None:
+    """Return the terms of confidence sets (2, rows) of all terms (8, rows); None if none is used.
+
+    Kernels compile the code of sets only where there are any.
+    """
+    return terms[BUDGET:] if any(TERMS[name] >= BUDGET for name in names) else None
 
 
 class EpisodeAgent(Agent):
-    """An agent whose policy may change after every episode; its loop is compiled.
+    """An agent whose policy may change after every episode, with a compiled loop.
 
     Args:
-        problem: what it is told: the rewards, and which states may follow.
+        problem: the known part of the MDP: rewards and possible successors.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        episodes: K, the number of episodes, which it is told in advance.
+        episodes: K, the number of episodes, known in advance.
         scale: a factor of the bonus; 1 changes nothing.
 
     Attributes:
         counts: n(s, a) and n(s, a, s').
-        V: (H+1, S) its optimistic values.
-        rows: (H, S) the rows that its policy takes. followed: those of the policy recorded last.
-        kept: the names of the arrays that it has learned, in addition to the counts.
+        V: (H+1, S) optimistic values.
+        rows: (H, S) the pairs of the policy. followed: the pairs of the policy recorded last.
+        by_segment: whether each step of an episode is counted separately.
+        learned_arrays: names of the learned arrays other than the counts.
 
     """
 
     V: Floats
-    kept: tuple[str, ...] = ("V", "rows", "followed")
+    by_segment = False
+    learned_arrays: tuple[str, ...] = ("V", "rows", "followed")
 
     def __init__(
         self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
     ) -> None:
-        self.problem = problem
+        self.problem = problem = problem.by_segment() if self.by_segment else problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.K, self.scale = check_count("episodes", episodes), check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.start = np.zeros(0) if problem.initial is None else problem.initial
-        self.sheet = sheet_of(problem, self.planned_rewards())
+        self.arrays = problem_arrays(problem, self.planned_rewards())
         self.counts = Counts.zero(problem)
         self.rows = np.zeros((self.H, self.S), np.int64)
         self.followed = np.full((self.H, self.S), -1)
@@ -155,98 +160,103 @@ class EpisodeAgent(Agent):
         self._plan()
 
     def planned_rewards(self) -> Rewards:
-        """What it plans for."""
-        return told_rewards(self.problem, self.name)
+        """Return the rewards to plan for."""
+        return known_rewards(self.problem, self.name)
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make what it keeps in addition to the counts; called once, before the first planning."""
+        """Create the learned arrays other than the counts; called once, before the first plan."""
 
     @abstractmethod
     def _plan(self) -> None:
-        """Choose the next policy: fill ``rows``, and `_promise` its optimistic value."""
+        """Plan: fill ``rows``, and pass the optimistic values to `_set_policy`."""
 
     @abstractmethod
     def _learn(
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
-        """Call the compiled loop: episodes walked, and policies put into the record."""
+        """Call the compiled loop; return the numbers of episodes and of recorded policies."""
 
     def _count(self, steps: Ints) -> None:
-        """Learn from the entries (H,) of one episode."""
+        """Count the entries (H,) of one episode."""
         np.add.at(self.counts.successors, steps, 1)
         np.add.at(self.counts.visits, self.problem.table.row_of_entry[steps], 1)
 
-    def _look_up(self) -> None:
-        """Bring what follows from the counts up to date."""
+    def _update_derived(self) -> None:
+        """Update the quantities derived from the counts."""
 
-    def _catch_up(self) -> None:
-        """Take the policy that the compiled loop has left, or a state that was restored."""
-        self._promise(self.V[0])
+    def _refresh_policy(self) -> None:
+        """Set the policy after the compiled loop, or after a state was restored."""
+        self._set_policy(self.V[0])
 
-    def _promise(self, V: Floats) -> None:
-        """Take the policy of ``rows``, whose optimistic value is V (S,) from each state."""
+    def _set_policy(self, V: Floats) -> None:
+        """Set the policy to ``rows``, with optimistic values V (S,)."""
         self.policy = self.problem.table.policy_of(self.rows)
         self.optimistic = promise(self.start, V)
 
     def limits(self) -> Limits:
-        """One episode, step by step."""
+        """Return a limit of one episode, step by step."""
         return Limits(np.full(self.problem.table.rows, NEVER), episodes=1, steps=True)
 
     def observe(self, seen: Counts) -> bool:
-        """Count, and plan."""
+        """Count, plan, and return whether the policy changed."""
         before = self.rows.copy()
         for steps in seen.steps:
             self._count(steps)
-        self._look_up()
+        self._update_derived()
         started = perf_counter()
         self._plan()
         self.planning_seconds += perf_counter() - started
         return self.done or not np.array_equal(before, self.rows)
 
     def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
-        """Run that many episodes at once, or fewer if its policy becomes final."""
+        """Run that many episodes, or fewer if the policy becomes final."""
         started, walked = perf_counter(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         while walked < episodes and not self.done:
-            record = Record(np.zeros(ROOM, np.int64), np.zeros(ROOM), np.zeros(ROOM))
+            record = Record(
+                np.zeros(RECORD_SIZE, np.int64), np.zeros(RECORD_SIZE), np.zeros(RECORD_SIZE)
+            )
             more, recorded = self._learn(rng, nature, episodes - walked, record)
             first, value, promised = record
             at = slice(0, recorded)
             parts.append(Record(first[at] + walked, value[at], promised[at]))
             walked += more
-            self._look_up()
-            if more == 0 and recorded < ROOM:
+            self._update_derived()
+            if more == 0 and recorded < RECORD_SIZE:
                 break
         self.planning_seconds += perf_counter() - started
-        self._catch_up()
+        self._refresh_policy()
         record = Record(*(np.concatenate(x) for x in zip(*parts, strict=True)))
-        policy = self.policy if self.randomised else self.problem.table.policy_of(self.followed)
+        policy = self.policy if self.randomized else self.problem.table.policy_of(self.followed)
         return LoopResult(walked, record, policy)
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "episodes": self.K}
 
     def visits_of(self, row: int) -> int:
-        """n of a row."""
+        """Return n of a state-action pair."""
         return int(self.counts.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, and what else was learned."""
-        return {**self.counts.state("n"), **{x: getattr(self, x).copy() for x in self.kept}}
+        """Return the counts and the learned arrays."""
+        return {
+            **self.counts.state("n"),
+            **{x: getattr(self, x).copy() for x in self.learned_arrays},
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Continue from the result of `state`."""
         self.counts.restore("n", state)
-        for x in self.kept:
+        for x in self.learned_arrays:
             getattr(self, x)[:] = state[x]
-        self._look_up()
-        self._catch_up()
+        self._update_derived()
+        self._refresh_policy()
 
 
 class SeededAgent(EpisodeAgent):
-    """An agent that draws something itself; ``seed`` is that of its own generator."""
+    """An agent that draws random numbers from its own generator, seeded by ``seed``."""
 
     def __init__(
         self,
@@ -254,55 +264,60 @@ class SeededAgent(EpisodeAgent):
         epsilon: float,
         delta: float,
         episodes: int,
-        seed: int = 0,
         scale: float = 1.0,
+        seed: int = 0,
     ) -> None:
-        # not the stream of the world, which has the same seed in a comparison
+        # independent of the environment, which has the same seed in a comparison
         self.seed = seed = check_seed(seed)
-        self.own = np.random.default_rng([seed, 1])
+        self.generator = np.random.default_rng([seed, 1])
         super().__init__(problem, epsilon, delta, episodes, scale)
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "own_seed": self.seed}
 
     def state(self) -> dict[str, Any]:
-        """Counts, the policy that was drawn, and the generator that drew it."""
-        generator = np.array(json.dumps(self.own.bit_generator.state))
+        """Return the counts, the policy and the state of the generator."""
+        generator = np.array(json.dumps(self.generator.bit_generator.state))
         return {**super().state(), "generator": generator}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Continue from the result of `state`."""
         super().restore(state)
-        self.own.bit_generator.state = json.loads(str(state["generator"]))
+        self.generator.bit_generator.state = json.loads(str(state["generator"]))
 
 
 class BonusAgent(EpisodeAgent):
     """An agent that plans with a bonus.
 
     Attributes:
-        V, L: (H+1, S) its bounds of V*, and of the value of its policy where it keeps those.
-        by_step: whether its formulas hold where transitions depend on the step.
+        V, L: (H+1, S) optimistic values, and lower bounds where `Rule` asks for them.
+        by_step: whether the formulas hold where transitions depend on the step.
 
     """
 
     rule = Rule()
     by_step = False
-    kept: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
+    learned_arrays: tuple[str, ...] = ("N", "Q", "V", "L", "rows", "followed")
 
     @abstractmethod
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of the bonus after n (k,) visits, by their names in `LINES`; scaled.
+        """Return the coefficients of the bonus.
 
-        n >= 1, or n >= 0 where there is no cap that rows without visits get instead.
+        Args:
+            n: (k,) visits; at least 1, or at least 0 if the rule has no cap for pairs without.
+
+        Returns:
+            The coefficients (k,) after n visits, scaled, by name in `TERMS`.
+
         """
 
-    def most(self) -> int:
-        """Visits to a row beyond this number are not counted."""
+    def max_visits(self) -> int:
+        """Return the number of visits to a pair that are counted."""
         return self.rule.most
 
     def crowding(self, visits: Floats) -> Floats:  # noqa: ARG002
-        """G after that many visits (k,) to a state at a step; empty: none."""
+        """Return G (k,) after that many visits (k,) to a state at a step; empty: no such term."""
         return np.zeros(0)
 
     def _prepare(self) -> None:
@@ -311,27 +326,27 @@ class BonusAgent(EpisodeAgent):
             raise InputError(
                 f"{self.name} is for transitions that do not depend on the step: use ubev or ucfh"
             )
-        self.rule = self.rule._replace(most=self.most())
-        self.terms = np.zeros((len(LINES), table.rows))
+        self.rule = self.rule._replace(most=self.max_visits())
+        self.terms = np.zeros((len(TERMS), table.rows))
         self.N = np.zeros((self.H + 1, self.S) if self.crowding(np.ones(1)).size else (0, 0), int)
         self.G = np.zeros(self.N.shape)
         self.Q = np.full((self.H, table.pairs), float(self.H))
         self.V, self.L = np.zeros((self.H + 1, self.S)), np.zeros((self.H + 1, self.S))
-        self.outlook = kernels.Outlook(self.Q, self.V, self.L, self.rows)
-        self._tabulate(FIRST_TABLE)
-        self._look_up()
+        self.value_arrays = kernels.Outlook(self.Q, self.V, self.L, self.rows)
+        self._tabulate(INITIAL_TABLE_SIZE)
+        self._update_derived()
 
     def _tabulate(self, size: int) -> None:
-        """Tables of coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
+        """Tabulate coefficients for fewer than ``size`` visits; 0 count as 1 if there is a cap."""
         n = np.maximum(np.arange(size), 0.0 if self.rule.cap == NO_CAP else 1.0)
         bonus = check_bonus(self.coefficients(n), n)
-        self.which = np.array([LINES[x] for x in bonus], np.int64)
-        self.sets = sets_of(self.terms, bonus)
+        self.which = np.array([TERMS[x] for x in bonus], np.int64)
+        self.set_terms = confidence_set_terms(self.terms, bonus)
         self.tables = np.array([*bonus.values()], float).reshape(-1, size)
         self.crowd_table = self.crowding(np.arange(size, dtype=float))
 
-    def _look_up(self) -> None:
-        if self.follow is None:  # no loop looks anything up; tables are as long as there are visits
+    def _update_derived(self) -> None:
+        if self.follow is None:  # no compiled loop needs tables, which would be as long as n
             n = np.maximum(self.counts.visits, 0.0 if self.rule.cap == NO_CAP else 1.0)
             self.terms[self.which] = [*self.coefficients(n).values()]
             return
@@ -344,11 +359,17 @@ class BonusAgent(EpisodeAgent):
 
     def _plan(self) -> None:
         kernels.plan(
-            self.sheet, self.rule, self.terms, self.sets, self.counts.arrays, self.G, self.outlook
+            self.arrays,
+            self.rule,
+            self.terms,
+            self.set_terms,
+            self.counts.arrays,
+            self.G,
+            self.value_arrays,
         )
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
-    def _catch_up(self) -> None:
+    def _refresh_policy(self) -> None:
         self._plan()
 
     def _count(self, steps: Ints) -> None:
@@ -373,6 +394,6 @@ class BonusAgent(EpisodeAgent):
             G=self.G,
         )
         return kernels.learn(
-            rng, episodes, nature, self.sheet, self.rule, bonus, self.sets, self.counts.arrays,
-            self.outlook, self.followed, record,
+            rng, episodes, nature, self.arrays, self.rule, bonus, self.set_terms,
+            self.counts.arrays, self.value_arrays, self.followed, record,
         )  # fmt: skip

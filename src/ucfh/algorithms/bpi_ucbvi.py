@@ -1,7 +1,7 @@
-"""BPI-UCBVI: it stops when its policy is known to be epsilon-optimal.
+"""BPI-UCBVI: optimism with a stopping rule for an epsilon-optimal policy.
 
 Transitions do not depend on the step (counts are pooled), and rewards are known. V~ and V_ are the
-upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
+upper and lower bounds, and p^ V stands for p^ V_{t+1}.
 
 Menard, Domingues, Jonsson, Kaufmann, Leurent, Valko: Fast active learning for pure exploration in
 reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all times, and stops:
@@ -12,11 +12,11 @@ reinforcement learning. ICML 2021 (arXiv 2007.13442), BPI-UCBVI. Holds at all ti
     G = min( H, 6 sqrt(beta*/n) sd_p^(V~) + 36 H^2 beta/n + (1 + 3/H) p^ G ) at argmax Q~;  n = 0: H
 
 It stops when G at the start is at most eps, and its policy is then eps-optimal with probability 1 -
-delta, after O~(S A H^3/eps^2) episodes. Printed for counts by step; pooled ones, as here, are right
-where transitions do not depend on it, and need fewer episodes. Its bounds hold in all episodes, so
-the stop may be tested in some only: here after every 2 % more. The rates beta were read in the
-paper, the constants 3, 14, 6 and 36 were not. They suffice, whatever the paper has. With
-probability 1 - 2 delta/3, which is what the rates are made for, KL(p^, p) <= beta/n and
+delta, after O~(S A H^3/eps^2) episodes. Published for per-step counts; pooled counts, as here, are
+valid where transitions do not depend on the step, and need fewer episodes. The bounds hold in all
+episodes, so the stop may be tested in some only: here after every 2% more. The rates beta were read
+in the paper, the constants 3, 14, 6 and 36 were not. They suffice, whatever the paper has. With
+probability 1 - 2 delta/3, by the choice of the rates, KL(p^, p) <= beta/n and
 |(p^ - p) V*| <= sqrt(2 Var_p(V*) beta*/n) + 3 H beta*/n, for all n and all (t, s, a). For
 0 <= f <= H, KL(p^, p) >= p^ g - ln p e^g and e^-x <= 1 - x + x^2/2 give
 
@@ -29,7 +29,7 @@ sd_p^(V*) <= sd_p^(V~) + sqrt(H p^ (V~ - V*)) and 2 sqrt(x y) <= x + y,
     (3)  |(p^ - p) V*| <= 2 sd_p^(V~) sqrt(beta*/n) + (1/H) p^ (V~ - V*) + (H^2 + 5 H) beta/n
 
 is at most b(V~), so that Q~ >= Q* at step t; with V_ for V~ and V* - V_ for V~ - V*, Q_ <= Q*. At
-a = pi_t(s), where 3 sqrt(x y) <= (9/4) x + y bounds what sd_p^(V_) has beyond sd_p^(V~),
+a = pi_t(s), where 3 sqrt(x y) <= (9/4) x + y bounds the excess of sd_p^(V_) over sd_p^(V~),
 
     V~ - V_ <= p^ (V~ - V_) + b(V~) + b(V_)
             <= 6 sd_p^(V~) sqrt(beta*/n) + 30.25 H^2 beta/n + (1 + 3/H) p^ (V~ - V_)
@@ -38,7 +38,7 @@ a = pi_t(s), where 3 sqrt(x y) <= (9/4) x + y bounds what sd_p^(V_) has beyond s
 
 by (3) and (2): both are at most G at step t.
 
-A scale multiplies all of a bonus, the term of V~ - V_ included, and what stands before n in G.
+A scale multiplies all of a bonus, the term of V~ - V_ included, and the same terms of G.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from ucfh.algorithms.stopping import Stopping
 
 
 def menard_rates(S: int, A: int, H: int, delta: float, n: Any) -> tuple[Any, Any]:
-    """beta and beta* after n (k,) visits."""
+    """Return beta and beta* (k,) after n (k,) visits."""
     log_term, more = log(3 * S * A * H / delta), np.log(8 * e * (n + 1))
     return log_term + S * more, log_term + more
 
@@ -72,11 +72,11 @@ class BPIUCBVI(Stopping):
     by_step = True
 
     def thresholds(self, n: Any) -> tuple[Any, Any]:
-        """beta and beta* after n (k,) visits."""
+        """Return beta and beta* (k,) after n (k,) visits."""
         return menard_rates(self.S, self.A, self.H, self.delta, n)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of b."""
+        """Return the coefficients of b."""
         beta, star = self.thresholds(n)
         return {
             "deviation": self.scale * 3 * np.sqrt(star / n),
@@ -85,12 +85,12 @@ class BPIUCBVI(Stopping):
         }
 
     def least_gap(self, n: float) -> float:
-        """G if nothing but the first step were unknown, and all that may follow worth the same."""
+        """Return G if only the first step were unknown, with equal values of all successors."""
         return float(min(self.H, self.scale * 36 * self.H**2 * self.thresholds(n)[0] / n))
 
     def gap_bound_now(self) -> float:
-        """G at the start, of the policy planned last."""
-        table, H, extra = self.problem.table, self.H, self.sheet.extra
+        """Compute G at the start for the last plan."""
+        table, H, extra = self.problem.table, self.H, self.arrays.extra
         G = np.zeros(self.S)
         for t in range(H - 1, -1, -1):
             first = t * table.stride

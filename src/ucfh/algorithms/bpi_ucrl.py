@@ -1,4 +1,4 @@
-"""BPI-UCRL: upper and lower values over KL balls; it stops when they are close at the start.
+"""BPI-UCRL: upper and lower values over KL balls, with a stopping rule on their difference.
 
 Rewards are known. V~ and V_ are the upper and lower bounds, p V stands for p V_{t+1}.
 
@@ -10,16 +10,16 @@ Kaufmann, Menard, Domingues, Jonsson, Leurent, Valko: Adaptive Reward-Free Explo
     Q_ = r + min { p V_ : KL(p^, p) <= beta/n },  V_ = max_a Q_;   n = 0: all p
     follow argmax Q~; stop when V~ - V_ <= eps at the start, and return argmax Q_
 
-With probability 1 - delta/2 the balls hold the truth, at all n (`ucfh.algorithms.stopping`). Then
+With probability 1 - delta/2 the balls contain p at all n (`ucfh.algorithms.stopping`). Then
 V_ <= V^pi <= V* <= V~ for pi = argmax Q_, by induction back in time: when it stops, pi is
 eps-optimal. It needs O~(S A H^4 (ln(1/delta) + S)/eps^2) episodes.
 
-Printed for counts by step; pooled ones, as here, are right where transitions do not depend on it,
-and need fewer episodes. Of delta, one half is for rewards, which are known here: it is kept as it
-is printed. Means over balls are bounded from outside, to within 2e-4 of a width
-(`ucfh._kernels.balls`). beta and the rule were seen in code, the authors' and that of others; of
-the paper only the abstract. (`ucfh.CertifiedUCFH` with confidence "kl-ball" is the same agent
-with a smaller beta: for the rows and successors that there are.)
+Published for per-step counts; pooled counts, as here, are valid where transitions do not depend on
+the step, and need fewer episodes. One half of delta is for rewards, which are known here; it is
+kept as published. Means over balls are bounded from outside, to within 2e-4 of a width
+(`ucfh._kernels.balls`). beta and the rule were read in code, by the authors and by others; of the
+paper only the abstract was available. (`ucfh.CertifiedUCFH` with confidence "kl-ball" is the same
+agent with a smaller beta: for the actual numbers of pairs and successors.)
 
 A scale multiplies the widths: beta by its square.
 """
@@ -49,24 +49,24 @@ class BPIUCRL(Stopping):
     by_step = True
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """beta/n; any number without visits."""
+        """Return beta/n; any number without visits."""
         beta = mixture_rate(self.S, self.delta / (2 * self.S * self.A * self.H), n)
         return {"budget": self.scale**2 * beta / np.maximum(n, 1)}
 
     def robust(self) -> Plan:
-        """argmax Q_ and V_."""
-        table, sheet = self.problem.table, self.sheet
+        """Compute argmax Q_ and V_."""
+        table, arrays = self.problem.table, self.arrays
         policy = np.zeros((self.H, self.S), np.min_scalar_type(self.A - 1))
         V = np.zeros((self.H + 1, self.S))
         eta = self.coefficients(self.counts.visits.astype(float))["budget"]
         balls.plan(
-            table.arrays, self.counts.arrays, eta, sheet.r, sheet.extra, -1.0,
+            table.arrays, self.counts.arrays, eta, arrays.r, arrays.extra, -1.0,
             balls.TIE * self.H, Planned(V, policy),
         )  # fmt: skip
         return Plan(policy, V)
 
     def gap_bound_now(self) -> float:
-        """V~ - V_; if the start is unknown, of the state in which it is largest."""
+        """Return V~ - V_ at the start; its largest value if the start is unknown."""
         return float(promise(self.start, self.V[0] - self.robust().values[0]))
 
     def _conclude(self) -> None:

@@ -1,15 +1,15 @@
-"""UCFH with sets that hold at all times, or at doublings: it knows when to stop.
+"""UCFH with confidence sequences, or sets that hold at doublings: stops with a certificate.
 
     loop
         plan over the sets: V* <= upper, V^pi >= lower for a policy pi
         stop if upper - lower <= epsilon (or if the difference is bounded by that directly)
-        stop, uncertified, if bounds contradict each other: what was assumed is refuted
+        stop, uncertified, if bounds contradict each other: the assumptions are refuted
         follow the optimistic policy until the schedule says so, and count
 
-Schedules: "growth" plans again after 2 % more episodes, with all counts; "doubling" when the
-visits to some row have doubled, with the counts of that row; "paper" likewise, but for the first
-time after m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need one of the
-latter.
+Schedules: "growth" replans after 2% more episodes, with all counts; "doubling" when the visits to
+some pair have doubled, with the counts of that pair; "paper" likewise, but for the first time after
+m w_min visits. Sets that hold at doublings only (`ucfh.confidence.sets`) need "doubling" or
+"paper".
 """
 
 from __future__ import annotations
@@ -31,31 +31,30 @@ from ucfh.problems import AnyProblem, as_problem
 from ucfh.rewards import DEFAULT
 from ucfh.theory.constants import Variant, constants_of
 
-ANY_COUNTS = "pass confidence='best' to CertifiedUCFH, which takes any counts"
-"""What to do with counts that do not follow the schedule of a set that holds at doublings only."""
+ANY_COUNTS = "pass confidence='tight' to CertifiedUCFH, which takes any counts"
+"""The remedy for counts that do not follow the schedule of a set that holds at doublings only."""
 
 
 class CertifiedUCFH(Agent):
-    """Learns until its policy is certified to be epsilon-optimal, with probability 1 - delta.
+    """An agent that stops once its policy is certified epsilon-optimal, with probability 1 - delta.
 
     Args:
-        problem: what the agent is told.
+        problem: the known part of the MDP.
         epsilon: the largest acceptable loss per episode, in (0, 1].
         delta: the probability that the certificate may be wrong, in (0, 1].
-        confidence: how it bounds what it does not know: "tight" (`ucfh.confidence.known_states`),
-            or a kind of set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl",
-            "paper".
-        schedule: when it plans again: "growth" after 2 % more episodes, "doubling" when the
-            visits of a pair have doubled, "paper" as Algorithm 1 does; None: growth, if the sets
-            allow it.
+        confidence: the confidence bounds: "tight" (`ucfh.confidence.known_states`), or a kind of
+            set of `ucfh.confidence.sets`: "kt", "kt-ball", "kl-ball", "l1", "kl", "paper".
+        schedule: when to replan: "growth" after 2% more episodes, "doubling" when the visits of a
+            pair have doubled, "paper" as Algorithm 1 does; None: "growth" if the sets allow it,
+            else "doubling".
         stop: "certificate", or None to learn without end.
-        variant: which constants the schedule "paper" takes: "paper" or "corrected".
-        m: replaces the constant m of the schedule "paper" by a positive number; None: as printed.
-        without: ideas of "tight" that are switched off, to measure their effect; see
+        variant: constants of the schedule "paper": "paper" or "corrected".
+        m: replaces the constant m of the schedule "paper" by a positive number; None: as published.
+        without: components of "tight" to switch off, to measure their effect; see
             `ucfh.confidence.value_bounds.COMPONENTS`.
 
-    Attributes (besides those of `Agent`):
-        certificate: the policy, the bounds and what they depend on, at any time.
+    Attributes (in addition to those of `Agent`):
+        certificate: the policy, its bounds and their assumptions, at any time.
 
     >>> from ucfh import make, simulate
     >>> mdp = make("chain:n=5")
@@ -98,52 +97,55 @@ class CertifiedUCFH(Agent):
         if schedule == "growth" and not always:
             raise InputError(
                 f"the set {confidence!r} holds at doublings only: pass schedule='doubling', or a "
-                f"set that holds always ({', '.join(ALWAYS)}, best)"
+                f"set that holds always ({', '.join(ALWAYS)}, tight)"
             )
         if stop not in (None, "certificate"):
             raise InputError(f"stop = {stop!r} must be 'certificate', or None to learn without end")
         if without and confidence != "tight":
-            raise InputError("without needs confidence='best': leave it out")
+            raise InputError("without needs confidence='tight': leave it out")
         self.confidence, self.schedule, self.stop = confidence, schedule, stop
         self.without = tuple(without)
         self.constants = constants_of(problem, epsilon, delta, variant, m)
-        self._enough = 1
+        self._min_visits = 1
         if schedule == "paper":
-            self._enough = ceil(self.constants.m * self.constants.w_min)
+            self._min_visits = ceil(self.constants.m * self.constants.w_min)
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
         self.updates = np.zeros(problem.table.rows, np.int64)
         self.updated = problem.table.start
         if confidence == "tight":
             best = KnownStateBounds(problem, delta, self.without)
-            self.beliefs: SetExploration | GapExploration = GapExploration(best, epsilon, self.n)
+            exploration: SetExploration | GapExploration = GapExploration(best, epsilon, self.n)
         else:
-            self.beliefs = SetExploration(problem, delta, confidence)
-        self._take_stock()
+            exploration = SetExploration(problem, delta, confidence)
+        self.exploration = exploration
+        self._take_bounds()
 
     @property
     def episodes(self) -> int:
-        """How many episodes were counted."""
+        """The number of episodes counted."""
         return int(self.n.visits[-1] + self.v.visits[-1])
 
     @property
     def _due(self) -> int:
-        """After how many episodes the schedule "growth" plans again."""
+        """The number of episodes after which the schedule "growth" replans."""
         return due_after(int(self.n.visits[-1]))
 
     def limits(self) -> Limits:
-        """2 % more episodes; or as many visits to some row as it has already."""
+        """Return the episodes until 2% more, or the visits until some pair has twice as many."""
         visits = np.full(self.problem.table.rows, UNLIMITED)
         if self.schedule == "growth":
-            room = max(1, self._due - self.episodes)
-            return Limits(visits, episodes=room, watch=self.beliefs.watch)
-        room_of = np.maximum(np.maximum(self.n.visits, self._enough) - self.v.visits, 0)
+            episodes_left = max(1, self._due - self.episodes)
+            return Limits(visits, episodes=episodes_left, watch=self.exploration.scoring_rule)
+        visits_left = np.maximum(np.maximum(self.n.visits, self._min_visits) - self.v.visits, 0)
         return Limits(
-            np.where(self._learned, room_of, visits), drop_surplus=True, watch=self.beliefs.watch
+            np.where(self._learned, visits_left, visits),
+            drop_surplus=True,
+            watch=self.exploration.scoring_rule,
         )
 
     @property
     def _learned(self) -> Bools:
-        """(rows,) which rows are not known in advance."""
+        """(rows,) mask of pairs whose transition or reward is unknown; last: the start."""
         learned = self.problem.table.lengths > 1
         learned[:-1] |= self.problem.reward_unknown
         learned[-1] &= self.problem.initial is None
@@ -157,17 +159,18 @@ class CertifiedUCFH(Agent):
                 counts that respect `limits`: visits beyond them must be dropped.
 
         Returns:
-            Whether the model was updated.
+            True if the model was updated.
 
         Raises:
-            InputError: if such a set is given more visits of a row than `limits` allows.
+            InputError: if the sets hold at doublings only, and a pair has more visits than
+                `limits` allows.
 
         """
         check_type("seen", seen, Counts, "ucfh.Counts of the agent's problem")
         if self.confidence in AT_DOUBLINGS and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
-        self.beliefs.score(self.v.scores)
+        self.exploration.score(self.v.scores)
         self.v.scores = np.zeros(0)
         if self.schedule == "growth":
             if self.episodes < self._due:
@@ -184,34 +187,34 @@ class CertifiedUCFH(Agent):
             for row in due:
                 self.v.move_row(int(row), self.problem.table, to=self.n)
         self.updates[due] += 1
-        self.beliefs.learn(self.n, self.updates)
-        self._take_stock()
+        self.exploration.learn(self.n, self.updates)
+        self._take_bounds()
         return True
 
-    def _take_stock(self) -> None:
-        """Find what is known so far, and whether it is enough."""
-        beliefs = self.beliefs
-        self.policy = self.problem.table.policy_of(beliefs.following)
-        self.optimistic = beliefs.upper
-        self.lower, self.gap_bound = beliefs.lower, beliefs.gap
+    def _take_bounds(self) -> None:
+        """Take policy and bounds from the exploration; decide whether to stop."""
+        exploration = self.exploration
+        self.policy = self.problem.table.policy_of(exploration.following)
+        self.optimistic = exploration.upper
+        self.lower, self.gap_bound = exploration.lower, exploration.gap
         self.done = self.stop is not None and (
-            beliefs.gap <= self.epsilon or beliefs.crossing is not None
+            exploration.gap <= self.epsilon or exploration.contradiction is not None
         )
         if self.done:
-            self.policy = self.problem.table.policy_of(beliefs.certified)
+            self.policy = self.problem.table.policy_of(exploration.certified)
 
     @property
     def certificate(self) -> Certificate:  # type: ignore[override]
-        """What is known so far: the policy, the bounds, and what keeps the gap wide."""
-        beliefs, problem = self.beliefs, self.problem
+        """The current certificate: policy, bounds, and the largest sources of uncertainty."""
+        exploration, problem = self.exploration, self.problem
         best = KnownStateBounds(problem, self.delta)
         b = best.bounds(self.n)
-        by_difference = beliefs.by_difference if isinstance(beliefs, GapExploration) else False
+        by_difference = isinstance(exploration, GapExploration) and exploration.by_difference
         return Certificate(
-            beliefs.upper,
-            beliefs.lower,
-            beliefs.gap,
-            problem.table.policy_of(beliefs.certified),
+            exploration.upper,
+            exploration.lower,
+            exploration.gap,
+            problem.table.policy_of(exploration.certified),
             self.epsilon,
             self.delta,
             self.episodes,
@@ -220,11 +223,11 @@ class CertifiedUCFH(Agent):
             uncertainty_sources(
                 problem.table.pair_of, self.n.visits, best.attribute_gap(b, by_difference)
             ),
-            contradiction(problem.state_names, beliefs.crossing, self.delta),
+            contradiction(problem.state_names, exploration.contradiction, self.delta),
         )
 
     def settings(self) -> dict[str, Any]:
-        """The arguments it was made with."""
+        """Return the constructor arguments by name."""
         return {
             "agent": self.name,
             "epsilon": self.epsilon,
@@ -250,16 +253,16 @@ class CertifiedUCFH(Agent):
         return f"CertifiedUCFH({shown}; {promise}, with probability {1 - self.delta:g})"
 
     def visits_of(self, row: int) -> int:
-        """n of a row."""
+        """Return n of a state-action pair."""
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Counts, updates, and what else the beliefs keep."""
+        """Return counts, updates, and the state of the exploration."""
         own = {**self.n.state("n"), **self.v.state("v"), "updates": self.updates.copy()}
-        return {**own, **self.beliefs.state()}
+        return {**own, **self.exploration.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned, and plan.
+        """Continue from the result of `state`, and plan.
 
         Raises:
             InputError: if the set holds at doublings only, and the state's counts are not of them.
@@ -267,9 +270,9 @@ class CertifiedUCFH(Agent):
         """
         if self.confidence in AT_DOUBLINGS:
             table = self.problem.table
-            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
+            check_schedule(state, self._min_visits, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updates[:] = state["updates"]
-        self.beliefs.restore(state, self.n, self.updates)
-        self._take_stock()
+        self.exploration.restore(state, self.n, self.updates)
+        self._take_bounds()

@@ -6,18 +6,19 @@ parameter is c:
 
     Q = min( H, r + p^ V + c/n ),  H where n = 0
 
-The values need not be above V*: it is enough that they fall short of it by little. Theorem, for the
-c of the paper: regret O~(H sqrt(S A K) + H S^2 A) with probability 1 - delta.
+The values need not be above V*: a small shortfall suffices. Theorem, for the c of the paper: regret
+O~(H sqrt(S A K) + H S^2 A) with probability 1 - delta.
 
-Read in public reviews of the paper: the bonus, H for rows without visits, a shortfall of at most
-(3/2) lambda H, and a c that grows with sqrt(K). The constants of its c were not seen, nor whether
-H caps other rows, too, which does no harm. Here, for known rewards and any 0 < lambda <= 1,
+Read in public reviews of the paper: the bonus, H for pairs without visits, a shortfall of at most
+(3/2) lambda H, and a c that grows with sqrt(K). The constants of its c were not available, nor
+whether H also caps other pairs, which does no harm. Here, for known rewards and
+any 0 < lambda <= 1,
 
     c = H l (1/(2 lambda) + 1/3),  l = ln(S A H/delta)
 
 suffices for V_t >= V*_t - F_t with probability 1 - delta, in all states, steps and episodes, where
 F = (lambda/H) (2 H V* - V*^2) <= lambda H, a rising function f of V*. Let this hold at step t+1,
-U(s') be what is paid on s' and V*_{t+1}(s'), and a the best action. If Q is not H,
+U(s') be the reward on s' plus V*_{t+1}(s'), and a the best action. If Q is not H,
 
     V*_t - V_t <= (p - p^) U + p^ F_{t+1} - c/n <= p f(U) + (p - p^) W - c/n,   W = U - f(U),
 
@@ -29,13 +30,13 @@ Bennett's inequality, E e^{(y/H) (p W - W(s'))} <= e^{(y/H)^2 Var_p(W) / (2 (1 -
     (p - p^) W <= (y/H) Var_p(W) / (2 (1 - y/3)) + H l/(y n).
 
 At y = 6 lambda/(3 + 2 lambda) the right side is (lambda/H) Var_p(W) + c/n: the variances cancel,
-and F_t is left. This holds for counts by step as well, so the agent keeps them where transitions
+and F_t is left. This holds for per-step counts as well, so the agent keeps them where transitions
 depend on the step.
 
 The regret of this c, for pooled counts. Let pi be the policy of an episode, n the visits before it,
 D = V_{t+1} - V*_{t+1} + f(U), 0 <= D <= 2 H, and G = V - V^pi + lambda H, so that G_{t+1} >= D and
 V* - V^pi <= G_1. By Bennett's and Ville's inequalities again, with probability 1 - delta each, for
-all rows and n at once, and l' = ln(S^2 A/delta),
+all pairs and n at once, and l' = ln(S^2 A/delta),
 
     (p^ - p) W <= (lambda/H) Var_p(U) + c/n,   p^(s') - p(s') <= p(s')/H + (H/2 + 1/3) l'/n.
 
@@ -54,12 +55,12 @@ and where n >= H, it is at most doubled by an episode, so that the C/n of a pair
 
     regret <= e ( 2 lambda H K + 1.6 ( 2 C S A L + 2 H^2 S A + (C + 2 H) ln(1/delta) ) ).
 
-lambda is chosen so that lambda H K + c S A L is smallest but for the 1/3,
+lambda minimizes lambda H K + c S A L without the 1/3,
 
     lambda = min( 1, sqrt(S A l L/(2 K)) ),
 
-so this is O~(H sqrt(S A K) + H^2 S^2 A). (For counts by step, rows are H times as many, and both
-terms have a factor H more.)
+so this is O~(H sqrt(S A K) + H^2 S^2 A). (For per-step counts, there are H times as many pairs, and
+both terms have another factor H.)
 """
 
 from __future__ import annotations
@@ -89,12 +90,12 @@ class EQO(BonusAgent):
 
     @property
     def shortfall(self) -> float:
-        """lambda: values may be below V* by this share of H."""
+        """lambda, the largest shortfall of values below V* as a share of H."""
         pairs = self.S * self.A
         L = 1 + log(1 + self.K * self.H / pairs)
-        return min(1.0, sqrt(pairs * self.log_term * L / (2 * self.K))) or 1.0  # l = 0: any will do
+        return min(1.0, sqrt(pairs * self.log_term * L / (2 * self.K))) or 1.0  # l = 0: any lambda
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """c/n."""
+        """Return c/n."""
         c = self.H * self.log_term * (1 / (2 * self.shortfall) + 1 / 3)
         return {"flat": self.scale * c / n}

@@ -1,4 +1,4 @@
-"""EULER: bonuses by the variance of the next value, bounded from both sides.
+"""EULER: bonuses from the variance of the next value, with upper and lower bounds.
 
 Transitions do not depend on the step (counts are pooled), and rewards are known. V~ and V_ are the
 upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
@@ -12,8 +12,8 @@ Knowledge using Value Function Bounds. ICML 2019 (arXiv 1901.00210), EULER. K kn
 
 With probability 1 - delta, V_ <= V* <= V~; regret O~( sqrt(Q* S A T) + sqrt(S) S A H^2 (sqrt(S) +
 sqrt(H)) ), Q* the largest variance of a step's reward and next value. The 4 in l and the constants
-of b are those of public code; delta/7 is not certain. The paper's bonus for unknown rewards is left
-out.
+of b are those of public code; delta/7 is quoted from memory. The paper's bonus for unknown rewards
+is left out.
 
 A scale multiplies all of the bonus, the term of V~ - V_ included.
 """
@@ -45,7 +45,7 @@ class EULER(BonusAgent):
         return log(28 * self.S * self.A * self.K * self.H / self.delta)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of b."""
+        """Return the coefficients of b."""
         H, two_l = self.H, 2 * self.log_term
         root = self.scale * np.sqrt(two_l / n)
         J = H * self.log_term / 3

@@ -1,7 +1,7 @@
-"""Agents that ask a generative model for samples, plan once, and never change that policy.
+"""Agents that sample a generative model, plan once, and never change that policy.
 
-A generative model gives a successor of any pair that is asked for, without reaching it first. How
-many are asked for is fixed in advance (`Agent.wants`); episodes teach these agents nothing.
+A generative model returns a successor of any requested pair. The numbers of samples are fixed in
+advance (`Agent.wants`); these agents do not learn from episodes.
 
 **Kearns, Singh**: Finite-Sample Convergence Rates for Q-Learning and Indirect Algorithms. NIPS 11
 (1998). Setting: discounted, known rewards; one call of the model gives a successor of every pair.
@@ -11,9 +11,9 @@ many are asked for is fixed in advance (`Agent.wants`); episodes teach these age
 
 Published is m = O( (1/epsilon^2) (ln(N/delta) + ln ln(1/epsilon)) ), without constants and without
 the powers of 1/(1 - gamma). The numbers here are *derived*, for an epsilon-optimal policy over a
-fixed horizon with probability 1 - delta. The phases are the stages t = h..1, back in time, where
-h = H - 1: after the last action nothing depends on the next state (h = H if rewards do). What
-follows step t, V_{t+1}(s'), lies in [0, R_t], R_t = h + 1 - t. With L = ln(2 S A h/delta):
+fixed horizon with probability 1 - delta. The phases are the steps t = h..1, back in time, where
+h = H - 1: after the last action nothing depends on the next state (h = H if rewards do). The next
+value V_{t+1}(s') lies in [0, R_t], R_t = h + 1 - t. With L = ln(2 S A h/delta):
 
     phased:    m_t = R_t^2 L / (2 eta^2),  eta = epsilon/(2 h)
     indirect:  m   = h^2 L / (2 eta^2),    eta = epsilon/(h (h + 1))
@@ -28,15 +28,15 @@ V*_1 - V^pi_1 <= sum_t 2 |Q^_t - Q*_t| <= h (h + 1) eta = epsilon.
 a Generative Model. Machine Learning 91 (2013); model-based Q-value iteration. Setting: discounted,
 known rewards, N = S A pairs, beta = 1/(1 - gamma); indirect too, but with
 
-    c (beta^3 N/epsilon^2) ln(c0 N/delta)  samples in all, evenly over the pairs.
+    c (beta^3 N/epsilon^2) ln(c0 N/delta)  samples in total, evenly over the pairs.
 
 Theorem 1: |Q^ - Q*| <= epsilon with probability 1 - delta, for constants c, c0. The journal says
-only that they exist; c = 68 and c0 = 12 are those of the authors' proof as we remember it, *not
-certain*. Adapted: beta = H and planning over the horizon. A discounted problem has one V*, for
-which each pair's samples have to be good; a horizon has H of them, so that S A H events take part
-in the union: m = 68 (H^3/epsilon^2) ln(12 S A H/delta) for every pair. That the greedy policy too
-is epsilon-optimal is proved for small epsilon only (Theorem 2); the number of "indirect" holds for
-any.
+only that they exist; c = 68 and c0 = 12 are those of the authors' proof, quoted from memory.
+Adapted: beta = H and planning over the horizon. A discounted problem has one V*, about which the
+samples of each pair make a statement; a horizon has H of them, so that S A H events take part in
+the union: m = 68 (H^3/epsilon^2) ln(12 S A H/delta) for every pair. The greedy policy is proved to
+be epsilon-optimal as well for small epsilon only (Theorem 2); the number of "indirect" holds for
+any epsilon.
 """
 
 from __future__ import annotations
@@ -49,62 +49,61 @@ from typing import Any
 import numpy as np
 
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.bonus import check_scale, told_rewards
+from ucfh.algorithms.bonus import check_scale, known_rewards
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_unit
 from ucfh.mdp import Problem
 from ucfh.planning import backward_induction, mean_rewards
 
 MOST = 2**62
-"""More samples of a row cannot be counted in 64 bits."""
+"""The largest number of samples of a pair that 64-bit counts hold."""
 
 
 class Generative(Agent):
-    """An agent that plans once, for the p^ of its samples.
+    """An agent that plans once, for the empirical p^ of its samples.
 
     Args:
-        problem: what it is told: the rewards, and which states may follow.
+        problem: the known part of the MDP: rewards and possible successors.
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        scale: a factor of the errors that samples are assumed to have: m is multiplied by its
-            square; 1 changes nothing.
+        scale: a factor of the widths: m is multiplied by its square; 1 changes nothing.
 
     Attributes:
-        h: the stages whose next state matters: all but the last, if rewards do not depend on it.
-        counts: its samples.
+        h: number of steps whose next state matters: H - 1, or H if rewards depend on it.
+        counts: the samples.
 
     """
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
-        self.rewards = told_rewards(problem, self.name)
+        self.rewards = known_rewards(problem, self.name)
         self.problem = problem
         self.epsilon, self.delta = check_unit("epsilon", epsilon), check_unit("delta", delta)
         self.scale = check_scale(scale)
         self.S, self.A, self.H = problem.states, problem.actions, problem.horizon
         self.h = self.H - (self.rewards.successor is None)
         self.counts = Counts.zero(problem)
-        self.wants = self._numbers()
+        self.wants = self._sample_sizes()
         self._plan()
 
     @abstractmethod
-    def need(self, ahead: int) -> float:
-        """How many samples a row needs if what follows it is worth up to R_t = ahead >= 1."""
+    def required_samples(self, ahead: int) -> float:
+        """Return the samples needed of a pair whose next value is at most R_t = ahead >= 1."""
 
-    def _numbers(self) -> Any:
-        """(rows,) samples to ask for: `need`, as a whole number. Rows of no step need the most."""
+    def _sample_sizes(self) -> Any:
+        """Return the samples to request (rows,), a maximum over steps where pairs are pooled."""
         table = self.problem.table
-        needs = [self.scale**2 * self.need(self.h - t) for t in range(self.h)]
-        if max(needs, default=0) > MOST:
+        sizes = [self.scale**2 * self.required_samples(self.h - t) for t in range(self.h)]
+        if max(sizes, default=0) > MOST:
             raise InputError(
-                f"epsilon = {self.epsilon:g} needs {max(needs):.3g} samples of a pair, more "
+                f"epsilon = {self.epsilon:g} needs {max(sizes):.3g} samples of a pair, more "
                 "than 64-bit counts hold: pass a larger epsilon"
             )
-        each = [max(1, ceil(x)) for x in needs] + [0] * (self.H - self.h)
+        each = [max(1, ceil(x)) for x in sizes] + [0] * (self.H - self.h)
         if table.segments == 1:
             each = [max(each)]
         return np.append(np.repeat(np.array(each, np.int64), table.pairs), 0)
 
     def _plan(self) -> None:
-        """Backward induction for p^, which is zero where nothing was asked for."""
+        """Plan by backward induction for p^, which is zero without samples."""
         started = perf_counter()
         table, n = self.problem.table, self.counts
         p = n.successors / np.maximum(n.visits, 1)[table.row_of_entry]
@@ -114,17 +113,17 @@ class Generative(Agent):
         self.planning_seconds += perf_counter() - started
 
     def study(self, seen: Counts) -> None:
-        """Plan for what was sampled."""
+        """Take the samples, and plan."""
         self.counts.add(seen)
         self.wants = None
         self._plan()
 
     def limits(self) -> Limits:
-        """Its policy never changes."""
+        """Return no limits: the policy never changes."""
         return Limits(np.full(self.problem.table.rows, NEVER))
 
     def observe(self, seen: Counts) -> bool:  # noqa: ARG002
-        """Episodes teach it nothing."""
+        """Ignore episodes; raise if the samples are missing."""
         if self.wants is not None:
             raise InputError(
                 f"{self.name} needs a generative model, and there is none here: run it with "
@@ -133,17 +132,17 @@ class Generative(Agent):
         return False
 
     def visits_of(self, row: int) -> int:
-        """How many samples of a row it has."""
+        """Return the number of samples of a pair."""
         return int(self.counts.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """Its samples, and whether it has them."""
+        """Return the samples, and whether they are complete."""
         return {**self.counts.state("n"), "studied": self.wants is None}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the samples, and plan."""
+        """Continue from the samples of `state`, and plan."""
         self.counts.restore("n", state)
-        self.wants = None if state["studied"] else self._numbers()
+        self.wants = None if state["studied"] else self._sample_sizes()
         self.samples = sum(self.counts.visits.tolist())
         self._plan()
 
@@ -153,15 +152,15 @@ class PhasedQLearning(Generative):
 
     name = "phased-q"
     reference = "Kearns, Singh 1998"
-    setting = "generative model, discounted; adapted: phases are the stages, m derived"
+    setting = "generative model, discounted; adapted: phases are the steps, m derived"
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
     constants = "derived: m_t"
 
     def __init__(self, problem: Problem, epsilon: float, delta: float, scale: float = 1.0) -> None:
         super().__init__(problem.by_segment(), epsilon, delta, scale)
 
-    def need(self, ahead: int) -> float:
-        """m_t = R_t^2 L / (2 eta^2), eta = epsilon/(2 h)."""
+    def required_samples(self, ahead: int) -> float:
+        """Return m_t = R_t^2 L / (2 eta^2), eta = epsilon/(2 h)."""
         eta = self.epsilon / (2 * self.h)
         return ahead**2 / (2 * eta**2) * log(2 * self.S * self.A * self.h / self.delta)
 
@@ -175,8 +174,8 @@ class Indirect(Generative):
     guarantee = "policy within epsilon of optimal, with probability 1 - delta"
     constants = "derived: m"
 
-    def need(self, ahead: int) -> float:  # noqa: ARG002
-        """m = h^2 L / (2 eta^2), eta = epsilon/(h (h + 1))."""
+    def required_samples(self, ahead: int) -> float:  # noqa: ARG002
+        """Return m = h^2 L / (2 eta^2), eta = epsilon/(h (h + 1))."""
         h = self.h
         eta = self.epsilon / (h * (h + 1))
         return h**2 / (2 * eta**2) * log(2 * self.S * self.A * h / self.delta)
@@ -191,7 +190,7 @@ class Azar(Generative):
     guarantee = "Q within epsilon of Q*, with probability 1 - delta, if its constants are right"
     constants = "unverified: 68 and 12; derived: H in the logarithm"
 
-    def need(self, ahead: int) -> float:  # noqa: ARG002
-        """m = 68 (H^3/epsilon^2) ln(12 S A H/delta)."""
+    def required_samples(self, ahead: int) -> float:  # noqa: ARG002
+        """Return m = 68 (H^3/epsilon^2) ln(12 S A H/delta)."""
         log_term = log(12 * self.S * self.A * self.H / self.delta)
         return 68 * self.H**3 / self.epsilon**2 * log_term

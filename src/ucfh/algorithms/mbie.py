@@ -13,10 +13,11 @@ Theorem, for both: with probability 1 - delta, Q >= Q* at all times, and all but
 O~(S^2 A Vmax^6/eps^3) steps are eps-optimal. Adapted to fixed horizons by Vmax = H, gamma = 1 and
 planning over H - t steps after each episode; rewards are known, so their own bonus is left out.
 
-Derived here: the ball is about rows, and needs nothing more. The bonus is about p V*_{t+1} for each
-of the steps, so its logarithm gets a union over them: ln(2 S A H m/delta). And m, of which only the
-order is published, is the least at which radius(m) <= eps/(H(H-1)), for both: then p~ and p differ
-by two radii at most, and the values by eps/2. A scale multiplies radius and bonus, so m follows it.
+Derived here: the ball is a statement about transition probabilities, and is taken as published. The
+bonus is about p V*_{t+1} for each of the steps, so its logarithm gets a union over them,
+ln(2 S A H m/delta). And m, of which only the order is published, is the least at which
+radius(m) <= eps/(H(H-1)), for both: then p~ and p differ by two radii at most, and the values by
+eps/2. A scale multiplies radius and bonus, so m follows it.
 
 Kolter, Ng: Near-Bayesian Exploration in Polynomial Time. ICML 2009. Setting: known rewards, H steps
 ahead at all times, a Dirichlet belief whose parameters sum to alpha(s,a):
@@ -24,11 +25,10 @@ ahead at all times, a Dirichlet belief whose parameters sum to alpha(s,a):
     BEB:  Q_t = r + E[p] V_{t+1} + 2 H^2/(1 + alpha),  no cap; frozen once alpha > 4 H^3/eps
 
 Theorem 1: with probability 1 - delta, within eps of the Bayes-optimal value at all but
-O~(S A H^6/eps^2) steps. That is no promise about V*, nor that V~ is above it. The prior is free;
-here it weighs nothing against a visit: alpha = n, E[p] = p^, and all successors are equally likely
-at n = 0.
-Planned once an episode, for the steps that are left. A scale multiplies 2 H^2; the belief freezes
-at 4 H^3/eps whatever the scale (quoted from memory).
+O~(S A H^6/eps^2) steps. It bounds no gap to V*, and does not claim V~ >= V*. The prior is free;
+here its weight is zero: alpha = n, E[p] = p^, and all successors are equally likely at n = 0.
+Planned once per episode, for the remaining steps. A scale multiplies 2 H^2; the belief freezes at
+4 H^3/eps for any scale (quoted from memory).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ucfh.mdp import Problem
 
 
 def l1_radius(states: int, log_terms: Floats, n: Floats) -> Floats:
-    """How far p^ is from p (L1) after n visits, except with probability e^-log_terms: (k,).
+    """Return the bound (k,) of ||p^ - p||_1 after n visits, with failure probability e^-log_terms.
 
     sqrt( 2 (ln(2^S - 2) + log_terms)/n ), by Weissman et al. 2003. 0 where S = 1.
     """
@@ -62,8 +62,8 @@ def l1_radius(states: int, log_terms: Floats, n: Floats) -> Floats:
 class MBIE(BonusAgent):
     """MBIE.
 
-    Args (besides those of `BonusAgent`):
-        m: only this many visits to a pair count, at least 1; None: as derived above.
+    Args (in addition to those of `BonusAgent`):
+        m: number of visits to a pair that are counted, at least 1; None: as derived above.
 
     """
 
@@ -91,7 +91,7 @@ class MBIE(BonusAgent):
 
     @cached_property
     def m(self) -> float:
-        """The visits of a pair that count: radius(m) <= eps/(H(H-1)) if not given."""
+        """The visits of a pair that are counted: radius(m) <= eps/(H(H-1)) if not given."""
         if self.m_given is not None:
             return self.m_given
         target = self.epsilon / (self.H * (self.H - 1)) if self.H > 1 else inf
@@ -99,20 +99,20 @@ class MBIE(BonusAgent):
         return visits[bisect_left(visits, True, key=lambda m: self.radius(m, m) <= target)]
 
     def radius(self, n: Any, m: float) -> Any:
-        """That of the ball around p^ after n (k,) visits."""
+        """Return the radius of the ball around p^ after n (k,) visits."""
         log_term = np.log(2 * self.S * self.A * m / self.delta)
         return self.scale * l1_radius(self.S, log_term, np.asarray(n, float))
 
-    def most(self) -> int:
-        """M."""
+    def max_visits(self) -> int:
+        """Return m."""
         return ceil(self.m)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """The radius."""
+        """Return the radius."""
         return {"radius": self.radius(n, self.m)}
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "m": self.m_given}
 
 
@@ -131,7 +131,7 @@ class MBIEBonus(MBIE):
         return float(self.H * (log_term / 2) ** 0.5)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """beta/sqrt(n)."""
+        """Return beta/sqrt(n)."""
         return {"flat": self.scale * self.beta / np.sqrt(n)}
 
 
@@ -146,10 +146,10 @@ class BEB(BonusAgent):
     rule = Rule(cap=NO_CAP)
     by_step = True
 
-    def most(self) -> int:
-        """The first n above 4 H^3/eps."""
+    def max_visits(self) -> int:
+        """Return the first n above 4 H^3/eps."""
         return floor(4 * self.H**3 / self.epsilon) + 1
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """2 H^2/(1 + n)."""
+        """Return 2 H^2/(1 + n)."""
         return {"flat": self.scale * 2 * self.H**2 / (1 + n)}

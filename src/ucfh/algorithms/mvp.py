@@ -5,7 +5,7 @@ Escaping the Curse of Horizon. COLT 2021 (arXiv 2009.13503). Setting: episodic, 
 reward of at most 1, K known. Zhang, Chen, Lee, Du: Settling the Sample Complexity of Online
 Reinforcement Learning. COLT 2024: transitions that depend on the step, totals of at most H.
 
-    when n(s,a) reaches 1, 2, 4, 8, ...: take the row p^ of that pair from all samples, and plan
+    when n(s,a) reaches 1, 2, 4, 8, ...: update p^ of that pair from all samples, and plan
     Q_h = min( r + p^ V_{h+1} + b_h, H ),    b_h = c1 sqrt(Var_p^(V_{h+1}) L/n) + c3 H L/n
     c1 = 460/9,  c3 = 544/9,  L = ln(200 S A H^2 K^2/delta)
 
@@ -17,7 +17,7 @@ doubles.
 Theorem 1 (2021): regret O~( sqrt(S A K) + S^2 A ), rewards scaled so that totals are at most 1.
 
 With these constants b exceeds H until n is about ten thousand: nothing is learned before. In bulk,
-1e12 episodes take no longer than a few hundred plans, so that scale = 1 can be watched.
+1e12 episodes take only the time of a few hundred plans, so scale = 1 can be simulated.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class MVP(Phased):
         return log(200 * self.S * self.A * self.H**2 * self.K**2 / self.delta)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Of the deviation, and 1/n."""
+        """Return the coefficients of the deviation and of 1/n."""
         L = self.log_term
         return {
             "deviation": self.scale * 460 / 9 * np.sqrt(L / n),
             "flat": self.scale * 544 / 9 * self.H * L / n,
         }
 
-    def room(self) -> Ints:
-        """A pair is due when its visits reach the next power of two."""
+    def visits_left(self) -> Ints:
+        """Return the visits until n reaches the next power of two."""
         n, v = self.n.visits[:-1], self.v.visits[:-1]
         return np.where(n < FULL, next_doubling(n) - n - v, NEVER)

@@ -1,7 +1,7 @@
-"""ORLC: every policy that it plays comes with a bound on what it loses.
+"""ORLC: every policy played has a certificate, a bound on its optimality gap.
 
 Transitions do not depend on the step (counts are pooled), and rewards are known. V~ and V_ are the
-upper and lower bounds, p^ V stands for p^ V_{t+1}, ||f||^2 = p^ f^2.
+upper and lower bounds, and p^ V stands for p^ V_{t+1}.
 
 Dann, Li, Wei, Brunskill: Policy Certificates: Towards Accountable Reinforcement Learning. ICML 2019
 (arXiv 1811.03056), Algorithm 1 (ORLC). Holds at all times; needs neither K nor epsilon.
@@ -10,10 +10,10 @@ Dann, Li, Wei, Brunskill: Policy Certificates: Towards Accountable Reinforcement
     psi = sqrt(12) sd_p^(V~) phi + 45 S H^2 phi^2 + (1/H) p^ (V~ - V_)
     Q~ = min( H-t+1, r + p^ V~ + psi ),  Q_ = max( 0, r + p^ V_ - psi ),  both at argmax Q~
 
-With probability 1 - delta, the policy played earns between V_ and V~ in all episodes: that is its
-certificate. Mistakes: O~(S A H^2/eps^2 + S^2 A H^3/eps). The paper's summand 1 * phi in psi is
-for unknown rewards, and left out. The constants of psi and the 26 (H+1+S) of phi are not certain:
-no text of the algorithm was at hand.
+With probability 1 - delta, V_ <= V^pi <= V~ for the policy played in all episodes: its certificate.
+Mistakes: O~(S A H^2/eps^2 + S^2 A H^3/eps). The paper's summand 1 * phi in psi is for unknown
+rewards, and left out. The constants of psi and the 26 (H+1+S) of phi are quoted from memory: the
+paper was not available.
 
 A scale multiplies all of the bonus, the term of V~ - V_ included.
 """
@@ -31,7 +31,7 @@ from ucfh.algorithms.bonus import BonusAgent
 
 
 class ORLC(BonusAgent):
-    """ORLC; ``lower`` and ``gap_bound`` are the certificate of the policy that it plays."""
+    """ORLC; ``lower`` and ``gap_bound`` are the certificate of the policy played."""
 
     name = "orlc"
     reference = "Dann, Li, Wei, Brunskill 2019, Algorithm 1"
@@ -41,13 +41,13 @@ class ORLC(BonusAgent):
     rule = Rule(lower=LOWER_OF_PLAYED)
 
     def phi(self, n: Floats) -> Floats:
-        """After n (k,) visits."""
+        """Return phi (k,) after n (k,) visits."""
         log_term = log(26 * self.S * self.A * (self.H + 1 + self.S) / self.delta)
         lnln = np.log(np.log(np.maximum(e, 2 * n)))
         return np.minimum(1.0, np.sqrt(0.52 / n * (1.4 * lnln + log_term)))
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Those of psi."""
+        """Return the coefficients of psi."""
         phi = self.phi(n)
         return {
             "deviation": self.scale * 12**0.5 * phi,

@@ -1,17 +1,17 @@
-"""Posterior sampling: follow the optimum of a model drawn from what is believed.
+"""Posterior sampling: follow the optimal policy of a model drawn from the posterior.
 
 PSRL. Osband, Russo, Van Roy: (More) Efficient Reinforcement Learning via Posterior Sampling. NIPS
-2013 (arXiv 1306.0940). Setting: fixed horizon, with a prior over MDPs. Before every episode a row
-is drawn from Dirichlet(n(s,a,.) + prior) for each pair, and the optimal policy of that MDP is
-followed. The theorem, E[regret] = O(H S sqrt(A T ln(S A T))) with T = K H, is in expectation under
-the prior, for every prior; here a Dirichlet with the same parameter for each successor, 1/C unless
-one is given.
+2013 (arXiv 1306.0940). Setting: fixed horizon, with a prior over MDPs. Before every episode
+p(.|s,a) is drawn from Dirichlet(n(s,a,.) + prior) for each pair, and the optimal policy of that MDP
+is followed. The theorem, E[regret] = O(H S sqrt(A T ln(S A T))) with T = K H, is in expectation
+under the prior, for every prior; here a Dirichlet with the same parameter for each successor, 1/C
+unless one is given.
 
 OPSRL. Tiapkin, Belomestny, Calandriello, Moulines, Munos, Naumov, Rowland, Valko, Menard:
 Optimistic Posterior Sampling for Reinforcement Learning with Few Samples and Tight Guarantees.
-NeurIPS 2022 (arXiv 2209.14414). Setting: episodic, known rewards, K known. One more state pays
-r0 in every step; every pair is believed to have led there n0 times. J models are drawn from
-Dirichlet((n(s,a,.), n0)/kappa), and the best of them is planned with, pair by pair:
+NeurIPS 2022 (arXiv 2209.14414). Setting: episodic, known rewards, K known. A fictitious state has
+reward r0 in every step; the prior counts n0 transitions of every pair to it. J models are drawn
+from Dirichlet((n(s,a,.), n0)/kappa), and planning takes the best of them, pair by pair:
 
     Q_t = r + max_j p_j V_{t+1},  V_t = max Q_t, at most H - t
 
@@ -20,7 +20,7 @@ J ~ 12 ln(2 S A H K/delta), kappa ~ 2 (ln(8 S A H/delta) + 3 ln(e pi (2K + 1))),
 the order of a million (all quoted from memory), with which nothing is learned in any number of
 episodes that can be run.
 The defaults are those of the authors' experiments: J = 8, kappa = 1, n0 = 1, r0 = 1, and counts
-pooled over steps. No guarantee is claimed for them.
+pooled over steps, without a guarantee.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from ucfh.exceptions import InputError, check_count
 from ucfh.mdp import Problem
 
 
-class Sampler(SeededAgent):
-    """An agent that plans for draws of its model.
+class PosteriorSampler(SeededAgent):
+    """An agent that plans for models drawn from its posterior.
 
     Attributes:
         models, kappa, prior, apart: J, kappa, and the Dirichlet parameters of a successor and of
-            the one more state (0: there is none).
-        pays: what that state pays in every step.
-        cap: whether values are at most what is left.
+            the fictitious state (0: there is none).
+        pays: reward of that state in every step.
+        cap: whether values are at most the number of remaining steps.
 
     """
 
@@ -61,15 +61,15 @@ class Sampler(SeededAgent):
 
     def _plan(self) -> None:
         c, out = self.counts.successors, Chosen(self.V, self.rows)
-        kernels.draw_models(self.own, self.sheet.indptr, c, self.posterior, self.draws)
-        kernels.plan_draws(self.sheet, self.posterior, self.draws, out)
-        self._promise(self.V[0])
+        kernels.draw_models(self.generator, self.arrays.indptr, c, self.posterior, self.draws)
+        kernels.plan_draws(self.arrays, self.posterior, self.draws, out)
+        self._set_policy(self.V[0])
 
     def _learn(
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
-            rng, self.own, episodes, nature, self.sheet, self.posterior, self.counts.arrays,
+            rng, self.generator, episodes, nature, self.arrays, self.posterior, self.counts.arrays,
             self.draws, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
@@ -80,10 +80,10 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
-class PSRL(Sampler):
+class PSRL(PosteriorSampler):
     """Posterior sampling.
 
-    Args (besides those of `SeededAgent`):
+    Args (in addition to those of `SeededAgent`):
         prior: the Dirichlet parameter of each successor, positive; None: 1/C, where C is the
             largest number of successors.
 
@@ -106,21 +106,21 @@ class PSRL(Sampler):
     ) -> None:
         longest = int(problem.table.lengths[:-1].max())
         self.prior = 1 / longest if prior is None else _positive("prior", prior)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "prior": self.prior}
 
 
-class OPSRL(Sampler):
+class OPSRL(PosteriorSampler):
     """Optimistic posterior sampling: the best of J draws.
 
-    Args (besides those of `SeededAgent`):
-        J: how many models are drawn, at least 1.
+    Args (in addition to those of `SeededAgent`):
+        J: number of models drawn, at least 1.
         kappa: all Dirichlet parameters are divided by this positive number.
-        n0: the Dirichlet parameter of the one more state, positive.
-        r0: what that state pays in every step, positive.
+        n0: the Dirichlet parameter of the fictitious state, positive.
+        r0: reward of that state in every step, positive.
 
     """
 
@@ -148,9 +148,9 @@ class OPSRL(Sampler):
         self.models = check_count("J", J)
         self.kappa, self.apart = _positive("kappa", kappa), _positive("n0", n0)
         self.pays = _positive("r0", r0)
-        super().__init__(problem, epsilon, delta, episodes, seed)
+        super().__init__(problem, epsilon, delta, episodes, seed=seed)
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         own = {"J": self.models, "kappa": self.kappa, "n0": self.apart, "r0": self.pays}
         return {**super().settings(), **own}

@@ -11,7 +11,7 @@ included:
     UCB-B:  b_n = (beta_n - (1 - alpha_n) beta_{n-1})/(2 alpha_n),  beta_0 = 0,
             beta_n = min( c1 (sqrt(H (W + H) iota/n) + sqrt(H^7 S A) iota/n), c2 sqrt(H^3 iota/n) )
 
-with W the empirical variance of the V_{t+1}(s') seen. Theorems 1 and 2: for some absolute
+with W the empirical variance of the observed V_{t+1}(s'). Theorems 1 and 2: for some absolute
 constants c, c1, c2 the regret is O(sqrt(H^4 S A T iota)), and O(sqrt(H^3 S A T iota)
 + sqrt(H^9 S^3 A^3) iota^2), with probability 1 - delta.
 
@@ -19,8 +19,8 @@ The constants are not published. c = 1 suffices for Q >= Q*: sum_i (alpha_n^i)^2
 sum_i alpha_n^i/sqrt(i) >= 1/sqrt(n) (Lemma 4.1 there), so by Azuma-Hoeffding with range H the
 noise is at most H sqrt((2H/n) iota/2) = sqrt(H^3 iota/n) for all S A T of (t, s, a, n) at once, and
 the bonuses add up to at least that. c2 = 2 does the same for UCB-B's second branch alone; for
-c1 = 4 no optimism is claimed. An update at step t changes what is done at step t only, so the
-policy of an episode is the one with which it began.
+c1 = 4 no optimism is claimed. An update at step t changes the policy at step t only, so the policy
+of an episode is the one at its start.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ import numpy as np
 from ucfh._kernels import rates as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._utils.arrays import Floats, Ints
-from ucfh.algorithms.bonus import FIRST_TABLE, EpisodeAgent
-from ucfh.mdp import Problem
+from ucfh.algorithms.bonus import INITIAL_TABLE_SIZE, EpisodeAgent
 
 
 class QLearningAgent(EpisodeAgent):
-    """An agent by steps: one value of each kind for each (t, s, a), and tables of what n gives.
+    """An agent with one value of each kind for each (t, s, a), and tables of coefficients by n.
 
     Attributes:
         tables: (1 + k, most + 1) alpha_n = (H + 1)/(H + n), and the k lines of `bonuses`.
@@ -46,11 +45,7 @@ class QLearningAgent(EpisodeAgent):
     """
 
     setting = "episodic, time-dependent; K known in advance"
-
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
-    ) -> None:
-        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
+    by_segment = True
 
     @property
     def iota(self) -> float:
@@ -59,25 +54,25 @@ class QLearningAgent(EpisodeAgent):
 
     @abstractmethod
     def bonuses(self, n: Floats) -> tuple[Floats, ...]:
-        """What else is looked up after n (k,) visits, each (k,)."""
+        """Return further coefficients, each (k,), after n (k,) visits."""
 
     def _prepare(self) -> None:
         table = self.problem.table
         self.V = np.full((self.H + 1, self.S), float(self.H))
         self.V[self.H] = 0.0
         self.rows[:] = table.first[:-1] + table.stride * np.arange(self.H)[:, None]
-        self._tabulate(FIRST_TABLE)
+        self._tabulate(INITIAL_TABLE_SIZE)
 
     def _tabulate(self, size: int) -> None:
         n = np.maximum(np.arange(size), 1.0)
         self.tables = np.array([(self.H + 1) / (self.H + n), *self.bonuses(n)])
 
-    def _look_up(self) -> None:
+    def _update_derived(self) -> None:
         while self.counts.visits[:-1].max() + 1 >= self.tables.shape[1]:
             self._tabulate(2 * self.tables.shape[1])
 
     def _plan(self) -> None:
-        self._promise(self.V[0])
+        self._set_policy(self.V[0])
 
 
 class UCBH(QLearningAgent):
@@ -87,15 +82,15 @@ class UCBH(QLearningAgent):
     reference = "Jin, Allen-Zhu, Bubeck, Jordan 2018, Algorithm 1"
     guarantee = "regret O(sqrt(H^4 S A T iota)), T = K H; c = 1 suffices for optimism"
     constants = "published: all but c; derived: c = 1"
-    kept = ("Q", "V", "sums", "beta", "rows", "followed")
+    learned_arrays = ("Q", "V", "sums", "beta", "rows", "followed")
     bernstein = False
 
     def bonus(self, n: Floats) -> Floats:
-        """b_n of UCB-H."""
+        """Return b_n of UCB-H."""
         return np.asarray(self.scale * np.sqrt(self.H**3 * self.iota / n))
 
     def beta_parts(self, n: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of beta_n: the factor of sqrt(W + H), the term without W, and the second branch."""
+        """Return of beta_n: the factor of sqrt(W + H), the term without W, the second branch."""
         c1, c2 = 4 * self.scale, 2 * self.scale
         H, iota = float(self.H), self.iota
         return (
@@ -105,7 +100,7 @@ class UCBH(QLearningAgent):
         )
 
     def bonuses(self, n: Floats) -> tuple[Floats, ...]:
-        """b_n of UCB-H, and the parts of beta_n."""
+        """Return b_n of UCB-H, and the parts of beta_n."""
         return self.bonus(n), *self.beta_parts(n)
 
     def _prepare(self) -> None:
@@ -122,7 +117,7 @@ class UCBH(QLearningAgent):
             row, s = table.row_of_entry[e], table.indices[e]
             state = table.state[row % table.pairs]
             kernels.update_q(
-                self.H, t, row, e, self.V[t + 1, s], self.sheet, self.bernstein,
+                self.H, t, row, e, self.V[t + 1, s], self.arrays, self.bernstein,
                 self.tables, self.counts.visits, self.learned,
             )  # fmt: skip
             best = kernels.greedy(t, state, table.first, table.stride, self.Q)
@@ -132,7 +127,7 @@ class UCBH(QLearningAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_rates(
-            rng, episodes, nature, self.sheet, self.bernstein, self.tables, self.counts.arrays,
+            rng, episodes, nature, self.arrays, self.bernstein, self.tables, self.counts.arrays,
             self.learned, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 

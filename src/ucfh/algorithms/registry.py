@@ -1,14 +1,13 @@
-"""Every agent by name, and how to make one.
+"""The registry of agents by name.
 
-An agent's class says in its attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
-where it comes from, what it was made for, what is proved and where its constants come from; its
-constructor takes
+An agent's class has the attributes ``reference``, ``setting``, ``guarantee`` and ``constants``
+(see `ucfh.algorithms.base.Agent`); its constructor takes
 
     (problem, epsilon, delta, episodes, scale=1.0, ...)
 
-and refuses, by an `InputError` with the reason, a problem that does not fit its setting. Of
-``episodes``, ``seed``, ``scale`` and ``mdp`` it may leave out what it does not need. An agent of
-a user's own is named with its module, ``module:Class``.
+and raises `InputError` for a problem that does not fit its setting. Of ``episodes``, ``seed``,
+``scale`` and ``mdp`` it may omit parameters that it does not use. A user-defined agent is named
+with its module, ``module:Class``.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ucfh.algorithms.base import Agent
 from ucfh.exceptions import InputError, unknown_parameter, with_article, wrong_type
 from ucfh.problems import AnyMDP, AnyProblem, as_mdp, as_problem
 
-AnyLearner = str | type[Agent]
-"""An agent by its name, or its class."""
+AnyAgent = str | type[Agent]
+"""The name of an agent, or its class."""
 
 AGENTS = {
     "ucfh": "ucfh:UCFH",
@@ -70,31 +69,35 @@ AGENTS = {
     "uniform": "baselines:Uniform",
     "optimal": "baselines:Optimal",
 }
-"""Where each class is: module of this package, and its name there."""
+"""Module of this package and class, by the name of the agent."""
 
 ORIGINS = ("published", "from code", "derived", "chosen", "unverified")
-"""Where a constant may come from: read in the paper (or in a transcription of it), or in public
-code only; derived here, with a proof; chosen here, without one; or quoted from memory, as no text
-was at hand."""
+"""Provenance of a constant: the paper (or a transcription of it); public code only; derived here,
+with a proof; chosen here, without one; or quoted from memory, as the paper was not available."""
 
-MANY = 10**9
-"""Episodes that an agent is told of which wants to know how many there will be."""
+UNKNOWN_EPISODES = 10**9
+"""The number of episodes K passed to an agent that needs one where it is unknown."""
 
 COMMON = ("self", "problem", "epsilon", "delta", "episodes", "scale", "seed", "mdp")
 
 
-def agent_class(name: AnyLearner) -> type[Agent]:
-    """The class of an agent; an error that suggests the nearest name."""
+def agent_class(name: AnyAgent) -> type[Agent]:
+    """Return the class of an agent.
+
+    Raises:
+        InputError: if the name is unknown; the message suggests the nearest one.
+
+    """
     return read_name(name)[0]
 
 
-def label_of(agent: AnyLearner) -> str:
-    """What an agent is called in results."""
+def label_of(agent: AnyAgent) -> str:
+    """Return the name of an agent in results."""
     return agent if isinstance(agent, str) else agent.name
 
 
 def origins(constants: str) -> list[str]:
-    """Which of `ORIGINS` an agent's ``constants`` name.
+    """Return the members of `ORIGINS` in an agent's ``constants``.
 
     >>> origins("published: the radius; derived: m")
     ['published', 'derived']
@@ -104,7 +107,7 @@ def origins(constants: str) -> list[str]:
 
 
 def tell_origins(constants: str) -> str:
-    """The same in a few words; a text that names none of `ORIGINS` is told itself.
+    """Return `origins` as one string, or ``constants`` itself if it names none of them.
 
     >>> tell_origins("published: the radius; derived: m"), tell_origins("not stated")
     ('published, derived', 'not stated')
@@ -113,12 +116,12 @@ def tell_origins(constants: str) -> str:
 
 
 def parameters_of(cls: type[Agent]) -> dict[str, Any]:
-    """What may follow an agent's name, "psrl:prior=1": its own parameters and their defaults."""
+    """Return the parameters that an agent's name accepts ("psrl:prior=1"), with defaults."""
     return {name: x.default for name, x in _own_parameters(cls).items()}
 
 
 def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
-    """Those that a name can carry: None has one value, and tuples have commas."""
+    """Return the constructor parameters that a name can set: neither None-typed nor tuples."""
     return {
         name: x
         for name, x in signature(cls.__init__).parameters.items()
@@ -130,12 +133,12 @@ def _own_parameters(cls: type[Agent]) -> dict[str, Parameter]:
 
 
 class ParameterFacts(NamedTuple):
-    """What is told of an agent's parameter.
+    """The description of an agent's parameter.
 
     Attributes:
-        name, default: as its constructor has them; the default is None where it is computed.
-        kind: "a whole number", "a number" or "text".
-        words: what it does and which values it takes, as the docstring says.
+        name, default: of the constructor's parameter; the default is None where it is computed.
+        kind: a value of `KINDS`.
+        words: meaning and accepted values, from the docstring.
 
     """
 
@@ -146,7 +149,7 @@ class ParameterFacts(NamedTuple):
 
 
 def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
-    """An agent's own parameters, for people.
+    """Return descriptions of an agent's own parameters.
 
     >>> describe_parameters(agent_class("epsilon-greedy"))
     [ParameterFacts(name='explore', kind='a number', default=0.1,
@@ -154,16 +157,16 @@ def describe_parameters(cls: type[Agent]) -> list[ParameterFacts]:
     """
     words: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        words |= _arguments_in(getdoc(ancestor) or "")
+        words |= _parse_arguments(getdoc(ancestor) or "")
     return [
         ParameterFacts(name, KINDS[_kind(x)], x.default, words.get(name, "not described"))
         for name, x in _own_parameters(cls).items()
     ]
 
 
-def _arguments_in(docstring: str) -> dict[str, str]:
-    """What the section "Args" of a docstring says, by argument."""
-    found: dict[str, str] = {}
+def _parse_arguments(docstring: str) -> dict[str, str]:
+    """Return the descriptions in the section "Args" of a docstring, by argument."""
+    described: dict[str, str] = {}
     names: list[str] = []
     inside = False
     for line in docstring.replace("`", "").splitlines():
@@ -173,14 +176,14 @@ def _arguments_in(docstring: str) -> dict[str, str]:
         elif inside and text and line[:5].strip():  # four blanks: a new entry
             head, _, text = text.partition(": ")
             names = head.split(", ")
-            found |= dict.fromkeys(names, text)
+            described |= dict.fromkeys(names, text)
         elif inside and text:
-            found |= {name: f"{found[name]} {text}" for name in names}
-    return found
+            described |= {name: f"{described[name]} {text}" for name in names}
+    return described
 
 
 def make_agent(
-    name: AnyLearner,
+    name: AnyAgent,
     mdp: AnyMDP,
     epsilon: float,
     delta: float,
@@ -189,36 +192,48 @@ def make_agent(
     scale: float = 1.0,
     problem: AnyProblem | None = None,
 ) -> Agent:
-    """An agent by its name, which may carry parameters: "psrl:prior=1".
+    """Create an agent by its name, which may carry parameters: "psrl:prior=1".
 
     Args:
         name: a name (see ``ucfh agents``); ``module:Class``, with parameters after a second colon,
-            for an agent of your own; or its class.
-        mdp: what it will run on. It is shown the MDP only if its setting says so.
+            for a user-defined agent; or its class.
+        mdp: the MDP to run on, passed to agents whose setting assumes a known model.
         epsilon, delta: accuracy and failure probability.
-        episodes: how many there will be; None: that is not known, and very many.
-        seed: the random seed of the agent itself, if it has one.
-        scale: passed to those that have something to scale (see `Agent.scale` of the result).
-        problem: what it is told; by default ``mdp.problem``.
+        episodes: number of episodes K; None: unknown, a very large K.
+        seed: random seed of the agent itself, if it has one.
+        scale: factor of bonuses, radii or numbers of samples, where there are any (see
+            `Agent.scale` of the result).
+        problem: the known part of the MDP; by default ``mdp.problem``.
+
+    Returns:
+        The agent, which has not seen any episode.
+
+    Raises:
+        InputError: for an unknown name or parameter, or a problem outside the agent's setting.
 
     """
     cls, choices = read_name(name)
     mdp = as_mdp(mdp)
-    told = mdp.problem if problem is None else as_problem(problem)
+    known = mdp.problem if problem is None else as_problem(problem)
     accepted = signature(cls.__init__).parameters
-    announced = MANY if episodes is None else episodes
-    common = {"episodes": announced, "seed": seed, "scale": scale, "mdp": mdp}
+    K = UNKNOWN_EPISODES if episodes is None else episodes
+    common = {"episodes": K, "seed": seed, "scale": scale, "mdp": mdp}
     choices |= {key: value for key, value in common.items() if key in accepted}
     make: Any = cls
     with user_code(name) if isinstance(name, str) and is_plugin(name) else nullcontext():
-        agent: Agent = make(told, epsilon, delta, **choices)
+        agent: Agent = make(known, epsilon, delta, **choices)
     return agent
 
 
-def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
-    """The class of an agent, and the parameters that its name carries."""
+def read_name(name: AnyAgent) -> tuple[type[Agent], dict[str, Any]]:
+    """Return the class of an agent, and the parameters in its name.
+
+    Raises:
+        InputError: if the name, a parameter or its value is unknown, or the class incomplete.
+
+    """
     if _is_agent(name):
-        return _whole(name, name.__name__), {}
+        return _check_complete(name, name.__name__), {}
     if not isinstance(name, str):
         raise wrong_type("agent", name, "an agent's name, such as 'psrl', or its class")
     label, _, given = name.partition(":")
@@ -229,10 +244,10 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         label, thing, given = find_plugin("agent", name, _is_agent)
         if not _is_agent(thing):
             is_class = isinstance(thing, type)
-            what = "a class" if is_class else with_article(type(thing).__name__)
+            kind = "a class" if is_class else with_article(type(thing).__name__)
             remedy = "derive it from ucfh.Agent" if is_class else "name a class"
-            raise InputError(f"{label} is {what}, not an agent: {remedy}")
-        cls = _whole(thing, label)
+            raise InputError(f"{label} is {kind}, not an agent: {remedy}")
+        cls = _check_complete(thing, label)
     else:
         raise unknown_name("agent", label, AGENTS)
     accepted = signature(cls.__init__).parameters
@@ -241,7 +256,7 @@ def read_name(name: AnyLearner) -> tuple[type[Agent], dict[str, Any]]:
         key, _, value = (x.strip() for x in part.partition("="))
         if key not in accepted or key in COMMON:
             raise unknown_parameter(label, key, parameters_of(cls))
-        choices[key] = _read_value(label, key, value, accepted[key])
+        choices[key] = _parse_value(label, key, value, accepted[key])
     return cls, choices
 
 
@@ -249,11 +264,11 @@ def _is_agent(thing: Any) -> TypeGuard[type[Agent]]:
     return isinstance(thing, type) and issubclass(thing, Agent)
 
 
-def _whole(cls: type[Agent], label: str) -> type[Agent]:
-    """The class, if it has all methods of an agent; else raise."""
-    if lacking := sorted(getattr(cls, "__abstractmethods__", ())):
-        methods = f"method{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-        raise InputError(f"{label} is no agent yet: write its {methods}")
+def _check_complete(cls: type[Agent], label: str) -> type[Agent]:
+    """Return the class if it has all methods of an agent; else raise."""
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        methods = f"method{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise InputError(f"{label} is incomplete: implement its {methods}")
     return cls
 
 
@@ -261,16 +276,16 @@ KINDS = {int: "a whole number", float: "a number", str: "text"}
 
 
 def _kind(parameter: Parameter) -> type:
-    """What a parameter is: by its annotation or, without one, by its default."""
-    said = parameter.annotation
-    if said is Parameter.empty:
-        said = type(parameter.default)
-    text = said.__name__ if isinstance(said, type) else str(said)
+    """Return the type of a parameter, from its annotation or else its default."""
+    annotation = parameter.annotation
+    if annotation is Parameter.empty:
+        annotation = type(parameter.default)
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return {"int": int, "float": float}.get(text.partition(" ")[0], str)
 
 
-def _read_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
-    """The value of a text; "none" is None where that is allowed."""
+def _parse_value(label: str, key: str, value: str, parameter: Parameter) -> Any:
+    """Parse the value of a parameter; "none" is None where that is allowed."""
     if value.lower() == "none" and "None" in str(parameter.annotation):
         return None
     kind = _kind(parameter)

@@ -1,4 +1,4 @@
-"""RLSVI: randomised least-squares value iteration, tabular: plan with noise in place of a bonus.
+"""RLSVI: tabular randomized least-squares value iteration, with noise in place of a bonus.
 
 Osband, Van Roy, Wen: Generalization and Exploration via Randomized Value Functions. ICML 2016
 (arXiv 1402.0635). Russo: Worst-Case Regret Bounds for Exploration via Randomized Value Functions.
@@ -10,15 +10,15 @@ that is independent for all (t, s, a) and drawn anew,
 
 Theorem 1 (2019): E[regret] = O~(H^3 S^{3/2} sqrt(A K)) on every problem. Its beta_k and the theorem
 were read in a summary of the paper; the n + 1, which is least squares with a prior of one sample
-of 0, and that values are not clipped, are quoted from memory. Rewards are unknown in print; known
-ones, as here, leave less to be wrong. It is printed for counts by step; pooled ones, as here, are
-right where transitions do not depend on it, and the agent keeps counts by step where they do.
-The regret bound is the paper's, for counts by step and rewards of pairs; it is not proved here.
+of 0, and the absence of clipping are quoted from memory. Rewards are unknown in the paper, known
+here. It is published for per-step counts; pooled counts, as here, are valid where transitions do
+not depend on the step, and the agent keeps per-step counts where they do. The regret bound is the
+paper's, for per-step counts and rewards of pairs; it is not proved here.
 
-What noise is for: V >= V* at the start often enough. Let U(s') be what is paid on s' and
-V*_{t+1}(s'): 0 <= U <= R, R = H - 1, or H where next states are paid for. Let d_t(s) be how often
-the best policy is in s at step t by the agent's own model p^ = n(s,a,.)/(n + 1), and
-g = |(p^ - p) U| at the best action. Following the best policy in the model earns V* + X, X normal
+The noise makes V >= V* at the start often enough. Let U(s') be the reward on s' plus V*_{t+1}(s'):
+0 <= U <= R, R = H - 1, or H where rewards depend on next states. Let d_t(s) be the probability of s
+at step t under the optimal policy in the agent's model p^ = n(s,a,.)/(n + 1), and g = |(p^ - p) U|
+at the optimal action. The optimal policy has the value V* + X in the model, X normal
 with mean at least -sum d g and variance sum d^2 beta_k/(n + 1), and V is at least that. By Cauchy
 and Schwarz, sum d g <= sqrt(S H sum d^2 g^2). So wherever, with l = ln(2 H S A k),
 
@@ -33,9 +33,9 @@ for l >= 2, where what is squared is positive. (For large k, x is about l - ln(H
 S H e^-x at most about sqrt(H/k)/(2 A).) Proof: let Z be the sum of U(s') - p U over n visits.
 E e^{y (U - p U)} <= e^{(y R)^2/8} (Hoeffding), so the mean of e^{y Z - n (y R)^2/8} over y normal
 with variance 4/R^2, which is e^{2 Z^2/(R^2 (n + 1))}/sqrt(n + 1), is a supermartingale that begins
-with 1. By Ville's inequality |Z| <= R sqrt( (n + 1) (x/2 + ln(n + 1)/4) ) for all n at once, but
+with 1. By Ville's inequality |Z| <= R sqrt( (n + 1) (x/2 + ln(n + 1)/4) ) for all n at once, except
 with probability e^-x; and g <= (|Z| + R)/(n + 1), which is (1) by the choice of x. Without visits g
-is R at most, and (1) holds. For R = 0 nothing is to be learned.
+is R at most, and (1) holds. For R = 0, the value is known.
 
 A scale multiplies the noise.
 """
@@ -48,14 +48,13 @@ from ucfh._kernels import draws as kernels
 from ucfh._kernels.groups import Chosen, Nature, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import SeededAgent
-from ucfh.mdp import Problem
 
 
 class RLSVI(SeededAgent):
     """RLSVI.
 
     Attributes:
-        clock: (1,) k, the episode that is planned for, counted from 1.
+        clock: (1,) k, the number of the next episode, counted from 1.
 
     """
 
@@ -64,18 +63,7 @@ class RLSVI(SeededAgent):
     setting = "episodic, time-dependent, but counts pooled here; known rewards"
     guarantee = "E[regret] = O~(H^3 S^1.5 sqrt(A K)), for counts by step (not proved here)"
     constants = "published: beta; unverified: the 1 in n + 1"
-    kept = (*SeededAgent.kept, "clock")
-
-    def __init__(
-        self,
-        problem: Problem,
-        epsilon: float,
-        delta: float,
-        episodes: int,
-        scale: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(problem, epsilon, delta, episodes, seed, scale)
+    learned_arrays = (*SeededAgent.learned_arrays, "clock")
 
     def _prepare(self) -> None:
         self.clock = np.ones(1, np.int64)
@@ -86,13 +74,13 @@ class RLSVI(SeededAgent):
         self.V = np.zeros((self.H + 1, self.S))
 
     def deviation(self, k: int, n: Floats) -> Floats:
-        """That of the noise before episode k, after n (i,) visits."""
+        """Return the standard deviation (i,) of the noise before episode k, after n (i,) visits."""
         return np.asarray(kernels.deviation(self.noise, k) / np.sqrt(n + 1))
 
     def _plan(self) -> None:
         seen, out = self.counts.arrays, Chosen(self.V, self.rows)
-        kernels.plan_with_noise(self.own, self.sheet, self.noise, self.clock, seen, out)
-        self._promise(self.V[0])
+        kernels.plan_with_noise(self.generator, self.arrays, self.noise, self.clock, seen, out)
+        self._set_policy(self.V[0])
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)
@@ -102,6 +90,6 @@ class RLSVI(SeededAgent):
         self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_noise(
-            rng, self.own, episodes, nature, self.sheet, self.noise, self.clock,
+            rng, self.generator, episodes, nature, self.arrays, self.noise, self.clock,
             self.counts.arrays, Chosen(self.V, self.rows), self.followed, record,
         )  # fmt: skip

@@ -1,30 +1,30 @@
-"""Agents that stop once what they would return is known to be good enough.
+"""Agents that stop once their policy is known to be epsilon-optimal.
 
     loop
         plan with the counts                                             (`ucfh.algorithms.bonus`)
-        after every 2 % more episodes, stop if the loss is known to be at most epsilon
+        after every 2% more episodes, stop if the optimality gap is known to be at most epsilon
         follow the plan for an episode, and count
 
-Bounds that hold at all times may be tested at any time: the stop comes about 2 % later at most than
-if it were tested after every episode. A test that must fail is left out: before any row can have
-the visits that a stop needs. Nor do such bounds depend on which policies were followed.
-With schedule "growth", an agent also plans anew only when it tests, and follows one policy until
-then, so that it runs in bulk: what it says when it stops holds with the same probability. Theorems
-about how soon it stops are for a new plan in every episode, schedule "episode".
+Confidence sequences may be tested at any time: the stop comes at most about 2% later than with a
+test after every episode. Tests are skipped while they must fail: before any pair can have the
+visits that a stop needs. Confidence sequences are valid for any policies followed. With
+schedule "growth", an agent also replans only when it tests, and follows one policy until then, so
+that it runs in bulk: its guarantee at the stop has the same probability. Theorems about the number
+of episodes are for a new plan in every episode, schedule "episode".
 
-What the bounds rest on, for a row with k successors and p^ = c/n:
+The bounds use, for a pair with k successors and p^ = c/n:
 
     KL(p^, p) <= beta(n)/n for all n at once, with probability 1 - delta',
     beta(n) = ln(1/delta') + (k-1) ln( e (1 + n/(k-1)) )
 
-Let L(q) = prod_j q_j^c_j, the likelihood of what was seen. The mean of L(q)/L(p) over q uniform on
+Let L(q) = prod_j q_j^c_j, the likelihood of the data. The mean of L(q)/L(p) over q uniform on
 the simplex is a martingale of mean 1, and stays below 1/delta' with probability 1 - delta' (Ville).
 It equals 1/(a m L(p)) with a = binom(n+k-1, k-1) and m = n!/prod_j c_j! <= 1/L(p^). So it is at
 least L(p^)/(a L(p)) = exp( n KL(p^, p) )/a, and a <= (e (n+k-1)/(k-1))^(k-1).
 
-Successors of a row, in the order of its visits, are independent draws, at whatever steps it was
-visited: counts may be pooled over steps where transitions do not depend on them. beta grows with k,
-so that S may stand for k where fewer states follow.
+Successors of a pair, in the order of its visits, are independent draws, at any steps: counts may be
+pooled over steps where transitions do not depend on them. beta grows with k, so that S may stand
+for k where there are fewer successors.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from ucfh.mdp import Problem
 
 
 class Stopping(BonusAgent):
-    """An agent that stops, and says what it has reached.
+    """An agent that stops with a bound of its optimality gap.
 
-    ``gap_bound`` is how far from optimal its result is at most, when that was tested last; ``done``
-    once it is at most epsilon.
+    ``gap_bound`` bounds the optimality gap of the policy at the last test; ``done`` once it is at
+    most epsilon.
 
     Args:
         problem, epsilon, delta, episodes, scale: as for any agent.
-        schedule: when it plans: "episode", after every episode, or "growth", after 2 % more, so
-            that it runs in bulk.
+        schedule: when to plan: "episode", after every episode, or "growth", after 2% more, so that
+            the agent runs in bulk.
 
     Attributes:
-        clock: (2,) the episodes seen, and those after which to test whether to stop.
-        first_stop: after fewer episodes, no row can have the visits that a stop needs.
+        clock: (2,) the number of episodes so far, and at the next test of the stopping rule.
+        first_stop: after fewer episodes, no pair can have the visits that a stop needs.
 
     """
 
-    kept = (*BonusAgent.kept, "clock")
+    learned_arrays = (*BonusAgent.learned_arrays, "clock")
     stops = True
 
     def __init__(
@@ -76,20 +76,20 @@ class Stopping(BonusAgent):
         if schedule not in ("episode", "growth"):
             raise unknown("schedule", schedule, ("episode", "growth"))
         self.schedule = schedule
-        if schedule == "growth":  # without a loop: see `limits`
+        if schedule == "growth":  # no compiled loop: see `limits`
             self.follow = None  # type: ignore[assignment, method-assign]
         super().__init__(problem, epsilon, delta, episodes, scale)
 
     @abstractmethod
     def gap_bound_now(self) -> float:
-        """How far from optimal its result is at most, by the plan made last."""
+        """Return the bound of the optimality gap by the last plan."""
 
     def least_gap(self, n: float) -> float:  # noqa: ARG002
-        """What `gap_bound_now` is at least while no row has more than n visits, falling with n."""
+        """Return a lower bound of `gap_bound_now` while no pair has over n visits, falling in n."""
         return 0.0
 
     def _conclude(self) -> None:
-        """Take the policy that is its result, in ``rows`` and ``policy``; by default, the plan."""
+        """Set ``rows`` and ``policy`` to the final policy; by default, the last plan."""
 
     def _prepare(self) -> None:
         self.clock = np.array([0, 0])
@@ -99,14 +99,14 @@ class Stopping(BonusAgent):
         self.first_stop = 1 + enough // self.H
 
     def limits(self) -> Limits:
-        """One episode, step by step; or all until the next test."""
+        """Return a limit of one episode, step by step; or of the episodes until the next test."""
         if self.schedule == "episode":
             return super().limits()
         seen, test = self.clock
         return Limits(np.full(self.problem.table.rows, UNLIMITED), episodes=int(test - seen))
 
     def observe(self, seen: Counts) -> bool:
-        """Count, step by step or in bulk; plan if it is time to."""
+        """Count, step by step or in bulk; plan if it is due."""
         if not seen.steps.size:
             self.counts.add(seen)
             self.clock[0] += seen.visits[-1]
@@ -123,7 +123,7 @@ class Stopping(BonusAgent):
         walked, recorded = super()._learn(rng, nature, int(min(episodes, test - seen)), record)
         self.clock[0] += walked
         if self.clock[0] == test:
-            self._look_up()
+            self._update_derived()
             self._plan()
         return walked, recorded
 
@@ -131,7 +131,7 @@ class Stopping(BonusAgent):
         seen, test = self.clock
         self.done = bool(test == NEVER)
         if self.done or (self.follow is None and seen < test):
-            self._promise(self.V[0])  # it keeps its policy, until the next test or for good
+            self._set_policy(self.V[0])  # the policy is unchanged until the next test, or final
             return
         super()._plan()
         if seen < test:
@@ -143,29 +143,27 @@ class Stopping(BonusAgent):
             self._conclude()
 
     def _next_test(self, seen: int) -> int:
-        """When it plans anew, or may stop: tests that must fail would cost more than the loop."""
+        """Return the number of episodes at the next plan and test, without tests that must fail."""
         test = due_after(seen)
         while self.follow is not None and test < self.first_stop:
             test = due_after(test)
         return test
 
-    # -- what it was made with, and what it knows --------------------------------------------------
-
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """Return the constructor arguments by name."""
         return {**super().settings(), "schedule": self.schedule}
 
     def state(self) -> dict[str, Any]:
-        """Counts, what else was learned, and what the last test found."""
+        """Return the counts, the learned arrays, and the gap bound of the last test."""
         return {**super().state(), "gap_bound": self.gap_bound}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
+        """Continue from the result of `state`."""
         super().restore(state)
         self.gap_bound = float(state["gap_bound"])
 
 
 def mixture_rate(states: int, risk: float, n: Floats) -> Floats:
-    """beta after n (k,) visits, for this many successors; risk is delta'."""
+    """Return beta (k,) after n (k,) visits, for this many successors; risk is delta'."""
     more = max(states - 1, 1)
     return np.asarray((states - 1) * (1 + np.log1p(n / more)) - log(risk))

@@ -8,13 +8,13 @@ the step, so counts are kept by step; neither K nor epsilon are used.
     Q_t = r + min( max V_{t+1}, p^_t V_{t+1} + (H-t) phi(n_t) ),  V_t = max_a Q_t;  n = 0: phi = inf
 
 With probability 1 - delta, V_t >= V*_t in all episodes and (Theorem 4), for all eps at once, at
-most O~( S A H^4/eps^2 min(1 + eps S^2 A, S) ) episodes are worse than eps. The paper learns rewards
-too; they are known here, so r takes the place of min(1, r^ + phi). The 18 is 3 times 6: phi has
+most O~( S A H^4/eps^2 min(1 + eps S^2 A, S) ) episodes are worse than eps. The paper also learns
+rewards; they are known here, so r takes the place of min(1, r^ + phi). The 18 is 3 times 6: phi has
 ln(3/delta_1), a mean leaves it on either side with probability 2 delta_1 at most, and delta_1 =
 delta/(6 S A H) leaves delta/3 for optimism in all (t, s, a). (Public code that follows version 3
-has it too; the author's own has 21 where rewards are known, and 27 where not.) max V_{t+1} is taken
-over the states that may follow, which is all of them if nothing was told. Derived here: where the
-reward depends on the next state, it counts as part of V_{t+1}, and H-t+1 takes the place of H-t.
+also has 18; the author's own has 21 where rewards are known, and 27 where not.) max V_{t+1} is over
+the possible successors, all states if no successors are known. Derived here: where the reward
+depends on the next state, it counts as part of V_{t+1}, and H-t+1 takes the place of H-t.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ import numpy as np
 from ucfh._kernels.online import NO_CAP, Rule
 from ucfh._utils.arrays import Floats
 from ucfh.algorithms.bonus import BonusAgent
-from ucfh.mdp import Problem
 
 
 class UBEV(BonusAgent):
-    """UBEV; its table has rows (t, s, a)."""
+    """UBEV, with counts of triples (t, s, a)."""
 
     name = "ubev"
     reference = "Dann, Lattimore, Brunskill 2017, Algorithm 1"
@@ -38,18 +37,13 @@ class UBEV(BonusAgent):
     guarantee = "for all eps at once: O~(S^2 A H^4/eps^2) mistakes"
     constants = "published: phi; derived: its 18"
     rule = Rule(cap=NO_CAP, by_left=True, best_next=True)
-    by_step = True
-
-    def __init__(
-        self, problem: Problem, epsilon: float, delta: float, episodes: int, scale: float = 1.0
-    ) -> None:
-        super().__init__(problem.by_segment(), epsilon, delta, episodes, scale)
+    by_step = by_segment = True
 
     def phi(self, n: Floats) -> Floats:
-        """After n (k,) visits, n >= 1."""
+        """Return phi (k,) after n (k,) visits, n >= 1."""
         llnp = np.log(np.maximum(1.0, np.log(n)))
         return np.sqrt((2 * llnp + log(18 * self.S * self.A * self.H / self.delta)) / n)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """phi, by the steps that are left; without visits 1, which reaches max V_{t+1}."""
+        """Return phi, to be multiplied by H-t; without visits 1, which gives max V_{t+1}."""
         return {"flat": np.where(n > 0, self.scale * self.phi(np.maximum(n, 1)), 1.0)}

@@ -12,9 +12,9 @@ L = ln(5 S A T/delta):
 
 With probability 1 - delta, V_{k,h} >= V*_h in all episodes, and with L' = ln(5 H S A T/delta) the
 regret is at most (Theorem 1, CH) 20 H^{3/2} L' sqrt(S A K) + 250 H^2 S^2 A L'^2, or (Theorem 2, BF)
-30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^{3/2} sqrt(K L'). All this is quoted as printed, and
-not proved here; the constants of the bounds, such as 2500, were not derived again from the
-appendix.
+30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^{3/2} sqrt(K L'). All this is quoted as
+published, and not proved here; the constants of the bounds, such as 2500, were not derived again
+from the appendix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UCBVI(BonusAgent):
     name = "ucbvi-ch"
     reference = "Azar, Osband, Munos 2017, Algorithm 3"
     setting = "fixed horizon; K known in advance"
-    guarantee = "regret <= 20 H^1.5 L' sqrt(S A K) + 250 H^2 S^2 A L'^2, as printed"
+    guarantee = "regret <= 20 H^1.5 L' sqrt(S A K) + 250 H^2 S^2 A L'^2, as published"
     constants = "published: the bonus"
     rule = Rule(cap=CAP_HORIZON, falling=True)
 
@@ -44,7 +44,7 @@ class UCBVI(BonusAgent):
         return log(5 * self.S * self.A * self.K * self.H / self.delta)
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """7 H L / sqrt(n)."""
+        """Return 7 H L / sqrt(n)."""
         return {"flat": self.scale * 7 * self.H * self.log_term / np.sqrt(n)}
 
 
@@ -54,12 +54,12 @@ class UCBVIBernstein(UCBVI):
     name = "ucbvi-bf"
     reference = "Azar, Osband, Munos 2017, Algorithm 4"
     guarantee = (
-        "regret <= 30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^1.5 sqrt(K L'), as printed"
+        "regret <= 30 H L' sqrt(S A K) + 2500 H^2 S^2 A L'^2 + 4 H^1.5 sqrt(K L'), as published"
     )
     constants = "published: the bonus"
 
     def coefficients(self, n: Floats) -> dict[str, Floats]:
-        """Of the deviation, 1/n, and the visits of the next state."""
+        """Return the coefficients of the deviation, of 1/n, and of G."""
         L = self.log_term
         return {
             "deviation": self.scale * np.sqrt(8 * L / n),
@@ -68,7 +68,7 @@ class UCBVIBernstein(UCBVI):
         }
 
     def crowding(self, visits: Floats) -> Floats:
-        """G of a next state after that many visits."""
+        """Return G (k,) of a next state after that many visits (k,)."""
         S, A, H = self.S, self.A, float(self.H)
         with np.errstate(divide="ignore"):
             return np.minimum(100**2 * H**3 * S**2 * A * self.log_term**2 / visits, H**2)

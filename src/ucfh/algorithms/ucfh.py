@@ -32,7 +32,7 @@ from ucfh.theory.constants import Variant, constants_of
 from ucfh.transitions import Rewards
 
 ANY_COUNTS = "use ucfh.CertifiedUCFH(problem, epsilon, delta), which takes any counts"
-"""What to do with counts that do not follow the schedule of the variant "corrected"."""
+"""The remedy for counts that do not follow the schedule of the variant "corrected"."""
 
 
 class UCFH(Agent):
@@ -44,31 +44,31 @@ class UCFH(Agent):
     gaps: it is not proved.
 
     Args:
-        problem: what the agent is told. Unknown rewards, an unknown start and transitions that
+        problem: the known part of the MDP. Unknown rewards, an unknown start and transitions that
             depend on t are learned under the same guarantee: their confidence bounds take part
-            in the union bound, and the constants grow accordingly (how, and why that suffices,
-            is in `ucfh.theory.constants.constants_of`).
+            in the union bound, and the constants grow accordingly (see
+            `ucfh.theory.constants.constants_of`).
         epsilon, delta: accuracy and failure probability, both in (0, 1].
-        variant: "paper" as printed (with max(1, log log H) in m), or "corrected", for which the
+        variant: "paper" as published (with max(1, log log H) in m), or "corrected", for which the
             theorem is proved; it drops a pair's visits beyond max(m w_min, n), so that n is not
             random.
         confidence: the confidence set, "paper" or "kl" (inside the former, same guarantee), or, to
-            measure their effect, the printed one less a condition, such as "without-bernstein".
+            measure their effect, "paper" less a condition, such as "without-bernstein".
         m: a positive number that replaces the constant m, for tests and experiments. No guarantee
             then: ``episode_bound`` is None.
-        stop: None: it never stops by itself. `ucfh.CertifiedUCFH` does, and takes other
+        stop: None: the agent never stops by itself. `ucfh.CertifiedUCFH` does, and takes other
             confidence sets and schedules.
 
-    Attributes (besides those of `Agent`):
-        constants: w_min, U_max, delta_1, m, cut-off (of the class: where they come from).
-        n, v: counts in the model, and since each row's last update.
+    Attributes (in addition to those of `Agent`):
+        constants: w_min, U_max, delta_1, m, cut-off (of the class: their provenance).
+        n, v: counts in the model, and since the last update of each pair.
 
     >>> from ucfh import make
     >>> agent = UCFH(make("chain:n=5").problem, epsilon=0.5, delta=0.1)
     >>> agent
     UCFH(epsilon=0.5, delta=0.1, variant='paper', confidence='paper', m=None; mistakes at most:
     1.93e+12)
-    >>> agent.optimistic  # nothing seen yet: four steps to the right, and a reward of 1 there
+    >>> agent.optimistic  # no data yet: four steps to the right, and a reward of 1 there
     1.05
 
     """
@@ -113,7 +113,7 @@ class UCFH(Agent):
         self.episode_bound = self.constants.episode_bound if m is None else None
         self.update_bound = self.constants.u_max
         self._confidence = confidence
-        self._enough = ceil(self.constants.m * self.constants.w_min)
+        self._min_visits = ceil(self.constants.m * self.constants.w_min)
         self._cutoff = ceil(self.constants.cutoff)
         if 2 * self._cutoff + problem.horizon * problem.table.rows > NEVER:
             fits = 1.1 * epsilon * (self._cutoff / 2**62) ** 0.5
@@ -123,7 +123,7 @@ class UCFH(Agent):
                 f"more than 64-bit counts hold: {remedy}"
             )
         self.n, self.v = Counts.zero(problem), Counts.zero(problem)
-        # the start is a row like the others, unless it is told
+        # an unknown start is learned like a state-action pair
         self._learned = np.ones(problem.table.rows, bool)
         self._learned[problem.table.start] = problem.initial is None
         self._planner = PhasePlanner(problem.table, problem.horizon)
@@ -131,9 +131,9 @@ class UCFH(Agent):
         self._plan()
 
     def _plan(self, updated: int | None = None) -> None:
-        """Optimistic planning: pi_k, and the value it has in the best MDP of M_k.
+        """Compute pi_k, and its value in the best MDP of M_k.
 
-        ``updated`` is the only row in which M_k differs from M_{k-1}; None: any may.
+        ``updated`` is the only pair in which M_k differs from M_{k-1}; None: any may.
         """
         problem, box = self.problem, self.box
         rewards = problem.rewards
@@ -145,19 +145,19 @@ class UCFH(Agent):
 
     @property
     def optimistic_values(self) -> Floats:
-        """(H+1, S) V~ of the last planning."""
+        """(H+1, S) V~ of the last plan."""
         return self._planner.values.copy()
 
     def limits(self) -> Limits:
-        """v(s,a) may grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""
+        """Let v(s,a) grow to max(m w_min, n(s,a)), if n(s,a) < S m H."""
         n, v = self.n.visits, self.v.visits
-        room = np.maximum(np.maximum(self._enough, n) - v, 0)
+        room = np.maximum(np.maximum(self._min_visits, n) - v, 0)
         active = self._learned & (n < self._cutoff)
         drop = not self.constants.printed
         return Limits(np.where(active, room, NEVER), drop_surplus=drop)
 
     def observe(self, seen: Counts) -> bool:
-        """Count in v; update the model for one pair that has been seen often enough.
+        """Count in v; update the model for one pair with enough visits.
 
         Args:
             seen: visits since the last call. The variant "corrected" needs counts that
@@ -175,24 +175,24 @@ class UCFH(Agent):
         if not self.constants.printed and seen.visits.shape == self.v.visits.shape:
             self.limits().check(seen, self.problem.table, ANY_COUNTS)
         self.v.add(seen)
-        often = np.flatnonzero(self.limits().visits == 0)
-        if not often.size:
+        due = np.flatnonzero(self.limits().visits == 0)
+        if not due.size:
             return False
-        self._update(int(often[0]))
+        self._update(int(due[0]))
         self._plan(self.updated)
         return True
 
     def _update(self, row: int) -> None:
-        """Update the model statistics, and so the confidence set, of one pair."""
+        """Update the model statistics and the confidence set of one pair."""
         self.v.move_row(row, self.problem.table, to=self.n)
         self._bound(row)
         self.updated = row
 
     def _bound_all(self) -> None:
-        """The confidence sets of all pairs: M_k. Those without a visit may be anything."""
+        """Compute the confidence sets of all pairs: M_k; without visits, all of [0, 1]."""
         problem, table = self.problem, self.problem.table
-        anything = [(np.zeros(size), np.ones(size)) for size in (table.entries, table.rows)]
-        self.box = Box(*anything[0], *anything[1])
+        trivial = [(np.zeros(size), np.ones(size)) for size in (table.entries, table.rows)]
+        self.box = Box(*trivial[0], *trivial[1])
         if problem.initial is not None:
             start = table.entries_of(table.start)
             self.box.lo[start] = self.box.hi[start] = problem.initial[table.indices[start]]
@@ -200,7 +200,7 @@ class UCFH(Agent):
             self._bound(int(row))
 
     def _bound(self, row: int) -> None:
-        """The confidence set of one pair, from its n."""
+        """Compute the confidence set of one pair from its n."""
         n, delta_1, box = self.n.visits[row], self.constants.delta_1, self.box
         entries = self.problem.table.entries_of(row)
         p_hat = self.n.successors[entries] / n
@@ -210,7 +210,7 @@ class UCFH(Agent):
             box.reward_lo[row], box.reward_hi[row] = self.confidence_set(r_hat, n, delta_1)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments it was made with."""
+        """Return the constructor arguments by name."""
         return {
             "agent": "ucfh",
             "epsilon": self.epsilon,
@@ -221,15 +221,15 @@ class UCFH(Agent):
         }
 
     def visits_of(self, row: int) -> int:
-        """n of a row."""
+        """Return n of a state-action pair."""
         return int(self.n.visits[row])
 
     def state(self) -> dict[str, Any]:
-        """The counts n and v, copied; all else follows from them."""
+        """Return copies of the counts n and v, which determine the rest."""
         return {**self.n.state("n"), **self.v.state("v"), "updated": self.updated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the counts, and plan.
+        """Continue from the counts of `state`, and plan.
 
         Raises:
             InputError: if the variant is "corrected" and the counts do not follow its schedule.
@@ -237,7 +237,7 @@ class UCFH(Agent):
         """
         if not self.constants.printed:
             table = self.problem.table
-            check_schedule(state, self._enough, self._learned, table, ANY_COUNTS)
+            check_schedule(state, self._min_visits, self._learned, table, ANY_COUNTS)
         self.n.restore("n", state)
         self.v.restore("v", state)
         self.updated = int(state["updated"])

@@ -1,13 +1,13 @@
-"""The certified agent for a world of which nothing is listed in advance.
+"""The certified agent for an unknown state space.
 
     loop
-        plan from what was seen: V* <= upper, V^pi >= lower for a policy pi
+        plan from the data: V* <= upper, V^pi >= lower for a policy pi
         stop if pi is known to be within epsilon of optimal, or if bounds contradict each other
-        follow a policy for 2 % more episodes; in states found meanwhile, take the first action
+        follow a policy for 2% more episodes; in states discovered meanwhile, take the first action
 
 It is `ucfh.CertifiedUCFH` with the bounds of `ucfh.confidence.unknown_states`: states, successors,
-rewards and the start are learned, and only what was seen takes room. Rewards are in [0, 1] here;
-`ucfh.envs` rescales them.
+rewards and the start are learned, and memory is used for observed ones only. Rewards are in [0, 1]
+here; `ucfh.envs` rescales them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 
 class UnknownStatesUCFH:
-    """Learns until its policy is certified to be epsilon-optimal, with probability 1 - delta.
+    """An agent that stops once its policy is certified epsilon-optimal, with probability 1 - delta.
 
     Args:
         horizon: H.
@@ -34,13 +34,13 @@ class UnknownStatesUCFH:
         delta: the probability that the certificate may be wrong, in (0, 1].
         segments: the first step of each segment after the first; see `ucfh.sparse_counts`.
         max_return: the largest sum of the rewards of an episode; None: H.
-        after_end: what a step pays after the end of an episode.
-        without: ideas that are switched off; see `ucfh.confidence.value_bounds.COMPONENTS`.
+        after_end: reward of each step after the end of an episode.
+        without: components to switch off; see `ucfh.confidence.value_bounds.COMPONENTS`.
 
     Attributes:
-        experience: what was seen.
-        beliefs: the bounds, and what to do next.
-        done: whether it has stopped.
+        experience: the counts.
+        exploration: the bounds, and the policy to follow next.
+        done: whether the agent has stopped.
 
     """
 
@@ -59,78 +59,85 @@ class UnknownStatesUCFH:
         self.epsilon, self.delta = epsilon, delta
         self.experience = SparseCounts(horizon, actions, segments)
         self.best = UnknownStateBounds(horizon, delta, max_return, after_end, without)
-        self.beliefs = GapExploration(self.best, epsilon, self.experience)
+        self.exploration = GapExploration(self.best, epsilon, self.experience)
         self._planned = 0
 
     @property
     def done(self) -> bool:
-        """Whether the policy is certified, or what was assumed is refuted."""
-        return self.beliefs.gap <= self.epsilon or self.beliefs.crossing is not None
+        """True if the policy is certified, or the assumptions are refuted."""
+        return self.exploration.gap <= self.epsilon or self.exploration.contradiction is not None
 
     @property
-    def room(self) -> int:
-        """How many episodes to run before it wants to plan again."""
+    def episodes_left(self) -> int:
+        """Number of episodes until the next plan."""
         return max(1, due_after(self._planned) - self.experience.episodes)
 
     @property
     def actions(self) -> Ints:
-        """(H, S) what to do next, in the states that were known when it planned."""
-        return self.best.actions_of(self.beliefs.following)
+        """(H, S) actions to take next, in the states known at the last plan."""
+        return self.best.actions_of(self.exploration.following)
 
     @property
     def policy(self) -> Ints:
-        """(H, S) the actions of the policy that the bounds are about."""
-        return self.best.actions_of(self.beliefs.certified)
+        """(H, S) actions of the policy whose value is bounded."""
+        return self.best.actions_of(self.exploration.certified)
 
     def observe(self, steps: Steps) -> bool:
-        """Count steps; plan again if that is due, and say whether it was."""
-        watch = self.beliefs.watch
+        """Count steps, and replan if that is due.
+
+        Args:
+            steps: the steps of the episodes since the last call.
+
+        Returns:
+            True if the agent has replanned.
+
+        """
+        rule = self.exploration.scoring_rule
         self.experience.add(steps)
-        if watch is not None:
-            self.beliefs.score(self.scores(steps, watch))
+        if rule is not None:
+            self.exploration.score(self.scores(steps, rule))
         if self.experience.episodes < due_after(self._planned):
             return False
         self.plan()
         return True
 
     def plan(self) -> None:
-        """Plan from all that was seen."""
+        """Plan from all data."""
         self._planned = self.experience.episodes
-        self.beliefs.learn(self.experience)
+        self.exploration.learn(self.experience)
 
-    def scores(self, steps: Steps, watch: ScoringRule) -> Floats:
-        """(k,) the score of each episode: its reward while it takes the watched rows.
+    def scores(self, steps: Steps, rule: ScoringRule) -> Floats:
+        """Return the score (k,) of each episode: its return while it follows the frozen policy.
 
-        From where it leaves them, the leaving value counts for the rest, or nothing in a state
-        found since. An episode that was broken off, or lost, scores what it is known to have
-        earned.
+        From the first deviation, the score is the leaving value, or 0 in a state discovered since.
+        An episode that was truncated, or with a missing outcome, scores its known rewards.
         """
-        data, known = self.experience, watch.rows.shape[1]
+        data, known = self.experience, rule.rows.shape[1]
         old = np.minimum(steps.state, known - 1)
         first = data.pairs.first[steps.state] * data.P + data.segment[steps.t]
-        kept = np.where(steps.state < known, watch.rows[steps.t, old], first)
-        left = data.rows_of(steps.t, steps.state, steps.action) != kept
+        frozen = np.where(steps.state < known, rule.rows[steps.t, old], first)
+        deviates = data.rows_of(steps.t, steps.state, steps.action) != frozen
         episode = np.cumsum(steps.t == 0) - 1
         begins = np.flatnonzero(steps.t == 0)
-        so_far = np.cumsum(left)
-        so_far -= (so_far - left)[begins][episode]
-        earned = np.where((so_far == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
-        leaving = np.where(steps.state < known, watch.leaving[steps.t, old], 0.0)
-        earned += np.where(left & (so_far == 1), leaving, 0.0)
+        deviations = np.cumsum(deviates)
+        deviations -= (deviations - deviates)[begins][episode]
+        scores = np.where((deviations == 0) & ~np.isnan(steps.reward), steps.reward, 0.0)
+        leaving = np.where(steps.state < known, rule.leaving[steps.t, old], 0.0)
+        scores += np.where(deviates & (deviations == 1), leaving, 0.0)
         ended = self.best.terminal_values[steps.t + 1, np.minimum(steps.following, known - 1)]
-        over = (so_far == 0) & (steps.following < known) & (steps.following != LOST)
-        earned += np.where(over, ended, 0.0)  # what is paid after the end
-        return np.bincount(episode, earned, len(steps.starts)).astype(float)
+        over = (deviations == 0) & (steps.following < known) & (steps.following != LOST)
+        scores += np.where(over, ended, 0.0)  # rewards after the end
+        return np.bincount(episode, scores, len(steps.starts)).astype(float)
 
     def state(self) -> dict[str, Any]:
-        """All that it has learned, as arrays by name."""
+        """Return the learned state as arrays by name."""
         own = {"planned": self._planned, "missing": self.best.missing.copy()}
-        return {**self.experience.state(), **self.beliefs.state(), **own}
+        return {**self.experience.state(), **self.exploration.state(), **own}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from the result of `state`."""
         self.experience.restore(state)
-        self.beliefs.restore(state, self.experience)
+        self.exploration.restore(state, self.experience)
         self.best.missing = state["missing"].copy()
         self.best.update(self.experience)
         self._planned = int(state["planned"])

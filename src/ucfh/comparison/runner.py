@@ -19,7 +19,7 @@ from ucfh._utils.parallel import DIED, check_places, do_all
 from ucfh._utils.plugins import add_to_path, folder_of, is_plugin
 from ucfh._utils.statistics import looks_of
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh.algorithms.registry import AnyAgent, agent_class, label_of, make_agent
 from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of
 from ucfh.exceptions import InputError, check_count, check_type, check_unit, wrong_type
 from ucfh.mdp import MDP
@@ -34,7 +34,7 @@ Maker = Callable[[MDP, int], Agent]
 
 def compare(
     mdp: AnyMDP,
-    agents: Iterable[AnyLearner] | Mapping[str, AnyLearner | Maker],
+    agents: Iterable[AnyAgent] | Mapping[str, AnyAgent | Maker],
     episodes: int,
     seeds: int = 20,
     epsilon: float = EPSILON,
@@ -127,7 +127,7 @@ def _add(
 
 def makers(
     mdp: MDP,
-    agents: Iterable[AnyLearner] | Mapping[str, AnyLearner | Maker],
+    agents: Iterable[AnyAgent] | Mapping[str, AnyAgent | Maker],
     epsilon: float,
     delta: float,
     episodes: int,
@@ -159,7 +159,7 @@ def makers(
 
 
 def _make(
-    settings: tuple[AnyLearner, float, float, int, float], folder: str | None, mdp: MDP, seed: int
+    settings: tuple[AnyAgent, float, float, int, float], folder: str | None, mdp: MDP, seed: int
 ) -> Agent:
     """Make an agent, whose module may be in a folder outside this process's search path."""
     agent, epsilon, delta, episodes, scale = settings

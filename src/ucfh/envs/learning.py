@@ -143,18 +143,18 @@ class LearningResult:
     def upper(self) -> float:
         """The upper bound on the value of every policy."""
         _, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.units.value(self.agent.beliefs.upper, self.horizon), most)
+        return min(self.units.value(self.agent.exploration.upper, self.horizon), most)
 
     @property
     def lower(self) -> float:
         """The lower bound on the value of the policy."""
-        return self.units.value(max(0.0, self.agent.beliefs.lower), self.horizon)
+        return self.units.value(max(0.0, self.agent.exploration.lower), self.horizon)
 
     @property
     def gap(self) -> float:
         """The upper bound on the optimality gap of the policy."""
         least, most = self.units.return_range(self.horizon, self.max_return)
-        return min(self.agent.beliefs.gap * self.units.span, most - least)
+        return min(self.agent.exploration.gap * self.units.span, most - least)
 
     @property
     def refuted(self) -> bool:
@@ -240,7 +240,7 @@ def certificate_of_agent(
         times: the t of each step; None: 1, 2, ...
 
     """
-    beliefs, data, H = agent.beliefs, agent.experience, agent.experience.horizon
+    beliefs, data, H = agent.exploration, agent.experience, agent.experience.horizon
     most = units.scaled_return(max_return, H)
     best = UnknownStateBounds(H, agent.delta, most, units.after_end)
     attribution = best.attribute_gap(best.bounds(data), beliefs.by_difference)
@@ -257,7 +257,7 @@ def certificate_of_agent(
         uncertainty_sources(data.pair_of, best.evidence.known["n"], attribution),
         findings=findings,
     )
-    return in_units(certificate, units, H, max_return, beliefs.crossing, names, times)
+    return in_units(certificate, units, H, max_return, beliefs.contradiction, names, times)
 
 
 def learn(
@@ -390,7 +390,11 @@ def _run_batches(
     world, agent = out.world, out.agent
     started = perf_counter()
     while not (agent.done or out.refuted) and (max_episodes is None or out.episodes < max_episodes):
-        room = agent.room if max_episodes is None else min(agent.room, max_episodes - out.episodes)
+        room = (
+            agent.episodes_left
+            if max_episodes is None
+            else min(agent.episodes_left, max_episodes - out.episodes)
+        )
         batch = agent.experience, agent.actions.tolist(), room
         if isinstance(world, SteppedMDP):
             output, interrupted = _complete(thread.submit(world.run, *batch))

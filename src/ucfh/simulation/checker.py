@@ -11,7 +11,7 @@ import numpy as np
 
 from ucfh._utils.plugins import PluginError, describe_error
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.registry import AnyLearner, agent_class, label_of, make_agent
+from ucfh.algorithms.registry import AnyAgent, agent_class, label_of, make_agent
 from ucfh.counts import Limits
 from ucfh.exceptions import InputError, check_type, with_article
 from ucfh.mdp import MDP, Problem
@@ -38,7 +38,7 @@ AgentFactory = Callable[[Problem], Agent]
 """AgentFactory a new agent for a problem."""
 
 
-def check_agent(make: AnyLearner | AgentFactory, mdp: AnyMDP | None = None) -> None:
+def check_agent(make: AnyAgent | AgentFactory, mdp: AnyMDP | None = None) -> None:
     """Run an agent on a small MDP and check that it follows the agent protocol.
 
     Args:
@@ -59,7 +59,7 @@ def check_agent(make: AnyLearner | AgentFactory, mdp: AnyMDP | None = None) -> N
         raise AgentError(f"{name} has {len(issues)} issue(s):\n- " + "\n- ".join(issues))
 
 
-def find_issues(agent: AnyLearner) -> list[str]:
+def find_issues(agent: AnyAgent) -> list[str]:
     """Return the issues that `check_agent` finds; none if the agent rejects the small MDP."""
     try:
         return _examine(agent, small_mdp())[1]
@@ -80,7 +80,7 @@ def check_parameters(name: str) -> None:
         raise
 
 
-def check_runnable(agent: AnyLearner) -> None:
+def check_runnable(agent: AnyAgent) -> None:
     """Raise an `InputError`, in one line, if an agent has issues."""
     if issues := find_issues(agent):
         name = label_of(agent)
@@ -88,7 +88,7 @@ def check_runnable(agent: AnyLearner) -> None:
         raise InputError(f"{name} is not an agent that can be run: {issues[0]}{more}")
 
 
-def _examine(make: AnyLearner | AgentFactory, mdp: MDP) -> tuple[str, list[str]]:
+def _examine(make: AnyAgent | AgentFactory, mdp: MDP) -> tuple[str, list[str]]:
     """Return the name of an agent's class, and its issues on an MDP."""
     check_type("make", make, str | Callable, "an agent's name or class, or a function")
     named = isinstance(make, str) or (isinstance(make, type) and issubclass(make, Agent))
@@ -213,6 +213,6 @@ def _check_runs(make: Callable[[Problem], Agent], mdp: MDP) -> Iterator[str]:
         bulk = simulate(mdp, make(mdp.problem), EPISODES)
         if bulk.episodes != full.episodes and not bulk.final:
             yield f"in bulk it runs only {bulk.episodes} of {EPISODES} episodes"
-        compiled = first.follow is not None and not first.randomised
+        compiled = first.follow is not None and not first.randomized
         if compiled and _record(bulk) != _record(full):
             yield "follow() gives a different run than observe() called after each episode"

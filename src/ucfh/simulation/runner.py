@@ -16,7 +16,7 @@ from ucfh import __version__
 from ucfh._utils.arrays import Ints
 from ucfh._utils.defaults import DELTA, EPSILON
 from ucfh.algorithms.base import Agent
-from ucfh.algorithms.registry import AnyLearner, make_agent
+from ucfh.algorithms.registry import AnyAgent, make_agent
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.exceptions import InputError, check_count, check_seed, check_type, unknown
 from ucfh.mdp import MDP
@@ -39,7 +39,7 @@ OnRun = Callable[[Run], None]
 
 def simulate(
     mdp: AnyMDP,
-    agent: Agent | AnyLearner,
+    agent: Agent | AnyAgent,
     episodes: int | None = None,
     seed: int = 0,
     method: Literal["bulk", "step"] = "bulk",

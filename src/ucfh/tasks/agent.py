@@ -210,20 +210,20 @@ class TaskAgent:
 
         Each number has its own cost in the union bound, so no two policies may share one.
         """
-        self.agent.beliefs.number = int(summary.get("frozen", 0))
+        self.agent.exploration.number = int(summary.get("frozen", 0))
 
     def plan(self) -> PolicyToFollow:
         """Plan from all events, and return the next policy."""
-        agent, beliefs = self.agent, self.agent.beliefs
+        agent, beliefs = self.agent, self.agent.exploration
         self._planned = self.progress
         self.number += 1
         self._update_inputs()
         agent.plan()
         actions = agent.policy if self.refuted else self._with_prior(agent.actions)
         watch = None
-        if beliefs.watch is not None:
-            kept = agent.best.actions_of(beliefs.watch.rows)
-            watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.watch.leaving)
+        if beliefs.scoring_rule is not None:
+            kept = agent.best.actions_of(beliefs.scoring_rule.rows)
+            watch = FrozenPolicy(beliefs.number, kept, actions, beliefs.scoring_rule.leaving)
         self.scores.watch(self.number, watch)
         episodes = self.experience.episodes
         return PolicyToFollow(
@@ -235,7 +235,7 @@ class TaskAgent:
 
         A state that does not have the action of the prior keeps its own action.
         """
-        is_trivial = self.agent.beliefs.upper >= self.agent.best.cap[0]
+        is_trivial = self.agent.exploration.upper >= self.agent.best.cap[0]
         if not self.prior or not is_trivial or self.number % 2 == 0:
             return actions
         out = actions.copy()
@@ -248,12 +248,12 @@ class TaskAgent:
     @property
     def refuted(self) -> bool:
         """True if the audit, or contradictory bounds, refute the assumptions."""
-        return self.agent.beliefs.crossing is not None or self.audit.refutes(ALPHA)
+        return self.agent.exploration.contradiction is not None or self.audit.refutes(ALPHA)
 
     def _summary(self) -> dict[str, Any]:
         """The bounds, in the user's units, and counts of the data behind them."""
-        beliefs, units, H = self.agent.beliefs, self.units, self.task.horizon
-        known = beliefs.crossing is None  # else there are no bounds to show
+        beliefs, units, H = self.agent.exploration, self.units, self.task.horizon
+        known = beliefs.contradiction is None  # else there are no bounds to show
         return {
             "upper": units.value(beliefs.upper, H) if known else None,
             "lower": units.value(max(0.0, beliefs.lower), H) if known else None,
@@ -333,12 +333,12 @@ class TaskAgent:
         """Update the bounds and the policy that they apply to with all events."""
         self._update_inputs()
         if self._planned != self.progress:
-            self.agent.beliefs.look(self.experience)
+            self.agent.exploration.update_bounds(self.experience)
 
     def _update_inputs(self) -> None:
         """Pass the outcomes that arrived ahead, and the best choice of scores, to the bounds."""
         self.experience.ahead = self.delayed.ahead(self.experience)
-        self.scores.choose(self.agent.beliefs)
+        self.scores.choose(self.agent.exploration)
 
     def audit_report(self, state_names: Sequence[str], action_names: Sequence[str]) -> AuditReport:
         """Return the audit report: tested assumptions and findings."""

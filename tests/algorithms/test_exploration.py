@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucfh import CertifiedUCFH, make, simulate
-from ucfh.algorithms.exploration import FEW_LEAVE, GOOD_ENOUGH, TYPICAL_REGRET, GapExploration
+from ucfh.algorithms.exploration import (
+    DEVIATION_COST,
+    REFREEZE_SHARE,
+    TYPICAL_REGRET,
+    GapExploration,
+)
 from ucfh.confidence.known_states import SHARES, KnownStateBounds
 from ucfh.confidence.value_bounds import Bounds
 from ucfh.counts import Counts
@@ -99,9 +104,9 @@ def starts(draw: st.DrawFn) -> dict[str, float]:
 def test_the_shorter_route_is_taken(known: dict[str, float], episodes: int, number: int) -> None:
     """By its price: the difference in place of scores if it is smaller by next to nothing."""
     turn = even(episodes, number, known)
-    learner = Chooser(number)
-    assert learner.choice(episodes, known | {"difference": turn * (1 - 1e-9)}) == "difference"
-    assert learner.choice(episodes, known | {"difference": turn * (1 + 1e-9)}) != "difference"
+    exploration = Chooser(number)
+    assert exploration.choice(episodes, known | {"difference": turn * (1 - 1e-9)}) == "difference"
+    assert exploration.choice(episodes, known | {"difference": turn * (1 + 1e-9)}) != "difference"
 
 
 @settings(max_examples=60)
@@ -134,10 +139,10 @@ def test_without_scores_there_is_one_route() -> None:
 def test_undirected_it_follows_the_upper_bound() -> None:
     up = np.arange(8).reshape(4, 2)
     b = bounds(estimate=1.0, upper=3.0, second=1.0, difference=np.inf, up=up)
-    learner = GapExploration(
+    exploration = GapExploration(
         KnownStateBounds(PROBLEM, DELTA, ("directed",)), EPSILON, Counts.zero(PROBLEM)
     )
-    assert learner._choose(b) is up
+    assert exploration._choose(b) is up
 
 
 def test_while_nothing_is_known_it_follows_the_upper_bound() -> None:
@@ -150,82 +155,84 @@ CHAIN = make("chain:n=3,horizon=3")
 
 
 def exact() -> tuple[GapExploration, Bounds]:
-    """A learner that has seen everything as often as it should be seen."""
+    """Exploration with counts in proportion to the probabilities."""
     n = Counts.zero(CHAIN.problem)
-    learner = GapExploration(KnownStateBounds(CHAIN.problem, DELTA), EPSILON, n)
+    exploration = GapExploration(KnownStateBounds(CHAIN.problem, DELTA), EPSILON, n)
     n.successors[:] = np.round(1000 * CHAIN.p)
     n.visits[:] = 1000
-    return learner, learner.best.bounds(n)
+    return exploration, exploration.best.bounds(n)
 
 
 def test_a_policy_stays_frozen_while_it_seems_good_enough() -> None:
-    learner, b = exact()
+    exploration, b = exact()
     margin = 0.3
-    np.testing.assert_array_equal(learner._freeze(b, margin), b.greedy)
-    assert (learner.number, learner.scores) == (1, {})
-    learner.score(np.ones(3))
-    kept = dict(learner.scores)
-    assert learner._freeze(b, margin) is learner.frozen
-    assert (learner.number, learner.scores) == (1, kept)
+    np.testing.assert_array_equal(exploration._freeze(b, margin), b.greedy)
+    assert (exploration.number, exploration.scores) == (1, {})
+    exploration.score(np.ones(3))
+    kept = dict(exploration.scores)
+    assert exploration._freeze(b, margin) is exploration.frozen
+    assert (exploration.number, exploration.scores) == (1, kept)
 
     worse = CHAIN.table.rows_of(np.zeros((3, 3), int), 3)
     loss = CHAIN.at_start(CHAIN.optimal().values) - CHAIN.value(np.zeros((3, 3), int))
-    learner.frozen = worse
-    assert learner._freeze(b, (loss + 1e-9) / GOOD_ENOUGH) is worse
-    assert (learner.number, learner.scores) == (1, kept)
-    np.testing.assert_array_equal(learner._freeze(b, (loss - 1e-9) / GOOD_ENOUGH), b.greedy)
-    assert learner.frozen is not b.greedy  # which the next bounds may write over
-    assert (learner.number, learner.scores) == (2, {})
+    exploration.frozen = worse
+    assert exploration._freeze(b, (loss + 1e-9) / REFREEZE_SHARE) is worse
+    assert (exploration.number, exploration.scores) == (1, kept)
+    np.testing.assert_array_equal(exploration._freeze(b, (loss - 1e-9) / REFREEZE_SHARE), b.greedy)
+    assert exploration.frozen is not b.greedy  # which the next bounds may write over
+    assert (exploration.number, exploration.scores) == (2, {})
 
 
 def test_episodes_are_scored_if_leaving_costs_little() -> None:
     """Those that leave at once lose what is not known to be earned; others nothing."""
-    learner, b = exact()
-    learner.following = b.greedy
-    learner._decide_on_scoring()
-    assert learner.watch is None  # nothing is frozen
-    learner.frozen = b.greedy.copy()
-    learner._decide_on_scoring()
-    assert learner.watch is not None
-    np.testing.assert_array_equal(learner.watch.rows, learner.frozen)
-    leaving = learner.best.lower_values(learner.frozen)
-    np.testing.assert_array_equal(learner.watch.leaving, leaving)
+    exploration, b = exact()
+    exploration.following = b.greedy
+    exploration._set_scoring_rule()
+    assert exploration.scoring_rule is None  # nothing is frozen
+    exploration.frozen = b.greedy.copy()
+    exploration._set_scoring_rule()
+    assert exploration.scoring_rule is not None
+    np.testing.assert_array_equal(exploration.scoring_rule.rows, exploration.frozen)
+    leaving = exploration.best.lower_values(exploration.frozen)
+    np.testing.assert_array_equal(exploration.scoring_rule.leaving, leaving)
 
     other = b.greedy.copy()
     other[0, 0] = 1 - other[0, 0]  # rows 0 and 1 are those of the state where all begins
     loss = float(CHAIN.optimal().values[0, 0] - leaving[0, 0])
     assert loss > 0
-    learner.following = other
+    exploration.following = other
     for factor, scored in ((1 + 1e-6, True), (1 - 1e-6, False)):
-        learner.epsilon = factor * loss / FEW_LEAVE
-        learner._decide_on_scoring()
-        assert (learner.watch is not None) == scored
+        exploration.epsilon = factor * loss / DEVIATION_COST
+        exploration._set_scoring_rule()
+        assert (exploration.scoring_rule is not None) == scored
 
 
 def test_no_route_is_taken_that_was_not_bounded() -> None:
     """D was left out, as its route was long; now the other one is longer: it is bounded next."""
     known = {"estimate": 1.0, "upper": 1.9, "second": 3.0, "difference": np.inf, "from_above": True}
-    learner = Chooser()
-    learner.routes = 5.0, 1.0
-    assert learner.choice(1000, known) == "scores"
-    assert learner.routes[0] == 5.0 < learner.routes[1]
-    assert learner.choice(1000, known | {"difference": 0.01, "from_above": False}) == "difference"
+    exploration = Chooser()
+    exploration.routes = 5.0, 1.0
+    assert exploration.choice(1000, known) == "scores"
+    assert exploration.routes[0] == 5.0 < exploration.routes[1]
+    assert (
+        exploration.choice(1000, known | {"difference": 0.01, "from_above": False}) == "difference"
+    )
 
 
 def test_outcomes_alone_have_the_difference_bounded_again() -> None:
     """As where many episodes began at once, and what came of them is told later."""
     agent = CertifiedUCFH(CHAIN.problem, 0.1, 0.1)
     simulate(CHAIN, agent, 50)
-    learner, data = agent.beliefs, agent.n
-    assert isinstance(learner, GapExploration)
-    learner.routes, learner.bounded = (10.0, 1.0), int(data.visits.sum())
-    learner.learn(data)
-    assert learner.bounds.from_above
+    exploration, data = agent.exploration, agent.n
+    assert isinstance(exploration, GapExploration)
+    exploration.routes, exploration.bounded = (10.0, 1.0), int(data.visits.sum())
+    exploration.learn(data)
+    assert exploration.bounds.from_above
     data.visits[:-1] *= 2
     data.successors[: CHAIN.table.indptr[-2]] *= 2
-    learner.routes = 10.0, 1.0
-    learner.learn(data)
-    assert not learner.bounds.from_above
+    exploration.routes = 10.0, 1.0
+    exploration.learn(data)
+    assert not exploration.bounds.from_above
 
 
 def test_what_is_left_out_delays_no_certificate() -> None:
