@@ -166,10 +166,10 @@ def _untried(known: Certificate) -> tuple[UncertaintySource, ...]:
 
 def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
     """The best certificate that a log allows, in the units of its rewards; what it refutes, too."""
-    findings = report_of(log.audit).findings
+    findings, assumed = report_of(log.audit).findings, tuple(map(str, log.assumptions))
     if log.told is not None:
         problem, counts = log.told
-        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.times
+        rest = problem, delta, epsilon, log.episodes, assumed, log.times
         known = replace(certificate_of(counts, *rest), findings=findings)
         known = _with_more(known, lambda k: certificate_of(counts.times(k, problem.table), *rest))
     else:
@@ -183,7 +183,7 @@ def certificate_of_log(log: Log, delta: float, epsilon: float | None) -> Certifi
                 log.max_return,
                 delta,
                 epsilon,
-                log.assumptions,
+                assumed,
                 log.states.names,
                 log.closed,
                 log.times,

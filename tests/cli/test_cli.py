@@ -86,7 +86,7 @@ def test_certified_learning_tells_a_person_what_is_known(
     assert code == 0
     assert "20 (the limit that was given; the agent is not done)" in out
     assert "This policy earns at least " in out
-    assert "of optimal (90 % confidence).\n" in out
+    assert "of optimal (90% confidence).\n" in out
     assert "the gap depends most on\n" in out
     assert Path(plot).read_bytes().startswith(b"\x89PNG")
     _, on, _ = run(capsys, *asked, "--resume", save, "--json")

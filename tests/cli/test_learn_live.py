@@ -78,11 +78,11 @@ def test_a_person_is_told(capsys: Printed) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].endswith("4 actions, 5 steps; rewards in [0, 1], at most 1 an episode")
-    assert lines[1] == "     agent  open-ucfh, told nothing else; epsilon 0.5, delta 0.1"
+    assert lines[1] == "       agent  open-ucfh, told nothing else; epsilon 0.5, delta 0.1"
     assert lines[2].endswith(" (certified)")
     assert lines[3].startswith("         cut  ")
     assert "This policy earns at least 0.000 per episode; no policy earns more than " in lines[4]
-    assert lines[5].endswith("of optimal (90 % confidence).")
+    assert lines[5].endswith("of optimal (90% confidence).")
     assert "     assumed  what happens next depends on state and action only" in lines
     assert "              no episode pays more than 1 in all" in lines
     assert lines[-1].startswith("        took  ")

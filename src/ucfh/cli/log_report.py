@@ -152,12 +152,13 @@ def print_answer(answer: LogReport) -> None:
 
 def _more_words(answer: LogReport, more: DataEstimate) -> str:
     """Return how much more data would reach epsilon, for a person."""
-    from ucfh.reporting.log_report import accuracy_words, rounded_up
+    from ucfh._utils.formatting import rough_count
+    from ucfh.reporting.log_report import accuracy_words
 
     epsilon = f"epsilon {answer.known.epsilon:g}"
     if more.episodes is not None:
         return (
-            f"about {rounded_up(more.episodes)} more episodes of this kind to reach {epsilon} "
+            f"about {rough_count(more.episodes)} more episodes of this kind to reach {epsilon} "
             f"({accuracy_words(answer.known.episodes)})"
         )
     if more.status == "untried":

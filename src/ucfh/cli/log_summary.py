@@ -45,7 +45,7 @@ def show_log(path: str, found: Log, json: bool) -> None:
             [[str(t), s, a, f"{r:g}", after] for t, s, a, r, after in how.sample],
         )
     print_notes(found)
-    print_lines({"assumed": UNDER.join(found.assumptions)})
+    print_lines({"assumed": UNDER.join(map(str, found.assumptions))})
     for fault in found.faults:
         print_lines({"fault": str(fault)})
 
@@ -71,7 +71,7 @@ def as_dict(path: str, found: Log) -> dict[str, Any]:
         "range": [found.units.low, found.units.high],
         "max_return": found.max_return,
         "notes": list(found.notes),
-        "assumed": list(found.assumptions),
+        "assumed": [x.text for x in found.assumptions],
         "faults": [str(fault) for fault in found.faults],
     }
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
+
+from ucfh._utils.formatting import lower_bound, percent, upper_bound, upper_bound_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,11 +81,11 @@ def certificate_lines(
         return {"refuted": _under(filter(None, [known.contradiction, *found]))}
 
     def near(gap: float) -> str:
-        return "optimal" if gap < ROUNDING else f"within {_up_to_digits(gap)} of optimal"
+        return "optimal" if gap < ROUNDING else f"within {upper_bound_digits(gap)} of optimal"
 
     lines = {
-        "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
-        f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
+        "known": f"This policy earns at least {lower_bound(known.lower)} per episode; no "
+        f"policy earns more than {upper_bound(known.upper)}.",
         "": f"It is {near(known.gap)} ({percent(1 - known.delta)} confidence).",
         **_behavior_lines(known),
     }
@@ -120,11 +120,11 @@ def _behavior_lines(known: Certificate) -> dict[str, str]:
     was, gain = known.behavior, known.improvement
     if was is None or gain is None:
         return {}
-    low, high = _outward(was.lower, ROUND_FLOOR), _outward(was.upper, ROUND_CEILING)
+    low, high = lower_bound(was.lower), upper_bound(was.upper)
     better = "No improvement on that can be promised."
     if gain > 0 and known.delta < 0.5:
         better = (
-            f"This policy earns at least {_outward(gain, ROUND_FLOOR)} more per episode than that "
+            f"This policy earns at least {lower_bound(gain)} more per episode than that "
             f"({percent(1 - 2 * known.delta)} confidence)."
         )
     return {
@@ -136,31 +136,3 @@ def _behavior_lines(known: Certificate) -> dict[str, str]:
 def _under(lines: Iterable[str]) -> str:
     """Lines under each other, as `print_lines` shows them."""
     return f"\n{'':>14}".join(lines)
-
-
-def percent(share: float) -> str:
-    """A share in percent.
-
-    >>> percent(0.9)
-    '90 %'
-    """
-    return f"{100 * share:.4g} %"
-
-
-def _outward(x: float, rounding: str) -> str:
-    """A bound with three decimals, never rounded to the wrong side."""
-    return (
-        str(Decimal(repr(float(x))).quantize(Decimal("0.001"), rounding)) if isfinite(x) else f"{x}"
-    )
-
-
-def _up_to_digits(x: float) -> str:
-    """A bound from above with three digits, or all before the decimal point and one after it.
-
-    >>> _up_to_digits(0.19981), _up_to_digits(160.0), _up_to_digits(1234.52)
-    ('0.2', '160', '1234.6')
-    """
-    exact = Decimal(repr(float(x)))
-    digits = 3 if exact.adjusted() < 2 else exact.adjusted() + 2
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)
-    return f"{rounded.normalize():f}"

@@ -6,7 +6,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ucfh._utils.files import labels_of
-from ucfh.cli.printing import certificate_lines, percent, print_lines, printable
+from ucfh._utils.formatting import percent
+from ucfh.cli.printing import certificate_lines, print_lines, printable
 
 if TYPE_CHECKING:
     from ucfh.algorithms.base import Agent

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 from types import MappingProxyType
 
+from ucfh._utils.formatting import listed
 from ucfh.exceptions import InputError, nearest, some_of, unknown
 from ucfh.logs.batches import COLUMNS
 
@@ -132,8 +133,9 @@ def _check_there(
     }
     how = in_options(meant | {column: (name,) for column, name in spelt.items()})
     if lacking:
+        names_missing = listed([*map(repr, lacking)], "or")
         raise InputError(
-            f"no column is called {_either(lacking)} (there are: {some_of(there)}); say which is "
+            f"no column is called {names_missing} (there are: {some_of(there)}); say which is "
             f"meant, as in {how}"
         )
     if spelt:
@@ -152,12 +154,6 @@ def in_options(names: Mapping[str, tuple[str, ...]]) -> str:
     options = " ".join(f"--columns {quote(x + '=' + '+'.join(names[x]))}" for x in names)
     values = {x: parts[0] if len(parts) == 1 else parts for x, parts in names.items()}
     return f"{options} (columns={json.dumps(values, ensure_ascii=False)})"
-
-
-def _either(names: Sequence[str]) -> str:
-    """The names with "or" before the last one."""
-    *others, last = map(repr, names)
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _check_once(name: str, there: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ from ucfh._utils.files import AnyPath, Labels, labels_of
 from ucfh.auditing.e_process import Audit
 from ucfh.counts import Counts
 from ucfh.exceptions import InputError
-from ucfh.logs.assumptions import assumptions_of, notes_of
+from ucfh.logs.assumptions import Assumption, assumptions_of, notes_of
 from ucfh.logs.batches import Source
 from ucfh.logs.column_layout import ColumnLayout
 from ucfh.logs.column_mapping import find_roles
@@ -101,7 +101,7 @@ class Log:
         rows, episodes: how many there are in the log.
         counted: how many of the rows are in the counts.
         faults: what is wrong with it, by kind.
-        assumptions: what bounds from these counts rest on, a sentence each.
+        assumptions: the assumptions behind bounds from these counts.
         told: the problem that was given and counts over its table, or None.
         shown: what the log shows without a problem, or None.
         closed: whether all states were declared: there are no others.
@@ -125,7 +125,7 @@ class Log:
     episodes: int
     counted: int
     faults: tuple[Issue, ...]
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     told: tuple[Problem, Counts] | None
     shown: LogContents | None
     closed: bool

@@ -102,8 +102,6 @@ dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line; }
 }
 """
 
-MINUS = "\N{MINUS SIGN}"
-
 
 def document(title: str, style: str, body: str) -> str:
     """A page that needs no other file; ``body`` is HTML."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from functools import cached_property
 from itertools import groupby, pairwise
 from math import floor, isfinite, log10
@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ucfh._utils.arrays import Ints
+from ucfh._utils.formatting import lower_bound, percent, plural, upper_bound
 from ucfh.auditing.report import AssumptionCheck, report_of
 from ucfh.certificate import Certificate, UncertaintySource
 from ucfh.logs.reading import Log
-from ucfh.reporting.formatting import plural
-from ucfh.reporting.html import MINUS
 
 ROUNDING = 1e-9
 """The part of the largest return below which a difference is none."""
@@ -131,29 +130,25 @@ class LogReport:
         return Decimal(1).scaleb(min(0, floor(log10(most - least)) - 3))
 
     def at_least(self, x: float) -> str:
-        """A bound from below."""
-        return self._rounded(x, ROUND_FLOOR)
+        """Format a lower bound, rounded down."""
+        return _signed(lower_bound(x, self._digits))
 
     def at_most(self, x: float) -> str:
-        """A bound from above."""
-        return self._rounded(x, ROUND_CEILING)
+        """Format an upper bound, rounded up."""
+        return _signed(upper_bound(x, self._digits))
 
     def about(self, x: float) -> str:
-        """A number that bounds nothing."""
-        return self._rounded(x, None)
-
-    def _rounded(self, x: float, how: str | None) -> str:
-        number = Decimal(repr(float(x))).quantize(self._digits, how)
-        return f"{number:,f}".replace("-", MINUS) if number else "0"
+        """Format a number that is not a bound, rounded to the nearest."""
+        return _signed(f"{Decimal(repr(float(x))).quantize(self._digits):,f}")
 
     @property
     def sure(self) -> str:
-        """How sure the bounds are: "90 %"."""
+        """The confidence of the bounds, such as "90%"."""
         return percent(1 - self.known.delta)
 
     @property
     def both_sure(self) -> str:
-        """How sure two statements at once are."""
+        """The confidence of two statements at once."""
         return percent(max(0.0, 1 - 2 * self.known.delta))
 
     # -- the plan ---------------------------------------------------------------------------------
@@ -297,19 +292,9 @@ def steps_words(first: int, last: int) -> str:
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def percent(share: float) -> str:
-    """A share, such as "90 %", which no line break divides."""
-    near = "more than 99.99" if 0.9999 < share < 1 else "less than 0.01" if 0 < share < 1e-4 else ""
-    return f"{near or f'{100 * share:.4g}'}\N{NO-BREAK SPACE}%"
-
-
-def rounded_up(more: float) -> str:
-    """A rough number of episodes.
-
-    >>> rounded_up(1234.5), rounded_up(0.3)
-    ('1,200', '1')
-    """
-    return f"{max(1.0, float(f'{more:.2g}')):,.0f}"
+def _signed(number: str) -> str:
+    """Return a formatted number with a typographic minus sign, and zero as "0"."""
+    return number.replace("-", "\N{MINUS SIGN}") if number.strip("-0.") else "0"
 
 
 def accuracy_words(episodes: int) -> str:

@@ -12,7 +12,7 @@ from math import ceil, floor, isfinite, log10
 from pathlib import PurePath
 
 from ucfh._utils.files import Labels
-from ucfh.reporting.formatting import number, plural
+from ucfh._utils.formatting import number, plural
 from ucfh.reporting.html import document
 from ucfh.reporting.log_report import LogReport
 from ucfh.reporting.policy_table import plan_of
@@ -20,8 +20,8 @@ from ucfh.reporting.style import ANSWER_STYLE
 from ucfh.reporting.text import (
     ASSUMED,
     WARNING,
-    assumption_words,
     bounds_bars,
+    evidence_words,
     headline,
     improvement,
     lead,
@@ -182,7 +182,7 @@ def _assumptions(answer: LogReport) -> str:
             "If one of these sentences is false, the numbers on this page may be, too. Read them, "
             "and ask somebody who knows how the log was made."
         ]
-    ) + _bullets([(_sentence(x), assumption_words(answer, x)) for x in answer.known.assumed])
+    ) + _bullets([(_sentence(x.text), evidence_words(answer, x)) for x in answer.log.assumptions])
     if answer.tested:
         content += "<h3>What the log itself could contradict</h3>\n"
         content += _bullets([(_sentence(x.assumption), tested_words(x)) for x in answer.tested])

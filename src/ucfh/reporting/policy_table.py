@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ucfh.reporting.formatting import listed, plural
+from ucfh._utils.formatting import listed, plural
 from ucfh.reporting.log_report import (
     OPEN,
     UNSEEN,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import nan
 from typing import NamedTuple
 
+from ucfh._utils.formatting import percent, plural, rough_count
 from ucfh.auditing.report import AssumptionCheck
-from ucfh.reporting.formatting import plural
+from ucfh.logs.assumptions import Assumption, AssumptionCode
 from ucfh.reporting.log_report import (
     CLOSE,
     LEVELS,
@@ -18,8 +19,6 @@ from ucfh.reporting.log_report import (
     ConfidenceLevel,
     LogReport,
     accuracy_words,
-    percent,
-    rounded_up,
     steps_words,
 )
 
@@ -27,30 +26,32 @@ ASSUMED = "What has to be true"
 """The heading under which assumptions are listed."""
 WARNING = "Computed as if all that is assumed were true, which it is not. Do not rely on it."
 """What is said of numbers that rest on something refuted."""
-ALONE = "the next state and the reward depend on"
-"""How the assumption begins that most tests are of."""
 TAKEN = "Taken from the log: correct it if you know better."
 DECLARED = "Declared. No row that is counted contradicts it."
-UNSHOWN = "No log can show this: ask somebody who knows how it was made."
-CHECKED = {
-    "no episode is in the log": UNSHOWN,
-    "there are no states besides": DECLARED,
-    "there are no actions besides": TAKEN,
-    "an episode lasts": TAKEN,
-    "rewards lie in": DECLARED,
-    "a reward that is left blank": "Declared.",
-    "no episode pays more": DECLARED,
-    "the task is over": TAKEN,
-    "the rows of an episode": TAKEN,
-    "t counts from 1": TAKEN,
-    "the given problem is right": DECLARED,
-    "who stops short": "Declared.",
-    "where an episode stops short": "Declared. No log can show this.",
-    "that an episode stops short": "Declared. No log can show this.",
-    "bins were chosen": UNSHOWN,
-    "the faults of the log": "No log can show this: find out where they come from.",
+UNTESTABLE = "No log can show this: ask somebody who knows how it was made."
+EVIDENCE = {
+    AssumptionCode.SELECTION: UNTESTABLE,
+    AssumptionCode.UNCONFOUNDED: UNTESTABLE,
+    AssumptionCode.PROBLEM: DECLARED,
+    AssumptionCode.MARKOV: "Tested: see below.",
+    AssumptionCode.STATES: DECLARED,
+    AssumptionCode.ACTIONS: TAKEN,
+    AssumptionCode.HORIZON: TAKEN,
+    AssumptionCode.REWARDS: DECLARED,
+    AssumptionCode.BLANK_REWARD: "Declared.",
+    AssumptionCode.MAX_RETURN: DECLARED,
+    AssumptionCode.TERMINAL: TAKEN,
+    AssumptionCode.ROW_ORDER: TAKEN,
+    AssumptionCode.STEP_UNIT: TAKEN,
+    AssumptionCode.FIRST_STEP: TAKEN,
+    AssumptionCode.REWARD_AT_END: TAKEN,
+    AssumptionCode.DROPOUTS_OUTCOME: "Declared.",
+    AssumptionCode.DROPOUTS_LOST: "Declared. No log can show this.",
+    AssumptionCode.DROPOUTS_RANDOM: "Declared. No log can show this.",
+    AssumptionCode.BINS: UNTESTABLE,
+    AssumptionCode.ISSUES: "No log can show this: find out where they come from.",
 }
-"""How other assumptions begin, and what is known of them."""
+"""The evidence for each kind of assumption."""
 
 
 def headline(answer: LogReport) -> tuple[str, str]:
@@ -250,7 +251,7 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
         text = "How many more are needed cannot be estimated from these data."
     else:
         assert more.episodes is not None
-        count = rounded_up(more.episodes)
+        count = rough_count(more.episodes)
         heading += f": about {count} more {answer.noun if count == '1' else answer.nouns}"
         text = (
             f"This is {accuracy_words(known.episodes)}, for data of the same kind: the same "
@@ -275,11 +276,8 @@ def tested_words(x: AssumptionCheck) -> str:
     return f"{result} (evidence {much}; from {x.threshold:,.0f} on it is refuted)."
 
 
-def assumption_words(answer: LogReport, sentence: str) -> str:
-    """Whether and how an assumption was tested."""
-    if sentence.startswith(ALONE) and answer.tested:
-        return "Tested: see below."
-    for begin, words in CHECKED.items():
-        if sentence.startswith(begin):
-            return words
-    return "Not tested."
+def evidence_words(answer: LogReport, assumption: Assumption) -> str:
+    """Return the evidence for an assumption, in words."""
+    if assumption.code == AssumptionCode.MARKOV and not answer.tested:
+        return "Not tested."
+    return EVIDENCE[assumption.code]
