@@ -150,14 +150,14 @@ def test_losses_by_hand() -> None:
     def nobody(s: int, a: int) -> int:
         raise AssertionError((s, a))
 
-    assert (losses.rows, losses.lost, losses.are_few(nobody)) == (2, 1, False)
-    assert losses.worst(nobody) == ("step", (1,), 1, 1)
+    assert (losses.rows, losses.missing, losses.are_few(nobody)) == (2, 1, False)
+    assert losses.worst_part(nobody) == ("step", (1,), 1, 1)
     losses.add(np.zeros(998, bool), np.ones(998, int), np.zeros(998, int), np.zeros(998, int))
-    assert losses.worst(nobody) is None
+    assert losses.worst_part(nobody) is None
     assert losses.are_few(nobody)
-    losses.episodes, losses.spoilt = 1000, 11
+    losses.episodes, losses.incomplete = 1000, 11
     assert not losses.are_few(nobody)
-    losses.spoilt = 10
+    losses.incomplete = 10
     assert losses.are_few(nobody)
 
 
@@ -170,7 +170,7 @@ def test_losses_of_a_pair(gone: int, counted: int, many: bool) -> None:
     pair = np.full(gone, 3), np.full(gone, 1)
     losses.add(np.ones(gone, bool), np.full(gone, -1), *pair)
     losses.add(np.zeros(10**4, bool), np.full(10**4, -1), *np.repeat([[3], [1]], 10**4, axis=1))
-    found = losses.worst(lambda s, a: counted if (s, a) == (3, 1) else 0)
+    found = losses.worst_part(lambda s, a: counted if (s, a) == (3, 1) else 0)
     assert found == (("pair", (3, 1), gone, gone + counted) if many else None)
 
 

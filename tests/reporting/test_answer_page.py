@@ -30,7 +30,7 @@ from ucfh.logs.synthetic import write_log
 from ucfh.reporting import policy_table
 from ucfh.reporting.log_report import CLOSE, OPEN, SETTLED, UNSEEN, LogReport
 from ucfh.reporting.page import answer_page
-from ucfh.reporting.style import ANSWER_STYLE
+from ucfh.reporting.style import STYLE
 from ucfh.reporting.text import EVIDENCE, evidence_words, headline, improvement, lead
 
 KINDS = {
@@ -296,7 +296,7 @@ def test_marks_tell_levels_apart_without_colour(pages: dict[str, str]) -> None:
     for _, level, text in grid_of(pages["large"]).values():
         (mine,) = [x for x in (SETTLED, CLOSE, OPEN, UNSEEN) if x.key == level]
         assert text.startswith(f"{mine.mark} {mine.name}")
-    borders = re.findall(r"\.plan td\.\w+ \{ border-left: \d+px (\w+)", ANSWER_STYLE)
+    borders = re.findall(r"\.plan td\.\w+ \{ border-left: \d+px (\w+)", STYLE)
     assert len(set(borders)) == len(borders) == 3
 
 
@@ -373,7 +373,7 @@ def test_any_name_comes_back(names: list[str], tmp_path: Path) -> None:
 
 def test_colours_can_be_read() -> None:
     """At least 4.5 to 1, as WCAG 2 asks of text, by day and by night."""
-    day, _, night = ANSWER_STYLE.partition("(prefers-color-scheme: dark)")
+    day, _, night = STYLE.partition("(prefers-color-scheme: dark)")
     night = night.partition("@media print")[0]
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6}|#fff)\b", text)) for text in (day, night))
     for named in (light, light | dark):

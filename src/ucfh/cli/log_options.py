@@ -163,13 +163,13 @@ class LogReading:
         from ucfh._utils.files import refuse_existing
         from ucfh.cli.progress import ProgressBar
         from ucfh.logs.reading import read_log
-        from ucfh.logs.settings import beside, combine, read_settings, write_settings
+        from ucfh.logs.settings import combine, read_settings, settings_path, write_settings
         from ucfh.logs.sources import is_file
 
         if self.remember and not is_file(self.path):
             raise InputError("--remember writes a file beside another one: leave it out")
         if self.remember:
-            refuse_existing(beside(self.path), force)
+            refuse_existing(settings_path(self.path), force)
         with ProgressBar() as bar:
             show = partial(bar.show, f"reading {self.path}")
             found = read_log(self.path, problem, **self.given, strict=self.strict, progress=show)

@@ -11,7 +11,7 @@ from ucfh.logs.column_mapping import STEP, in_options
 from ucfh.logs.counting import LogContents
 from ucfh.logs.early_termination import END, LEFT
 from ucfh.logs.episodes import Episodes
-from ucfh.logs.finalize import REPEATED, lost_in_words
+from ucfh.logs.finalize import REPEATED, missing_words
 from ucfh.logs.issues import IssueKind
 from ucfh.logs.settings import Settings
 from ucfh.logs.times import MANY as MANY_STEPS
@@ -74,7 +74,7 @@ def assumptions_of(
     reader: Episodes,
     shown: LogContents | None,
     horizon: int,
-    dropped: int,
+    dropouts: int,
 ) -> Iterator[Assumption]:
     """Return the assumptions behind bounds from the counts of a log.
 
@@ -84,10 +84,10 @@ def assumptions_of(
         reader: the checks, after all rows were read.
         shown: the contents of a log without a problem, or None.
         horizon: H.
-        dropped: the number of episodes that end early.
+        dropouts: the number of episodes that end early.
 
     """
-    tally = reader.tally
+    counter = reader.counter
     yield Assumption(
         AssumptionCode.SELECTION,
         "no episode is in the log, or missing from it, because of what happened in it, and no "
@@ -103,18 +103,20 @@ def assumptions_of(
             AssumptionCode.MARKOV,
             f"the next state and the reward depend on {alone} the action alone",
         )
-        if not tally.states.is_open:
+        if not counter.states.is_open:
             yield Assumption(
                 AssumptionCode.STATES,
-                f"there are no states besides the {len(tally.states.index)} that were declared",
+                f"there are no states besides the {len(counter.states.index)} that were declared",
             )
-        if tally.actions.is_open:
+        if counter.actions.is_open:
             yield Assumption(
                 AssumptionCode.ACTIONS,
                 f"there are no actions besides the {shown.actions.count} that the log shows",
             )
         if settings.horizon is None:
-            source = "header of the log shows" if layout.roles.steps else "longest in the log does"
+            source = (
+                "header of the log shows" if layout.mapping.steps else "longest in the log does"
+            )
             yield Assumption(
                 AssumptionCode.HORIZON, f"an episode lasts {horizon} steps, as the {source}"
             )
@@ -139,19 +141,19 @@ def assumptions_of(
                 f"the task is over, and nothing more is paid, in these states: {some}{more}",
             )
     yield from _on_steps(layout, reader)
-    if dropped:
-        yield _on_dropouts(settings, f"{dropped} of {reader.losses.episodes} episodes")
-    if layout.apart:
+    if dropouts:
+        yield _on_dropouts(settings, f"{dropouts} of {reader.missing.episodes} episodes")
+    if layout.held_out:
         yield Assumption(
             AssumptionCode.BINS,
-            f"bins were chosen without a look at any episode but the first {layout.apart}",
+            f"bins were chosen without a look at any episode but the first {layout.held_out}",
         )
-    harmful = [issue for issue in reader.faults.values() if not issue.harmless]
+    harmful = [issue for issue in reader.issues.values() if not issue.harmless]
     if harmful:
         kinds = ", ".join(issue.kind for issue in harmful)
         yield Assumption(
             AssumptionCode.ISSUES,
-            f"the faults of the log ({kinds}; {lost_in_words(reader)}) have nothing to do with "
+            f"the faults of the log ({kinds}; {missing_words(reader)}) have nothing to do with "
             "what happened in it",
         )
 
@@ -175,9 +177,9 @@ def _on_steps(layout: ColumnLayout, reader: Episodes) -> Iterator[Assumption]:
             AssumptionCode.STEP_UNIT,
             f"t grows by {unit} from one step to the next: t = {unit} is step 1",
         )
-    elif reader.clock.first and not layout.roles.steps:
+    elif reader.clock.first and not layout.mapping.steps:
         yield Assumption(AssumptionCode.FIRST_STEP, "t counts from 1, as no early row has t = 0")
-    if layout.roles.steps and any(STEP not in name for name in layout.roles.columns["reward"]):
+    if layout.mapping.steps and any(STEP not in name for name in layout.mapping.columns["reward"]):
         yield Assumption(
             AssumptionCode.REWARD_AT_END,
             "the reward of a line is paid with the last step of its episode",
@@ -208,20 +210,20 @@ def notes_of(
     layout: ColumnLayout, reader: Episodes, horizon: int, shown: LogContents | None
 ) -> Iterator[str]:
     """Return notes on a log that are neither issues nor assumptions."""
-    seen = reader.losses.seen["state"]
+    seen = reader.missing.seen["state"]
     once, states = int((seen == 1).sum()), int((seen > 0).sum())
     if states > MANY and 2 * once > states:
         yield (
             f"{once:,} of {states:,} states come up in one row only, so hardly anything repeats: "
             "make the state of fewer or coarser parts, or cut numbers into bins, --bins"
         )
-    if reader.units.high <= 0 and reader.tally.ends.dropouts == "outcome":
+    if reader.units.high <= 0 and reader.counter.ends.dropouts == "outcome":
         yield (
             "all rewards are costs, and who stops short is taken to pay nothing more: to leave is "
             "then the best that can happen; if it is not, pass --dropouts lost"
         )
-    if IssueKind.LONG in reader.faults:
-        cut, all_of_them = reader.faults[IssueKind.LONG].count, reader.losses.episodes
+    if IssueKind.LONG in reader.issues:
+        cut, all_of_them = reader.issues[IssueKind.LONG].count, reader.missing.episodes
         yield (
             f"{cut:,} of {all_of_them:,} episodes ({cut / all_of_them:.0%}) continue after "
             f"{horizon} steps, the declared horizon: later rewards do not count"
@@ -231,19 +233,19 @@ def notes_of(
             "every row of an episode has the same reward, and they are added up; if it is the "
             f"outcome of the whole episode, {REPEATED}"
         )
-    if unmet := [name for name in reader.terminal if reader.tally.states.met(name) < 0]:
+    if unmet := [name for name in reader.terminal if reader.counter.states.code_of(name) < 0]:
         some = ", ".join(map(repr, unmet[:MOST_NAMED])) + ", ..." * (len(unmet) > MOST_NAMED)
         yield f"terminal: the log never shows {some}; check the spelling"
-    for column in layout.roles.ignored:
-        instead = " + ".join(layout.roles.columns[column]) or "the next row"
+    for column in layout.mapping.ignored:
+        instead = " + ".join(layout.mapping.columns[column]) or "the next row"
         yield f"the column {column!r} is not read: {column} is taken from {instead}"
-    if name := layout.roles.like_t:
+    if name := layout.mapping.like_t:
         how = in_options({"t": (name,)})
         yield (
             f"the column {name!r} is not read; if it numbers the steps 0, 1, 2, ..., or with "
             f"another constant step in at least {MANY_STEPS} rows, pass {how}"
         )
-    for kind, names in (("states", reader.tally.states), ("actions", reader.tally.actions)):
+    for kind, names in (("states", reader.counter.states), ("actions", reader.counter.actions)):
         alike = [f"{a!r} and {b!r}" for a, b in names.alike()]
         if alike:
             more = ", ..." if len(alike) > MOST_NAMED else ""
@@ -252,9 +254,9 @@ def notes_of(
                 f"{', '.join(alike[:MOST_NAMED])}{more}; if they are the same, pass --ignore-case "
                 "(ignore_case=True)"
             )
-    if layout.apart:
-        yield f"the first {layout.apart} episodes serve to choose bins, and are not counted"
-    if not layout.derived and reader.tally.ends.differ_at_last and horizon > 1:
+    if layout.held_out:
+        yield f"the first {layout.held_out} episodes serve to choose bins, and are not counted"
+    if not layout.derived and reader.counter.ends.differ_at_last and horizon > 1:
         yield (
             "nobody can be seen to leave after the last step, so that is counted apart, as a "
             "segment of its own"
