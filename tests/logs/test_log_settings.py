@@ -196,7 +196,7 @@ def test_the_explanation_for_a_person(capsys: pytest.CaptureFixture[str], tmp_pa
     for text in (
         f"{path}: CSV with commas",
         "next_state is next_state",
-        "whole numbers from 1",
+        "integers from 1",
         "4, of which 4 are counted",
         "2: x (3), y (1)",
         "from 0 to 1 in the log",

@@ -237,7 +237,7 @@ def test_minari_data_sets_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -
     real = np.zeros((3, 1), np.float32)
     found = data_set("toy/real-v0", [real, real], spaces.Box(0, 1, (1,), np.float32))
     said = refusal(read_log, found)
-    assert "its observation space is Box(0.0, 1.0, (1,), float32), but whole numbers" in said
+    assert "its observation space is Box(0.0, 1.0, (1,), float32), but integers" in said
     said = refusal(read_log, "minari:toy/none-v0")
     assert said.startswith("minari:toy/none-v0: ")
     assert said.endswith("download it with: minari download toy/none-v0")

@@ -88,6 +88,13 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}s"
 
 
+def segment_noun(segments: int, horizon: int) -> str:
+    """Return the noun for a time segment: "step", "segment", or "" if there is only one."""
+    if segments == 1:
+        return ""
+    return "step" if segments == horizon else "segment"
+
+
 def listed(items: list[str], last: str = "and") -> str:
     """Join items in a sentence.
 

@@ -10,10 +10,10 @@ from ucfh.cli.options import AsJson
 from ucfh.cli.printing import print_json, print_lines, print_table
 
 FACTS = ("reference", "setting", "guarantee", "constants")
-"""What is said of an agent."""
+"""The attributes of an agent that are listed."""
 
 FAULTY = 1
-"""The exit code if an agent of a user's own has faults."""
+"""The exit code if a user-defined agent has errors."""
 
 
 def agents(

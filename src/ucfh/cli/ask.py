@@ -9,7 +9,7 @@ import typer
 
 from ucfh.cli.options import AsJson
 from ucfh.cli.printing import print_json
-from ucfh.cli.task_options import EpisodeName, StoreFile, TaskName, opened, state_called
+from ucfh.cli.task_options import EpisodeName, StoreFile, TaskName, opened, state_of_label
 
 
 def ask(
@@ -36,7 +36,7 @@ def ask(
       ucfh ask calls.db new --episode customer-17 --json
     """
     with opened(store, task) as live:
-        decision = live.ask(state_called(live, state), episode)
+        decision = live.ask(state_of_label(live, state), episode)
         if json:
             print_json(asdict(decision))
         else:

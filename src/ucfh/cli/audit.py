@@ -52,7 +52,7 @@ def audit(
 
 
 def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
-    """What was tested and found, for programs."""
+    """Return an audit report as a JSON object."""
     from ucfh import __version__
 
     tested = {**report.as_dict(), "episodes": found.episodes}
@@ -60,7 +60,7 @@ def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
 
 
 def print_report(path: str, found: Log, report: AuditReport) -> None:
-    """What was tested and found, for a person."""
+    """Print an audit report as text."""
     verdict = f"{len(report.findings)} of {len(report.tested)} assumptions are refuted"
     if not report.findings:
         verdict = "nothing was found"

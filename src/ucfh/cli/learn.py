@@ -62,7 +62,7 @@ def learn(
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="when to plan again: growth (after 2 % more episodes), "
+            help="when to plan again: growth (after 2% more episodes), "
             "doubling (of a pair's visits) or paper"
         ),
     ] = None,
@@ -201,12 +201,12 @@ def learn(
     inputs = [path for path in (problem, log, resume) if path is not None]
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
-    told = mdp.problem.hiding(*cast(Any, hidden))
-    algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
+    known = mdp.problem.hiding(*cast(Any, hidden))
+    algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=known)
     if is_own(agent):
         check_runnable(agent)
     if log is not None:
-        _begin_with(algorithm, mdp, log, encoding, accept_losses)
+        _warm_start(algorithm, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with ProgressBar() as bar:
         report = partial(_report, bar, algorithm, episodes, method)
@@ -218,7 +218,7 @@ def learn(
         print_json(summary(problem, mdp, agent, delta, seed, run))
     else:
         print_summary(problem, mdp, algorithm, hidden, run)
-    # told first, so that a full disk costs no more than the files
+    # files are written after printing: a full disk costs only the files
     title = f"{problem}: {described(algorithm)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
@@ -248,7 +248,7 @@ def learn(
 def _choose(
     agent: str, paper: bool, variant: str | None, confidence: str | None, schedule: str | None
 ) -> tuple[str, str]:
-    """The agent's name, and the parameters that options give it: "ucfh", ":confidence=kl"."""
+    """Return the name of the agent and the parameters from options: "ucfh", ":confidence=kl"."""
     given = {"variant": variant, "confidence": confidence, "schedule": schedule}
     choices = {key: value for key, value in given.items() if value is not None}
     if agent not in (CERTIFIED, PRINTED):
@@ -269,10 +269,10 @@ def _choose(
     return agent, ":" * bool(choices) + ",".join(f"{k}={v}" for k, v in choices.items())
 
 
-def _begin_with(
+def _warm_start(
     agent: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
 ) -> None:
-    """Let the agent start with what a log shows, if that is no other task than the model."""
+    """Start the agent with the counts of a log, or raise if the log contradicts the model."""
     from ucfh._utils.defaults import ALPHA
     from ucfh.algorithms.certified import CertifiedUCFH
     from ucfh.auditing.report import report_of
@@ -292,9 +292,9 @@ def _begin_with(
             accept_losses=accept_losses or None,  # as the file beside the log says
             progress=partial(bar.show, f"reading {log}"),
         )
-    for fault in found.faults:
-        print(printable(f"ucfh: {log}: {fault}"), file=sys.stderr)
-    why = [fault.first for fault in found.faults if fault.refutes]
+    for issue in found.faults:
+        print(printable(f"ucfh: {log}: {issue}"), file=sys.stderr)
+    why = [issue.first for issue in found.faults if issue.refutes]
     if (unlikely := disagreement(found.counts, agent.problem, mdp)) is not None:
         why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")
     if why:

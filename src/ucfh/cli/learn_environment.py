@@ -8,8 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ucfh._utils.files import Labels, check_outputs
+from ucfh._utils.formatting import segment_noun
 from ucfh.cli.options import read_range, read_segments
-from ucfh.cli.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
+from ucfh.cli.printing import (
+    NOT_CERTIFIED,
+    certificate_lines,
+    join_lines,
+    print_json,
+    print_lines,
+)
 from ucfh.cli.progress import ProgressBar
 from ucfh.exceptions import InputError
 
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EnvironmentDeclaration:
-    """What is declared about the environment, and how long to learn."""
+    """The declarations of an environment, and the limit of a run."""
 
     episodes: int | None
     seed: int
@@ -44,7 +51,7 @@ class Files:
 def environment(
     name: str, /, *, horizon: int | None = None, **settings: int | float | bool | str
 ) -> tuple[str, int | None, dict[str, Any]]:
-    """What env:NAME,horizon=H,setting=value says."""
+    """Return the parts of env:NAME,horizon=H,setting=value."""
     return name, horizon, settings
 
 
@@ -57,7 +64,7 @@ def learn_from(
     json: bool,
     refused: list[str],
 ) -> None:
-    """Learn from an environment, or from a problem of which nothing is told."""
+    """Learn from an environment, or from a problem without prior knowledge."""
     from ucfh._utils import plotting
     from ucfh._utils.interrupts import exit_code
     from ucfh.envs import log_writer, state_file
@@ -141,7 +148,7 @@ def _report(bar: ProgressBar, most: int | None, found: LearningResult) -> None:
 
 
 def _write(found: LearningResult, problem: str, files: Files, json: bool) -> None:
-    """Write the files that were asked for, a figure last, which depends on most."""
+    """Write the requested files, the figure last."""
     from ucfh.simulation.plots import BoundsCurve, plot_bounds
 
     written: dict[str, str] = {}
@@ -166,7 +173,7 @@ def _write(found: LearningResult, problem: str, files: Files, json: bool) -> Non
 
 
 def why_it_ended(found: LearningResult) -> str:
-    """Why learning ended, in a few words."""
+    """Return the reason why learning ended."""
     known = found.certificate
     if known.certified:
         return "certified"
@@ -180,7 +187,7 @@ def why_it_ended(found: LearningResult) -> str:
 def summary(
     problem: str, found: LearningResult, declared: EnvironmentDeclaration, fault: InputError | None
 ) -> dict[str, Any]:
-    """What was learned in a few numbers, for programs."""
+    """Return the result of learning as a JSON object."""
     from ucfh import __version__
     from ucfh._utils.clock import compile_seconds
 
@@ -216,7 +223,7 @@ def summary(
 
 
 def _truncated_line(found: LearningResult) -> dict[str, str]:
-    """How many episodes of an environment were cut at the horizon, if any."""
+    """Return the line on truncated episodes, if there are any."""
     if found.audit is None or not found.truncated:  # an MDP has no other end
         return {}
     share = f"{found.truncated / found.episodes:.0%}"
@@ -226,7 +233,7 @@ def _truncated_line(found: LearningResult) -> dict[str, str]:
 
 
 def print_learned(problem: str, found: LearningResult) -> None:
-    """What was learned, for a person."""
+    """Print the result of learning as text."""
     known, world = found.certificate, found.world
     names = tuple(world.name_of(s) for s in range(1, len(world.labels)))
     segments = found.agent.experience.P
@@ -241,9 +248,9 @@ def print_learned(problem: str, found: LearningResult) -> None:
             known,
             Labels("state", names, len(names)),
             Labels("action", tuple(world.action_names), world.actions),
-            {found.horizon: "step", 1: ""}.get(segments, "segment"),
+            segment_noun(segments, found.horizon),
         ),
-        "assumed": f"\n{'':>14}".join(known.assumed),
+        "assumed": join_lines(known.assumed),
         "took": f"{found.seconds:.2f} s for {found.steps} steps, "
         f"{found.planning_seconds:.2f} s of it to count and plan",
     }

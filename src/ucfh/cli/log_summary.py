@@ -1,10 +1,10 @@
-"""How a log is understood, shown before anything is concluded from it."""
+"""The summary of a log that ``--check`` prints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ucfh.cli.printing import print_json, print_lines, print_table
+from ucfh.cli.printing import join_lines, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from ucfh.logs.reading import Log
 
 MOST_NAMED = 8
-"""How many states or actions are named."""
-UNDER = f"\n{'':>14}"
+"""The largest number of states or actions that are listed."""
 
 
 def show_log(path: str, found: Log, json: bool) -> None:
-    """Print how a log is understood."""
+    """Print the summary of a log."""
     if json:
         print_json(as_dict(path, found))
         return
@@ -26,7 +25,7 @@ def show_log(path: str, found: Log, json: bool) -> None:
     reads = [f"{column} is {name}" for column, name in how.columns.items()]
     lines = {
         "log": f"{path}: {how.kind}{beside}",
-        "columns": UNDER.join(reads),
+        "columns": join_lines(reads),
         "t": how.t,
         "episodes": f"{found.episodes}, of {found.horizon} steps at most",
         "rows": f"{found.rows}, of which {found.counted} are counted",
@@ -45,19 +44,19 @@ def show_log(path: str, found: Log, json: bool) -> None:
             [[str(t), s, a, f"{r:g}", after] for t, s, a, r, after in how.sample],
         )
     print_notes(found)
-    print_lines({"assumed": UNDER.join(map(str, found.assumptions))})
-    for fault in found.faults:
-        print_lines({"fault": str(fault)})
+    print_lines({"assumed": join_lines(map(str, found.assumptions))})
+    for issue in found.faults:
+        print_lines({"fault": str(issue)})
 
 
 def print_notes(found: Log) -> None:
-    """Print what is worth knowing of a log, if anything is."""
+    """Print the notes on a log, if there are any."""
     if found.notes:
-        print_lines({"note": UNDER.join(found.notes)})
+        print_lines({"note": join_lines(found.notes)})
 
 
 def as_dict(path: str, found: Log) -> dict[str, Any]:
-    """How a log is understood, for programs."""
+    """Return the summary of a log as a JSON object."""
     from dataclasses import asdict
 
     return {
@@ -77,13 +76,13 @@ def as_dict(path: str, found: Log) -> dict[str, Any]:
 
 
 def _most(rows: Mapping[str, int]) -> str:
-    """The names with most rows, and how many rows each has."""
+    """Return the most frequent names with their numbers of rows."""
     some = ", ".join(f"{name} ({n:,})" for name, n in [*rows.items()][:MOST_NAMED])
     return f"{len(rows)}: {some}{', ...' if len(rows) > MOST_NAMED else ''}"
 
 
 def _rewards(found: Log) -> str:
-    """Rewards that are shown, beside those that are possible."""
+    """Return the ranges of logged and of possible rewards."""
     how = found.understood
     if how.rewards is None:
         return "none are read"

@@ -11,7 +11,7 @@ from ucfh.cli.task_options import StoreFile
 from ucfh.exceptions import InputError
 
 TRY_AGAIN = 75
-"""The exit code if the store cannot be reached now: whoever starts it may start it again."""
+"""The exit code if the store is temporarily unavailable."""
 
 
 def serve(

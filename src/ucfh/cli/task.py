@@ -1,4 +1,4 @@
-"""``ucfh task``: its commands, those that certify and export apart (`task_keeping`)."""
+"""``ucfh task`` and its commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucfh.cli.options import AsJson, MaxReturn, RewardLimits, read_range, read_segments
-from ucfh.cli.printing import print_json, print_lines, print_table
-from ucfh.cli.task_maintenance import certificate, check, export, import_log, upgrade
+from ucfh._utils.formatting import segment_noun
+from ucfh.cli.options import (
+    AsJson,
+    Force,
+    MaxReturn,
+    RewardLimits,
+    read_range,
+    read_segments,
+)
+from ucfh.cli.printing import (
+    NOT_CERTIFIED,
+    certificate_lines,
+    join_lines,
+    print_json,
+    print_lines,
+    print_table,
+)
 from ucfh.cli.task_options import (
     EpisodeName,
     StoreFile,
@@ -20,12 +34,16 @@ from ucfh.cli.task_options import (
     opened,
     plan,
     read_names,
-    read_silence,
     read_timeout,
+    read_timeout_outcome,
 )
 
 if TYPE_CHECKING:
-    pass
+    from ucfh._utils.files import Labels
+    from ucfh.tasks.task import Task
+
+DAMAGED = 1
+"""The exit code of a store with errors."""
 
 
 def task() -> None:
@@ -121,19 +139,20 @@ def create(
         states=read_names(states),
         segments=read_segments(segments) or None,
         timeout=read_timeout(timeout),
-        on_timeout=read_silence(on_timeout),
+        on_timeout=read_timeout_outcome(on_timeout),
         planning="off",
     ) as live:
-        told = live.declaration
+        declaration = live.declaration
         if json:
-            print_json({"store": live.store.name, "task": live.name, **declared(told)})
+            print_json({"store": live.store.name, "task": live.name, **declared(declaration)})
             return
-        most = "" if told.max_return is None else f", at most {told.max_return:g} an episode"
+        limit = declaration.max_return
+        most = "" if limit is None else f", at most {limit:g} an episode"
         option = "" if live.store.tasks() == [task] else f" --task {shlex.quote(task)}"
         print_lines(
             {
-                "task": f"{task} in {live.store.name}: {len(told.actions)} actions, "
-                f"{told.horizon} steps; rewards in {told.units}{most}",
+                "task": f"{task} in {live.store.name}: {len(declaration.actions)} actions, "
+                f"{declaration.horizon} steps; rewards in {declaration.units}{most}",
                 "next": f"ucfh ask {shlex.quote(live.store.name)} STATE --episode NAME{option}",
             }
         )
@@ -220,7 +239,7 @@ def decisions(
             str(x["taken"]) + (f" (given: {x['action']})" if x["taken"] != x["action"] else ""),
             str(x["policy"]),
             datetime.fromtimestamp(x["asked"]).isoformat(" ", "minutes"),
-            _came_of(x),
+            _outcome_text(x),
         ]
         for x in found
     ]
@@ -250,8 +269,8 @@ def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> Non
     print_table([{"header": head} for head in heads], rows)
 
 
-def _came_of(entry: dict[str, Any]) -> str:
-    """The outcome of a decision, in words."""
+def _outcome_text(entry: dict[str, Any]) -> str:
+    """Describe the outcome of a decision."""
     note = f" ({entry['note']})" if entry["note"] else ""
     if entry["status"] == "open":
         return ""
@@ -306,6 +325,193 @@ def abandon(
         plan(live)
 
 
+def certificate(
+    store: StoreFile,
+    policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Report what the policy earns at least, and how far it may be from optimal.
+
+    From all that was told so far. Also prints what any policy earns at most, what late and lost
+    outcomes cost, and what is assumed. Exit code 3 if the policy is not certified to be within
+    epsilon.
+
+    \b
+    Examples:
+      ucfh task certificate calls.db
+      ucfh task certificate calls.db --policy calls-policy.csv --json
+    """
+    from ucfh._utils.files import check_outputs
+    from ucfh.io import policies
+
+    check_outputs([(policy, policies.ENDINGS)], [store], force)
+    with opened(store, task) as live:
+        known = live.certificate()
+        states, actions = _labels(live)
+        if json:
+            print_json(
+                {
+                    "store": live.store.name,
+                    "task": live.name,
+                    **known.as_dict(),
+                    "certified": known.certified,
+                    "state_names": states.names,
+                    "action_names": actions.names,
+                }
+            )
+        else:
+            horizon = live.declaration.horizon
+            segmented = segment_noun(len(live.declaration.segments) + 1, horizon)
+            print_lines(
+                {
+                    "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
+                    f"{known.waiting} decisions are not counted yet, "
+                    f"{known.lost} outcomes are lost{_conflicts(known.conflicts)}",
+                    **certificate_lines(known, states, actions, segmented, range(horizon)),
+                    "assumed": join_lines(known.assumed),
+                }
+            )
+        if policy is not None:
+            live.policy().write(policy, force)
+            if not json:
+                print_lines({"policy": policy})
+    if not known.certified:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+def _conflicts(count: int) -> str:
+    return f"; {count} outcomes were reported in two different ways" if count else ""
+
+
+def _labels(task: Task) -> tuple[Labels, Labels]:
+    """Return the labels of states, without the end, and of actions."""
+    from ucfh._utils.files import Labels
+
+    names = tuple(task.states.names[1:])
+    actions = tuple(task.declaration.action_names)
+    return Labels("state", names, len(names)), Labels("action", actions, len(actions))
+
+
+def export(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="the log to write, .csv")],
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Write the steps of a task as a log.
+
+    ucfh certify reads the same counts from it, without options: what was declared is written to a
+    file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log. A task with
+    conflicting reports has no log.
+
+    \b
+    Example:
+      ucfh task export calls.db calls.csv
+    """
+    with opened(store, task) as live:
+        done = live.export(log, force)
+    if json:
+        print_json({**done._asdict(), "path": log, "settings": str(done.settings)})
+    else:
+        print_lines(
+            {
+                "log": f"{log}: {done.episodes} episodes, {done.steps} steps; {done.lost} outcomes "
+                f"are lost, {done.waiting} yet to come",
+                "settings": str(done.settings),
+            }
+        )
+
+
+def import_log(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="a log, or a model, .json or .npz")],
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Import a log or a model, for a task to begin with.
+
+    The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
+    policy is followed at the beginning. What this assumes is listed with the certificate. Of
+    episodes that are there already, by their names, only new steps are added.
+
+    \b
+    Example:
+      ucfh task import calls.db calls-of-last-year.csv
+    """
+    with opened(store, task) as live:
+        count = live.warm_start(log)
+        if json:
+            print_json({"source": log, "episodes": count})
+        else:
+            what = "its best policy, to begin with" if count is None else f"{count} new episodes"
+            print_lines({"imported": f"{log}: {what}"})
+        plan(live)
+
+
+def check(
+    store: StoreFile,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="check only this task", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Check a store: count everything again and compare.
+
+    Checks all its tasks, or the one that is named. Prints what is wrong, a line each; exit code 1
+    if something is.
+
+    \b
+    Example:
+      ucfh task check calls.db
+    """
+    from ucfh.tasks.errors import StoreError
+    from ucfh.tasks.opening import open_store, open_task
+
+    found: dict[str, list[str]] = {}
+    with closing(open_store(store)) as kept:
+        for name in kept.tasks() if task is None else [task]:
+            try:
+                with open_task(kept, name, planning="off") as live:
+                    found[name] = live.check()
+            except StoreError as error:
+                found[name] = [str(error)]
+    if json:
+        checked = [{"task": name, "problems": lines} for name, lines in found.items()]
+        print_json({"store": kept.name, "tasks": checked})
+    else:
+        for name, lines in found.items():
+            print_lines({"task": f"{name} in {kept.name}"})
+            for line in lines or ["nothing is wrong"]:
+                print_lines({"check": line})
+    if any(found.values()):
+        raise typer.Exit(DAMAGED)
+
+
+def upgrade(store: StoreFile, json: AsJson = False) -> None:
+    """Bring an older store up to date.
+
+    First, a backup of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
+    database, make a backup with pg_dump before.
+
+    \b
+    Example:
+      ucfh task upgrade calls.db
+    """
+    from ucfh.tasks.opening import upgrade_store
+
+    done = upgrade_store(store)
+    if json:
+        print_json({"store": done.store, "copy": done.copy})
+        return
+    print_lines({"store": f"{done.store} is up to date{' now' if done.was_old else ''}"})
+    if done.copy is not None:
+        print_lines({"copy": done.copy})
+
+
 PARTS = {
     "create": create,
     "list": list_tasks,
@@ -320,4 +526,4 @@ PARTS = {
     "check": check,
     "upgrade": upgrade,
 }
-"""The commands of ``ucfh task``, in the order of its help."""
+"""The commands of ``ucfh task``, in the order of the help."""

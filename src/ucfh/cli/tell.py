@@ -15,10 +15,10 @@ from ucfh.cli.task_options import (
     EpisodeName,
     StoreFile,
     TaskName,
-    action_called,
+    action_of_label,
     opened,
     plan,
-    state_called,
+    state_of_label,
 )
 from ucfh.exceptions import InputError
 from ucfh.tasks.errors import LateOutcomeWarning
@@ -65,7 +65,7 @@ def tell(
     """
     with opened(store, task) as live:
         t = _open_step(live, episode) if step is None else step
-        following = None if state is None or done else state_called(live, state)
+        following = None if state is None or done else state_of_label(live, state)
         with warnings.catch_warnings(record=True) as late:
             warnings.simplefilter("always", LateOutcomeWarning)
             decision = live.tell(
@@ -73,7 +73,7 @@ def tell(
                 reward=reward,
                 state=following,
                 done=done,
-                action=None if action is None else action_called(live, action),
+                action=None if action is None else action_of_label(live, action),
             )
         if json:
             print_json(
@@ -93,7 +93,7 @@ def tell(
 
 
 def _open_step(task: Task, episode: str) -> int:
-    """The step of an episode that waits for its outcome; 0 if there is no such episode."""
+    """Return the step of an episode that waits for its outcome; 0 for an unknown episode."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InputError(
             "--step is missing, which is needed where the input is not a terminal: a command that "

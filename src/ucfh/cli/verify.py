@@ -22,7 +22,7 @@ SMALL = ("chain:n=5", "riverswim:n=4,horizon=6", "hard:n=3,actions=2,horizon=5,g
 
 VARIANTS: tuple[Literal["paper", "corrected"], ...] = ("paper", "corrected")
 REFUTED = 1
-"""The exit code if a claim fails that is proved."""
+"""The exit code if a proved claim fails."""
 
 
 def verify(
@@ -63,11 +63,11 @@ def verify(
     check_count("runs", runs)
     if variant not in (*VARIANTS, "both"):
         raise unknown("variant", variant, (*VARIANTS, "both"))
-    worlds = {name: make(name) for name in problems or SMALL}
+    problems_by_name = {name: make(name) for name in problems or SMALL}
     chosen = [x for x in VARIANTS if variant in (x, "both")]
     found: list[dict[str, Any]] = []
     failed = False
-    for name, mdp in worlds.items():
+    for name, mdp in problems_by_name.items():
         for kind in chosen:
             with ProgressBar() as bar:
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ucfh._utils.formatting import segment_noun
 from ucfh.logs.column_layout import ColumnLayout
 from ucfh.logs.column_mapping import STEP, in_options
 from ucfh.logs.counting import LogContents
@@ -97,8 +98,8 @@ def assumptions_of(
     if shown is None:
         yield Assumption(AssumptionCode.PROBLEM, "the given problem is right")
     else:
-        segments = {horizon: "the step, the state and", 1: "the state and"}
-        alone = segments.get(shown.experience.P, "the segment, the state and")
+        noun = segment_noun(shown.experience.P, horizon)
+        alone = f"the {noun}, the state and" if noun else "the state and"
         yield Assumption(
             AssumptionCode.MARKOV,
             f"the next state and the reward depend on {alone} the action alone",

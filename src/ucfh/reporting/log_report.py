@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ucfh._utils.arrays import Ints
-from ucfh._utils.formatting import lower_bound, percent, plural, upper_bound
+from ucfh._utils.formatting import lower_bound, percent, plural, segment_noun, upper_bound
 from ucfh.auditing.report import AssumptionCheck, report_of
 from ucfh.certificate import Certificate, UncertaintySource
 from ucfh.logs.reading import Log
@@ -247,7 +247,7 @@ class LogReport:
     @property
     def segment_word(self) -> str:
         """The noun for a segment: "step", "segment", or "" if all steps are one segment."""
-        return {self.log.horizon: "step", 1: ""}.get(len(self.segments), "segment")
+        return segment_noun(len(self.segments), self.log.horizon)
 
     def pair(self, x: UncertaintySource) -> str:
         """Return an action in a state, in words."""
