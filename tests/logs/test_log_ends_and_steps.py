@@ -151,15 +151,6 @@ def test_the_audit_names_hours(tmp_path: Path) -> None:
     assert "segments=[8]" in found["step"].remedy
 
 
-def test_one_remedy(tmp_path: Path) -> None:
-    """A reward out of range is a matter of the declared range, not of the log."""
-    rows = "".join(f"{k},0,a,x,90,b,1\n" for k in range(20))
-    said = refusal(read, rows, tmp_path, accept_losses=False)
-    assert said.count("Fix: ") == 1
-    assert "--rewards" in said.partition("Fix: ")[2]
-    assert "accept" not in said
-
-
 @pytest.mark.parametrize(
     ("given", "name"),
     [

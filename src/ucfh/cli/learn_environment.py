@@ -74,7 +74,7 @@ def learn_from(
     from ucfh.problems._text import read_arguments
 
     if refused:
-        raise InputError(f"{refused[0]} is not for an agent that is told nothing: leave it out")
+        raise InputError(f"{refused[0]} is not for an agent without prior knowledge: leave it out")
     outputs = [
         (files.policy, policies.ENDINGS),
         (files.save, state_file.ENDINGS),
@@ -241,7 +241,7 @@ def print_learned(problem: str, found: LearningResult) -> None:
     lines = {
         "problem": f"{problem}: {len(names)} states found, {world.actions} actions, "
         f"{found.horizon} steps; rewards in {found.units}{most}",
-        "agent": f"open-ucfh, told nothing else; epsilon {found.epsilon:g}, delta {known.delta:g}",
+        "agent": f"open-ucfh, no other prior knowledge; epsilon {found.epsilon:g}, delta {known.delta:g}",
         "episodes": f"{found.episodes} ({why_it_ended(found)})",
         **_truncated_line(found),
         **certificate_lines(
