@@ -42,9 +42,9 @@ def act(
     from ucfh._utils.files import naming
     from ucfh.io.policies import read_named
 
-    found = read_named(policy)
+    named = read_named(policy)
     with naming(policy):
-        action = found.act(state, t)
+        action = named.act(state, t)
     if json:
         print_json({"policy": policy, "t": t, "state": state, "action": action})
     else:

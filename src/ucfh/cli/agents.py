@@ -49,15 +49,15 @@ def agents(
 
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
-        found, given = read_name(key)
-        facts = {what: getattr(found, what) for what in FACTS}
+        kind, given = read_name(key)
+        facts = {what: getattr(kind, what) for what in FACTS}
         if given:
             check_parameters(key)
         parameters = {
             x.name: x._asdict() | ({"given": given[x.name]} if x.name in given else {})
-            for x in describe_parameters(found)
+            for x in describe_parameters(kind)
         }
-        listed.append({"name": label_of(found), **facts, "parameters": parameters})
+        listed.append({"name": label_of(kind), **facts, "parameters": parameters})
     own = name is not None and is_own(name)
     faults = faults_of(name) if name is not None and own else []
     if json:

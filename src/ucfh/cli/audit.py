@@ -41,36 +41,36 @@ def audit(
     from ucfh.auditing.report import report_of
     from ucfh.problems import make
 
-    found = log.read(None if problem is None else make(problem).problem, force)
-    report = report_of(found.audit, alpha)
+    data = log.read(None if problem is None else make(problem).problem, force)
+    report = report_of(data.audit, alpha)
     if json:
-        print_json(summary(log.path, found, report))
+        print_json(summary(log.path, data, report))
     else:
-        print_report(log.path, found, report)
+        print_report(log.path, data, report)
     if report.findings:
         raise typer.Exit(NOT_CERTIFIED)
 
 
-def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
+def summary(path: str, log: Log, report: AuditReport) -> dict[str, Any]:
     """Return an audit report as a JSON object."""
     from ucfh import __version__
 
-    tested = {**report.as_dict(), "episodes": found.episodes}
+    tested = {**report.as_dict(), "episodes": log.episodes}
     return {"log": path, **tested, "version": __version__}
 
 
-def print_report(path: str, found: Log, report: AuditReport) -> None:
+def print_report(path: str, log: Log, report: AuditReport) -> None:
     """Print an audit report as text."""
     verdict = f"{len(report.findings)} of {len(report.tested)} assumptions are refuted"
     if not report.findings:
         verdict = "nothing was found"
     print_lines(
         {
-            "log": f"{path}: {found.episodes} episodes, {report.steps} steps tested",
+            "log": f"{path}: {log.episodes} episodes, {report.steps} steps tested",
             "verdict": f"{verdict} (false alarms have probability {report.alpha:g} at most)",
         }
     )
-    print_notes(found)
+    print_notes(log)
     if report.stopped is not None:
         print_lines(
             {

@@ -80,12 +80,12 @@ def certify(
         given = make(problem).problem.hiding(*cast(Any, unknown or []))
     elif unknown:
         raise InputError("--unknown is about --problem: pass that too, or leave --unknown out")
-    found = log.read(given, force)
+    data = log.read(given, force)
     if check:
-        show_log(log.path, found, json)
+        show_log(log.path, data, json)
         return
-    known = certificate_of_log(found, delta, epsilon)
-    show_report(answer_of(log.path, found, known), files, json)
+    known = certificate_of_log(data, delta, epsilon)
+    show_report(answer_of(log.path, data, known), files, json)
     raise typer.Exit(0 if known.certified else NOT_CERTIFIED)
 
 

@@ -165,13 +165,13 @@ def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Mak
     """Return the default agents that fit the problem."""
     from ucfh.comparison.runner import makers
 
-    found: dict[str, Maker] = {}
+    made: dict[str, Maker] = {}
     for name in USUAL:
         try:
-            found |= makers(mdp, [name], *settings)
+            made |= makers(mdp, [name], *settings)
         except InputError as error:
             print(f"ucfh: left out: {error}", file=sys.stderr)
-    return found
+    return made
 
 
 def summary(result: Comparison) -> dict[str, Any]:

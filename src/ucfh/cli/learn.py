@@ -285,27 +285,27 @@ def _warm_start(
             "--agent and --schedule out"
         )
     with ProgressBar() as bar:
-        found = read_log(
+        data = read_log(
             log,
             agent.problem,
             encoding=encoding,
             accept_losses=accept_losses or None,  # as the file beside the log says
             progress=partial(bar.show, f"reading {log}"),
         )
-    for issue in found.faults:
+    for issue in data.faults:
         print(printable(f"ucfh: {log}: {issue}"), file=sys.stderr)
-    why = [issue.first for issue in found.faults if issue.refutes]
-    if (unlikely := disagreement(found.counts, agent.problem, mdp)) is not None:
+    why = [issue.first for issue in data.faults if issue.refutes]
+    if (unlikely := disagreement(data.counts, agent.problem, mdp)) is not None:
         why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")
     if why:
         raise InputError(
             f"{log} and the model disagree: {why[0]}; correct the model, or ask what the log says "
             f"alone: ucfh certify {log}"
         )
-    for finding in report_of(found.audit).findings:
+    for finding in report_of(data.audit).findings:
         raise InputError(f"{log} refutes what is assumed: {finding}")
-    agent.observe(found.counts)
-    print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
+    agent.observe(data.counts)
+    print(f"ucfh: starting with {data.episodes} episodes of {log}", file=sys.stderr)
 
 
 def _report(bar: ProgressBar, agent: Agent, most: int | None, method: str, run: Run) -> None:

@@ -103,18 +103,18 @@ def plan(
     mdp = read_intervals(model, horizon, **others)
     middle = time.perf_counter()
     _report(size, f"planning {mdp.horizon} steps in {mdp.table.states} states")
-    found = mdp.plan(optimistic=not robust, threads=threads)
+    solution = mdp.plan(optimistic=not robust, threads=threads)
     end = time.perf_counter()
     kind = "exact" if mdp.exact else "robust" if robust else "optimistic"
     if json:
-        print_json(summary(model, kind, mdp, found.values) | {"seconds": end - begin})
+        print_json(summary(model, kind, mdp, solution.values) | {"seconds": end - begin})
     else:
         took = f"{middle - begin:.2f} s to read, {end - middle:.2f} s to plan"
-        print_summary(model, kind, mdp, found, took)
+        print_summary(model, kind, mdp, solution, took)
     if policy is not None:
-        policies.write_policy(found.policy, mdp.problem, policy, force)
+        policies.write_policy(solution.policy, mdp.problem, policy, force)
     if values is not None:
-        write_values(found.values, mdp, values, force)
+        write_values(solution.values, mdp, values, force)
 
 
 def _report(size: int, what: str) -> None:

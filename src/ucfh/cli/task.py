@@ -167,13 +167,13 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
     """
     from ucfh.tasks.opening import open_store, open_task
 
-    found = []
+    entries = []
     with closing(open_store(store)) as kept:
         for name in kept.tasks():
             with open_task(kept, name, planning="off") as live:
-                found.append(live.status())
+                entries.append(live.status())
     if json:
-        print_json({"store": kept.name, "tasks": [asdict(x) for x in found]})
+        print_json({"store": kept.name, "tasks": [asdict(x) for x in entries]})
         return
     heads = ("task", "episodes", "open", "outcomes", "lost", "loss at most")
     print_table(
@@ -184,7 +184,7 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
                 *(f"{n:,}" for n in (x.begun, x.open, x.outcomes, x.lost)),
                 "-" if x.gap is None else f"{x.gap:.4g}",
             ]
-            for x in found
+            for x in entries
         ],
     )
 
@@ -226,9 +226,9 @@ def decisions(
       ucfh task decisions calls.db --status all --episode customer-17 --json
     """
     with opened(store, task) as live:
-        found = live.decisions(status, episode)
+        entries = live.decisions(status, episode)
     if json:
-        print_json({"decisions": found})
+        print_json({"decisions": entries})
         return
     heads = ("episode", "t", "state", "action", "policy", "asked", "outcome")
     rows = [
@@ -241,7 +241,7 @@ def decisions(
             datetime.fromtimestamp(x["asked"]).isoformat(" ", "minutes"),
             _outcome_text(x),
         ]
-        for x in found
+        for x in entries
     ]
     print_table([{"header": head} for head in heads], rows)
 
@@ -256,12 +256,12 @@ def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> Non
       ucfh task faults calls.db
     """
     with opened(store, task) as live:
-        found = live.faults()
+        entries = live.faults()
     if json:
-        print_json({"faults": found})
+        print_json({"faults": entries})
         return
     rows = []
-    for x in found:
+    for x in entries:
         at = datetime.fromtimestamp(x["at"]).isoformat(" ", "minutes")
         said = [f"{key} {x[key]}" for key in x if key not in ("at", "kind", "episode", "t")]
         rows.append([at, x["kind"], x["episode"], str(x["t"]), "; ".join(said)])
@@ -471,23 +471,23 @@ def check(
     from ucfh.tasks.errors import StoreError
     from ucfh.tasks.opening import open_store, open_task
 
-    found: dict[str, list[str]] = {}
+    entries: dict[str, list[str]] = {}
     with closing(open_store(store)) as kept:
         for name in kept.tasks() if task is None else [task]:
             try:
                 with open_task(kept, name, planning="off") as live:
-                    found[name] = live.check()
+                    entries[name] = live.check()
             except StoreError as error:
-                found[name] = [str(error)]
+                entries[name] = [str(error)]
     if json:
-        checked = [{"task": name, "problems": lines} for name, lines in found.items()]
+        checked = [{"task": name, "problems": lines} for name, lines in entries.items()]
         print_json({"store": kept.name, "tasks": checked})
     else:
-        for name, lines in found.items():
+        for name, lines in entries.items():
             print_lines({"task": f"{name} in {kept.name}"})
             for line in lines or ["nothing is wrong"]:
                 print_lines({"check": line})
-    if any(found.values()):
+    if any(entries.values()):
         raise typer.Exit(DAMAGED)
 
 

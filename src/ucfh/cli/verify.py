@@ -65,7 +65,7 @@ def verify(
         raise unknown("variant", variant, (*VARIANTS, "both"))
     problems_by_name = {name: make(name) for name in problems or SMALL}
     chosen = [x for x in VARIANTS if variant in (x, "both")]
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     failed = False
     for name, mdp in problems_by_name.items():
         for kind in chosen:
@@ -80,12 +80,12 @@ def verify(
             failed |= any(line.proved and not line.holds for line in lines)
             if not json:
                 _print(f"{name}, {kind} constants, {runs} lifetimes", lines)
-            found.append(
+            results.append(
                 {"problem": name, "variant": kind, "lines": [_as_dict(line) for line in lines]}
             )
     if json:
         about = {"epsilon": epsilon, "delta": delta, "runs": runs, "seed": seed}
-        print_json({**about, "verified": not failed, "results": found, "version": __version__})
+        print_json({**about, "verified": not failed, "results": results, "version": __version__})
     raise typer.Exit(REFUTED if failed else 0)
 
 

@@ -217,21 +217,21 @@ def _wide(
             if STEP not in name:
                 _check_there({column: (name,)}, there)
                 continue
-            found = _steps_of(name, there)
+            numbered = _steps_of(name, there)
             wanted = range(first, last + 1 + (after and column == "state"))
             for t in wanted:
-                if t not in found:
+                if t not in numbered:
                     raise InputError(
                         f"there is {list(_steps_of(action, there).values())[-1]!r}, but no "
                         f"{name.replace(STEP, str(t))!r}: every step needs {name!r}"
                     )
-            for t in sorted(found):
+            for t in sorted(numbered):
                 if t not in wanted:
                     raise InputError(
-                        f"there is {found[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
+                        f"there is {numbered[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
                         "step needs its action"
                     )
-            by_step[name] = tuple(_check_once(found[t], there) for t in wanted)
+            by_step[name] = tuple(_check_once(numbered[t], there) for t in wanted)
     ignored = tuple(x for x in ("t", "next_state") if not names[x] and x in there)
     return ColumnMapping(names, ignored, tuple(steps), by_step, after)
 
@@ -255,14 +255,14 @@ def _check_wide(given: Mapping[str, tuple[str, ...]], names: dict[str, tuple[str
 def _steps_of(name: str, there: Sequence[str]) -> dict[int, str]:
     """Return the source column of each step of a name with {t}."""
     before, _, behind = name.partition(STEP)
-    found: dict[int, str] = {}
+    out: dict[int, str] = {}
     for column in there:
         match = re.fullmatch(f"{re.escape(before)}([0-9]{{1,9}}){re.escape(behind)}", column)
         if match is None:
             continue
         step = int(match[1])
-        if found.setdefault(step, column) != column:
+        if out.setdefault(step, column) != column:
             raise InputError(
-                f"the columns {found[step]!r} and {column!r} are both step {step}: rename one"
+                f"the columns {out[step]!r} and {column!r} are both step {step}: rename one"
             )
-    return found
+    return out

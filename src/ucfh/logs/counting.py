@@ -71,8 +71,8 @@ class LogContents:
         row, following = data.key >> SHIFT, (data.key & (2**SHIFT - 1)) - 1
         pair, segment = np.divmod(row, data.P)
         s = np.searchsorted(data.pairs.first, pair, "right") - 2
-        mine = segment * table.pairs + table.first[s] + data.pairs.action[pair]
-        at = table.indptr[mine] + following
+        rows = segment * table.pairs + table.first[s] + data.pairs.action[pair]
+        at = table.indptr[rows] + following
         counts.successors[at], counts.rewards[at] = data.c, data.paid
         counts.least[at], counts.most[at] = data.least, data.most
         counts.successors[table.entries_of(table.start)] = data.started[1:]
@@ -385,8 +385,8 @@ class UnknownStateCounter:
             self.audit.add(step.audit_steps(codes, self.ends.last(horizon)))
             kept = (after >= 0) | (after == LOST)
             # an episode that has left shows no reward: it is 0
-            paid = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
-            data.add(Steps(t[kept], s[kept], a[kept], paid[kept], after[kept], none))
+            rewards = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
+            data.add(Steps(t[kept], s[kept], a[kept], rewards[kept], after[kept], none))
         return LogContents(
             Labels("state", s_names, len(s_order)),
             Labels("action", a_names, len(a_order)),

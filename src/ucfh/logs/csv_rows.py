@@ -141,7 +141,7 @@ def _parse_csv(
 ) -> Iterator[tuple[int, Sequence[Any] | str]]:
     """Yield the line and the values of each row, or an error; ``before``: lines before."""
     tail = []
-    taken: list[str] = []  # the lines of a row: more than one, where a value in quotes continues
+    row_lines: list[str] = []  # several lines if a quoted value contains line breaks
 
     def whole() -> Iterator[str]:
         for number, line in enumerate(lines, before + 1):
@@ -152,21 +152,21 @@ def _parse_csv(
                 text = line.decode()
             except UnicodeDecodeError:
                 raise not_utf8(number, line) from None
-            taken.append(text)
+            row_lines.append(text)
             yield text
 
     reader = csv.reader(whole(), delimiter=mark, strict=True)
     while True:
-        taken.clear()
+        row_lines.clear()
         try:
             row = next(reader, None)
         except csv.Error as error:
-            _check_quotes(before + reader.line_num, taken, width, mark)
+            _check_quotes(before + reader.line_num, row_lines, width, mark)
             yield before + reader.line_num, f"it is not CSV ({error})"
             continue
         line = before + reader.line_num
-        if len(taken) > 1:
-            _check_quotes(line, taken, width, mark)
+        if len(row_lines) > 1:
+            _check_quotes(line, row_lines, width, mark)
         if row is None:
             break
         if len(row) == width:

@@ -382,10 +382,10 @@ class Episodes:
         self.final_transitions.update(zip(*last, strict=True))
         least, most = self.range
         with np.errstate(invalid="ignore"):
-            paid = steps.reward[:n]
+            rewards = steps.reward[:n]
             self.range = (
-                float(np.fmin.reduce(paid, initial=least)),
-                float(np.fmax.reduce(paid, initial=most)),
+                float(np.fmin.reduce(rewards, initial=least)),
+                float(np.fmax.reduce(rewards, initial=most)),
             )
 
     def _add_ends(self, steps: CheckedRows, at: Ints) -> None:

@@ -41,12 +41,12 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
     model = mdp.by_segment() if table.segments > 1 else mdp
     p = np.zeros(table.entries)
     p[table.positions_of(model.table)] = model.p
-    followed = _by_successors(counts, table, p)
-    paid, mu = np.zeros(table.start), np.zeros(table.start)
+    of_transitions = _by_successors(counts, table, p)
+    of_rewards, mu = np.zeros(table.start), np.zeros(table.start)
     if problem.rewards is None:
         mu = np.broadcast_to(model.mean_rewards, (table.segments, table.pairs)).ravel()
-        paid = _by_rewards(counts, table, mu)
-    if max(followed.max(), paid.max()) < log((table.rows + table.start) / alpha):
+        of_rewards = _by_rewards(counts, table, mu)
+    if max(of_transitions.max(), of_rewards.max()) < log((table.rows + table.start) / alpha):
         return None
     states, actions = labels_of(problem)
 
@@ -55,12 +55,12 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
         at = f" at step {t + 1}" if table.segments > 1 else ""
         return f"action {str(actions.label(a))!r} in state {str(states.label(s))!r}{at}"
 
-    if paid.max() > followed.max():
-        row = int(paid.argmax())
+    if of_rewards.max() > of_transitions.max():
+        row = int(of_rewards.argmax())
         n = counts.visits[row]
         mean = counts.paid_by_row(table)[row] / n
         return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) but {mu[row]:.3g} in the model"
-    row = int(followed.argmax())
+    row = int(of_transitions.argmax())
     at, n = table.entries_of(row), counts.visits[row]
     share = counts.successors[at] / n
     j = int(np.abs(share - p[at]).argmax())

@@ -35,10 +35,10 @@ class WideRows:
     def of(self, batch: Batch) -> Batch:
         """Return the rows of a batch of lines, by column and part: "state 0", "state 1", ..."""
         mapping, T, n = self._mapping, len(self._mapping.steps), len(batch)
-        taken = self._is_filled(batch, ("action", "reward"))
-        seen = self._is_filled(batch, ("state",))
+        acted = self._is_filled(batch, ("action", "reward"))
+        has_state = self._is_filled(batch, ("state",))
         # up to the last action, or the step before the last state
-        length = np.maximum(_last(taken) + 1, _last(seen)).clip(1, T)
+        length = np.maximum(_last(acted) + 1, _last(has_state)).clip(1, T)
         keep = (np.arange(T) < length[:, None]).ravel().tolist()
         first = np.append(0, np.cumsum(length)[:-1])
         values: dict[str, list[Any]] = {
@@ -61,7 +61,7 @@ class WideRows:
                         values[f"next_state {i}"] = values[key][:]
                 else:
                     values[key] = _at_last(batch.values[name], first + length - 1)
-        self._mark_holes(values["action"], taken, first, length)
+        self._mark_holes(values["action"], acted, first, length)
         broken = {int(first[i]): why for i, why in batch.broken.items()}
         return Batch(np.repeat(batch.lines, length), values, broken, batch.share)
 
@@ -96,14 +96,14 @@ class WideRows:
             self._before = text
         return ids
 
-    def _mark_holes(self, action: list[Any], taken: Bools, first: Ints, length: Ints) -> None:
+    def _mark_holes(self, action: list[Any], acted: Bools, first: Ints, length: Ints) -> None:
         """Replace blank actions by their errors."""
         names = self._mapping.by_step[self._mapping.columns["action"][0]]
         filled = self._filled.of(action) == 1
         line = np.repeat(np.arange(len(length)), length)
         for i in np.flatnonzero(~filled).tolist():
             t = i - int(first[line[i]])
-            none = not taken[line[i]].any() and length[line[i]] == 1
+            none = not acted[line[i]].any() and length[line[i]] == 1
             why = "it has no step" if none else f"{names[t]} is blank, but what follows is not"
             action[i] = InvalidValue(why)
 

@@ -86,12 +86,12 @@ def read_settings(path: AnyPath) -> dict[str, Any]:
         return {}
     text = read_text(file)
     with naming(file):
-        found = parse_toml(text)
-        for key in found:
+        options = parse_toml(text)
+        for key in options:
             if key not in CHECKS:
                 raise unknown("key", key, CHECKS)
-        check_settings(found)
-    return found
+        check_settings(options)
+    return options
 
 
 def write_settings(
@@ -173,9 +173,9 @@ def _name_list(name: str, one: str, given: Iterable[Any]) -> Sequence[str]:
     """Check that names are distinct, and at least one."""
     if not (names := list(given)):
         raise InputError(f"{name} is empty. Fix: list at least one name, or leave {name} out")
-    found = validation.check_names(one, names, len(names))
-    assert found is not None
-    return found
+    checked = validation.check_names(one, names, len(names))
+    assert checked is not None
+    return checked
 
 
 def _steps(name: str, given: Any) -> Sequence[int]:

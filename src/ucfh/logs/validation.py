@@ -124,7 +124,7 @@ def _describe_values(reader: Episodes, steps: CheckedRows, i: int, show: Callabl
     if kind == IssueKind.T and reader.clock.kind == "dates":
         return f"{show('t')} is not after that of the row before"
     t = show("t") if "t" in rows.values else f"step {reader.clock.t(steps.due[i])}"
-    paid = show("reward") if "reward" in rows.values else ""
+    reward = show("reward") if "reward" in rows.values else ""
     n_actions = len(counter.actions.index)
     following = show("next_state") if "next_state" in rows.values else ""
     return {
@@ -135,7 +135,7 @@ def _describe_values(reader: Episodes, steps: CheckedRows, i: int, show: Callabl
         IssueKind.STATE: f"{show('state')} is not one of {every}",
         IssueKind.START: f"{show('state')} is not one in which the problem begins",
         IssueKind.ACTION: f"{show('action')} is not one of the {n_actions} actions",
-        IssueKind.REWARD: paid,
-        IssueKind.RANGE: paid,
+        IssueKind.REWARD: reward,
+        IssueKind.RANGE: reward,
         IssueKind.NEXT_STATE: f"{following} is not one of {every}",
     }[kind]
