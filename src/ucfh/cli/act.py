@@ -30,7 +30,7 @@ def act(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print what a policy does in a state at a step.
+    """Print the action of a policy in a state at a step.
 
     The policy is a file that --policy of certify, learn or plan wrote.
 

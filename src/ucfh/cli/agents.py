@@ -28,8 +28,8 @@ def agents(
 ) -> None:
     """List the agents, with source, setting and guarantee.
 
-    Also where their constants come from, and for one of them, what its parameters accept. Exit
-    code 1 if an agent of your own has faults.
+    Also lists the origin of their constants, and for one agent, its parameters. Exit code 1 if an
+    agent of your own has errors.
 
     \b
     Examples:

@@ -24,11 +24,11 @@ def ask(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Print what to do now in an episode of a live task.
+    """Print the next action in an episode of a live task.
 
-    Prints the action, and nothing else. An episode begins when it is first asked about. The
-    decision is on disk before it is printed: asked again, the answer is the same. Tell what came of
-    it with ucfh tell, which prints the next action. Create a task with ucfh task create.
+    Prints only the action. An episode begins with its first request. The command is idempotent: the
+    decision is durable before it is printed, and printed again if you ask again. Report the outcome
+    with ucfh tell, which prints the next action. Create a task with ucfh task create.
 
     \b
     Examples:

@@ -27,10 +27,10 @@ def audit(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Test what a certificate of a log would assume.
+    """Test the assumptions of a certificate on a log.
 
-    Prints each assumption that can be tested and how strong the evidence against it is; of what is
-    refuted, where, by how much, and what helps. Exit code 3 if something was found. It is valid
+    Prints each testable assumption and the evidence against it; for refuted assumptions, also the
+    place, the size and a remedy. Exit code 3 if an assumption is refuted. The tests stay valid
     however often a growing log is tested.
 
     \b

@@ -35,7 +35,7 @@ def bounds(
         str | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="a problem as ucfh learn takes it: its size is used, and its own floor is added",
+            help="a problem as ucfh learn takes it: adds its own lower bound to those of its size",
             show_default=False,
         ),
     ] = None,
@@ -54,10 +54,10 @@ def bounds(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print the paper's bounds, and others, for a size of problem or for one problem.
+    """Print sample-complexity bounds, of the paper and others, for a size or a problem.
 
-    For one problem, also how many episodes any rule needs that stops by itself; this takes seconds
-    for tens of states, and minutes for hundreds.
+    For a problem, also a lower bound for any algorithm that stops by itself; this takes seconds for
+    tens of states, and minutes for hundreds.
 
     \b
     Examples:

@@ -54,12 +54,12 @@ def certify(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Report what a log proves about the best policy.
+    """Certify a policy from a log.
 
-    The log may be collected by any policy. Prints a policy, what it earns at least, what any policy
-    earns at most, and how far it may be from optimal; exit code 3 if that is more than epsilon.
-    Rows that are lost because of their outcome void the bounds: a log that lost more than a few
-    rows in a thousand, or all of one step, state or action, is refused.
+    Any behavior policy may have collected the log. Prints a policy, a lower bound on its value, an
+    upper bound on the value of any policy, and its optimality gap; exit code 3 if the gap may
+    exceed epsilon. Rows that are missing because of their outcome void the bounds: a log with more
+    than a few missing rows in a thousand, or all of one step, state or action, is refused.
 
     \b
     Examples:

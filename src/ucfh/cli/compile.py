@@ -16,10 +16,10 @@ def compile(
         typer.Argument(help="commands, such as learn; default: all", show_default=False),
     ] = None,
 ) -> None:
-    """Compile ahead what commands compile when they first run.
+    """Compile the code of commands ahead of their first run.
 
-    In as many processes as there are cores. Prints how much was compiled. Compiled code is kept
-    for this user, this version and this kind of processor.
+    Uses one process per core. Prints the number of compiled functions. Compiled code is kept for
+    this user, this version and this kind of processor.
 
     \b
     Examples:

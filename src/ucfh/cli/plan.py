@@ -68,7 +68,7 @@ def plan(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Compute the best policy of a model, and what it earns.
+    """Compute the best policy of a model, and its value.
 
     The model may be known up to intervals: then it plans for the best model they allow, as UCFH
     does, or with --robust for the worst. Rewards may have any unit; values are in the same unit.

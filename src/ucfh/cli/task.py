@@ -47,10 +47,11 @@ DAMAGED = 1
 
 
 def task() -> None:
-    """Create live tasks and look after them.
+    """Create and maintain live tasks.
 
-    In a live task, ucfh ask says what to do in an episode, and ucfh tell takes what came of it,
-    perhaps days later. Many episodes may be open at once, and all is kept in one file, the store.
+    In a live task, ucfh ask prints the next action of an episode, and ucfh tell records its
+    outcome, perhaps days later. Many episodes may be concurrent. All data are in one file, the
+    store.
 
     \b
     Examples:
@@ -115,8 +116,8 @@ def create(
 ) -> None:
     """Create a live task in a store.
 
-    The store is created if it does not exist. What is declared here cannot be changed later; run
-    again with the same options, the command changes nothing.
+    The store is created if it does not exist. Declarations cannot be changed later. The command is
+    idempotent.
 
     \b
     Examples:
@@ -190,10 +191,9 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
 
 
 def status(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
-    """Show what is open, told, lost and known.
+    """Show the numbers of decisions and outcomes, and the bounds.
 
-    The bounds are those of the last plan; ucfh task certificate computes them from everything that
-    was told so far.
+    The bounds are from the last plan; ucfh task certificate computes them from all outcomes.
 
     \b
     Example:
@@ -216,9 +216,7 @@ def decisions(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """List decisions and what came of them.
-
-    They come in the order in which they were taken.
+    """List decisions and their outcomes, in the order of the decisions.
 
     \b
     Examples:
@@ -247,9 +245,9 @@ def decisions(
 
 
 def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
-    """List what was refused, or told too late.
+    """List rejected and late reports.
 
-    None of it was counted. It is kept so that somebody can find out why.
+    They are not counted, but kept for diagnosis.
 
     \b
     Example:
@@ -283,9 +281,9 @@ def _outcome_text(entry: dict[str, Any]) -> str:
 def expire(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
     """Expire the open decisions whose deadline has passed.
 
-    They count as lost, or as what silence was declared to mean. Until then, they hold back later
-    decisions with the same action in the same state: run this every hour, say. An outcome that
-    comes too late is never counted, whether this was run or not.
+    They get the declared timeout outcome, or count as missing. Until then, they hold back later
+    decisions with the same action in the same state: run this regularly, such as every hour. A late
+    outcome is never counted, whether this was run or not.
 
     \b
     Example:
@@ -309,8 +307,8 @@ def abandon(
 ) -> None:
     """Give up an episode whose outcome will never come.
 
-    Its open decision is lost; what was told before stays. Until then, that decision holds back
-    later ones with the same action in the same state.
+    The outcome of its open decision is missing; earlier outcomes stay. Until then, that decision
+    holds back later ones with the same action in the same state.
 
     \b
     Example:
@@ -332,11 +330,11 @@ def certificate(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Report what the policy earns at least, and how far it may be from optimal.
+    """Report a lower bound on the value of the policy, and its optimality gap.
 
-    From all that was told so far. Also prints what any policy earns at most, what late and lost
-    outcomes cost, and what is assumed. Exit code 3 if the policy is not certified to be within
-    epsilon.
+    Uses all outcomes so far. Also prints an upper bound on the value of any policy, the effect of
+    delayed and missing outcomes, and the assumptions. Exit code 3 if the policy is not certified to
+    be within epsilon.
 
     \b
     Examples:
@@ -403,9 +401,9 @@ def export(
 ) -> None:
     """Write the steps of a task as a log.
 
-    ucfh certify reads the same counts from it, without options: what was declared is written to a
-    file beside the log, LOG.toml. Outcomes that are yet to come are lost in the log. A task with
-    conflicting reports has no log.
+    ucfh certify reads the same counts from it, without options: the declarations are written to the
+    settings file, LOG.toml. Open outcomes are missing in the log. A task with conflicting reports
+    cannot be exported.
 
     \b
     Example:
@@ -431,11 +429,11 @@ def import_log(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Import a log or a model, for a task to begin with.
+    """Import a log or a model, to warm-start a task.
 
-    The episodes of a log are recorded, as if somebody had chosen their actions. A model's best
-    policy is followed at the beginning. What this assumes is listed with the certificate. Of
-    episodes that are there already, by their names, only new steps are added.
+    The episodes of a log are recorded with unknown behavior policy. The best policy of a model is
+    followed at the beginning. The certificate lists the assumptions. Only new steps are added to
+    existing episodes.
 
     \b
     Example:
@@ -461,8 +459,7 @@ def check(
 ) -> None:
     """Check a store: count everything again and compare.
 
-    Checks all its tasks, or the one that is named. Prints what is wrong, a line each; exit code 1
-    if something is.
+    Checks all its tasks, or one. Prints the errors, a line each; exit code 1 if there are any.
 
     \b
     Example:
@@ -494,8 +491,8 @@ def check(
 def upgrade(store: StoreFile, json: AsJson = False) -> None:
     """Bring an older store up to date.
 
-    First, a backup of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
-    database, make a backup with pg_dump before.
+    First, a file is copied to STORE.backup-v1, or a later number. Back up a PostgreSQL database
+    with pg_dump before.
 
     \b
     Example:

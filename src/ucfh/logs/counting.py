@@ -108,7 +108,7 @@ class CountedRows(NamedTuple):
     def audit_steps(self, following: Ints, horizon: int | None) -> AuditSteps:
         """Convert to audit input; following (n,): the resolved next states.
 
-        At the last step before ``horizon``, if it is given, outcomes cannot be missing.
+        At the last step, if ``horizon`` is given, outcomes cannot be missing.
         """
         lost = ((following < 0) & (following != LOST)).astype(np.int64)
         lost[((lost == 0) | (following == LEFT_OUT)) & (self.t + 1 == horizon)] = -1

@@ -214,7 +214,7 @@ class Episodes:
         if pending and 0 < self._issue <= IssueKind.T:  # which the rows before it showed
             issue[0] = self._issue
         if counter.ends.derived:
-            # the next row would show what followed, but has a issue: that is this one's, too
+            # an issue of the next row hides the next state of this row
             hidden[:-1] &= issue[:-1] == 0
             issue[:-1][hidden[:-1]] = issue[1:][hidden[:-1]]
         else:

@@ -37,7 +37,7 @@ class IssueKind(IntEnum):
 
 
 def is_harmless(kind: Any) -> Any:
-    """Return whether rows are left out independently of their outcome; elementwise."""
+    """Return whether bounds hold although rows of this kind are left out; elementwise."""
     return (kind == IssueKind.CUT) | (kind == IssueKind.LONG)
 
 

@@ -28,7 +28,7 @@ ROUNDING = 1e-9
 LEAST_SHARE = 0.005
 """The smallest share of the uncertainty of a state-action pair that is listed."""
 FEW_EPISODES = 100
-"""The number of episodes below which estimates are often wrong by a factor of two."""
+"""The number of episodes below which estimates may be wrong by more than a factor of two."""
 MOST_PAIRS = 5
 """The largest number of state-action pairs that are listed."""
 
