@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ucfh.certificate import DataEstimate
     from ucfh.reporting.log_report import LogReport
 
-PAGES = (".html", ".htm")
-
 
 @reads_a_log
 def certify(
@@ -106,7 +104,7 @@ class OutputFiles:
 
         outputs = [
             (self.policy, policies.ENDINGS),
-            (self.html, PAGES),
+            (self.html, (".html", ".htm")),
             (self.plot, plotting.ENDINGS),
         ]
         check_outputs(outputs, inputs, self.force)

@@ -16,8 +16,6 @@ from ucfh.logs.batches import CUT, MAX_LINE, Batch, collect, lines_of, not_utf8
 
 CHUNK = 2**17
 """Bytes of a chunk: small enough for a processor's cache, which doubles the speed."""
-GZIP = b"\x1f\x8b"
-"""The first bytes of gzip files."""
 HIDDEN = b"\x1f"
 """Placeholder of a separator within quotes while lines are split."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -31,7 +29,7 @@ class CsvSource:
 
     def __init__(self, file: IO[bytes]) -> None:
         head = next(lines_of(file), b"")
-        if head.startswith(GZIP):
+        if head.startswith(b"\x1f\x8b"):
             raise InputError("it is gzip: name it .csv.gz")
         if b"\0" in head:
             raise not_utf8(1, head)

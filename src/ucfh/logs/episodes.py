@@ -160,12 +160,8 @@ class Episodes:
 
     def _check(self, rows: Batch, final: bool = False) -> CheckedRows:
         """Check each row by itself and against the rows before and after it."""
-        values, n, pending, counter = (
-            rows.values,
-            len(rows),
-            int(self._pending is not None),
-            self.counter,
-        )
+        values, n, counter = rows.values, len(rows), self.counter
+        pending = int(self._pending is not None)
         no_id, new, again = self._episodes(values["episode"])
         last = np.append(new[1:], final)
         begin = _begin(new)

@@ -75,15 +75,13 @@ def note_early_ends(reader: Episodes, issues: Issues, horizon: int, terminal: li
         last = Counter[int]()
         for (done, _, s), (count, _) in early:
             last[s] += 0 if done else count
-        names_of_ends = [names[s] for s in sorted(set(last) - reader.continuing_states) if s >= 0]
-        if (
-            2 * sum(n for s, n in last.items() if s >= 0 and s not in reader.continuing_states)
-            > last.total()
-        ):
-            some = ",".join(names_of_ends[:MOST_NAMED]) + ",..." * (len(names_of_ends) > MOST_NAMED)
+        ends = {s: n for s, n in last.items() if s >= 0 and s not in reader.continuing_states}
+        if 2 * sum(ends.values()) > last.total():
+            labels = [names[s] for s in sorted(ends)]
+            some = ",".join(labels[:MOST_NAMED]) + ",..." * (len(labels) > MOST_NAMED)
             issues[IssueKind.SHORT].remedy = (
                 f"declare the states in which the task is over, --terminal {quote(some)} "
-                f"(terminal={names_of_ends[:MOST_NAMED]})"
+                f"(terminal={labels[:MOST_NAMED]})"
             )
     if reader.unfinished is not None:
         (done, length, s), line = reader.unfinished

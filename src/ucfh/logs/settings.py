@@ -29,8 +29,6 @@ MOST_DECLARED = 10**5
 """The largest number of states or actions that may be declared."""
 MOST_STEPS = 10**5
 """The largest horizon that may be declared."""
-DROPOUTS = ("outcome", "lost", "random")
-"""The meanings of early termination."""
 JOINED = ("state", "next_state")
 """The columns that may have several parts."""
 
@@ -244,7 +242,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "encoding": _is(str, "the name of an encoding, such as cp1252"),
     "decimal": _one_of(".", ","),
     "bins": _bins,
-    "dropouts": _one_of(*DROPOUTS),
+    "dropouts": _one_of("outcome", "lost", "random"),
     "ignore_case": _is(bool, "true or false"),
     "accept_losses": _is(bool, "true or false"),
 }

@@ -14,7 +14,6 @@ PEEK = 1000
 """The number of rows that are searched for a step 0, or for dates."""
 MANY = 100
 """The number of rows with t > 0 from which the unit of t is detected."""
-MICROSECOND = timedelta(microseconds=1)
 
 
 class TimeCodes(ValueCodes):
@@ -38,7 +37,7 @@ class Dates(ValueCodes):
         if not isinstance(time, datetime):
             time = datetime(time.year, time.month, time.day)
         zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return (zoned - datetime.min.replace(tzinfo=UTC)) // MICROSECOND
+        return (zoned - datetime.min.replace(tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class StepClock:
