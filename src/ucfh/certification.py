@@ -172,10 +172,10 @@ def _untried(known: Certificate) -> tuple[UncertaintySource, ...]:
 
 def certificate_from_log(log: Log, delta: float, epsilon: float | None) -> Certificate:
     """Return the certificate from a log, with the audit's findings, in the units of its rewards."""
-    findings = report_of(log.audit).findings
+    findings, assumed = report_of(log.audit).findings, tuple(map(str, log.assumptions))
     if log.told is not None:
         problem, counts = log.told
-        rest = problem, delta, epsilon, log.episodes, log.assumptions, log.times
+        rest = problem, delta, epsilon, log.episodes, assumed, log.times
         known = replace(certificate_from_counts(counts, *rest), findings=findings)
         known = _with_more(
             known, lambda k: certificate_from_counts(counts.times(k, problem.table), *rest)
@@ -191,7 +191,7 @@ def certificate_from_log(log: Log, delta: float, epsilon: float | None) -> Certi
                 log.max_return,
                 delta,
                 epsilon,
-                log.assumptions,
+                assumed,
                 log.states.names,
                 log.closed,
                 log.times,

@@ -203,7 +203,7 @@ def test_a_refused_call_does_not_use_an_agent_up() -> None:
 
 def test_a_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    simulate(MDP, agent("ucfh"), 10).save(path)
+    simulate(MDP, new_agent("ucfh"), 10).save(path)
     with np.load(path) as file:
         arrays = dict(file)
     head = json.loads(str(arrays["head"]))

@@ -94,7 +94,7 @@ def test_a_gap_of_rounding_is_none(capsys: pytest.CaptureFixture[str], tmp_path:
     path.write_text("episode,t,state,action,reward,next_state\n1,0,a,go,0,a\n2,0,a,go,1,a\n")
     code, out, _ = run(capsys, "certify", str(path), "--states", "a")
     assert code == 0
-    assert "It is optimal (90 % confidence).\n" in out
+    assert "It is optimal (90% confidence).\n" in out
     code, out, _ = run(capsys, "certify", str(path))
     assert code == 3  # there may be other states, in which the episode may begin
     assert "It is optimal" not in out
@@ -167,7 +167,7 @@ def test_what_was_earned_is_printed(
 ) -> None:
     _, out, _ = run(capsys, "certify", renewals, *RENEWALS)
     assert "      logged  What was done in the log is worth 21." in out
-    assert "more per episode than that (80 % confidence).\n" in out
+    assert "more per episode than that (80% confidence).\n" in out
     few = str(write_renewals(tmp_path / "few.csv", 100))
     code, out, _ = run(capsys, "certify", few, *RENEWALS)
     assert code == 3

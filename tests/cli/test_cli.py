@@ -86,7 +86,7 @@ def test_certified_learning_tells_a_person_what_is_known(
     assert code == 0
     assert "20 (the limit that was given; the agent is not done)" in out
     assert "This policy earns at least " in out
-    assert "of optimal (90 % confidence).\n" in out
+    assert "of optimal (90% confidence).\n" in out
     assert "the gap depends most on\n" in out
     assert Path(plot).read_bytes().startswith(b"\x89PNG")
     _, on, _ = run(capsys, *asked, "--resume", save, "--json")
@@ -104,17 +104,9 @@ def test_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert numbers == sorted(numbers)
     printed = next(row for row in rows if row["name"] == "Theorem 1, printed")
     assert printed["episodes"] == pytest.approx(5.18117445886e12)
-    _, out, _ = run(capsys, "bounds", *size, "--delta", "0.1")
-    for name in (
-        "Kakade",
-        "Fiechter",
-        "UCRL2",
-        "Auer-Ortner",
-        "Reveliotis",
-        "Delayed",
-        "Theorem 2",
-    ):
-        assert name in out
+    code, out, err = run(capsys, "bounds", *size, "--delta", "0.1")
+    assert (code, err) == (0, "")
+    assert all(row["name"] in out for row in rows)
 
 
 def test_bounds_of_a_problem(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -126,14 +118,14 @@ def test_bounds_of_a_problem(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     write_model(coins, model)
     asked = ["--epsilon", "0.05", "--delta", "0.05"]
     _, out, _ = run(capsys, "bounds", model, *asked, "--json")
-    told = json.loads(out)
-    assert told["floor"] == episode_lower_bound(coins, 0.05, 0.05).episodes > 200
-    size = {key: told[key] for key in ("states", "actions", "horizon", "successors")}
+    named = json.loads(out)
+    assert named["floor"] == episode_lower_bound(coins, 0.05, 0.05).episodes > 200
+    size = {key: named[key] for key in ("states", "actions", "horizon", "successors")}
     assert size == {"states": 3, "actions": 2, "horizon": 2, "successors": 2}
     options = [f"--{key}={value}" for key, value in size.items()]
     _, out, _ = run(capsys, "bounds", *options, *asked, "--json")
     sized = json.loads(out)
-    assert sized == {**told, "problem": None, "floor": None}
+    assert sized == {**named, "problem": None, "floor": None}
     _, out, _ = run(capsys, "bounds", model, *asked)
     assert out.endswith(
         "Floor on this problem: any rule that stops by itself needs at least 227.7 episodes on "
@@ -164,7 +156,6 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chian"], "did you mean 'chain'?"),
         (["learn", "chain:m=3"], "unknown"),
         (["learn", "chain", "--epsilon", "0"], "epsilon = 0.0 is outside (0, 1]"),
-        (["learn", "chain", "--epsilon", "nan"], "epsilon = nan is outside (0, 1]"),
         (["learn", "chain", "--delta", "2"], "delta = 2.0 is outside (0, 1]"),
         (["learn", "chain", "--episodes", "0"], "episodes = 0"),
         (["learn", "chain", "--seed", "-1"], "seed = -1"),
@@ -178,7 +169,6 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
             ["learn", "chain", "--paper", "--log", "x.csv"],
             "leave --paper, --agent and --schedule out",
         ),
-        (["certify", "none.csv"], "none.csv does not exist"),
         (["certify", "x.csv", "--columns", "s"], "--columns s=NAME"),
         (["certify", "x.csv", "--unknown", "rewards"], "is about --problem"),
         (["learn", "chain", "--unknown", "reward"], "cannot hide 'reward'"),
@@ -186,7 +176,6 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["learn", "chain", "--plot", "x.jpg"], "unknown ending '.jpg'"),
         (["learn", "chain", "--plot", "none/x.png"], "the directory none does not exist"),
         (["learn", "chain", "--epsilom", "1"], "No such option: --epsilom"),
-        (["learn", "none.json"], "none.json does not exist"),
         (["learn", "tutoring", "--unknown", "rewards"], "rewards that depend on t"),
         (["learn", "chain", "--save", "x.npz", "--policy", "x.npz"], "unknown ending '.npz'"),
         (["learn", "x.json", "--policy", "x.json"], "x.json is named twice"),
@@ -199,7 +188,6 @@ def test_problems(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         ),
         (["lern"], "unknown command 'lern': did you mean 'learn'?"),
         (["study", "mistakes", "--quick"], "study was removed. Fix: run python -m evaluation"),
-        (["report", "results"], "report was removed. Fix: run make report"),
         (["learn"], "Missing argument"),
         (["evaluate", "none.csv", "chain"], "none.csv does not exist"),
         (["problems", "--write", "x.json"], "--write needs the name of a problem"),

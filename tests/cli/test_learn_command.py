@@ -47,7 +47,7 @@ def test_a_finished_run_is_printed_again(capsys: Printed, asked: list[str], tmp_
 def test_a_agent_that_stops_says_what_it_has_reached(capsys: Printed) -> None:
     asked = ("chain:n=3", "--agent", "bpi-ucrl:schedule=growth", "--epsilon", "0.5")
     _, out, _ = run(capsys, "learn", *asked, "--delta", "0.05")
-    assert "(stopped: within 0.5 of optimal, 95 % confidence)" in out
+    assert "(stopped: within 0.5 of optimal, 95% confidence)" in out
 
 
 def test_agents_that_are_told_how_many_episodes_there_will_be(

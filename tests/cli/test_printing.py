@@ -31,8 +31,8 @@ def test_bounds_are_rounded_outward(lower: float, more: float, gap: float) -> No
     (least,) = re.findall(r"at least (\S+) per episode", lines["known"])
     (most,) = re.findall(r"more than (\S+)\.$", lines["known"])
     (within,) = re.findall(r"within (\S+) of optimal", lines[""])
-    assert lower - 0.001 < float(least) <= lower
-    assert known.upper <= float(most) < known.upper + 0.0011
+    assert lower - 0.001 < float(least.replace(",", "")) <= lower
+    assert known.upper <= float(most.replace(",", "")) < known.upper + 0.0011
     assert gap <= float(within) <= 1.011 * gap
 
 

@@ -306,7 +306,7 @@ def test_the_log_of_an_interruption_continues(tmp_path: Path) -> None:
         (fault,) = log.faults
         kinds.add(fault.kind)
         assert fault.count == 1
-        assert log.assumptions[-1].startswith(f"the faults of the log ({fault.kind}; 1 of ")
+        assert log.assumptions[-1].text.startswith(f"the faults of the log ({fault.kind}; 1 of ")
         assert "Fix: " in refusal(ucfh.read_log, path, horizon=3)
     assert kinds == {"short", "reward"}
 

@@ -27,6 +27,11 @@ TOLD = Problem(
 )
 
 
+def assumed(log: Log) -> dict[str, str]:
+    """Return the assumptions of a log, the sentence by the code."""
+    return {x.code: x.text for x in log.assumptions}
+
+
 def refusal(action: Callable[..., object], *args: Any, **options: Any) -> str:
     """The one line by which something is refused."""
     with pytest.raises(InputError) as caught:

@@ -17,7 +17,7 @@ from scipy import stats
 from helpers import log_files
 from helpers.log_files import ACTIONS, STATES, assert_same, logs, problems, slow_read, write
 from helpers.paths import DOCS
-from helpers.small_logs import FUZZ, GOOD, HEAD, TOLD, read, refusal
+from helpers.small_logs import FUZZ, GOOD, HEAD, TOLD, assumed, read, refusal
 from ucfh import MDP, InputError, Problem, make
 from ucfh.logs import batches, csv_rows, labels
 from ucfh.logs.issues import IssueKind
@@ -217,7 +217,7 @@ def test_each_kind_of_fault(kind: str, text: str, line: int, told: str, tmp_path
     assert told in fault.example
     assert str(fault) == f"1 x {fault.what}: line {line}: {fault.example}; {fault.remedy}"
     assert fault.harmless == (kind in ("cut", "long"))
-    assert fault.harmless == all("the faults of the log" not in words for words in log.assumptions)
+    assert fault.harmless == ("issues" not in assumed(log))
     assert_same(log, slow_read(tmp_path / "log.csv", TOLD))
     message = refusal(read, GOOD + text, tmp_path, TOLD, strict=True)
     assert message == f"{tmp_path / 'log.csv'}: {fault.first}"
@@ -259,7 +259,7 @@ def test_done_makes_a_terminal_state(tmp_path: Path) -> None:
     assert log.problem.state_names == ("a", "won")
     assert log.problem.terminal == (1,)  # at the horizon, done says nothing of a
     assert not log.faults
-    assert any("'won'" in sentence for sentence in log.assumptions)
+    assert "'won'" in assumed(log)["terminal"]
     # on the way to a and to won; after the end; and at the start
     assert log.counts.rewards.tolist() == [0, 1, 0, 0, 0]
     assert log.counts.least.tolist() == [0, 1, 1, 1, 1]
@@ -286,7 +286,7 @@ def test_steps_count_from_0_or_from_1(first: int, tmp_path: Path) -> None:
     log = read(text, tmp_path)
     assert not log.faults
     assert log.problem.horizon == 2
-    assert any("t counts from 1" in words for words in log.assumptions) == bool(first)
+    assert ("first_step" in assumed(log)) == bool(first)
 
 
 def test_a_log_that_begins_within_an_episode(tmp_path: Path) -> None:
@@ -297,18 +297,17 @@ def test_a_log_that_begins_within_an_episode(tmp_path: Path) -> None:
 
 def test_what_was_not_declared_is_assumed(tmp_path: Path) -> None:
     text = "0,0,a,x,0,b,\n0,1,b,y,0,b,\n"
-    shown = " ".join(read(text, tmp_path).assumptions)
-    for words in ("no actions besides the 2", "lasts 2 steps", "action alone", "lie in [0, 1]"):
-        assert words in shown
-    assert "no states besides" not in shown  # of states there may be more
+    codes = set(assumed(read(text, tmp_path)))
+    assert {"actions", "horizon", "markov", "rewards"} <= codes
+    assert "states" not in codes  # there may be more than the log shows
     options = {"states": ["a", "b", "c"], "actions": ["x", "y"], "horizon": 2}
-    told = read(text, tmp_path, **options, time_dependent=True)
-    assert "there are no states besides the 3 that were declared" in told.assumptions
-    assert not any("the log shows" in words or "lasts" in words for words in told.assumptions)
-    assert any("the step, the state and the action alone" in x for x in told.assumptions)
-    assert told.problem.states == 3
-    assert told.problem.table.segments == 2
-    assert "the given problem is right" in read(text, tmp_path, TOLD).assumptions
+    declared = read(text, tmp_path, **options, time_dependent=True)
+    codes = set(assumed(declared))
+    assert "states" in codes
+    assert codes.isdisjoint({"actions", "horizon"})
+    assert declared.problem.states == 3
+    assert declared.problem.table.segments == 2
+    assert "problem" in assumed(read(text, tmp_path, TOLD))
 
 
 def test_labels_in_order(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from helpers.small_logs import read
 from ucfh import Certificate, certification, certify
 from ucfh.certificate import DataEstimate, UncertaintySource
 from ucfh.certification import certificate_from_log
-from ucfh.cli.log_report import print_answer, summary
+from ucfh.cli.certify import print_report, summary
 from ucfh.reporting.log_report import answer_of
-from ucfh.reporting.text import improvement, missing
+from ucfh.reporting.text import improvement, uncertainty
 from ucfh.sparse_counts import LOST, SparseCounts, Steps
 
 
@@ -197,9 +197,9 @@ def test_text_json_and_page_agree(
     assert (json["more_status"], json["more_episodes"]) == (status, more.episodes)
     assert json["gap_limit"] == more.limit
     assert [x["action"] for x in json["untried"]] == [x.action for x in more.untried]
-    print_answer(answer)
+    print_report(answer)
     printed = " ".join(capsys.readouterr().out.partition("  more  ")[2].split())
-    heading, text, listed = missing(answer)
+    heading, text, listed = uncertainty(answer)
     on_page = f"{heading} {text}"
     for words in (printed, on_page):
         assert ("within a factor of two" in words) == (status == "estimated")

@@ -122,8 +122,11 @@ def _fault(
 ) -> str | None:
     """What is wrong with the i-th row of an episode, by itself and after the one before."""
     row, t = rows[episode[i][0]], _time(rows[episode[i][0]]) - first
+    # the last row of an episode that ends early may lack its reward
+    early = horizon is not None and i + 1 < horizon and i + 1 == len(episode)
+    blank = early and not _text(row["reward"]) and _done(row) not in ("1", "true")
     try:
-        reward = float(row["reward"])
+        reward = 0.0 if blank else float(row["reward"])
     except ValueError:
         reward = float("nan")
     odd = _done(row) not in ("", "0", "1", "false", "true")

@@ -25,12 +25,13 @@ from helpers.answers import (
 from helpers.html_pages import Reader, contrast
 from ucfh import make, read_log
 from ucfh.confidence.behavior_policy import BehaviorValue
+from ucfh.logs.assumptions import Assumption, AssumptionCode
 from ucfh.logs.synthetic import write_log
 from ucfh.reporting import policy_table
 from ucfh.reporting.log_report import CLOSE, OPEN, SETTLED, UNSEEN, LogReport
 from ucfh.reporting.page import answer_page
-from ucfh.reporting.style import ANSWER_STYLE
-from ucfh.reporting.text import headline, improvement, lead
+from ucfh.reporting.style import STYLE
+from ucfh.reporting.text import EVIDENCE, evidence_words, headline, improvement, lead
 
 KINDS = {
     "small": small_answer,
@@ -80,10 +81,7 @@ def test_it_can_be_read_aloud(pages: dict[str, str], kind: str) -> None:
     bars = re.findall(r'<p><b>[^<]+</b>[^<]*\d[^<]*</p>\n<svg height="20"', pages[kind])
     assert len(bars) == pages[kind].count('<svg height="20"') > 0
     (caption,) = read.texts("figcaption")
-    assert (
-        ", with 90\N{NO-BREAK SPACE}% confidence. Full: at least this. Hatched: perhaps earned"
-        in caption
-    )
+    assert ", with 90% confidence. Full: at least this. Hatched: perhaps earned" in caption
     assert all(found["tabindex"] == "0" for _, found, _ in read.elements if "tabindex" in found)
     assert read.values("lang") == ["en"]
 
@@ -118,7 +116,7 @@ def test_verdicts(answers: dict[str, LogReport], pages: dict[str, str]) -> None:
         verdict = headline(answers[kind])[0]
         assert f">{verdict}</p>" in html
         assert Reader(html).texts("title")[0].endswith(verdict.lower())
-    assert "90\N{NO-BREAK SPACE}% sure" in words(small)
+    assert "90% sure" in words(small)
 
 
 def test_an_improvement_is_said_although_nothing_is_certified(
@@ -152,6 +150,13 @@ def test_a_contradiction_leaves_no_numbers(answers: dict[str, LogReport]) -> Non
     assert "The data contradict it all." in html
     assert 'id="bounds"' not in html
     assert "at least" not in " ".join([*headline(answer), *lead(answer)])
+
+
+def test_every_kind_of_assumption_has_its_evidence(answers: dict[str, LogReport]) -> None:
+    assert set(EVIDENCE) == set(AssumptionCode)
+    markov = Assumption(AssumptionCode.MARKOV, "the next state depends on the state alone")
+    assert evidence_words(answers["refuted"], markov) == "Tested: see below."
+    assert evidence_words(replace(answers["refuted"], tested=()), markov) == "Not tested."
 
 
 amounts = st.floats(-1e5, 1e5).map(lambda x: round(x, 6))
@@ -291,7 +296,7 @@ def test_marks_tell_levels_apart_without_colour(pages: dict[str, str]) -> None:
     for _, level, text in grid_of(pages["large"]).values():
         (mine,) = [x for x in (SETTLED, CLOSE, OPEN, UNSEEN) if x.key == level]
         assert text.startswith(f"{mine.mark} {mine.name}")
-    borders = re.findall(r"\.plan td\.\w+ \{ border-left: \d+px (\w+)", ANSWER_STYLE)
+    borders = re.findall(r"\.plan td\.\w+ \{ border-left: \d+px (\w+)", STYLE)
     assert len(set(borders)) == len(borders) == 3
 
 
@@ -368,7 +373,7 @@ def test_any_name_comes_back(names: list[str], tmp_path: Path) -> None:
 
 def test_colours_can_be_read() -> None:
     """At least 4.5 to 1, as WCAG 2 asks of text, by day and by night."""
-    day, _, night = ANSWER_STYLE.partition("(prefers-color-scheme: dark)")
+    day, _, night = STYLE.partition("(prefers-color-scheme: dark)")
     night = night.partition("@media print")[0]
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6}|#fff)\b", text)) for text in (day, night))
     for named in (light, light | dark):

@@ -140,7 +140,7 @@ def test_refuted_is_the_binomial_test(k: int, n: int, chance: float) -> None:
 def test_command(capsys: Capture) -> None:
     code, out, _ = run(capsys, "verify", PROBLEM, "--epsilon", "0.5", "--runs", "1")
     assert code == 0
-    assert PROBLEM in out
+    assert f"{PROBLEM}, paper constants, 1 runs" in out
     assert "fails (not proved)" in out
     assert "FAILS" not in out
 

@@ -30,7 +30,7 @@ def act(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print what a policy does in a state at a step.
+    """Print the action of a policy in a state at a step.
 
     The policy is a file that --policy of certify, learn or plan wrote.
 
@@ -42,9 +42,9 @@ def act(
     from ucfh._utils.files import naming
     from ucfh.io.policies import read_named
 
-    found = read_named(policy)
+    named = read_named(policy)
     with naming(policy):
-        action = found.act(state, t)
+        action = named.act(state, t)
     if json:
         print_json({"policy": policy, "t": t, "state": state, "action": action})
     else:

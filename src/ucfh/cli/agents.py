@@ -10,10 +10,10 @@ from ucfh.cli.options import AsJson
 from ucfh.cli.printing import print_json, print_lines, print_table
 
 FACTS = ("reference", "setting", "guarantee", "constants")
-"""What is said of an agent."""
+"""The attributes of an agent that are listed."""
 
 FAULTY = 1
-"""The exit code if an agent of a user's own has faults."""
+"""The exit code if a user-defined agent has errors."""
 
 
 def agents(
@@ -28,8 +28,8 @@ def agents(
 ) -> None:
     """List the agents, with source, setting and guarantee.
 
-    Also where their constants come from, and for one of them, what its parameters accept. Exit
-    code 1 if an agent of your own has faults.
+    Also lists the origin of their constants, and for one agent, its parameters. Exit code 1 if an
+    agent of your own has errors.
 
     \b
     Examples:
@@ -49,15 +49,15 @@ def agents(
 
     listed: list[dict[str, Any]] = []
     for key in AGENTS if name is None else [name]:
-        found, given = read_name(key)
-        facts = {what: getattr(found, what) for what in FACTS}
+        kind, given = read_name(key)
+        facts = {what: getattr(kind, what) for what in FACTS}
         if given:
             check_parameters(key)
         parameters = {
             x.name: x._asdict() | ({"given": given[x.name]} if x.name in given else {})
-            for x in describe_parameters(found)
+            for x in describe_parameters(kind)
         }
-        listed.append({"name": label_of(found), **facts, "parameters": parameters})
+        listed.append({"name": label_of(kind), **facts, "parameters": parameters})
     own = name is not None and is_plugin(name)
     faults = find_issues(name) if name is not None and own else []
     if json:

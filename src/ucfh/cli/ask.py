@@ -9,7 +9,7 @@ import typer
 
 from ucfh.cli.options import AsJson
 from ucfh.cli.printing import print_json
-from ucfh.cli.task_options import EpisodeName, StoreFile, TaskName, opened, state_called
+from ucfh.cli.task_options import EpisodeName, StoreFile, TaskName, opened, state_of_label
 
 
 def ask(
@@ -24,11 +24,11 @@ def ask(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Print what to do now in an episode of a live task.
+    """Print the next action in an episode of a live task.
 
-    Prints the action, and nothing else. An episode begins when it is first asked about. The
-    decision is on disk before it is printed: asked again, the answer is the same. Tell what came of
-    it with ucfh tell, which prints the next action. Create a task with ucfh task create.
+    Prints only the action. An episode begins with its first request. The command is idempotent: the
+    decision is durable before it is printed, and printed again if you ask again. Report the outcome
+    with ucfh tell, which prints the next action. Create a task with ucfh task create.
 
     \b
     Examples:
@@ -36,7 +36,7 @@ def ask(
       ucfh ask calls.db new --episode customer-17 --json
     """
     with opened(store, task) as live:
-        decision = live.ask(state_called(live, state), episode)
+        decision = live.ask(state_of_label(live, state), episode)
         if json:
             print_json(asdict(decision))
         else:

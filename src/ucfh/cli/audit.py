@@ -27,10 +27,10 @@ def audit(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Test what a certificate of a log would assume.
+    """Test the assumptions of a certificate on a log.
 
-    Prints each assumption that can be tested and how strong the evidence against it is; of what is
-    refuted, where, by how much, and what helps. Exit code 3 if something was found. It is valid
+    Prints each testable assumption and the evidence against it; for refuted assumptions, also the
+    place, the size and a remedy. Exit code 3 if an assumption is refuted. The tests stay valid
     however often a growing log is tested.
 
     \b
@@ -41,36 +41,36 @@ def audit(
     from ucfh.auditing.report import report_of
     from ucfh.problems import make
 
-    found = log.read(None if problem is None else make(problem).problem, force)
-    report = report_of(found.audit, alpha)
+    data = log.read(None if problem is None else make(problem).problem, force)
+    report = report_of(data.audit, alpha)
     if json:
-        print_json(summary(log.path, found, report))
+        print_json(summary(log.path, data, report))
     else:
-        print_report(log.path, found, report)
+        print_report(log.path, data, report)
     if report.findings:
         raise typer.Exit(NOT_CERTIFIED)
 
 
-def summary(path: str, found: Log, report: AuditReport) -> dict[str, Any]:
-    """What was tested and found, for programs."""
+def summary(path: str, log: Log, report: AuditReport) -> dict[str, Any]:
+    """Return an audit report as a JSON object."""
     from ucfh import __version__
 
-    tested = {**report.as_dict(), "episodes": found.episodes}
+    tested = {**report.as_dict(), "episodes": log.episodes}
     return {"log": path, **tested, "version": __version__}
 
 
-def print_report(path: str, found: Log, report: AuditReport) -> None:
-    """What was tested and found, for a person."""
+def print_report(path: str, log: Log, report: AuditReport) -> None:
+    """Print an audit report as text."""
     verdict = f"{len(report.findings)} of {len(report.tested)} assumptions are refuted"
     if not report.findings:
         verdict = "nothing was found"
     print_lines(
         {
-            "log": f"{path}: {found.episodes} episodes, {report.steps} steps tested",
+            "log": f"{path}: {log.episodes} episodes, {report.steps} steps tested",
             "verdict": f"{verdict} (false alarms have probability {report.alpha:g} at most)",
         }
     )
-    print_notes(found)
+    print_notes(log)
     if report.stopped is not None:
         print_lines(
             {

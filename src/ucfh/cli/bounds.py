@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ucfh.mdp import MDP
 
 MANY = "more than 1e308, the largest number that fits"
-"""What is said of an infinite number where JSON has none."""
+"""The note on an infinite number, which JSON lacks."""
 
 
 def bounds(
@@ -35,7 +35,7 @@ def bounds(
         str | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="a problem as ucfh learn takes it: its size is used, and its own floor is added",
+            help="a problem as ucfh learn takes it: adds its own lower bound to those of its size",
             show_default=False,
         ),
     ] = None,
@@ -54,10 +54,10 @@ def bounds(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Print the paper's bounds, and others, for a size of problem or for one problem.
+    """Print sample-complexity bounds, of the paper and others, for a size or a problem.
 
-    For one problem, also how many episodes any rule needs that stops by itself; this takes seconds
-    for tens of states, and minutes for hundreds.
+    For a problem, also a lower bound for any algorithm that stops by itself; this takes seconds for
+    tens of states, and minutes for hundreds.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def bounds(
         mdp, size = _of_problem(problem, size)
     S, A, H, C = _checked(size)
     rows = bounds_for(S, A, H, epsilon, delta, C)
-    floor = None if mdp is None else _floor(mdp, epsilon, delta)
+    lower = None if mdp is None else _lower_bound(mdp, epsilon, delta)
     order = next(row.episodes for row in rows if row.name == "UCFH, order")
     if json:
         sizes = {"states": S, "actions": A, "horizon": H, "successors": S if C is None else C}
@@ -80,7 +80,7 @@ def bounds(
             if one["episodes"] == inf:  # which JSON cannot say
                 one["episodes"], one["note"] = None, f"{MANY}; {one['note']}".rstrip("; ")
         about = {"problem": problem, **sizes, "epsilon": epsilon, "delta": delta}
-        print_json({**about, "floor": floor, "bounds": listed})
+        print_json({**about, "floor": lower, "bounds": listed})
         return
     print("Upper bounds: the number of episodes worse than epsilon")
     print("Lower bounds (Theorem 2): the expected number of episodes until a policy is output")
@@ -108,8 +108,8 @@ def bounds(
     for row in rows:
         if row.note:
             print(f"{row.name}: {row.reference}; {row.note}")
-    if floor is not None:
-        print(f"Floor on this problem: {_words(floor)}")
+    if lower is not None:
+        print(f"Floor on this problem: {_describe(lower)}")
 
 
 Size = tuple[int | None, int | None, int | None, int | None]
@@ -117,7 +117,7 @@ Size = tuple[int | None, int | None, int | None, int | None]
 
 
 def _of_problem(name: str, given: Size) -> tuple[MDP, Size]:
-    """A problem and its size, which may not be given, too."""
+    """Return a problem and its size, which must not be given by options."""
     from ucfh.problems import make
 
     if any(x is not None for x in given):
@@ -131,7 +131,7 @@ def _of_problem(name: str, given: Size) -> tuple[MDP, Size]:
 
 
 def _checked(size: Size) -> tuple[int, int, int, int | None]:
-    """The same size, if it is complete."""
+    """Return the size, or raise if it is not complete."""
     states, actions, horizon, successors = size
     if states is None or actions is None or horizon is None:
         raise InputError(
@@ -140,8 +140,8 @@ def _checked(size: Size) -> tuple[int, int, int, int | None]:
     return states, actions, horizon, successors
 
 
-def _floor(mdp: MDP, epsilon: float, delta: float) -> float:
-    """The least mean number of episodes on a problem."""
+def _lower_bound(mdp: MDP, epsilon: float, delta: float) -> float:
+    """Return the lower bound on the expected number of episodes on a problem."""
     from ucfh.theory.lower_bounds import episode_lower_bound
 
     with ProgressBar() as bar:
@@ -152,16 +152,16 @@ def _floor(mdp: MDP, epsilon: float, delta: float) -> float:
         return episode_lower_bound(mdp, epsilon, delta, progress=report).episodes
 
 
-def _words(floor: float) -> str:
-    """What a floor says."""
-    if not floor:
+def _describe(lower: float) -> str:
+    """Describe a lower bound on the number of episodes."""
+    if not lower:
         return "none was found; a rule may exist that stops without data."
-    digits = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(floor))
+    digits = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(lower))
     return f"any rule that stops by itself needs at least {digits:f} episodes on average."
 
 
 def _ratio(episodes: float | None, order: float | None) -> float | None:
-    """How many times as large a number is, where both are numbers."""
+    """Return the ratio of two numbers, or None if one is missing or infinite."""
     if not episodes or not order or inf in (episodes, order):
         return None
     return episodes / order

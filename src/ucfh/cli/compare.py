@@ -27,7 +27,7 @@ USUAL = (
     "ucfh", "rmax", "mbie-eb", "ucrl2", "psrl", "ucbvi-ch", "ucbvi-bf", "ubev", "orlc", "euler",
     "mvp", "ucb-h", "epsilon-greedy", "uniform",
 )  # fmt: skip
-"""The agents that are compared if none are named, as far as they fit the problem."""
+"""The default agents, as far as they fit the problem."""
 
 
 def compare(
@@ -146,7 +146,7 @@ def compare(
 
 
 def split_names(text: str) -> list[str]:
-    """The agents in a list parted by commas; a parameter after a comma belongs to the last.
+    """Split a list of agents at commas; a parameter after a comma belongs to the last agent.
 
     >>> split_names("psrl, ucfh:variant=corrected,confidence=kl,uniform")
     ['psrl', 'ucfh:variant=corrected,confidence=kl', 'uniform']
@@ -161,20 +161,20 @@ def split_names(text: str) -> list[str]:
 
 
 def _usual(mdp: MDP, settings: tuple[float, float, int, float]) -> dict[str, Maker]:
-    """The usual agents, without those that do not fit the problem."""
+    """Return the default agents that fit the problem."""
     from ucfh.comparison.runner import makers
 
-    found: dict[str, Maker] = {}
+    made: dict[str, Maker] = {}
     for name in USUAL:
         try:
-            found |= makers(mdp, [name], *settings)
+            made |= makers(mdp, [name], *settings)
         except InputError as error:
             print(f"ucfh: left out: {error}", file=sys.stderr)
-    return found
+    return made
 
 
 def summary(result: Comparison) -> dict[str, Any]:
-    """A comparison for programs."""
+    """Return a comparison as a JSON object."""
     from ucfh import __version__
 
     return {
@@ -201,8 +201,8 @@ def _summary_of(standing: AgentSummary) -> dict[str, Any]:
     from ucfh._utils.statistics import LEVEL
 
     place = standing.place
-    told = ("seed", *NUMBERS, "changed")
-    runs = [{name: getattr(x, name) for name in told} for x in standing.outcomes]
+    fields = ("seed", *NUMBERS, "changed")
+    runs = [{name: getattr(x, name) for name in fields} for x in standing.outcomes]
     curves = {
         name: dict(zip(("q1", "median", "q3"), standing.curve(curve).tolist(), strict=True))
         for name, curve in (("regret", "regret_curve"), ("mistakes", "mistakes_curve"))
@@ -222,7 +222,7 @@ def _summary_of(standing: AgentSummary) -> dict[str, Any]:
 
 
 def print_summary(mdp: MDP, result: Comparison, delta: float) -> None:
-    """A comparison for a person."""
+    """Print a comparison as text."""
     from ucfh.comparison.table import cells_of, notes_on
 
     standings = result.standings()

@@ -23,7 +23,7 @@ def evaluate(
     problem: ProblemName,
     json: AsJson = False,
 ) -> None:
-    """Compute exactly what a policy earns on a problem.
+    """Compute the exact value of a policy on a problem.
 
     \b
     Example:

@@ -62,7 +62,7 @@ def learn(
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="when to plan again: growth (after 2 % more episodes), "
+            help="when to plan again: growth (after 2% more episodes), "
             "doubling (of a pair's visits) or paper"
         ),
     ] = None,
@@ -200,12 +200,12 @@ def learn(
     inputs = [path for path in (problem, log, resume) if path is not None]
     check_outputs([(path, endings) for _, path, endings in outputs], inputs, force)
     mdp = make(problem)
-    told = mdp.problem.hiding(*cast(Any, hidden))
-    algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=told)
+    known = mdp.problem.hiding(*cast(Any, hidden))
+    algorithm = make_agent(agent + choices, mdp, epsilon, delta, episodes, seed, problem=known)
     if is_plugin(agent):
         check_runnable(agent)
     if log is not None:
-        _begin_with(algorithm, mdp, log, encoding, accept_losses)
+        _warm_start(algorithm, mdp, log, encoding, accept_losses)
     old = None if resume is None else Run.load(resume)
     with ProgressBar() as bar:
         report = partial(_report, bar, algorithm, episodes, method)
@@ -217,7 +217,7 @@ def learn(
         print_json(summary(problem, mdp, agent, delta, seed, run))
     else:
         print_summary(problem, mdp, algorithm, hidden, run)
-    # told first, so that a full disk costs no more than the files
+    # files are written after printing: a full disk costs only the files
     title = f"{problem}: {described(algorithm)}"
     writers: dict[str, Callable[[str], None]] = {
         "figure": lambda path: run.plot(path, title, force),
@@ -246,7 +246,7 @@ def learn(
 def _choose(
     agent: str, paper: bool, variant: str | None, confidence: str | None, schedule: str | None
 ) -> tuple[str, str]:
-    """The agent's name, and the parameters that options give it: "ucfh", ":confidence=kl"."""
+    """Return the name of the agent and the parameters from options: "ucfh", ":confidence=kl"."""
     given = {"variant": variant, "confidence": confidence, "schedule": schedule}
     choices = {key: value for key, value in given.items() if value is not None}
     if agent not in (CERTIFIED, PRINTED):
@@ -267,10 +267,10 @@ def _choose(
     return agent, ":" * bool(choices) + ",".join(f"{k}={v}" for k, v in choices.items())
 
 
-def _begin_with(
+def _warm_start(
     agent: Agent, mdp: MDP, log: str, encoding: str | None, accept_losses: bool
 ) -> None:
-    """Let the agent start with what a log shows, if that is no other task than the model."""
+    """Start the agent with the counts of a log, or raise if the log contradicts the model."""
     from ucfh._utils.defaults import ALPHA
     from ucfh.algorithms.certified import CertifiedUCFH
     from ucfh.auditing.report import report_of
@@ -283,27 +283,27 @@ def _begin_with(
             "--agent and --schedule out"
         )
     with ProgressBar() as bar:
-        found = read_log(
+        data = read_log(
             log,
             agent.problem,
             encoding=encoding,
             accept_losses=accept_losses or None,  # as the file beside the log says
             progress=partial(bar.show, f"reading {log}"),
         )
-    for fault in found.faults:
-        print(printable(f"ucfh: {log}: {fault}"), file=sys.stderr)
-    why = [fault.first for fault in found.faults if fault.refutes]
-    if (unlikely := disagreement(found.counts, agent.problem, mdp)) is not None:
+    for issue in data.faults:
+        print(printable(f"ucfh: {log}: {issue}"), file=sys.stderr)
+    why = [issue.first for issue in data.faults if issue.refutes]
+    if (unlikely := disagreement(data.counts, agent.problem, mdp)) is not None:
         why.append(f"{unlikely} (a false alarm has probability {ALPHA:g} at most)")
     if why:
         raise InputError(
             f"{log} and the model disagree: {why[0]}; correct the model, or ask what the log says "
             f"alone: ucfh certify {log}"
         )
-    for finding in report_of(found.audit).findings:
+    for finding in report_of(data.audit).findings:
         raise InputError(f"{log} refutes what is assumed: {finding}")
-    agent.observe(found.counts)
-    print(f"ucfh: starting with {found.episodes} episodes of {log}", file=sys.stderr)
+    agent.observe(data.counts)
+    print(f"ucfh: starting with {data.episodes} episodes of {log}", file=sys.stderr)
 
 
 def _report(bar: ProgressBar, agent: Agent, most: int | None, method: str, run: Run) -> None:

@@ -8,8 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ucfh._utils.files import Labels, check_outputs
+from ucfh._utils.formatting import segment_noun
 from ucfh.cli.options import read_range, read_segments
-from ucfh.cli.printing import NOT_CERTIFIED, certificate_lines, print_json, print_lines
+from ucfh.cli.printing import (
+    NOT_CERTIFIED,
+    certificate_lines,
+    join_lines,
+    print_json,
+    print_lines,
+)
 from ucfh.cli.progress import ProgressBar
 from ucfh.exceptions import InputError
 
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EnvironmentDeclaration:
-    """What is declared about the environment, and how long to learn."""
+    """The declarations of an environment, and the limit of a run."""
 
     episodes: int | None
     seed: int
@@ -44,7 +51,7 @@ class Files:
 def environment(
     name: str, /, *, horizon: int | None = None, **settings: int | float | bool | str
 ) -> tuple[str, int | None, dict[str, Any]]:
-    """What env:NAME,horizon=H,setting=value says."""
+    """Return the parts of env:NAME,horizon=H,setting=value."""
     return name, horizon, settings
 
 
@@ -57,7 +64,7 @@ def learn_from(
     json: bool,
     refused: list[str],
 ) -> None:
-    """Learn from an environment, or from a problem of which nothing is told."""
+    """Learn from an environment, or from a problem without prior knowledge."""
     from ucfh._utils import plotting
     from ucfh._utils.plugins import read_arguments
     from ucfh.envs import log_writer, state_file
@@ -66,7 +73,7 @@ def learn_from(
     from ucfh.problems import make
 
     if refused:
-        raise InputError(f"{refused[0]} is not for an agent that is told nothing: leave it out")
+        raise InputError(f"{refused[0]} is not for an agent without prior knowledge: leave it out")
     outputs = [
         (files.policy, policies.ENDINGS),
         (files.save, state_file.ENDINGS),
@@ -81,10 +88,10 @@ def learn_from(
         env, horizon, settings = environment(*given, **named)
     else:
         env = make(problem)
-    fault: InputError | None = None
+    failure: InputError | None = None
     with ProgressBar() as bar:
         try:
-            found = learn(
+            result = learn(
                 env,
                 epsilon,
                 delta,
@@ -102,82 +109,87 @@ def learn_from(
                 progress=partial(_report, bar, declared.episodes),
             )
         except LearningError as error:
-            fault, found = error, error.result
+            failure, result = error, error.result
     if json:
-        print_json(summary(problem, found, declared, fault))
+        print_json(summary(problem, result, declared, failure))
     else:
-        print_learned(problem, found)
-    if found.has_data:
-        _write(found, problem, files, json)
-    if fault is not None:
-        raise fault
-    if found.interrupted:
+        print_learned(problem, result)
+    if result.has_data:
+        _write(result, problem, files, json)
+    if failure is not None:
+        raise failure
+    if result.interrupted:
         how = "" if files.save is None else f"; continue with --resume {files.save}"
         raise KeyboardInterrupt(f"this is what was learned until then{how}")
-    if found.certificate.refuted:
+    if result.certificate.refuted:
         sys.exit(NOT_CERTIFIED)
 
 
-def _report(bar: ProgressBar, most: int | None, found: LearningResult) -> None:
+def _report(bar: ProgressBar, most: int | None, result: LearningResult) -> None:
     """Show how the bounds close in."""
     if not bar.watched:
         return
     # the gap falls about like a power of the episodes: so much of the way is done
-    done = (found.epsilon / max(found.gap, found.epsilon)) ** 1.5
+    done = (result.epsilon / max(result.gap, result.epsilon)) ** 1.5
     if most is not None:
-        done = max(done, found.episodes / most)
+        done = max(done, result.episodes / most)
     bar.show(
-        f"{found.episodes:.3g} episodes, {len(found.states)} states: best policy <= "
-        f"{found.upper:.3f}, this one >= {found.lower:.3f}, loss <= {found.gap:.3f} "
-        f"(wanted: {found.epsilon:g})",
+        f"{result.episodes:.3g} episodes, {len(result.states)} states: best policy <= "
+        f"{result.upper:.3f}, this one >= {result.lower:.3f}, loss <= {result.gap:.3f} "
+        f"(wanted: {result.epsilon:g})",
         done,
     )
 
 
-def _write(found: LearningResult, problem: str, files: Files, json: bool) -> None:
-    """Write the files that were asked for, a figure last, which depends on most."""
+def _write(result: LearningResult, problem: str, files: Files, json: bool) -> None:
+    """Write the requested files, the figure last."""
     from ucfh.simulation.plots import BoundsCurve, plot_bounds
 
     written: dict[str, str] = {}
-    if found.contradiction is not None:  # only the data are true
+    if result.contradiction is not None:  # only the data are true
         files = replace(files, save=None, policy=None, plot=None)
     if files.save is not None:  # first: nothing else can be had again
-        found.save(files.save, files.force)
+        result.save(files.save, files.force)
         written["saved"] = files.save
     if files.policy is not None:
-        found.policy.write(files.policy, files.force)
+        result.policy.write(files.policy, files.force)
         written["policy"] = files.policy
     if files.log is not None:
         written["log"] = files.log
-    if files.plot is not None and found.history:
-        columns = ([float(x) for x in column] for column in zip(*found.history, strict=True))
-        title = f"{problem}: open world, {len(found.states)} states found"
-        certified = found.certificate.certified
-        plot_bounds(BoundsCurve(*columns), found.epsilon, certified, title, files.plot, files.force)
+    if files.plot is not None and result.history:
+        columns = ([float(x) for x in column] for column in zip(*result.history, strict=True))
+        title = f"{problem}: open world, {len(result.states)} states found"
+        certified = result.certificate.certified
+        plot_bounds(
+            BoundsCurve(*columns), result.epsilon, certified, title, files.plot, files.force
+        )
         written["figure"] = files.plot
     if not json:
         print_lines(written)
 
 
-def why_it_ended(found: LearningResult) -> str:
-    """Why learning ended, in a few words."""
-    known = found.certificate
+def why_it_ended(result: LearningResult) -> str:
+    """Return the reason why learning ended."""
+    known = result.certificate
     if known.certified:
         return "certified"
     if known.refuted:
         return "stopped: the data contradict the assumptions"
-    if found.fault:
+    if result.fault:
         return "stopped by a fault; not certified"
-    return "interrupted" if found.interrupted else "the limit that was given; not certified"
+    return "interrupted" if result.interrupted else "the limit that was given; not certified"
 
 
 def summary(
-    problem: str, found: LearningResult, declared: EnvironmentDeclaration, fault: InputError | None
+    problem: str,
+    result: LearningResult,
+    declared: EnvironmentDeclaration,
+    failure: InputError | None,
 ) -> dict[str, Any]:
-    """What was learned in a few numbers, for programs."""
+    """Return the result of learning as a JSON object."""
     from ucfh import __version__
 
-    known = found.certificate
+    known = result.certificate
     return {
         "problem": problem,
         "agent": "open-ucfh",
@@ -185,58 +197,59 @@ def summary(
         "gap": None,
         "gap_bound": None if known.contradiction is not None else known.gap,
         "seed": declared.seed,
-        "phases": len(found.history),
+        "phases": len(result.history),
         "mistakes": None,
         "bound": None,
         "value": None,
         "optimal": None,
         "certified": known.certified,
         "final": known.certified or known.refuted,
-        "interrupted": found.interrupted,
-        "fault": None if fault is None else str(fault),
-        "states": len(found.states),
-        "actions": found.world.actions,
-        "horizon": found.horizon,
-        "truncated": found.truncated,
-        "rewards": [found.units.low, found.units.high],
-        "max_return": found.max_return,
-        "steps": found.steps,
-        "seconds": found.seconds,
-        "planning_seconds": found.planning_seconds,
+        "interrupted": result.interrupted,
+        "fault": None if failure is None else str(failure),
+        "states": len(result.states),
+        "actions": result.world.actions,
+        "horizon": result.horizon,
+        "truncated": result.truncated,
+        "rewards": [result.units.low, result.units.high],
+        "max_return": result.max_return,
+        "steps": result.steps,
+        "seconds": result.seconds,
+        "planning_seconds": result.planning_seconds,
         "version": __version__,
     }
 
 
-def _truncated_line(found: LearningResult) -> dict[str, str]:
-    """How many episodes of an environment were cut at the horizon, if any."""
-    if found.audit is None or not found.truncated:  # an MDP has no other end
+def _truncated_line(result: LearningResult) -> dict[str, str]:
+    """Return the line on truncated episodes, if there are any."""
+    if result.audit is None or not result.truncated:  # an MDP has no other end
         return {}
-    share = f"{found.truncated / found.episodes:.0%}"
+    share = f"{result.truncated / result.episodes:.0%}"
     return {
-        "cut": f"{share} of episodes were cut at step {found.horizon}; later rewards do not count"
+        "cut": f"{share} of episodes were cut at step {result.horizon}; later rewards do not count"
     }
 
 
-def print_learned(problem: str, found: LearningResult) -> None:
-    """What was learned, for a person."""
-    known, world = found.certificate, found.world
+def print_learned(problem: str, result: LearningResult) -> None:
+    """Print the result of learning as text."""
+    known, world = result.certificate, result.world
     names = tuple(world.name_of(s) for s in range(1, len(world.labels)))
-    segments = found.agent.experience.P
-    most = "" if found.max_return is None else f", at most {found.max_return:g} an episode"
+    segments = result.agent.experience.P
+    most = "" if result.max_return is None else f", at most {result.max_return:g} an episode"
     lines = {
         "problem": f"{problem}: {len(names)} states found, {world.actions} actions, "
-        f"{found.horizon} steps; rewards in {found.units}{most}",
-        "agent": f"open-ucfh, told nothing else; epsilon {found.epsilon:g}, delta {known.delta:g}",
-        "episodes": f"{found.episodes} ({why_it_ended(found)})",
-        **_truncated_line(found),
+        f"{result.horizon} steps; rewards in {result.units}{most}",
+        "agent": f"open-ucfh, no other prior knowledge; epsilon {result.epsilon:g}, "
+        f"delta {known.delta:g}",
+        "episodes": f"{result.episodes} ({why_it_ended(result)})",
+        **_truncated_line(result),
         **certificate_lines(
             known,
             Labels("state", names, len(names)),
             Labels("action", tuple(world.action_names), world.actions),
-            {found.horizon: "step", 1: ""}.get(segments, "segment"),
+            segment_noun(segments, result.horizon),
         ),
-        "assumed": f"\n{'':>14}".join(known.assumed),
-        "took": f"{found.seconds:.2f} s for {found.steps} steps, "
-        f"{found.planning_seconds:.2f} s of it to count and plan",
+        "assumed": join_lines(known.assumed),
+        "took": f"{result.seconds:.2f} s for {result.steps} steps, "
+        f"{result.planning_seconds:.2f} s of it to count and plan",
     }
     print_lines(lines)

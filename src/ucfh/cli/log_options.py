@@ -1,7 +1,7 @@
-"""How a log is to be read: the options of all commands that read one.
+"""The options of all commands that read a log.
 
-A command that is decorated with `reads_a_log` takes a `LogReading` as its first argument; on the
-command line it has the argument LOG and all options of `_declared` in its place.
+A command decorated with `reads_a_log` takes a `LogReading` as its first argument; on the command
+line it has the argument LOG and all options of `_declared` instead.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _declared(
     encoding: Encoding = None,
     accept_losses: AcceptLosses = False,
 ) -> dict[str, Any]:
-    """What was declared, as `ucfh.read_log` takes it."""
+    """Return the declared options as arguments of `ucfh.read_log`."""
     parts = read_segments(segments)
     given = {
         "columns": _once("--columns", map(_column, columns)) if columns else None,
@@ -143,13 +143,13 @@ def _declared(
 
 @dataclass(frozen=True)
 class LogReading:
-    """A log, and how it is to be read.
+    """A log and its options.
 
     Attributes:
-        path: of the log.
-        given: what was declared, as `ucfh.read_log` takes it.
-        strict: whether to refuse it at its first fault.
-        remember: whether to write what was declared to a file beside it.
+        path: the path of the log.
+        given: the declared options, as arguments of `ucfh.read_log`.
+        strict: whether to raise at the first issue.
+        remember: whether to write the options to the settings file.
 
     """
 
@@ -159,17 +159,17 @@ class LogReading:
     remember: bool
 
     def read(self, problem: Problem | None = None, force: bool = False) -> Log:
-        """Read it, with a bar; ``force``: whether to overwrite what was remembered before."""
+        """Read the log with a progress bar; ``force``: whether to overwrite the settings file."""
         from ucfh._utils.files import refuse_existing
         from ucfh.cli.progress import ProgressBar
         from ucfh.logs.reading import read_log
-        from ucfh.logs.settings import beside, combine, read_settings, write_settings
+        from ucfh.logs.settings import combine, read_settings, settings_path, write_settings
         from ucfh.logs.sources import is_file
 
         if self.remember and not is_file(self.path):
             raise InputError("--remember writes a file beside another one: leave it out")
         if self.remember:
-            refuse_existing(beside(self.path), force)
+            refuse_existing(settings_path(self.path), force)
         with ProgressBar() as bar:
             show = partial(bar.show, f"reading {self.path}")
             found = read_log(self.path, problem, **self.given, strict=self.strict, progress=show)
@@ -180,7 +180,7 @@ class LogReading:
 
 
 def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes a `LogReading` the argument LOG and the options above."""
+    """Decorate a command that takes a `LogReading` with the argument LOG and its options."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     options = list(inspect.signature(_declared, eval_str=True).parameters.values())
 
@@ -206,11 +206,11 @@ def reads_a_log(command: Callable[..., None]) -> Callable[..., None]:
 
 
 LAST = ("force", "json")
-"""The options that come last in the help, and that every command has which reads a log."""
+"""The last options in the help of every command that reads a log."""
 
 
 def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """What each was given as, if none was given twice."""
+    """Return pairs as a dictionary, or raise if a name is repeated."""
     out: dict[str, Any] = {}
     for name, value in pairs:
         if name in out:
@@ -223,7 +223,7 @@ def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _column(text: str) -> tuple[str, str | list[str]]:
-    """A column and its name in the file, or names, from a text such as state=s."""
+    """Parse a log column and its source columns, such as state=s."""
     column, equals, name = text.partition("=")
     if not equals or not name:
         raise InputError(f"--columns {text} needs the name in the file: --columns {column}=NAME")
@@ -232,7 +232,7 @@ def _column(text: str) -> tuple[str, str | list[str]]:
 
 
 def _cut(text: str) -> tuple[str, Any]:
-    """A column and how it is cut, from a text such as score=40,70 or score=quantiles:4:500."""
+    """Parse a column and its bins, such as score=40,70 or score=quantiles:4:500."""
     column, _, how = text.partition("=")
     word, *numbers = how.split(":")
     try:
@@ -248,7 +248,7 @@ def _cut(text: str) -> tuple[str, Any]:
 
 
 def _names(option: str, given: str | None) -> list[str] | int | None:
-    """Names with commas between them, or a number."""
+    """Parse names separated by commas, or their number."""
     if given is None:
         return None
     names = [name.strip() for name in given.split(",")]
@@ -259,7 +259,7 @@ def _names(option: str, given: str | None) -> list[str] | int | None:
 
 
 def _list(option: str, given: str) -> list[str]:
-    """Names with commas between them."""
+    """Parse names separated by commas."""
     names = [name.strip() for name in given.split(",")]
     if not all(names):
         raise InputError(f"{option} {given!r} leaves a name out: write them with commas between")

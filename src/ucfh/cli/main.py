@@ -49,14 +49,14 @@ class PartCommands(TyperGroup):
 
 
 class LazyCommands(TyperGroup):
-    """Commands that are loaded when they are named."""
+    """A group of commands that are imported on use."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """All of them, in the order of the help."""
+        """Return the names of all commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """The command of that name."""
+        """Return a command by its name."""
         _refuse_removed(cmd_name)
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)

@@ -64,7 +64,7 @@ Segments = Annotated[
 
 
 def read_range(text: str | None) -> tuple[float, float]:
-    """The range of rewards in a text such as -1,1."""
+    """Parse a range of rewards such as -1,1."""
     if text is None:
         return 0.0, 1.0
     try:
@@ -75,7 +75,7 @@ def read_range(text: str | None) -> tuple[float, float]:
 
 
 def read_segments(text: str | None) -> list[int] | bool:
-    """The first steps of segments in a text such as 9, or True for every."""
+    """Parse change points such as 9; return True for every."""
     if text is None or text == "every":
         return text is not None
     try:

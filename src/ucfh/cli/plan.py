@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ucfh.planning import Plan
 
 MOST_SHOWN = 10
-"""How many states a person is shown."""
+"""The largest number of states that are printed."""
 LARGE = 20_000_000
-"""A file of so many bytes takes a moment: say so."""
+"""The size of a file, in bytes, from which progress is reported."""
 
 KINDS = {
     "exact": "exactly, for the probabilities given",
@@ -68,7 +68,7 @@ def plan(
     force: Force = False,
     json: AsJson = False,
 ) -> None:
-    """Compute the best policy of a model, and what it earns.
+    """Compute the best policy of a model, and its value.
 
     The model may be known up to intervals: then it plans for the best model they allow, as UCFH
     does, or with --robust for the worst. Rewards may have any unit; values are in the same unit.
@@ -99,32 +99,32 @@ def plan(
     files.check_outputs([(path, policies.ENDINGS) for path in (policy, values)], inputs, force)
     begin = time.perf_counter()
     size = os.path.getsize(model) if os.path.isfile(model) else 0
-    _tell(size, f"reading {model}, {size / 1e6:.0f} MB")
+    _report(size, f"reading {model}, {size / 1e6:.0f} MB")
     mdp = read_intervals(model, horizon, **others)
     middle = time.perf_counter()
-    _tell(size, f"planning {mdp.horizon} steps in {mdp.table.states} states")
-    found = mdp.plan(optimistic=not robust, threads=threads)
+    _report(size, f"planning {mdp.horizon} steps in {mdp.table.states} states")
+    solution = mdp.plan(optimistic=not robust, threads=threads)
     end = time.perf_counter()
     kind = "exact" if mdp.exact else "robust" if robust else "optimistic"
     if json:
-        print_json(summary(model, kind, mdp, found.values) | {"seconds": end - begin})
+        print_json(summary(model, kind, mdp, solution.values) | {"seconds": end - begin})
     else:
         took = f"{middle - begin:.2f} s to read, {end - middle:.2f} s to plan"
-        print_summary(model, kind, mdp, found, took)
+        print_summary(model, kind, mdp, solution, took)
     if policy is not None:
-        policies.write_policy(found.policy, mdp.problem, policy, force)
+        policies.write_policy(solution.policy, mdp.problem, policy, force)
     if values is not None:
-        write_values(found.values, mdp, values, force)
+        write_values(solution.values, mdp, values, force)
 
 
-def _tell(size: int, what: str) -> None:
-    """Say what takes long, if anybody watches."""
+def _report(size: int, what: str) -> None:
+    """Report a slow step on a terminal."""
     if size >= LARGE and sys.stderr is not None and sys.stderr.isatty():
         print(f"ucfh: {what} ...", file=sys.stderr)
 
 
 def summary(model: str, kind: str, mdp: IntervalMDP, values: Floats) -> dict[str, Any]:
-    """A plan in a few numbers, for programs; values (H+1, S)."""
+    """Return a plan as a JSON object; values (H+1, S)."""
     from ucfh import __version__
 
     return {
@@ -142,7 +142,7 @@ def summary(model: str, kind: str, mdp: IntervalMDP, values: Floats) -> dict[str
 
 
 def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str) -> None:
-    """A plan for a person."""
+    """Print a plan as text."""
     S = mdp.table.states
     states, actions = files.labels_of(mdp.problem)
     lines = {
@@ -167,7 +167,7 @@ def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str
 
 
 def write_values(values: Floats, mdp: IntervalMDP, path: str, force: bool = False) -> None:
-    """Write values (H+1, S), without the last line, to a file, by its ending .csv or .json."""
+    """Write values (H+1, S), without the last step, to a .csv or .json file."""
     from ucfh.io import policies
 
     states, _ = files.labels_of(mdp.problem)

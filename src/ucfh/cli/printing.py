@@ -1,12 +1,12 @@
-"""How commands print: JSON for programs, lines and tables for people."""
+"""Output of commands: JSON, labeled lines and tables."""
 
 from __future__ import annotations
 
 import json
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
+
+from ucfh._utils.formatting import lower_bound, percent, upper_bound, upper_bound_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,15 +18,14 @@ NOT_CERTIFIED = 3
 """The exit code of data that contradict the assumptions or, from a log, do not reach epsilon."""
 
 LEAST_SHARE = 0.005
-"""Pairs that hold a smaller share of the gap are not named."""
-
+"""The smallest share of the gap of a state-action pair that is listed."""
 
 UNSEEN = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
-"""Marks that turn the direction of writing."""
+"""Characters that change the direction of writing."""
 
 
 def printable(text: str) -> str:
-    r"""A text as a terminal may show it: with escapes in place of what would control it.
+    r"""Return a text with control characters escaped, safe to print on a terminal.
 
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
@@ -42,18 +41,18 @@ def printable(text: str) -> str:
 
 
 def print_json(result: Any) -> None:
-    """One JSON value on stdout."""
+    """Print a JSON value on stdout."""
     print(json.dumps(result, indent=2))
 
 
 def print_lines(lines: Mapping[str, str]) -> None:
-    """Facts, one a line, their names in a column on the left."""
+    """Print labeled lines, the labels right-aligned in a column."""
     for key, text in lines.items():
         print(f"{key:>12}  {printable(text)}")
 
 
 def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str]]) -> None:
-    """A table as wide as the terminal; a column is what rich's ``add_column`` takes."""
+    """Print a table as wide as the terminal; columns are arguments of rich's ``add_column``."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -69,30 +68,34 @@ def print_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[st
 def certificate_lines(
     known: Certificate, states: Labels, actions: Labels, segmented: str, times: range | None = None
 ) -> dict[str, str]:
-    """A certificate for a person: what is known, how surely, and what is missing.
+    """Return the labeled lines of a certificate: bounds, confidence and largest uncertainties.
 
-    ``segmented``: what the segments of rows are called, "step" or "segment"; "" if there is only
-    one. ``times``: the t of each step; 1, 2, ... by default.
+    Args:
+        known: the certificate.
+        states, actions: their labels.
+        segmented: the noun for a segment, "step" or "segment"; "" if there is only one.
+        times: the t of each step; 1, 2, ... by default.
+
     """
     from ucfh.certificate import ROUNDING
 
     if known.refuted:
-        found = [str(x) for x in known.findings]
-        return {"refuted": _under(filter(None, [known.contradiction, *found]))}
+        findings = [str(x) for x in known.findings]
+        return {"refuted": join_lines(filter(None, [known.contradiction, *findings]))}
 
     def near(gap: float) -> str:
-        return "optimal" if gap < ROUNDING else f"within {_up_to_digits(gap)} of optimal"
+        return "optimal" if gap < ROUNDING else f"within {upper_bound_digits(gap)} of optimal"
 
     lines = {
-        "known": f"This policy earns at least {_outward(known.lower, ROUND_FLOOR)} per episode; no "
-        f"policy earns more than {_outward(known.upper, ROUND_CEILING)}.",
+        "known": f"This policy earns at least {lower_bound(known.lower)} per episode; no "
+        f"policy earns more than {upper_bound(known.upper)}.",
         "": f"It is {near(known.gap)} ({percent(1 - known.delta)} confidence).",
         **_behavior_lines(known),
     }
     if known.gap_if_random is not None and known.gap >= ROUNDING:
-        late = f"late ({known.waiting:,} wait) or " if known.waiting else ""
+        delayed = f"late ({known.waiting:,} wait) or " if known.waiting else ""
         lines["lost"] = (
-            f"It would be {near(known.gap_if_random)} if outcomes had been {late}"
+            f"It would be {near(known.gap_if_random)} if outcomes had been {delayed}"
             "lost at random, which is not assumed."
         )
     worst = known.missing[0].share if known.missing else 0.0
@@ -111,20 +114,20 @@ def certificate_lines(
             for x in known.missing[:5]
             if x.share >= LEAST_SHARE
         ]
-        lines["missing"] = _under(["the gap depends most on", *pairs])
+        lines["missing"] = join_lines(["the gap depends most on", *pairs])
     return lines
 
 
 def _behavior_lines(known: Certificate) -> dict[str, str]:
-    """What was earned while a log was collected, and whether the policy is better."""
+    """Return the lines on the value of the behavior policy and the improvement over it."""
     was, gain = known.behavior, known.improvement
     if was is None or gain is None:
         return {}
-    low, high = _outward(was.lower, ROUND_FLOOR), _outward(was.upper, ROUND_CEILING)
+    low, high = lower_bound(was.lower), upper_bound(was.upper)
     better = "No improvement on that can be promised."
     if gain > 0 and known.delta < 0.5:
         better = (
-            f"This policy earns at least {_outward(gain, ROUND_FLOOR)} more per episode than that "
+            f"This policy earns at least {lower_bound(gain)} more per episode than that "
             f"({percent(1 - 2 * known.delta)} confidence)."
         )
     return {
@@ -133,34 +136,6 @@ def _behavior_lines(known: Certificate) -> dict[str, str]:
     }
 
 
-def _under(lines: Iterable[str]) -> str:
-    """Lines under each other, as `print_lines` shows them."""
+def join_lines(lines: Iterable[str]) -> str:
+    """Join lines as the text of one label of `print_lines`."""
     return f"\n{'':>14}".join(lines)
-
-
-def percent(share: float) -> str:
-    """A share in percent.
-
-    >>> percent(0.9)
-    '90 %'
-    """
-    return f"{100 * share:.4g} %"
-
-
-def _outward(x: float, rounding: str) -> str:
-    """A bound with three decimals, never rounded to the wrong side."""
-    return (
-        str(Decimal(repr(float(x))).quantize(Decimal("0.001"), rounding)) if isfinite(x) else f"{x}"
-    )
-
-
-def _up_to_digits(x: float) -> str:
-    """A bound from above with three digits, or all before the decimal point and one after it.
-
-    >>> _up_to_digits(0.19981), _up_to_digits(160.0), _up_to_digits(1234.52)
-    ('0.2', '160', '1234.6')
-    """
-    exact = Decimal(repr(float(x)))
-    digits = 3 if exact.adjusted() < 2 else exact.adjusted() + 2
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)
-    return f"{rounded.normalize():f}"

@@ -40,7 +40,7 @@ def problems(
 
 
 def _list(json: bool) -> None:
-    """All problems, with their parameters."""
+    """Print all problems with their parameters."""
     from ucfh.problems import catalogue
 
     listed: list[dict[str, Any]] = []
@@ -68,7 +68,7 @@ def _list(json: bool) -> None:
 
 
 def _show(name: str, write: str | None, force: bool, json: bool) -> None:
-    """One problem: what it models, its size and its optimum."""
+    """Print the description, size and optimal value of a problem."""
     from ucfh._utils.files import check_outputs
     from ucfh._utils.plugins import is_plugin
     from ucfh.io import ENDINGS, write_model

@@ -10,10 +10,10 @@ CLEAR = "\r\x1b[2K\x1b[?25h"
 
 
 class ProgressBar:
-    """What is being done, how much of it, and an estimate of the time left; on stderr.
+    """A progress bar with an estimate of the time left, on stderr.
 
     Attributes:
-        watched: whether anybody watches; if not, nothing is shown.
+        watched: whether stderr is a terminal; otherwise nothing is shown.
 
     """
 
@@ -28,7 +28,7 @@ class ProgressBar:
         return self
 
     def _begin(self) -> None:
-        """Show it, by a thread: not before processes were started, which then may be forks."""
+        """Start the thread of the bar; called late, so that processes may be forked before."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -44,7 +44,7 @@ class ProgressBar:
         self._task = self._bar.add_task("", total=1.0)
 
     def show(self, text: str, share: float) -> None:
-        """Say what is being done, and that so much of it is."""
+        """Update the description and the completed share."""
         if self.watched and self._bar is None:
             self._begin()
         if self._bar is not None:

@@ -1,4 +1,4 @@
-"""What ``ucfh learn`` prints of a run."""
+"""The output of ``ucfh learn``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ucfh._utils.files import labels_of
-from ucfh.cli.printing import certificate_lines, percent, print_lines, printable
+from ucfh._utils.formatting import percent
+from ucfh.cli.printing import certificate_lines, print_lines, printable
 
 if TYPE_CHECKING:
     from ucfh.algorithms.base import Agent
@@ -17,7 +18,7 @@ CERTIFIED, PRINTED = "certified-ucfh", "ucfh"
 
 
 def described(agent: Agent) -> str:
-    """An agent's name, and how it learns, in a few words."""
+    """Return the name of an agent and its method."""
     from ucfh.algorithms.base import Agent
 
     if agent.reference == Agent.reference:
@@ -41,7 +42,7 @@ def _method_of(agent: Agent) -> str:
 def summary(
     problem: str, mdp: MDP, agent: str, delta: float, seed: int, run: Run
 ) -> dict[str, Any]:
-    """A run in a few numbers, for programs."""
+    """Return a run as a JSON object."""
     from ucfh import __version__
 
     mistakes, value = run.mistakes(), mdp.value(run.policy)
@@ -77,7 +78,7 @@ def summary(
 
 
 def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: Run) -> None:
-    """A run for a person."""
+    """Print a run as text."""
 
     mistakes, bound, known = run.mistakes(), run.episode_bound, run.certificate
     why = (
@@ -144,12 +145,12 @@ def print_summary(problem: str, mdp: MDP, agent: Agent, hidden: list[str], run: 
 
 
 def _count(episodes: int) -> str:
-    """A number of episodes: all digits while they are few."""
+    """Format a number of episodes; exact below a million."""
     return str(episodes) if episodes < 1e6 else f"{episodes:.4g}"
 
 
 def example_episode(mdp: MDP, policy: Any) -> list[tuple[int, int, int]]:
-    """(t, s, a) of one episode, always the same one; policy (H, S)."""
+    """Simulate one episode with a fixed seed and return its (t, s, a); policy (H, S)."""
     import numpy as np
 
     table, rng = mdp.table, np.random.default_rng(0)

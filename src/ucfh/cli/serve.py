@@ -11,7 +11,7 @@ from ucfh.cli.task_options import StoreFile
 from ucfh.exceptions import InputError
 
 TRY_AGAIN = 75
-"""The exit code if the store cannot be reached now: whoever starts it may start it again."""
+"""The exit code if the store is temporarily unavailable."""
 
 
 def serve(
@@ -34,11 +34,11 @@ def serve(
         bool, typer.Option("--no-planning", help="leave planning to other processes")
     ] = False,
 ) -> None:
-    """Serve live tasks over HTTP, with a page to watch them.
+    """Serve live tasks over HTTP, with a dashboard.
 
-    Prints the address, where the page is; then, on stderr, a line of JSON for each request. The
-    store is created if it does not exist; tasks are created over HTTP, or with ucfh task create.
-    Ctrl-C ends it: what was answered is on disk.
+    Prints the address of the dashboard; then, on stderr, a line of JSON for each request. The store
+    is created if it does not exist; tasks are created over HTTP, or with ucfh task create. Ctrl-C
+    ends it: all acknowledged requests are durable.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``ucfh task``: its commands, those that certify and export apart (`task_keeping`)."""
+"""``ucfh task`` and its commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ucfh.cli.options import AsJson, MaxReturn, RewardLimits, read_range, read_segments
-from ucfh.cli.printing import print_json, print_lines, print_table
-from ucfh.cli.task_maintenance import certificate, check, export, import_log
+from ucfh._utils.formatting import segment_noun
+from ucfh.cli.options import (
+    AsJson,
+    Force,
+    MaxReturn,
+    RewardLimits,
+    read_range,
+    read_segments,
+)
+from ucfh.cli.printing import (
+    NOT_CERTIFIED,
+    certificate_lines,
+    join_lines,
+    print_json,
+    print_lines,
+    print_table,
+)
 from ucfh.cli.task_options import (
     EpisodeName,
     StoreFile,
@@ -20,19 +34,24 @@ from ucfh.cli.task_options import (
     opened,
     plan,
     read_names,
-    read_silence,
     read_timeout,
+    read_timeout_outcome,
 )
 
 if TYPE_CHECKING:
-    pass
+    from ucfh._utils.files import Labels
+    from ucfh.tasks.task import Task
+
+DAMAGED = 1
+"""The exit code of a store with errors."""
 
 
 def task() -> None:
-    """Create live tasks and look after them.
+    """Create and maintain live tasks.
 
-    In a live task, ucfh ask says what to do in an episode, and ucfh tell takes what came of it,
-    perhaps days later. Many episodes may be open at once, and all is kept in one file, the store.
+    In a live task, ucfh ask prints the next action of an episode, and ucfh tell records its
+    outcome, perhaps days later. Many episodes may be concurrent. All data are in one file, the
+    store.
 
     \b
     Examples:
@@ -97,8 +116,8 @@ def create(
 ) -> None:
     """Create a live task in a store.
 
-    The store is created if it does not exist. What is declared here cannot be changed later; run
-    again with the same options, the command changes nothing.
+    The store is created if it does not exist. Declarations cannot be changed later. The command is
+    idempotent.
 
     \b
     Examples:
@@ -121,19 +140,22 @@ def create(
         states=read_names(states),
         segments=read_segments(segments) or None,
         timeout=read_timeout(timeout),
-        on_timeout=read_silence(on_timeout),
+        on_timeout=read_timeout_outcome(on_timeout),
         planning="off",
     ) as live:
-        told = live.declaration
+        declaration = live.declaration
         if json:
-            print_json({"store": live.store.name, "task": live.name, **declaration_dict(told)})
+            print_json(
+                {"store": live.store.name, "task": live.name, **declaration_dict(declaration)}
+            )
             return
-        most = "" if told.max_return is None else f", at most {told.max_return:g} an episode"
+        limit = declaration.max_return
+        most = "" if limit is None else f", at most {limit:g} an episode"
         option = "" if live.store.tasks() == [task] else f" --task {shlex.quote(task)}"
         print_lines(
             {
-                "task": f"{task} in {live.store.name}: {len(told.actions)} actions, "
-                f"{told.horizon} steps; rewards in {told.units}{most}",
+                "task": f"{task} in {live.store.name}: {len(declaration.actions)} actions, "
+                f"{declaration.horizon} steps; rewards in {declaration.units}{most}",
                 "next": f"ucfh ask {shlex.quote(live.store.name)} STATE --episode NAME{option}",
             }
         )
@@ -148,13 +170,13 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
     """
     from ucfh.tasks.opening import open_store, open_task
 
-    found = []
+    entries = []
     with closing(open_store(store)) as kept:
         for name in kept.tasks():
             with open_task(kept, name, planning="off") as live:
-                found.append(live.status())
+                entries.append(live.status())
     if json:
-        print_json({"store": kept.name, "tasks": [asdict(x) for x in found]})
+        print_json({"store": kept.name, "tasks": [asdict(x) for x in entries]})
         return
     heads = ("task", "episodes", "open", "outcomes", "lost", "loss at most")
     print_table(
@@ -165,16 +187,15 @@ def list_tasks(store: StoreFile, json: AsJson = False) -> None:
                 *(f"{n:,}" for n in (x.begun, x.open, x.outcomes, x.lost)),
                 "-" if x.gap is None else f"{x.gap:.4g}",
             ]
-            for x in found
+            for x in entries
         ],
     )
 
 
 def status(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
-    """Show what is open, told, lost and known.
+    """Show the numbers of decisions and outcomes, and the bounds.
 
-    The bounds are those of the last plan; ucfh task certificate computes them from everything that
-    was told so far.
+    The bounds are from the last plan; ucfh task certificate computes them from all outcomes.
 
     \b
     Example:
@@ -197,9 +218,7 @@ def decisions(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """List decisions and what came of them.
-
-    They come in the order in which they were taken.
+    """List decisions and their outcomes, in the order of the decisions.
 
     \b
     Examples:
@@ -207,9 +226,9 @@ def decisions(
       ucfh task decisions calls.db --status all --episode customer-17 --json
     """
     with opened(store, task) as live:
-        found = live.decisions(status, episode)
+        entries = live.decisions(status, episode)
     if json:
-        print_json({"decisions": found})
+        print_json({"decisions": entries})
         return
     heads = ("episode", "t", "state", "action", "policy", "asked", "outcome")
     rows = [
@@ -220,29 +239,29 @@ def decisions(
             str(x["taken"]) + (f" (given: {x['action']})" if x["taken"] != x["action"] else ""),
             str(x["policy"]),
             datetime.fromtimestamp(x["asked"]).isoformat(" ", "minutes"),
-            _came_of(x),
+            _outcome_text(x),
         ]
-        for x in found
+        for x in entries
     ]
     print_table([{"header": head} for head in heads], rows)
 
 
 def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
-    """List what was refused, or told too late.
+    """List rejected and late reports.
 
-    None of it was counted. It is kept so that somebody can find out why.
+    They are not counted, but kept for diagnosis.
 
     \b
     Example:
       ucfh task faults calls.db
     """
     with opened(store, task) as live:
-        found = live.faults()
+        entries = live.faults()
     if json:
-        print_json({"faults": found})
+        print_json({"faults": entries})
         return
     rows = []
-    for x in found:
+    for x in entries:
         at = datetime.fromtimestamp(x["at"]).isoformat(" ", "minutes")
         said = [f"{key} {x[key]}" for key in x if key not in ("at", "kind", "episode", "t")]
         rows.append([at, x["kind"], x["episode"], str(x["t"]), "; ".join(said)])
@@ -250,8 +269,8 @@ def faults(store: StoreFile, task: TaskName = None, json: AsJson = False) -> Non
     print_table([{"header": head} for head in heads], rows)
 
 
-def _came_of(entry: dict[str, Any]) -> str:
-    """The outcome of a decision, in words."""
+def _outcome_text(entry: dict[str, Any]) -> str:
+    """Describe the outcome of a decision."""
     note = f" ({entry['note']})" if entry["note"] else ""
     if entry["status"] == "open":
         return ""
@@ -264,9 +283,9 @@ def _came_of(entry: dict[str, Any]) -> str:
 def expire(store: StoreFile, task: TaskName = None, json: AsJson = False) -> None:
     """Expire the open decisions whose deadline has passed.
 
-    They count as lost, or as what silence was declared to mean. Until then, they hold back later
-    decisions with the same action in the same state: run this every hour, say. An outcome that
-    comes too late is never counted, whether this was run or not.
+    They get the declared timeout outcome, or count as missing. Until then, they hold back later
+    decisions with the same action in the same state: run this regularly, such as every hour. A late
+    outcome is never counted, whether this was run or not.
 
     \b
     Example:
@@ -290,8 +309,8 @@ def abandon(
 ) -> None:
     """Give up an episode whose outcome will never come.
 
-    Its open decision is lost; what was told before stays. Until then, that decision holds back
-    later ones with the same action in the same state.
+    The outcome of its open decision is missing; earlier outcomes stay. Until then, that decision
+    holds back later ones with the same action in the same state.
 
     \b
     Example:
@@ -304,6 +323,171 @@ def abandon(
         else:
             print_lines({"abandoned": episode})
         plan(live)
+
+
+def certificate(
+    store: StoreFile,
+    policy: Annotated[str | None, typer.Option(help="write the policy: .csv or .json")] = None,
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Report a lower bound on the value of the policy, and its optimality gap.
+
+    Uses all outcomes so far. Also prints an upper bound on the value of any policy, the effect of
+    delayed and missing outcomes, and the assumptions. Exit code 3 if the policy is not certified to
+    be within epsilon.
+
+    \b
+    Examples:
+      ucfh task certificate calls.db
+      ucfh task certificate calls.db --policy calls-policy.csv --json
+    """
+    from ucfh._utils.files import check_outputs
+    from ucfh.io import policies
+
+    check_outputs([(policy, policies.ENDINGS)], [store], force)
+    with opened(store, task) as live:
+        known = live.certificate()
+        states, actions = _labels(live)
+        if json:
+            print_json(
+                {
+                    "store": live.store.name,
+                    "task": live.name,
+                    **known.as_dict(),
+                    "certified": known.certified,
+                    "state_names": states.names,
+                    "action_names": actions.names,
+                }
+            )
+        else:
+            horizon = live.declaration.horizon
+            segmented = segment_noun(len(live.declaration.segments) + 1, horizon)
+            print_lines(
+                {
+                    "task": f"{live.name} in {live.store.name}: {known.episodes} episodes; "
+                    f"{known.waiting} decisions are not counted yet, "
+                    f"{known.lost} outcomes are lost{_conflicts(known.conflicts)}",
+                    **certificate_lines(known, states, actions, segmented, range(horizon)),
+                    "assumed": join_lines(known.assumed),
+                }
+            )
+        if policy is not None:
+            live.policy().write(policy, force)
+            if not json:
+                print_lines({"policy": policy})
+    if not known.certified:
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+def _conflicts(count: int) -> str:
+    return f"; {count} outcomes were reported in two different ways" if count else ""
+
+
+def _labels(task: Task) -> tuple[Labels, Labels]:
+    """Return the labels of states, without the end, and of actions."""
+    from ucfh._utils.files import Labels
+
+    names = tuple(task.states.names[1:])
+    actions = tuple(task.declaration.action_names)
+    return Labels("state", names, len(names)), Labels("action", actions, len(actions))
+
+
+def export(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="the log to write, .csv")],
+    force: Force = False,
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Write the steps of a task as a log.
+
+    ucfh certify reads the same counts from it, without options: the declarations are written to the
+    settings file, LOG.toml. Open outcomes are missing in the log. A task with conflicting reports
+    cannot be exported.
+
+    \b
+    Example:
+      ucfh task export calls.db calls.csv
+    """
+    with opened(store, task) as live:
+        done = live.export(log, force)
+    if json:
+        print_json({**done._asdict(), "path": log, "settings": str(done.settings)})
+    else:
+        print_lines(
+            {
+                "log": f"{log}: {done.episodes} episodes, {done.steps} steps; {done.lost} outcomes "
+                f"are lost, {done.waiting} yet to come",
+                "settings": str(done.settings),
+            }
+        )
+
+
+def import_log(
+    store: StoreFile,
+    log: Annotated[str, typer.Argument(metavar="LOG", help="a log, or a model, .json or .npz")],
+    task: TaskName = None,
+    json: AsJson = False,
+) -> None:
+    """Import a log or a model, to warm-start a task.
+
+    The episodes of a log are recorded with unknown behavior policy. The best policy of a model is
+    followed at the beginning. The certificate lists the assumptions. Only new steps are added to
+    existing episodes.
+
+    \b
+    Example:
+      ucfh task import calls.db calls-of-last-year.csv
+    """
+    with opened(store, task) as live:
+        count = live.warm_start(log)
+        if json:
+            print_json({"source": log, "episodes": count})
+        else:
+            what = "its best policy, to begin with" if count is None else f"{count} new episodes"
+            print_lines({"imported": f"{log}: {what}"})
+        plan(live)
+
+
+def check(
+    store: StoreFile,
+    task: Annotated[
+        str | None,
+        typer.Option("--task", help="check only this task", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Check a store: count everything again and compare.
+
+    Checks all its tasks, or one. Prints the errors, a line each; exit code 1 if there are any.
+
+    \b
+    Example:
+      ucfh task check calls.db
+    """
+    from ucfh.tasks.errors import StoreError
+    from ucfh.tasks.opening import open_store, open_task
+
+    entries: dict[str, list[str]] = {}
+    with closing(open_store(store)) as kept:
+        for name in kept.tasks() if task is None else [task]:
+            try:
+                with open_task(kept, name, planning="off") as live:
+                    entries[name] = live.check()
+            except StoreError as error:
+                entries[name] = [str(error)]
+    if json:
+        checked = [{"task": name, "problems": lines} for name, lines in entries.items()]
+        print_json({"store": kept.name, "tasks": checked})
+    else:
+        for name, lines in entries.items():
+            print_lines({"task": f"{name} in {kept.name}"})
+            for line in lines or ["nothing is wrong"]:
+                print_lines({"check": line})
+    if any(entries.values()):
+        raise typer.Exit(DAMAGED)
 
 
 PARTS = {
@@ -319,4 +503,4 @@ PARTS = {
     "import": import_log,
     "check": check,
 }
-"""The commands of ``ucfh task``, in the order of its help."""
+"""The commands of ``ucfh task``, in the order of the help."""

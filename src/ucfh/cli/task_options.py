@@ -1,4 +1,4 @@
-"""What the commands on live tasks have in common: their options, and how a shell names a state."""
+"""Options of the commands on live tasks, and their parsers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ EpisodeName = Annotated[
     str, typer.Option("--episode", help="your own name of the episode", show_default=False)
 ]
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-"""Seconds of the units in which a timeout may be given."""
+"""The seconds of a unit of time."""
 
 
 @contextmanager
 def opened(path: str, name: str | None) -> Iterator[Task]:
-    """The task of that name in a store; without a name, the only one there is."""
+    """Open a task of a store; without a name, the only one."""
     from ucfh.tasks.errors import Conflict
     from ucfh.tasks.opening import open_store, open_task
 
@@ -55,17 +55,17 @@ def opened(path: str, name: str | None) -> Iterator[Task]:
 
 
 def plan(task: Task) -> None:
-    """Plan if that is due; what was printed leaves first, and stands if planning fails."""
+    """Plan if a plan is due, after flushing the output; a failure is reported on stderr."""
     sys.stdout.flush()
     task.planner.try_step()
     if task.planner.error is not None:
         print(f"ucfh: planning failed, and is tried again: {task.planner.error}", file=sys.stderr)
 
 
-def state_called(task: Task, text: str) -> Any:
-    """The state that a log calls so, or a new one of that name.
+def state_of_label(task: Task, text: str) -> Any:
+    """Return the state with a label as written in logs, or a new state of that name.
 
-    States are texts in a shell; those of a task that was made in Python may be numbers or tuples.
+    States are strings in a shell; a task that was created in Python may have numbers or tuples.
     """
     from ucfh.logs.labels import text_of
 
@@ -80,14 +80,14 @@ def state_called(task: Task, text: str) -> Any:
     return text
 
 
-def action_called(task: Task, text: str) -> Any:
-    """Return the action that a log calls so; one that is unknown is returned as it is."""
+def action_of_label(task: Task, text: str) -> Any:
+    """Return the action with a label as written in logs; unknown labels are returned unchanged."""
     names = task.declaration.action_names
     return task.declaration.action_labels[names.index(text)] if text in names else text
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can be nothing but a text: neither a number, nor a list, nor true or false."""
+    """Return whether text is not valid JSON, such as a number, a list or true."""
     try:
         json.loads(text)
     except ValueError:
@@ -96,12 +96,12 @@ def _is_text(text: str) -> bool:
 
 
 def read_names(text: str | None) -> list[str] | None:
-    """Names in a text, separated by commas."""
+    """Split names separated by commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def read_timeout(text: str | None) -> float | None:
-    """Seconds in a text such as 7d, 12h, 30m or 3600."""
+    """Parse a duration such as 7d, 12h, 30m or 3600 into seconds."""
     if text is None:
         return None
     number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
@@ -113,8 +113,8 @@ def read_timeout(text: str | None) -> float | None:
         ) from None
 
 
-def read_silence(text: str | None) -> str | tuple[str, float] | None:
-    """What a deadline that passes means, in a text: lost, or a state and a reward."""
+def read_timeout_outcome(text: str | None) -> str | tuple[str, float] | None:
+    """Parse the outcome of a timeout: lost, or a state and a reward."""
     if text is None or text == "lost":
         return text
     state, _, reward = text.rpartition(",")

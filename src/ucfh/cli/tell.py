@@ -15,10 +15,10 @@ from ucfh.cli.task_options import (
     EpisodeName,
     StoreFile,
     TaskName,
-    action_called,
+    action_of_label,
     opened,
     plan,
-    state_called,
+    state_of_label,
 )
 from ucfh.exceptions import InputError
 from ucfh.tasks.errors import LateOutcomeWarning
@@ -30,18 +30,16 @@ if TYPE_CHECKING:
 def tell(
     store: StoreFile,
     episode: EpisodeName,
-    reward: Annotated[float, typer.Option(help="what the step paid", show_default=False)],
+    reward: Annotated[float, typer.Option(help="the reward of the step", show_default=False)],
     step: Annotated[
         int | None,
         typer.Option(
             help="the step, counted from 0; default in a terminal: the open one. Scripts have to "
-            "pass it: run twice, they would tell the outcome of the next step",
+            "pass it: run twice, they would report the outcome of the next step",
             show_default=False,
         ),
     ] = None,
-    state: Annotated[
-        str | None, typer.Option(help="the state that followed", show_default=False)
-    ] = None,
+    state: Annotated[str | None, typer.Option(help="the next state", show_default=False)] = None,
     done: Annotated[bool, typer.Option("--done", help="say that the episode is over")] = False,
     action: Annotated[
         str | None,
@@ -50,13 +48,13 @@ def tell(
     task: TaskName = None,
     json: AsJson = False,
 ) -> None:
-    """Tell what came of a decision, and print the next action.
+    """Report the outcome of a decision, and print the next action.
 
-    Prints the action, and nothing else; nothing on stdout if the episode is over. What is told is
-    on disk before anything is printed. Told again with the same --step, the answer is the same. An
-    outcome that comes after its deadline is kept, but not counted: a line on stderr says so, and
-    the exit code is 0. After the answer, the task plans if enough is new; the first time, that also
-    compiles, for up to half a minute.
+    Prints only the action, and nothing on stdout if the episode is over. The outcome is durable
+    before anything is printed. With --step, the command is idempotent. An outcome after its
+    deadline is kept, but not counted: a line on stderr says so, and the exit code is 0. After that,
+    the task plans if there are enough new outcomes; the first plan also compiles code, for up to
+    half a minute.
 
     \b
     Examples:
@@ -65,7 +63,7 @@ def tell(
     """
     with opened(store, task) as live:
         t = _open_step(live, episode) if step is None else step
-        following = None if state is None or done else state_called(live, state)
+        following = None if state is None or done else state_of_label(live, state)
         with warnings.catch_warnings(record=True) as late:
             warnings.simplefilter("always", LateOutcomeWarning)
             decision = live.tell(
@@ -73,7 +71,7 @@ def tell(
                 reward=reward,
                 state=following,
                 done=done,
-                action=None if action is None else action_called(live, action),
+                action=None if action is None else action_of_label(live, action),
             )
         if json:
             print_json(
@@ -93,16 +91,16 @@ def tell(
 
 
 def _open_step(task: Task, episode: str) -> int:
-    """The step of an episode that waits for its outcome; 0 if there is no such episode."""
+    """Return the step of an episode that waits for its outcome; 0 for an unknown episode."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise InputError(
             "--step is missing, which is needed where the input is not a terminal: a command that "
-            "is run twice would tell the outcome of the next step. Fix: pass --step"
+            "is run twice would report the outcome of the next step. Fix: pass --step"
         )
     steps = task.decisions("all", episode)
     if steps and steps[-1]["status"] != "open":
         raise InputError(
-            f"episode {episode!r} has no open decision: ask for one, or pass --step to repeat what "
-            "was told"
+            f"episode {episode!r} has no open decision: ask for one, or pass --step to repeat "
+            "an outcome"
         )
     return int(steps[-1]["t"]) if steps else 0

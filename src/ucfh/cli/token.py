@@ -18,7 +18,7 @@ FileName = Annotated[
 
 
 def token() -> None:
-    """Make and end tokens, which let programs and people use a service.
+    """Create and revoke tokens, which give programs and people access to a service.
 
     \b
     Examples:
@@ -34,14 +34,12 @@ def create(
     name: Annotated[
         str | None, typer.Option(help="whose it is; default: token-1, token-2, ...")
     ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="let it look at everything and change nothing")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="give read access only")] = False,
 ) -> None:
-    """Make a token and print it, once.
+    """Create a token and print it, once.
 
-    The file keeps a hash of it, which nobody can use. It is created if it does not exist, and only
-    you can read it. A service that uses the file knows the new token within a second.
+    The file stores only a hash of it. The file is created if it does not exist, readable only by
+    you. A service that uses the file accepts the new token within a second.
     """
     token, text = TokenFile(file, create=True).add(READ if read_only else WRITE, name)
     print(text)
@@ -49,7 +47,7 @@ def create(
 
 
 def list_tokens(file: FileName, json: AsJson = False) -> None:
-    """List the tokens of a file: names, roles, and when they were made."""
+    """List the names, roles and creation times of the tokens of a file."""
     tokens = TokenFile(file).tokens
     if json:
         print_json([{"name": x.name, "role": x.role, "made": x.made} for x in tokens])
@@ -64,7 +62,7 @@ def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="the token's name")],
     file: FileName,
 ) -> None:
-    """End a token, and every session that was begun with it, within a second."""
+    """Revoke a token and all its sessions, within a second."""
     TokenFile(file).revoke(name)
 
 

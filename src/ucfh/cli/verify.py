@@ -22,7 +22,7 @@ SMALL = ("chain:n=5", "riverswim:n=4,horizon=6", "hard:n=3,actions=2,horizon=5,g
 
 VARIANTS: tuple[Literal["paper", "corrected"], ...] = ("paper", "corrected")
 REFUTED = 1
-"""The exit code if a claim fails that is proved."""
+"""The exit code if a proved claim fails."""
 
 
 def verify(
@@ -39,15 +39,14 @@ def verify(
     variant: Annotated[
         str, typer.Option(help="constants to use: paper, corrected, or both")
     ] = "both",
-    runs: Annotated[int, typer.Option(help="number of whole lifetimes on each problem")] = 5,
-    seed: Annotated[int, typer.Option(help="random seed of the first lifetime")] = 0,
+    runs: Annotated[int, typer.Option(help="number of full runs on each problem")] = 5,
+    seed: Annotated[int, typer.Option(help="random seed of the first run")] = 0,
     json: AsJson = False,
 ) -> None:
-    """Check the paper's lemmas and theorem on simulated lifetimes.
+    """Check the paper's lemmas and theorem on simulated full runs.
 
-    Prints what each predicts, what was measured, and the margin. Statements of the paper that are
-    known to be wrong, or not proved, are shown too and may fail. Exit code 1 if a proved statement
-    fails.
+    Prints the prediction, the measurement and the margin of each claim. Published claims that are
+    wrong or unproved are included, and may fail. Exit code 1 if a proved claim fails.
 
     \b
     Examples:
@@ -63,29 +62,29 @@ def verify(
     check_count("runs", runs)
     if variant not in (*VARIANTS, "both"):
         raise unknown("variant", variant, (*VARIANTS, "both"))
-    worlds = {name: make(name) for name in problems or SMALL}
+    problems_by_name = {name: make(name) for name in problems or SMALL}
     chosen = [x for x in VARIANTS if variant in (x, "both")]
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     failed = False
-    for name, mdp in worlds.items():
+    for name, mdp in problems_by_name.items():
         for kind in chosen:
             with ProgressBar() as bar:
 
                 def report(
                     done: int, bar: ProgressBar = bar, title: str = f"{name}, {kind}"
                 ) -> None:
-                    bar.show(f"{title}: {done} of {runs} lifetimes", done / runs)
+                    bar.show(f"{title}: {done} of {runs} runs", done / runs)
 
                 lines = verify_on(mdp, epsilon, delta, kind, runs=runs, seed=seed, progress=report)
             failed |= any(line.proved and not line.holds for line in lines)
             if not json:
-                _print(f"{name}, {kind} constants, {runs} lifetimes", lines)
-            found.append(
+                _print(f"{name}, {kind} constants, {runs} runs", lines)
+            results.append(
                 {"problem": name, "variant": kind, "lines": [_as_dict(line) for line in lines]}
             )
     if json:
         about = {"epsilon": epsilon, "delta": delta, "runs": runs, "seed": seed}
-        print_json({**about, "verified": not failed, "results": found, "version": __version__})
+        print_json({**about, "verified": not failed, "results": results, "version": __version__})
     raise typer.Exit(REFUTED if failed else 0)
 
 

@@ -26,14 +26,14 @@ class ParquetSource:
             self.columns: list[str] = self._file.schema_arrow.names
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:  # noqa: ARG002
-        """All rows, with the wanted columns."""
+        """Yield all rows, with the wanted columns."""
         with _reading("not Parquet that can be read, or cut short"):
             batches = self._file.iter_batches(BATCH, columns=list(wanted))
             yield from _rows_of(batches, wanted, self._file.metadata.num_rows)
 
 
 class ArrowSource:
-    """A frame, a table, or whatever else hands out a stream of Arrow."""
+    """A frame, a table, or another object with an Arrow stream."""
 
     unit = "row"
 
@@ -49,7 +49,7 @@ class ArrowSource:
             self.columns: list[str] = self._stream.schema.names
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:  # noqa: ARG002
-        """All rows, with the wanted columns."""
+        """Yield all rows, with the wanted columns."""
         with _reading("it cannot be read to its end"):
             slices = (
                 part.slice(first, BATCH)
@@ -60,17 +60,17 @@ class ArrowSource:
 
 
 def _rows_of(batches: Iterable[Any], wanted: Sequence[str], total: int | None) -> Iterator[Batch]:
-    """Batches of Arrow with values of Python; NaN is no value."""
+    """Convert Arrow batches to Python values; NaN becomes None."""
     from pyarrow import compute, types
 
     row = 0
     for batch in batches:
         values = {}
         for name in wanted:
-            found = batch.column(name)
-            if types.is_floating(found.type):
-                found = compute.if_else(compute.is_nan(found), None, found)
-            values[name] = [*map(by_text, found.to_pylist())]
+            column = batch.column(name)
+            if types.is_floating(column.type):
+                column = compute.if_else(compute.is_nan(column), None, column)
+            values[name] = [*map(by_text, column.to_pylist())]
         lines = np.arange(row + 1, row + 1 + batch.num_rows)
         row += batch.num_rows
         yield Batch(lines, values, share=row / max(1, total or row))
@@ -85,7 +85,7 @@ def _check_installed(what: str) -> None:
 
 @contextmanager
 def _reading(trouble: str) -> Iterator[None]:
-    """Say what is wrong, in one line, if Arrow fails."""
+    """Convert errors of Arrow to an `InputError` of one line."""
     from pyarrow import ArrowException
 
     try:

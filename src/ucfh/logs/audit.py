@@ -1,4 +1,4 @@
-"""Test what certificates assume, with the data that they are about."""
+"""Assumption checks: tests of the assumptions of a certificate on its own data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from ucfh.problems import AnyProblem, as_problem
 
 
 def audit(data: Any, problem: AnyProblem | None = None, alpha: float = ALPHA) -> AuditReport:
-    """Test whether data refute what a certificate of them would assume.
+    """Test the assumptions of a certificate on its data.
+
+    The tests are valid at all times: a growing log may be tested as often as wanted. Violations
+    that they do not find may still exist: see docs/theory/audit.md for how much data it takes.
 
     Args:
-        data: the path of a log, or a frame; or a log that `ucfh.read_log` has read, if more than a
-            path is needed to read it; or counts by step: `ucfh.Counts` over the table of a problem
-            with segments, or an array (H, S, A, S).
-        problem: what is known of the task; counts need it.
-        alpha: the probability of a finding if all that is assumed is true. It is apart from the
+        data: the path of a log, or a frame; or a `Log` that `ucfh.read_log` returned, if it needs
+            options; or counts by step: `ucfh.Counts` over the table of a problem with segments, or
+            an array (H, S, A, S).
+        problem: the prior knowledge of the task; required for counts.
+        alpha: the probability of a finding although all assumptions hold. It is not part of the
             delta of certificates.
 
-    The tests are valid however often one looks at a growing log. What they do not find may still be
-    there: see docs/theory/audit.md for how much data it takes.
+    Returns:
+        The tested assumptions and the findings.
+
+    Raises:
+        InputError: the data cannot be read, or ``problem`` does not fit them.
 
     >>> import ucfh
     >>> ucfh.write_log(ucfh.make("chain:n=3,horizon=3"), "chain.csv", 500)

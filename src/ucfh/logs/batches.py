@@ -1,7 +1,7 @@
-"""Rows of a log in batches, whatever its format.
+"""Batches of rows, the common form of all log formats.
 
-What cannot be read is passed on too, as a broken row with its line: nothing is dropped here. Nor
-is a value that means nothing: an `InvalidValue` stands in its place, and says why.
+No row is dropped here: an unreadable one is passed on as a broken row with its line, and an invalid
+value is replaced by an `InvalidValue` with the reason.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ COLUMNS = ("episode", "t", "state", "action", "reward", "next_state", "done")
 CUT = "it has no line break, so it may be half-written"
 
 BATCH = 1000
-"""Rows at a time, where they are parsed one by one."""
+"""Rows of a batch, where rows are parsed one by one."""
 BEGINNINGS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
 }
-"""How files in other encodings may begin; that of UTF-32 may look like one of UTF-16."""
+"""Byte order marks; the one of UTF-32 may look like one of UTF-16."""
 MAX_LINE = 2**20
-"""Bytes of the longest line."""
+"""The largest number of bytes in a line."""
 
 
 @dataclass(frozen=True)
 class InvalidValue:
-    """Stands for a value that cannot be used, and says why."""
+    """Placeholder of an unusable value, with the reason."""
 
     why: str
 
 
 class Source(Protocol):
-    """A log as it is stored: its columns, and its rows as they are there.
+    """A stored log: its columns, and its rows as they are stored.
 
     Attributes:
-        kind: what it is, in words, such as "CSV with semicolons".
-        unit: what its rows are called: "line" or "row".
-        columns: their names; of JSON lines, those of the first object.
+        kind: the format in words, such as "CSV with semicolons".
+        unit: the name of a row in messages: "line" or "row".
+        columns: the names of the columns; of JSON lines, the keys of the first object.
 
     """
 
@@ -54,7 +54,7 @@ class Source(Protocol):
     columns: list[str]
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:
-        """All rows, with the wanted columns; ``claims`` tells columns that must not come later."""
+        """Yield all rows, with the wanted columns; ``claims``: is a late column an error?"""
 
 
 @dataclass(eq=False)
@@ -62,11 +62,11 @@ class Batch:
     """Rows of a log, in their order.
 
     Attributes:
-        lines: (n,) the line of each, counted from 1; where there are no lines, the row.
-        values: of each column, n values as the source has them; None where there is none.
-        broken: why a row cannot be read, by its index; it has no values. `CUT` is the last one,
-            if it may be half-written.
-        share: how much of the file was read by then, 0 to 1.
+        lines: (n,) the line of each row, counted from 1; the row number where there are no lines.
+        values: n values of each column, as stored; None for a missing value.
+        broken: the reasons for unreadable rows, by index; these rows have no values. `CUT` is the
+            last row of the log, if it may be half-written.
+        share: the share of the file that was read, 0 to 1.
 
     """
 
@@ -79,14 +79,14 @@ class Batch:
         return len(self.lines)
 
     def last(self) -> Batch:
-        """The last row alone."""
+        """Return the last row as a batch."""
         i = len(self) - 1
         values = {name: column[i:] for name, column in self.values.items()}
         broken = {0: self.broken[i]} if i in self.broken else {}
         return Batch(self.lines[i:], values, broken, self.share)
 
     def then(self, other: Batch) -> Batch:
-        """These rows, and after them another's, which is used up."""
+        """Concatenate two batches; ``other`` is consumed (modified in place)."""
         n = len(self)
         for name, column in other.values.items():
             column[:0] = self.values[name]
@@ -97,18 +97,18 @@ class Batch:
 def collect(
     rows: Iterable[tuple[int, Sequence[Any] | str]], columns: Iterable[str]
 ) -> Iterator[Batch]:
-    """Batches of rows that come one by one."""
+    """Collect single rows into batches."""
     names, rest = list(columns), iter(rows)
-    nothing = [None] * len(names)
-    while some := list(islice(rest, BATCH)):
-        broken = {i: row for i, (_, row) in enumerate(some) if isinstance(row, str)}
-        by_column = zip(*(nothing if isinstance(row, str) else row for _, row in some), strict=True)
+    empty = [None] * len(names)
+    while chunk := list(islice(rest, BATCH)):
+        broken = {i: row for i, (_, row) in enumerate(chunk) if isinstance(row, str)}
+        by_column = zip(*(empty if isinstance(row, str) else row for _, row in chunk), strict=True)
         values = {name: list(column) for name, column in zip(names, by_column, strict=True)}
-        yield Batch(np.array([line for line, _ in some]), values, broken)
+        yield Batch(np.array([line for line, _ in chunk]), values, broken)
 
 
 def lines_of(file: IO[bytes], begun: bytes = b"") -> Iterator[bytes]:
-    """The lines of a file, of which the first has begun."""
+    """Yield the lines of a file; ``begun`` precedes the first."""
     while line := begun + file.readline(MAX_LINE):
         if len(line) >= MAX_LINE:
             raise InputError(f"a line has more than {MAX_LINE} bytes: is it a log?")
@@ -117,7 +117,7 @@ def lines_of(file: IO[bytes], begun: bytes = b"") -> Iterator[bytes]:
 
 
 def not_utf8(number: int, line: bytes) -> InputError:
-    """A line is not text in UTF-8. Half of a log is another log, so none of it is read."""
+    """Return the error for a line that is not UTF-8, with a likely encoding."""
     likely = "latin-1"
     with suppress(UnicodeDecodeError):
         line.decode("cp1252")
@@ -135,5 +135,5 @@ def not_utf8(number: int, line: bytes) -> InputError:
 
 
 def by_text(value: Any) -> Any:
-    """A value, but true and false as text: to Python they are equal to 1 and 0."""
+    """Return a value, booleans as text: in Python they equal 1 and 0."""
     return str(value) if isinstance(value, bool) else value

@@ -1,6 +1,6 @@
-"""From the columns of a source to ours, batch by batch.
+"""Transformation of source columns to log columns, batch by batch.
 
-source  ->  a row for each step  ->  parts joined, numbers cut into bins  ->  our columns
+source  ->  a row for each step  ->  parts joined, numbers binned  ->  log columns
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ucfh.logs.settings import Cuts, Quantiles
 
 
 class ColumnLayout:
-    """Makes our columns of those of a source, and a column "detail" if there are bins.
+    """Transforms source columns to log columns, and adds a column "detail" if there are bins.
 
     Args:
-        roles: which column is what.
-        bins: how columns that are parts of the state are cut.
-        decimal: what stands before the decimals of a number.
+        mapping: the source columns of each log column.
+        bins: the bins of columns that are parts of the state.
+        decimal: the decimal mark.
 
     Attributes:
-        derived: whether there is no column of next states, so that the next row has to show them.
-        apart: how many episodes only serve to choose bins, and are not counted.
+        derived: whether next states are derived from the next rows, for lack of a column.
+        held_out: the number of first episodes that serve to choose bins and are not counted.
 
     """
 
-    def __init__(self, roles: ColumnMapping, bins: Cuts, decimal: str) -> None:
-        state, following = roles.columns["state"], roles.columns["next_state"]
+    def __init__(self, mapping: ColumnMapping, bins: Cuts, decimal: str) -> None:
+        state, following = mapping.columns["state"], mapping.columns["next_state"]
         for column in bins:
             if column not in state:
                 raise unknown("column of the state", column, state)
-        self.roles, self.derived = roles, not following and not roles.after
-        self._wide = WideRows(roles) if roles.steps else None
+        self.mapping, self.derived = mapping, not following and not mapping.after
+        self._wide = WideRows(mapping) if mapping.steps else None
         self._cuts = [bins.get(column) for column in state]
-        self.apart = max((x.episodes for x in self._cuts if isinstance(x, Quantiles)), default=0)
+        self.held_out = max((x.episodes for x in self._cuts if isinstance(x, Quantiles)), default=0)
 
         def parts(columns: tuple[str, ...]) -> list[TextPart | NumberPart]:
             pairs = zip(columns, self._cuts, strict=True)
@@ -51,15 +51,15 @@ class ColumnLayout:
 
         self._parts = {"state": parts(state)}
         if not self.derived:
-            self._parts["next_state"] = parts(state if roles.after else following)
+            self._parts["next_state"] = parts(state if mapping.after else following)
         for i, cut in enumerate(self._cuts):
             if isinstance(cut, tuple):
                 self._cut(i, Bins(_plain(state[i]), cut))
 
-    def lay_out(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Our columns of all rows."""
+    def transform(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the log columns of all rows."""
         rest = iter(batches)
-        begin = self._choose_bins(rest) if self.apart else []
+        begin = self._choose_bins(rest) if self.held_out else []
         for batch in chain(begin, map(self._long, rest)):
             for column, parts in self._parts.items():
                 self._join(batch.values, column, parts)
@@ -67,11 +67,11 @@ class ColumnLayout:
 
     @property
     def combinations(self) -> int:
-        """How many states the values that were met so far could make."""
+        """The number of states that the values seen so far could form."""
         return prod(max(1, part.variety) for part in self._parts["state"])
 
     def too_many_states(self, text: str) -> str:
-        """What to do if there are too many states, after ``text``: one part has most values."""
+        """Return ``text`` with the remedy for too many states: bin the part with most values."""
         worst = max(self._parts["state"], key=lambda part: part.variety)
         if len(self._parts["state"]) == 1:
             return f"{text}: group them into fewer, or cut {worst.column!r} into bins"
@@ -81,11 +81,11 @@ class ColumnLayout:
         )
 
     def _long(self, batch: Batch) -> Batch:
-        """A row for each step, by column and part: "state 0", "state 1", ..."""
+        """Return a row for each step, by column and part: "state 0", "state 1", ..."""
         if self._wide is not None:
             return self._wide.of(batch)
         values: dict[str, list[Any]] = {}
-        for column, names in self.roles.columns.items():
+        for column, names in self.mapping.columns.items():
             for i, name in enumerate(names):
                 key = f"{column} {i}" if column in self._parts else column
                 values[key] = batch.values[name][:]
@@ -94,7 +94,7 @@ class ColumnLayout:
     def _join(
         self, values: dict[str, list[Any]], column: str, parts: list[TextPart | NumberPart]
     ) -> None:
-        """Replace the parts of a column by what they make together."""
+        """Replace the parts of a column by their joined values."""
         columns = [values.pop(f"{column} {i}") for i in range(len(parts))]
         if isinstance(parts[0], TextPart) and len(parts) == 1:
             values[column] = columns[0]
@@ -118,21 +118,21 @@ class ColumnLayout:
             part.cut(bins)
 
     def _choose_bins(self, batches: Iterator[Batch]) -> list[Batch]:
-        """Read the first episodes, and choose bins by them."""
+        """Read the held-out episodes, and choose bins by them."""
         begin: list[Batch] = []
         place: list[int] = []  # of the episode of each row, from 1
         before: Any = None
         for batch in map(self._long, batches):
             begin.append(batch)
             for value in batch.values["episode"]:
-                said = value is not None and value != ""
-                place.append((place[-1] if place else 0) + (said and value != before))
-                before = value if said else before
-            if place[-1] > self.apart:
+                given = value is not None and value != ""
+                place.append((place[-1] if place else 0) + (given and value != before))
+                before = value if given else before
+            if place[-1] > self.held_out:
                 break
         else:
             raise InputError(
-                f"bins: it has {place[-1] if place else 0} episodes, so the first {self.apart} "
+                f"bins: it has {place[-1] if place else 0} episodes, so the first {self.held_out} "
                 "cannot be set apart: pass fewer"
             )
         for i, cut in enumerate(self._cuts):
@@ -141,11 +141,11 @@ class ColumnLayout:
                 assert isinstance(part, NumberPart)
                 column = list(chain.from_iterable(x.values[f"state {i}"] for x in begin))
                 numbers = part.numbers(column)[np.array(place) <= cut.episodes]
-                numbers, name = numbers[~np.isnan(numbers)], self.roles.columns["state"][i]
+                numbers, name = numbers[~np.isnan(numbers)], self.mapping.columns["state"][i]
                 self._cut(i, quantile_bins(name, _plain(name), cut, numbers))
         return begin
 
 
 def _plain(name: str) -> str:
-    """The name of a column without the mark of its steps: "score" of "score_{t}"."""
+    """Return the name of a column without its step mark: "score" for "score_{t}"."""
     return name.replace(STEP, "").strip(" _-.") or name

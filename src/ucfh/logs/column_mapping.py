@@ -1,7 +1,7 @@
-"""Which of a log's columns is what.
+"""Mapping of source columns to log columns.
 
-In a long log a row is a step. In a wide one it is an episode, with columns for every step: names
-that hold ``{t}``, such as ``mood_{t}``, stand for ``mood_0``, ``mood_1``, ...
+In a long log a row is a step. In a wide log a row is an episode, with columns for every step: names
+with ``{t}``, such as ``mood_{t}``, stand for ``mood_0``, ``mood_1``, ...
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from dataclasses import dataclass, field
 from shlex import quote
 from types import MappingProxyType
 
+from ucfh._utils.formatting import listed
 from ucfh.exceptions import InputError, nearest, some_of, unknown
 from ucfh.logs.batches import COLUMNS
 
 STEP = "{t}"
-"""Stands for the number of a step in the names of a wide log."""
+"""Placeholder of the step number in the column names of a wide log."""
 OPTIONAL = ("t", "next_state", "done")
-"""Columns that a log need not have."""
+"""Columns that a log may lack."""
 TIMES = (
     *("step", "steps", "timestep", "stage", "period", "turn"),
     *("time", "timestamp", "date", "datetime", "month", "week", "day", "hour"),
 )
-"""First words of names that may be those of a t."""
+"""First words of column names that may mean t."""
 
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """The columns of a source that each of ours is made of, () where there is none.
+    """The source columns of each log column, () where there is none.
 
     Attributes:
-        columns: by our names, those of the source; with ``{t}`` in a wide log.
-        ignored: columns of the source with one of our names that are not read.
-        like_t: a column that is not read, though its name may be that of a t; "" if none.
-        steps: the numbers of the steps in a wide log; () in a long one.
-        by_step: of each name with ``{t}``, the columns of the source, step by step.
+        columns: the source columns by log column; with ``{t}`` in a wide log.
+        ignored: source columns that have the name of a log column and are not read.
+        like_t: a source column that is not read, though its name may mean t; "" if none.
+        steps: the numbers of the steps in a wide log; () in a long log.
+        by_step: the source columns of each name with ``{t}``, step by step.
         after: whether a wide log has states after its last step.
 
     """
@@ -50,30 +51,33 @@ class ColumnMapping:
 
     @property
     def wanted(self) -> list[str]:
-        """The columns of the source that are read."""
+        """The source columns that are read."""
         names = (name for parts in self.columns.values() for name in parts)
         return list(dict.fromkeys(x for name in names for x in self.by_step.get(name, (name,))))
 
     def claims(self, name: str) -> bool:
-        """Whether a column would have been read, had the source shown it from the beginning."""
+        """Return whether a column would be read if it were in the source from the beginning."""
         if self.steps:
             return any(_steps_of(pattern, [name]) for pattern in self.by_step)
         return name in COLUMNS and not self.columns[name]
 
 
-def find_roles(
+def map_columns(
     there: Sequence[str],
     given: Mapping[str, tuple[str, ...]],
     rewards: bool = True,
     may_lack: bool = False,
 ) -> ColumnMapping:
-    """Which of the columns that are there is what.
+    """Map source columns to log columns.
 
     Args:
-        there: their names.
-        given: names by our columns, as declared; others have ours.
-        rewards: whether they are read.
-        may_lack: whether columns may be there that are not listed.
+        there: the names of the source columns.
+        given: the declared source columns by log column; others have the same name.
+        rewards: whether rewards are read.
+        may_lack: whether the source may have columns that are not listed.
+
+    Raises:
+        InputError: a column is missing, ambiguous, or used twice.
 
     """
     names = {column: given.get(column, (column,)) for column in COLUMNS}
@@ -111,13 +115,12 @@ def _check_there(
     there: Sequence[str],
     spelt: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Refuse names that are not there, all at once.
+    """Raise if columns are missing, all at once.
 
     Args:
-        names: the names that are read, by our columns.
-        there: those of the source.
-        spelt: columns that need not be there, and names that are probably meant for them: without
-            them, something would be made up.
+        names: the source columns to read, by log column.
+        there: the names of the source columns.
+        spelt: optional log columns, and source columns that are probably meant for them.
 
     """
     read = dict.fromkeys(name for parts in names.values() for name in parts)
@@ -132,8 +135,9 @@ def _check_there(
     }
     how = in_options(meant | {column: (name,) for column, name in spelt.items()})
     if lacking:
+        names_missing = listed([*map(repr, lacking)], "or")
         raise InputError(
-            f"no column is called {_either(lacking)} (there are: {some_of(there)}); say which is "
+            f"no column is called {names_missing} (there are: {some_of(there)}); say which is "
             f"meant, as in {how}"
         )
     if spelt:
@@ -142,7 +146,7 @@ def _check_there(
 
 
 def in_options(names: Mapping[str, tuple[str, ...]]) -> str:
-    """How to say which columns are what.
+    """Return the option that declares a mapping of columns.
 
     >>> print(in_options({"t": ("week no",)}))
     --columns 't=week no' (columns={"t": "week no"})
@@ -154,12 +158,6 @@ def in_options(names: Mapping[str, tuple[str, ...]]) -> str:
     return f"{options} (columns={json.dumps(values, ensure_ascii=False)})"
 
 
-def _either(names: Sequence[str]) -> str:
-    """The names with "or" before the last one."""
-    *others, last = map(repr, names)
-    return f"{', '.join(others)} or {last}" if others else last
-
-
 def _check_once(name: str, there: Sequence[str]) -> str:
     if there.count(name) > 1:
         raise InputError(f"the column {name!r} appears twice: rename one of the two")
@@ -167,7 +165,7 @@ def _check_once(name: str, there: Sequence[str]) -> str:
 
 
 def _check_parts(names: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a next_state of other parts than the state, and a column that is two things."""
+    """Raise if next_state and state differ in their parts, or a column is used twice."""
     state, following = names["state"], names["next_state"]
     if following and len(following) != len(state):
         raise InputError(
@@ -184,13 +182,13 @@ def _check_parts(names: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def _spelt_otherwise(column: str, there: Sequence[str]) -> str:
-    """The name of a column that differs from ours only in case or marks; "" if there is none."""
+    """Return a source column that differs from a log column in case or marks only, or ""."""
     alike = (x for x in there if re.sub(r"[\W_]", "", x).casefold() == column.replace("_", ""))
     return next(alike, "")
 
 
 def _like_t(names: Mapping[str, tuple[str, ...]], there: Sequence[str]) -> str:
-    """A column that nothing is read from and that may say the step; "" if there is none."""
+    """Return an unread column whose name may mean t, or ""."""
     read = {name for parts in names.values() for name in parts}
     words = {x: re.split(r"[\W_]", x.strip().casefold())[0] for x in there if x not in read}
     return next((x for x, word in words.items() if word in TIMES), "")
@@ -201,7 +199,7 @@ def _wide(
     given: Mapping[str, tuple[str, ...]],
     names: dict[str, tuple[str, ...]],
 ) -> ColumnMapping:
-    """The columns of a log with a row for each episode."""
+    """Map the columns of a wide log."""
     for column in ("episode", "t", "next_state", "done"):
         if column not in given and (column in ("t", "next_state") or column not in there):
             names[column] = ()
@@ -219,27 +217,27 @@ def _wide(
             if STEP not in name:
                 _check_there({column: (name,)}, there)
                 continue
-            found = _steps_of(name, there)
+            numbered = _steps_of(name, there)
             wanted = range(first, last + 1 + (after and column == "state"))
             for t in wanted:
-                if t not in found:
+                if t not in numbered:
                     raise InputError(
                         f"there is {list(_steps_of(action, there).values())[-1]!r}, but no "
                         f"{name.replace(STEP, str(t))!r}: every step needs {name!r}"
                     )
-            for t in sorted(found):
+            for t in sorted(numbered):
                 if t not in wanted:
                     raise InputError(
-                        f"there is {found[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
+                        f"there is {numbered[t]!r}, but no {action.replace(STEP, str(t))!r}: every "
                         "step needs its action"
                     )
-            by_step[name] = tuple(_check_once(found[t], there) for t in wanted)
+            by_step[name] = tuple(_check_once(numbered[t], there) for t in wanted)
     ignored = tuple(x for x in ("t", "next_state") if not names[x] and x in there)
     return ColumnMapping(names, ignored, tuple(steps), by_step, after)
 
 
 def _check_wide(given: Mapping[str, tuple[str, ...]], names: dict[str, tuple[str, ...]]) -> None:
-    """Refuse {t} in some names only."""
+    """Raise if only some names have {t}."""
     if "t" in given:
         raise InputError(f"columns: names with {STEP} say the step: leave t out")
     if STEP in "".join(names["episode"]):
@@ -255,16 +253,16 @@ def _check_wide(given: Mapping[str, tuple[str, ...]], names: dict[str, tuple[str
 
 
 def _steps_of(name: str, there: Sequence[str]) -> dict[int, str]:
-    """The steps of a column, and what it is called at each."""
+    """Return the source column of each step of a name with {t}."""
     before, _, behind = name.partition(STEP)
-    found: dict[int, str] = {}
+    out: dict[int, str] = {}
     for column in there:
         match = re.fullmatch(f"{re.escape(before)}([0-9]{{1,9}}){re.escape(behind)}", column)
         if match is None:
             continue
         step = int(match[1])
-        if found.setdefault(step, column) != column:
+        if out.setdefault(step, column) != column:
             raise InputError(
-                f"the columns {found[step]!r} and {column!r} are both step {step}: rename one"
+                f"the columns {out[step]!r} and {column!r} are both step {step}: rename one"
             )
-    return found
+    return out

@@ -1,4 +1,4 @@
-"""States that are made of several columns, or of numbers cut into bins."""
+"""States composed of several columns, or of binned numbers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.logs.batches import InvalidValue
 from ucfh.logs.bins import Bins
-from ucfh.logs.labels import MOST_KEPT, Numbers, ValueCodes, shown, text_of
+from ucfh.logs.labels import MOST_KEPT, Numbers, ValueCodes, quoted, text_of
 
 JOINT = "|"
-"""Stands between the parts of a state."""
+"""Separator of the parts of a state."""
 MOST_DETAILS = 6
-"""How many parts of a state say in which half of their bin they lie."""
+"""The largest number of parts whose half of the bin is passed to the audit."""
 
 
 class TextPart(ValueCodes):
-    """A part that is text.
+    """A part of a state that is text.
 
     Attributes:
-        column: what it is called.
-        labels: what stands for each code: a text, or why there is none.
+        column: the name of the source column.
+        labels: the label of each code, or the reason why it is invalid.
 
     """
 
@@ -35,25 +35,25 @@ class TextPart(ValueCodes):
 
     @property
     def variety(self) -> int:
-        """How many different ones it may have, as far as they were met."""
+        """The number of different values seen."""
         return len(self.labels) - 1
 
     def find(self, value: Any) -> int:
-        """The code of one value."""
+        """Return the code of a value."""
         text = text_of(value)
         if text not in self._index:
             self._index[text] = len(self.labels)
-            contains = f"{self.column} {shown(text)} contains {JOINT!r}, which joins parts of a "
+            contains = f"{self.column} {quoted(text)} contains {JOINT!r}, which joins parts of a "
             self.labels.append(InvalidValue(f"{contains}state") if JOINT in text else text)
         return self._index[text]
 
 
 class NumberPart:
-    """A part that is a number, cut into bins, which may be chosen later.
+    """A part of a state that is a binned number; bins may be chosen later.
 
     Attributes:
-        column: what it is called.
-        labels: what stands for each code: a text, or why there is none.
+        column: the name of the source column.
+        labels: the label of each code, or the reason why it is invalid.
 
     """
 
@@ -62,29 +62,29 @@ class NumberPart:
         self.labels: list[str | InvalidValue] = [InvalidValue(f"its {column} is missing")]
         self._bins: Bins | None = None
         self._numbers = Numbers(decimal)
-        self._odd: dict[str, int] = {}
+        self._invalid: dict[str, int] = {}
 
     @property
     def variety(self) -> int:
-        """How many different ones it may have: the number of bins."""
+        """The number of bins."""
         return 0 if self._bins is None else len(self._bins.labels)
 
     def cut(self, bins: Bins) -> None:
-        """Let the bins be these."""
+        """Set the bins."""
         self._bins = bins
         self.labels += bins.labels
 
     def numbers(self, column: list[Any]) -> Floats:
-        """(n,) the numbers of n values, NaN where one is none."""
-        found = self._numbers.of(column)
-        return np.where(np.isfinite(found), found, np.nan)
+        """Return the numbers (n,) of n values, NaN for values that are not numbers."""
+        numbers = self._numbers.of(column)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
 
     def of(self, column: list[Any]) -> Ints:
-        """(n,) the codes of n values."""
+        """Return the codes (n,) of n values."""
         return self.with_halves(column, halved=False)[0]
 
     def with_halves(self, column: list[Any], halved: bool = True) -> tuple[Ints, Ints]:
-        """(n,) the codes of n values, and (n,) 1 for each in the upper half of its bin."""
+        """Return the codes (n,) of n values, and (n,) 1 for each in the upper half of its bin."""
         assert self._bins is not None
         numbers = self.numbers(column)
         known = np.flatnonzero(~np.isnan(numbers))
@@ -94,22 +94,22 @@ class NumberPart:
             upper[known] = self._bins.halves(numbers[known], places)
         for i in np.flatnonzero(np.isnan(numbers)).tolist():
             if text := text_of(column[i]):
-                codes[i] = self._code_of_odd(text)
+                codes[i] = self._code_of_invalid(text)
         return codes, upper
 
-    def _code_of_odd(self, text: str) -> int:
-        """The code of a text that is no number."""
-        if text not in self._odd:
-            if len(self._odd) >= MOST_KEPT:
+    def _code_of_invalid(self, text: str) -> int:
+        """Return the code of a text that is not a number."""
+        if text not in self._invalid:
+            if len(self._invalid) >= MOST_KEPT:
                 return 0
-            self._odd[text] = len(self.labels)
-            why = f"{self.column} {shown(text)} is no number, but is cut into bins"
+            self._invalid[text] = len(self.labels)
+            why = f"{self.column} {quoted(text)} is not a number, but is cut into bins"
             self.labels.append(InvalidValue(why))
-        return self._odd[text]
+        return self._invalid[text]
 
 
 def join(parts: Sequence[TextPart | NumberPart], codes: Sequence[Ints]) -> list[Any]:
-    """The labels of n states, from the codes (n,) of each part; None if all parts are missing."""
+    """Return the labels of n states from the codes (n,) of each part; None if all are missing."""
     key = codes[0]
     for part, code in zip(parts[1:], codes[1:], strict=True):
         key = np.unique(key, return_inverse=True)[1] * len(part.labels) + code
@@ -125,5 +125,5 @@ def join(parts: Sequence[TextPart | NumberPart], codes: Sequence[Ints]) -> list[
 
 
 def details(halves: Sequence[Ints]) -> Ints:
-    """(n,) a code of which halves (n,) of their bins the parts of n states lie in."""
+    """Return (n,) one code for the halves (n,) of all parts of n states."""
     return np.asarray(sum(upper << i for i, upper in enumerate(halves[:MOST_DETAILS])), np.int64)

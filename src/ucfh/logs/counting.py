@@ -1,4 +1,4 @@
-"""Where a log's rows are counted: over the table of a problem, or as all that it shows."""
+"""Counters of a log's rows: over the table of a problem, or with unknown states."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from ucfh.rewards import DEFAULT, RewardRange, check_segments
 from ucfh.sparse_counts import LOST, SHIFT, SparseCounts, Steps
 
 CODES = 2**20
-"""More states, or actions, than a log may show."""
+"""The number of codes of states, and of actions, in a row number."""
 PIECE = 2**16
-"""Rows that are counted at once: more of them need more memory."""
-STOPS, LOSES = 2**6, 2**7
-"""Marks of rows: the episode goes on no more, and is not done; the outcome is lost by a fault."""
+"""Rows that are counted at once, which bounds the memory."""
+STOPS, MISSING_OUTCOME = 2**6, 2**7
+"""Marks of rows: the episode ends without being done; the outcome is missing due to an issue."""
 MAX_ENTRIES = 2 * 10**7
-"""The most transitions of a table in which any state may follow any other."""
+"""The largest number of transitions of a full table."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogContents:
-    """What a log without a problem shows.
+    """The contents of a log that is read without a problem.
 
     Attributes:
         states, actions: what they are called, in order, terminal states included.
@@ -49,8 +49,8 @@ class LogContents:
     experience: SparseCounts
     terminal: tuple[int, ...]
 
-    def over_a_table(self) -> tuple[Problem, Counts]:
-        """The problem in which any of the states may follow any other, and the counts over it."""
+    def as_table(self) -> tuple[Problem, Counts]:
+        """Return a problem in which any state may follow any other, and the counts over it."""
         data, S, A = self.experience, self.states.count, self.actions.count
         data.make_room()
         if data.P * S * A * S > MAX_ENTRIES:
@@ -71,8 +71,8 @@ class LogContents:
         row, following = data.key >> SHIFT, (data.key & (2**SHIFT - 1)) - 1
         pair, segment = np.divmod(row, data.P)
         s = np.searchsorted(data.pairs.first, pair, "right") - 2
-        mine = segment * table.pairs + table.first[s] + data.pairs.action[pair]
-        at = table.indptr[mine] + following
+        rows = segment * table.pairs + table.first[s] + data.pairs.action[pair]
+        at = table.indptr[rows] + following
         counts.successors[at], counts.rewards[at] = data.c, data.paid
         counts.least[at], counts.most[at] = data.least, data.most
         counts.successors[table.entries_of(table.start)] = data.started[1:]
@@ -80,20 +80,20 @@ class LogContents:
         return problem, counts
 
 
-Kept = tuple[Ints, NDArray[np.int32], Floats, NDArray[np.uint8]]
-"""Rows that wait to be counted: (t, s, a) in one number, what followed, reward and mark."""
+RowBlock = tuple[Ints, NDArray[np.int32], Floats, NDArray[np.uint8]]
+"""Rows to be counted: (t, s, a) in one number, next state, reward and mark."""
 
 
 class CountedRows(NamedTuple):
-    """Rows that are counted, or lost, (n,) each, in the order of the log.
+    """Rows with known or missing outcome, (n,) each, in the order of the log.
 
     Attributes:
         t, s, a: the step, from 0, and the codes of state and action.
-        following: the code of what followed; `ENDED` or `STOPPED` where the log shows no state.
-        reward: in own units; NaN where it is not known.
-        mark: `STOPS` if its episode goes on no more, and is not done; `LOSES` if its outcome is
-            lost because of a fault; below these, which halves of bins its state lies in.
-        starts: (k,) codes of the states in which episodes began.
+        following: the code of the next state; `ENDED` or `STOPPED` where the log shows none.
+        reward: in the units of the log; NaN where unknown.
+        mark: `STOPS` if the episode ends there without being done; `MISSING_OUTCOME` if the outcome
+            is missing due to an issue; in the lower bits, the halves of the bins of its state.
+        starts: (k,) codes of the first states of episodes.
 
     """
 
@@ -105,10 +105,10 @@ class CountedRows(NamedTuple):
     mark: Ints
     starts: Ints
 
-    def passages(self, following: Ints, horizon: int | None) -> AuditSteps:
-        """As the audit takes them; following (n,): what became of each.
+    def audit_steps(self, following: Ints, horizon: int | None) -> AuditSteps:
+        """Convert to audit input; following (n,): the resolved next states.
 
-        At the last step, before the horizon, if one is given, nobody can drop out.
+        At the last step, if ``horizon`` is given, outcomes cannot be missing.
         """
         lost = ((following < 0) & (following != LOST)).astype(np.int64)
         lost[((lost == 0) | (following == LEFT_OUT)) & (self.t + 1 == horizon)] = -1
@@ -121,18 +121,18 @@ class KnownStateCounter:
     """Counts over the table of a problem.
 
     Args:
-        problem: what is told.
-        ends: what becomes of episodes that show no end.
+        problem: the prior knowledge.
+        ends: the treatment of episodes without a logged end.
         ignore_case: whether names that differ only in case and blanks are the same.
         details: whether states are bins.
 
     Attributes:
         horizon: H.
         terminal: (S,) whether a state ends the episode.
-        states, actions: how the problem calls them.
-        audit: tests of what is assumed.
-        counted_rows: how many rows are counted.
-        left_out: (t, s, a), (n,) each, of rows that stop short and show no state.
+        states, actions: the codes of their names.
+        audit: the assumption checks.
+        counted_rows: the number of rows that are counted.
+        left_out: (t, s, a), (n,) each, of rows that end their episode early without a next state.
         has_end: whether there is a state for the end of an episode that shows none.
 
     """
@@ -158,23 +158,23 @@ class KnownStateCounter:
         self._keys = table.row_of_entry * table.states + table.indices
         ending = {name: s for name, s in self.states.index.items() if self.terminal[s]}
         pooled = table.segments == 1 < problem.horizon
-        self._own, self.has_end = ends.own_states(ending, pooled), END in ending
+        self._end_states, self.has_end = ends.end_states(ending, pooled), END in ending
 
     def is_terminal(self, s: Ints) -> Bools:
-        """(n,) whether each of n states ends the episode."""
+        """Return whether each of n states is terminal (n,)."""
         return np.asarray((s >= 0) & self.terminal[s.clip(0)], bool)
 
     def locate(
         self, t: Ints, s: Ints, a: Ints, following: Ints, stops: Bools
     ) -> tuple[Ints, Bools]:
-        """(n,) the row of each of n steps, -1 where there is none, and whether it may go so."""
+        """Return the table rows (n,) of n steps, -1 for none, and which are possible (n,)."""
         row = np.where((t >= 0) & (s >= 0) & (a >= 0), self._row[s.clip(0), a.clip(0)], -1)
         row = np.where(row >= 0, row + t * self.problem.table.stride, -1)
         after = self._resolve(t, following, stops)
         return row, (after < 0) | (self._find(row, after) >= 0)
 
     def locate_start(self, s: Ints) -> Bools:
-        """(n,) whether an episode can begin in each of n states."""
+        """Return whether an episode can begin in each of n states (n,)."""
         return self._find(np.full(len(s), self.problem.table.start), s) >= 0
 
     def _find(self, row: Ints, following: Ints) -> Ints:
@@ -184,19 +184,19 @@ class KnownStateCounter:
 
     def _resolve(self, t: Ints, following: Ints, stops: Bools) -> Ints:
         return self.ends.resolve(
-            following, stops, t + 1 == self.horizon, self.is_terminal(following), self._own
+            following, stops, t + 1 == self.horizon, self.is_terminal(following), self._end_states
         )
 
-    def paid(self, t: Ints, s: Ints, a: Ints, following: Ints, reward: Floats) -> Floats:
-        """(n,) the reward of each of n steps: the known one, or as the log shows it.
+    def rewards_of(self, t: Ints, s: Ints, a: Ints, following: Ints, reward: Floats) -> Floats:
+        """Return the rewards (n,) of n steps: the known ones, or else the logged ones.
 
         Args:
             t, s, a: (n,) step, state and action, of steps that `locate` has found.
-            following: (n,) what followed, as the log shows it.
-            reward: (n,) as the log shows it.
+            following: (n,) the logged next states.
+            reward: (n,) the logged rewards.
 
         Returns:
-            Rewards; NaN where a known one depends on a next state that is not shown.
+            Rewards (n,); NaN where a known one depends on a next state that is not logged.
 
         """
         known, table = self.problem.rewards, self.problem.table
@@ -211,17 +211,17 @@ class KnownStateCounter:
         return np.asarray(out, float)
 
     def counted(self, s: int, a: int) -> int:
-        """How many rows of a pair are counted."""
+        """Return the number of counted rows of a state-action pair."""
         row, table = int(self._row[s, a]), self.problem.table
         return 0 if row < 0 else int(self.counts.visits[row : table.start : table.pairs].sum())
 
-    def add(self, found: CountedRows) -> None:
+    def add(self, rows: CountedRows) -> None:
         """Count rows."""
         counts, table = self.counts, self.problem.table
-        t, s, a = found.t, found.s, found.a
-        after = self._resolve(t, found.following, found.mark & STOPS > 0)
-        after = np.where(found.mark & LOSES > 0, FAULTY, after)
-        self.audit.add(found.passages(after, self.ends.last(self.horizon)))
+        t, s, a = rows.t, rows.s, rows.a
+        after = self._resolve(t, rows.following, rows.mark & STOPS > 0)
+        after = np.where(rows.mark & MISSING_OUTCOME > 0, FAULTY, after)
+        self.audit.add(rows.audit_steps(after, self.ends.last(self.horizon)))
         out = after == LEFT_OUT
         self.left_out.append((t[out], s[out], a[out]))
         good = after >= 0
@@ -230,28 +230,28 @@ class KnownStateCounter:
         np.add.at(counts.visits, row, 1)
         np.add.at(counts.successors, entry, 1)
         if len(counts.rewards):
-            counts.add_rewards(entry, np.nan_to_num(found.reward[good]))
-        counts.visits[-1] += len(found.starts)
-        start = self._find(np.full(len(found.starts), table.start), found.starts)
+            counts.add_rewards(entry, np.nan_to_num(rows.reward[good]))
+        counts.visits[-1] += len(rows.starts)
+        start = self._find(np.full(len(rows.starts), table.start), rows.starts)
         np.add.at(counts.successors, start, 1)
         self.counted_rows += len(row)
 
 
 class UnknownStateCounter:
-    """Transitions between states and actions as they come up, in the order of the log.
+    """Counts of transitions between states that are discovered in the log.
 
     Args:
-        states, actions: their names, or how many there are; None if they are not declared.
-        horizon: H, or None where it is not known.
-        ends: what becomes of episodes that show no end.
+        states, actions: their names, or their number; None if they are not declared.
+        horizon: H, or None if unknown.
+        ends: the treatment of episodes without a logged end.
         units: the range of rewards.
         ignore_case: whether names that differ only in case and blanks are the same.
         details: whether states are bins.
 
     Attributes:
-        states, actions: as declared, or as they come up.
-        audit: tests of what is assumed, when all is counted.
-        counted_rows, left_out, has_end: as of `KnownStateCounter`, the first two likewise.
+        states, actions: the codes of their names, in the order of declaration or discovery.
+        audit: the assumption checks, complete after `experience`.
+        counted_rows, left_out, has_end: see `KnownStateCounter`; complete after `resolve_ends`.
 
     """
 
@@ -272,13 +272,13 @@ class UnknownStateCounter:
         self.actions = LabelCodes(actions, ignore_case)
         self.audit, self.counted_rows = Audit(), 0
         self.left_out: list[tuple[Ints, Ints, Ints]] = []
-        self._rows: list[Kept] = []
+        self._rows: list[RowBlock] = []
         self._starts: list[NDArray[np.int32]] = []
         self._pairs: Counter[int] | None = None
         self._terminal: list[int] = []
 
     def is_terminal(self, s: Ints) -> Bools:
-        """(n,) False: it is not known of any state before the log has been read."""
+        """Return False (n,): terminal states are unknown before the log has been read."""
         return np.zeros(len(s), bool)
 
     def locate(
@@ -289,7 +289,7 @@ class UnknownStateCounter:
         following: Ints,  # noqa: ARG002
         stops: Bools,  # noqa: ARG002
     ) -> tuple[Ints, Bools]:
-        """(n,) the row of each of n steps, -1 where there is none, and whether it may go so."""
+        """Return the table rows (n,) of n steps, -1 for none, and which are possible (n,)."""
         for kind, names in (("state", self.states), ("action", self.actions)):
             if len(names.index) >= CODES:
                 raise InputError(f"the log shows {CODES} {kind}s or more: group them into fewer")
@@ -297,10 +297,10 @@ class UnknownStateCounter:
         return row, np.ones(len(t), bool)
 
     def locate_start(self, s: Ints) -> Bools:
-        """(n,) whether an episode can begin in each of n states."""
+        """Return whether an episode can begin in each of n states (n,)."""
         return s >= 0
 
-    def paid(
+    def rewards_of(
         self,
         t: Ints,  # noqa: ARG002
         s: Ints,  # noqa: ARG002
@@ -308,11 +308,11 @@ class UnknownStateCounter:
         following: Ints,  # noqa: ARG002
         reward: Floats,
     ) -> Floats:
-        """(n,) the reward of each of n steps, as the log shows it."""
+        """Return the logged rewards (n,)."""
         return reward
 
     def counted(self, s: int, a: int) -> int:
-        """How many rows of a pair are counted, once all are settled."""
+        """Return the number of counted rows of a pair, after `resolve_ends`."""
         if self._pairs is None:
             self._pairs = Counter()
             for row, after, _, _ in self._rows:
@@ -320,20 +320,20 @@ class UnknownStateCounter:
                 self._pairs.update(dict(zip(codes.tolist(), times.tolist(), strict=True)))
         return self._pairs[s * CODES + a]
 
-    def add(self, found: CountedRows) -> None:
-        """Keep rows, to count them when the horizon and the ends are known."""
-        row = (found.t * CODES + found.s) * CODES + found.a
-        following, mark = found.following.astype(np.int32), found.mark.astype(np.uint8)
-        self._rows.append((row, following, found.reward, mark))
-        self._starts.append(found.starts.astype(np.int32))
+    def add(self, rows: CountedRows) -> None:
+        """Keep rows until the horizon and the ends are known."""
+        row = (rows.t * CODES + rows.s) * CODES + rows.a
+        following, mark = rows.following.astype(np.int32), rows.mark.astype(np.uint8)
+        self._rows.append((row, following, rows.reward, mark))
+        self._starts.append(rows.starts.astype(np.int32))
 
     @property
-    def _own(self) -> tuple[int, int]:
-        """The codes of the states that the log does not name."""
+    def _end_states(self) -> tuple[int, int]:
+        """The codes of the states "(end)" and "(left)"."""
         return len(self.states.index), len(self.states.index) + 1
 
-    def settle(self, horizon: int, terminal: list[int]) -> None:
-        """Say what became of all rows, now that the horizon and the codes of ends are known."""
+    def resolve_ends(self, horizon: int, terminal: list[int]) -> None:
+        """Resolve the next states of all rows, given the horizon and the terminal states."""
         self.horizon, self._terminal = horizon, terminal
         is_end = np.zeros(len(self.states.index), bool)
         is_end[terminal] = True
@@ -341,37 +341,39 @@ class UnknownStateCounter:
             t, stops = row // CODES**2, mark & STOPS > 0
             ended = (following >= 0) & is_end[following.clip(0)]
             codes = following.astype(np.int64)
-            after = self.ends.resolve(codes, stops, t + 1 == horizon, ended, self._own)
-            after[mark & LOSES > 0] = FAULTY
+            after = self.ends.resolve(codes, stops, t + 1 == horizon, ended, self._end_states)
+            after[mark & MISSING_OUTCOME > 0] = FAULTY
             self._rows[i] = row, after.astype(np.int32), reward, mark
             out = row[after == LEFT_OUT]
             self.left_out.append((out // CODES**2, out // CODES % CODES, out % CODES))
             self.counted_rows += int((after >= 0).sum())
 
     def experience(self, segments: Sequence[int] | bool, times: range) -> LogContents:
-        """What was shown, with states and actions in order.
+        """Return the contents of the log, with states and actions in order.
 
-        ``segments``: as declared, in the log's own t; ``times``: (H,) that t of each step.
+        ``segments``: as declared, in the t of the log; ``times``: (H,) the t of each step.
         """
-        horizon, terminal, own = self.horizon, self._terminal, self._own
+        horizon, terminal, end_states = self.horizon, self._terminal, self._end_states
         assert horizon is not None
         parts = check_segments(segments, horizon, times)
         if self.ends.differ_at_last and horizon > 1:
-            # other things follow the last step than others, so it is counted apart
+            # the last step has other next states than the others
             parts = tuple(sorted({*parts, horizon - 1}))
-        used = [any((x == code).any() for _, x, _, _ in self._rows) for code in own]
-        s_names, s_order = _in_order(self.states, self.ends.name_own(self.states.index, used))
+        used = [any((x == code).any() for _, x, _, _ in self._rows) for code in end_states]
+        s_names, s_order = _in_order(
+            self.states, self.ends.name_end_states(self.states.index, used)
+        )
         a_names, a_order = _in_order(self.actions, {})
-        number = np.zeros(own[1] + 1, np.int64)
+        number = np.zeros(end_states[1] + 1, np.int64)
         number[s_order] = 1 + np.arange(len(s_order))  # of each code
-        ends = {int(number[s]) - 1 for s in (*terminal, *own) if number[s]}
+        ends = {int(number[s]) - 1 for s in (*terminal, *end_states) if number[s]}
         action = np.argsort(a_order)
-        found, no_action = SparseCounts(horizon, len(a_order), parts), np.zeros(len(a_order), bool)
+        data, no_action = SparseCounts(horizon, len(a_order), parts), np.zeros(len(a_order), bool)
         for at in range(len(s_order)):
-            found.find(no_action if at in ends else None)
+            data.find(no_action if at in ends else None)
         none = np.zeros(0, np.int64)
         for starts in self._starts:
-            found.add(Steps(none, none, none, np.zeros(0), none, number[starts]))
+            data.add(Steps(none, none, none, np.zeros(0), none, number[starts]))
         every = len(parts) + 1 == horizon > 1
         self.audit = Audit(every or parts, True, self._details)
         rows, self._rows = self._rows, []
@@ -380,34 +382,36 @@ class UnknownStateCounter:
             after = np.where(after < 0, after, number[after])
             step = CountedRows(t, s - 1, a, after, reward, mark, none)
             codes = np.where(after < 0, after, after - 1)
-            self.audit.add(step.passages(codes, self.ends.last(horizon)))
+            self.audit.add(step.audit_steps(codes, self.ends.last(horizon)))
             kept = (after >= 0) | (after == LOST)
-            # of who has left nothing is known but that: no reward is 0
-            paid = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
-            found.add(Steps(t[kept], s[kept], a[kept], paid[kept], after[kept], none))
+            # an episode that has left shows no reward: it is 0
+            rewards = self.units.scaled(np.where((after >= 0) & np.isnan(reward), 0.0, reward))
+            data.add(Steps(t[kept], s[kept], a[kept], rewards[kept], after[kept], none))
         return LogContents(
             Labels("state", s_names, len(s_order)),
             Labels("action", a_names, len(a_order)),
-            found,
+            data,
             tuple(sorted(ends)),
         )
 
 
-def _merged(rows: list[Kept]) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
-    """The same rows in fewer, larger pieces; those that were passed on are let go of."""
+def _merged(rows: list[RowBlock]) -> Iterator[tuple[Ints, Ints, Floats, Ints]]:
+    """Yield the rows in larger blocks; ``rows`` is consumed."""
     rows.reverse()
     while rows:
-        piece: list[Kept] = []
+        piece: list[RowBlock] = []
         while rows and sum(len(row) for row, *_ in piece) < PIECE:
             piece.append(rows.pop())
         row, after, reward, mark = (np.concatenate(x) for x in zip(*piece, strict=True))
         yield row, after.astype(np.int64), reward, mark.astype(np.int64)
 
 
-def _in_order(names: LabelCodes, own: dict[str, int]) -> tuple[tuple[str, ...] | None, list[int]]:
-    """Names in the order of a problem, and the code of each; no names for 0, 1, ..., n-1.
+def _in_order(
+    names: LabelCodes, end_states: dict[str, int]
+) -> tuple[tuple[str, ...] | None, list[int]]:
+    """Return names in the order of a problem, None for 0, 1, ..., n-1, and the code of each.
 
-    ``own``: codes of states that the log does not name, which come last.
+    ``end_states``: the codes of added states, which come last.
     """
     ordered = list(names.index)
     if names.is_open:
@@ -415,5 +419,5 @@ def _in_order(names: LabelCodes, own: dict[str, int]) -> tuple[tuple[str, ...] |
         ordered.sort(key=(lambda name: (int(name), name)) if numbers else None)
     codes = [names.index[name] for name in ordered]
     plain = ordered == [str(i) for i in range(len(ordered))]
-    named = None if plain and not own else (*ordered, *own)
-    return named, [*codes, *own.values()]
+    named = None if plain and not end_states else (*ordered, *end_states)
+    return named, [*codes, *end_states.values()]

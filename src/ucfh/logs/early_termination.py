@@ -1,25 +1,24 @@
-"""What becomes of episodes whose end the log does not show.
+"""Early termination: episodes whose end the log does not show.
 
-The last row of an episode may show no next state. If the task was over (done), or it was the last
-step, what follows is the end: a terminal state that is called "(end)". Otherwise the episode stops
-short: a drop-out. Where there is a next state, but no further step before the horizon, and the
-state is not terminal, it is one, too. What that means, somebody has to say:
+The last row of an episode may lack a next state. If the task was over (done), or at the last step,
+the next state is a terminal state called "(end)". Otherwise the episode ends early. An episode also
+ends early if its last next state is not terminal and no further step follows before the horizon.
+The meaning of early termination has to be declared:
 
-    outcome   who leaves has left for good, and is paid nothing more: the last step leads to a
-              terminal state "(left)". It is assumed that this is drawn like any other outcome
-    lost      what the last step led to may be anything, and the episode may stop because of that,
-              but not because of what later episodes show; so may it at step H, if its next state is
-              left blank, though others are not
-    random    it has nothing to do with what would have followed: a next state that is shown counts,
-              and a last step that shows none is left out
+    outcome   the episode is over and yields no further reward: the last step leads to a terminal
+              state "(left)", which is assumed to be drawn like any other next state
+    lost      the outcome of the last step is missing, possibly not at random: the episode may end
+              because of it, but not because of later episodes. The same holds at step H for a blank
+              next state, if others are not blank
+    random    early termination is independent of the future: a logged next state counts, and a last
+              step without one is left out
 
-The same holds at the last step before a horizon that is shorter than the log, where there is a
-column of next states and it is left blank.
+The same holds at the last step before a horizon that is shorter than the log, if there is a column
+of next states and the value is blank.
 
-At the last step every episode is over, whatever would have followed. If next states are derived
-from the rows, "(end)" follows there always, and nowhere else unless the task was over; and nobody
-can be seen to leave there. So, in both cases, the last step is counted apart from the others, as a
-segment of its own.
+At the last step every episode is over. If next states are derived from the rows, "(end)" always
+follows there, and elsewhere only if the task was over; and no episode can be seen to leave there.
+So in both cases the last step is a segment of its own.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from ucfh.logs.labels import ENDED, STOPPED
 from ucfh.sparse_counts import LOST
 
 END, LEFT = "(end)", "(left)"
-"""What the states are called that the log does not name."""
+"""The labels of the added terminal states."""
 LEFT_OUT, FAULTY = LOST - 1, LOST - 2
-"""Codes of what followed a row that is not counted: it stops short, or has a fault."""
+"""Codes for the next state of rows that are not counted: early termination, or an issue."""
 CHOICES = (
     "declare with --dropouts why they end early: outcome (the episode is over, and nothing more "
     "is paid), lost (what followed may be anything) or random (it has nothing to do with what "
     'would have followed), as in dropouts="outcome"'
 )
-"""What can be done about episodes that end early."""
+"""The remedy for episodes that end early."""
 
 
 class EarlyTermination(NamedTuple):
-    """What was declared of ends.
+    """The declared treatment of episodes without a logged end.
 
     Attributes:
         derived: whether next states are those of the next rows.
@@ -57,28 +56,28 @@ class EarlyTermination(NamedTuple):
     dropouts: str | None = None
 
     def resolve(
-        self, following: Ints, stops: Bools, last: Bools, ended: Bools, own: tuple[int, int]
+        self, following: Ints, stops: Bools, last: Bools, ended: Bools, end_states: tuple[int, int]
     ) -> Ints:
-        """(n,) what became of n rows: the code of a state, `LOST` or `LEFT_OUT`.
+        """Return the next states (n,) of n rows: the code of a state, `LOST` or `LEFT_OUT`.
 
         Args:
-            following: (n,) codes, as the log shows them.
-            stops: (n,) whether the episode goes on no more, and is not done.
+            following: (n,) the logged codes.
+            stops: (n,) whether the episode ends there without being done.
             last: (n,) whether it is the last step.
-            ended: (n,) whether the state that followed is terminal.
-            own: the codes of "(end)" and "(left)".
+            ended: (n,) whether the next state is terminal.
+            end_states: the codes of "(end)" and "(left)".
 
         """
         out, none = following.copy(), following == STOPPED
-        # at the last step a next state that is left blank, though there is a column, is lost, too
+        # a blank in a column of next states is missing at the last step as well
         lost = none & last & (self.dropouts == "lost" and not self.derived)
-        out[(following == ENDED) | (none & last)] = own[0]
+        out[(following == ENDED) | (none & last)] = end_states[0]
         out[lost] = LOST
         if not self.derived and self.dropouts in ("outcome", "random"):
-            out[none & last] = own[1] if self.dropouts == "outcome" else LEFT_OUT
+            out[none & last] = end_states[1] if self.dropouts == "outcome" else LEFT_OUT
         short = (stops | none) & ~last & ~ended
         if self.dropouts == "outcome":
-            out[short] = own[1]
+            out[short] = end_states[1]
         elif self.dropouts == "lost":
             out[short] = LOST
         else:
@@ -87,15 +86,15 @@ class EarlyTermination(NamedTuple):
 
     @property
     def differ_at_last(self) -> bool:
-        """Whether other things can follow the last step: "(end)" always, or "(left)" never."""
+        """True if the last step has other next states: always "(end)", or never "(left)"."""
         return self.derived or self.dropouts == "outcome"
 
     def last(self, horizon: int | None) -> int | None:
-        """The horizon, if outcomes are lost only because episodes stop short of it."""
+        """Return the horizon, if outcomes are missing only because episodes end before it."""
         return horizon if self.dropouts == "random" else None
 
-    def own_states(self, terminal: Mapping[str, int], pooled: bool) -> tuple[int, int]:
-        """The codes of "(end)" and "(left)" among the terminal states of a problem, if needed.
+    def end_states(self, terminal: Mapping[str, int], pooled: bool) -> tuple[int, int]:
+        """Return the codes of "(end)" and "(left)" among the terminal states of a problem.
 
         ``pooled``: whether its last step has the probabilities of others.
         """
@@ -121,8 +120,8 @@ class EarlyTermination(NamedTuple):
             )
         return terminal.get(END, LEFT_OUT), terminal.get(LEFT, LEFT_OUT)
 
-    def name_own(self, names: Mapping[str, int], used: list[bool]) -> dict[str, int]:
-        """The codes of those of "(end)" and "(left)" that are used, besides the names of a log."""
+    def name_end_states(self, names: Mapping[str, int], used: list[bool]) -> dict[str, int]:
+        """Return the codes of those of "(end)" and "(left)" that are used."""
         out = {name: len(names) + i for i, name in enumerate((END, LEFT)) if used[i]}
         for name in out:
             if name in names:

@@ -1,4 +1,4 @@
-"""The checks of a log, episode by episode; `ucfh.logs.reading` gives the reasons."""
+"""Checks of a log, episode by episode; `ucfh.logs.reading` gives the reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import numpy as np
 
 from ucfh._utils.arrays import Bools, Ints
 from ucfh.logs.batches import CUT, Batch, InvalidValue
-from ucfh.logs.counting import LOSES, STOPS, CountedRows, KnownStateCounter, UnknownStateCounter
+from ucfh.logs.counting import (
+    MISSING_OUTCOME,
+    STOPS,
+    CountedRows,
+    KnownStateCounter,
+    UnknownStateCounter,
+)
 from ucfh.logs.issues import MOST_LINES, IssueKind, Issues, is_harmless
 from ucfh.logs.labels import (
     CUT_OFF,
@@ -27,82 +33,84 @@ from ucfh.logs.labels import (
 from ucfh.logs.missing_data import MissingCounts
 from ucfh.logs.returns import EpisodeReturns
 from ucfh.logs.times import StepClock
-from ucfh.logs.validation import CheckedRows, remedy_of, tell
+from ucfh.logs.validation import CheckedRows, describe, remedy_of
 from ucfh.rewards import DEFAULT, RewardRange
 
 End = tuple[bool, int, int]
 MOST_SAMPLED = 5
-"""How many steps of the first episode are kept, to be shown."""
+"""The number of steps of the first episode in the summary."""
 
 
 def _begin(new: Bools) -> Ints:
-    """(n,) where the episode of each row begins among these; new (n,): the first of one."""
+    """Return the first row (n,) of the episode of each row, given the first rows ``new`` (n,)."""
     return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
 
 
 def _so_far(marked: Bools, begin: Ints, before: bool) -> Ints:
-    """(n,) how many rows of an episode are marked (n,) up to each; ``before``: one was, earlier."""
+    """Return the running count (n,) of marked rows in an episode; ``before``: count one more."""
     total = np.cumsum(marked)
     return np.asarray(total - total[begin] + marked[begin] + (before & (begin == 0)), np.int64)
 
 
 def _pairs(s: Ints, a: Ints) -> set[tuple[int, int]]:
-    """The different pairs of n codes, s (n,) and a (n,)."""
+    """Return the distinct pairs of codes s (n,) and a (n,)."""
     keys = np.unique(s << 32 | a)
     return set(zip((keys >> 32).tolist(), (keys & (2**32 - 1)).tolist(), strict=True))
 
 
 class Episodes:
-    """Reads rows, counts those that are right, and notes what is wrong with the others.
+    """Checks rows, counts the valid ones, and collects the issues of the others.
 
     Args:
-        tally: where to count.
-        faults: where to note.
-        clock: tells the steps.
-        numbers: reads rewards.
+        counter: the counter of valid rows.
+        issues: the issues to extend.
+        clock: the step of each row.
+        numbers: the parser of rewards.
         units: the range of rewards.
-        apart: how many of the first episodes are not counted.
-        whole: whether episodes come as a whole, so that none is cut off at the end of the log.
-        terminal: names of states that end an episode, as declared.
+        held_out: the number of first episodes that are not counted.
+        whole: whether episodes are always complete, so that the log cannot end within one.
+        terminal: the declared names of terminal states.
 
     Attributes:
-        losses: how many rows and episodes there were, how many are lost, and where.
-        returns: what episodes were paid.
+        missing: the numbers of rows and episodes, and of missing ones.
+        returns: the returns of episodes.
         longest: the number of steps of the longest episode, counted or not, as far as its rows
-            can be read and follow one another.
-        stopped_last: how many episodes stop at the last step, with a blank next state.
-        went_on: states from which some row, counted or not, continues.
-        not_done, done_in: states in which some row arrived that is not done, and one that is.
-        going_on: pairs (s, a) of rows that are not done. ending: (s, a, s') of rows that are.
-        ends: how episodes ended that were not left at a fault: by (done, number of steps, what
-            followed), how many, and the first lines.
+            can be read and are consecutive.
+        stopped_last: the number of episodes that end at the last step with a blank next state.
+        continuing_states: the states of all rows, counted or not.
+        not_done_states, done_states: the next states of rows that are not done, and that are.
+        continuing_pairs: (s, a) of rows that are not done.
+        final_transitions: (s, a, s') of rows that are done.
+        ends: the ends of episodes without an issue: by (done, number of steps, next state), their
+            number and the first lines.
         unfinished: such a key and the line, if the log ends in an episode that is not done.
-        range: the least and the largest reward that is shown.
-        sample: the first steps that are counted, (t, s, a, what followed, reward) each.
+        range: the smallest and the largest logged reward.
+        sample: the first steps that are counted, (t, s, a, next state, reward) each.
 
     """
 
     def __init__(
         self,
-        tally: KnownStateCounter | UnknownStateCounter,
-        faults: Issues,
+        counter: KnownStateCounter | UnknownStateCounter,
+        issues: Issues,
         clock: StepClock,
         numbers: Numbers,
         units: RewardRange = DEFAULT,
-        apart: int = 0,
+        held_out: int = 0,
         whole: bool = False,
         terminal: Sequence[str] = (),
     ) -> None:
         self.terminal = terminal
-        self.tally, self.faults, self.clock = tally, faults, clock
-        self.units, self.apart, self.whole = units, apart, whole
+        self.counter, self.issues, self.clock = counter, issues, clock
+        self.units, self.held_out = units, held_out
+        self.whole = whole
         self.longest = self.stopped_last = 0
-        self.losses, self.returns = MissingCounts(), EpisodeReturns()
-        self.went_on: set[int] = set()
-        self.not_done: set[int] = set()
-        self.done_in: set[int] = set()
-        self.going_on: set[tuple[int, int]] = set()
-        self.ending: set[tuple[int, int, int]] = set()
+        self.missing, self.returns = MissingCounts(), EpisodeReturns()
+        self.continuing_states: set[int] = set()
+        self.not_done_states: set[int] = set()
+        self.done_states: set[int] = set()
+        self.continuing_pairs: set[tuple[int, int]] = set()
+        self.final_transitions: set[tuple[int, int, int]] = set()
         self.ends: dict[End, tuple[int, list[int]]] = {}
         self.unfinished: tuple[End, int] | None = None
         self.range = np.inf, -np.inf
@@ -110,134 +118,134 @@ class Episodes:
         self.sample: list[tuple[Any, ...]] = []
         self._sampled = False
         self._numbers, self._flags, self._seen = numbers, FlagCodes(), EpisodeIds()
-        # The last row waits for the next one, which shows whether its next_state is right. Of
-        # it are kept: what is wrong so far, when it was due, its episode, whether it is the
-        # first there, what the episode was left for before it, and whether its rows had ceased
-        # to follow one another.
-        self._held: Batch | None = None
-        self._fault, self._due, self._is_new = 0, 0, True
+        # The last row waits for the next one, which confirms its next_state. State of the last
+        # row: its issue so far, expected t, episode, whether it is the first row, the issue at
+        # which its episode was left before it, and whether its rows are no longer consecutive.
+        self._pending: Batch | None = None
+        self._issue, self._due, self._is_new = 0, 0, True
         self._cause, self._torn = 0, False
         self._id: Any = None
 
     @property
     def repeats(self) -> bool:
-        """Whether all rewards of an episode are the same, and those of others are not."""
+        """True if rewards are constant within episodes and differ between them."""
         return bool(self._same) and not self._differ and self.range[0] < self.range[1]
 
     def read(self, batch: Batch) -> None:
-        """Check some rows, and count them but for the last, which waits."""
-        steps = self._check(batch if self._held is None else self._held.then(batch))
-        self._settle(steps, len(steps.new) - 1)
-        self._held, self._id = steps.rows.last(), steps.rows.values["episode"][-1]
-        self._fault, self._due = int(steps.fault[-1]), int(steps.due[-1])
+        """Check a batch, and count all rows but the last, which waits for the next batch."""
+        steps = self._check(batch if self._pending is None else self._pending.then(batch))
+        self._process(steps, len(steps.new) - 1)
+        self._pending, self._id = steps.rows.last(), steps.rows.values["episode"][-1]
+        self._issue, self._due = int(steps.issue[-1]), int(steps.due[-1])
         self._is_new = bool(steps.new[-1])
         if self._is_new:
             self._cause, self._torn = 0, False
 
     def finish(self) -> None:
-        """Count the last row of all."""
-        if self._held is None:
+        """Count the last row of the log."""
+        if self._pending is None:
             return
-        steps = self._check(self._held, final=True)
+        steps = self._check(self._pending, final=True)
         length, over = int(steps.t[0]) + 1, steps.done[0] == 1
-        horizon = self.tally.horizon or max(self.longest, length)
+        horizon = self.counter.horizon or max(self.longest, length)
         if not self.whole and not over and length < horizon:
             # the log ends here, perhaps before the episode does
             steps.last[0] = False
             if steps.following[0] == STOPPED:
                 steps.following[0] = CUT_OFF
-            if not self._cause and not steps.fault[0]:
+            if not self._cause and not steps.issue[0]:
                 end = False, length, int(steps.following[0])
                 self.unfinished = end, int(steps.rows.lines[0])
-        self._settle(steps, 1)
+        self._process(steps, 1)
 
     def _check(self, rows: Batch, final: bool = False) -> CheckedRows:
-        """What is wrong with each row, by itself and against the one before and after it."""
-        values, n, held, tally = rows.values, len(rows), int(self._held is not None), self.tally
-        unsaid, new, again = self._episodes(values["episode"])
+        """Check each row by itself and against the rows before and after it."""
+        values, n, counter = rows.values, len(rows), self.counter
+        pending = int(self._pending is not None)
+        no_id, new, again = self._episodes(values["episode"])
         last = np.append(new[1:], final)
         begin = _begin(new)
-        due = np.arange(n) - begin + np.where(begin == 0, held * self._due, 0)
+        due = np.arange(n) - begin + np.where(begin == 0, pending * self._due, 0)
         t = self.clock.steps(values.get("t"), new, due)
-        s, a = tally.states.of(values["state"]), tally.actions.of(values["action"])
+        s, a = counter.states.of(values["state"]), counter.actions.of(values["action"])
         done = self._flags.of(values["done"]) if "done" in values else np.zeros(n, np.int64)
         reward = self._numbers.of(values["reward"]) if "reward" in values else np.zeros(n)
         if "reward" in values:
             same = (reward[1:] == reward[:-1])[~new[1:]]
             self._same, self._differ = self._same or same.any(), self._differ or not same.all()
         late = np.zeros(n, bool)
-        if tally.horizon is not None:
-            late = np.minimum(t, due) >= tally.horizon
-        readable = ~unsaid
+        if counter.horizon is not None:
+            late = np.minimum(t, due) >= counter.horizon
+        readable = ~no_id
         readable[list(rows.broken)] = False
-        if tally.ends.derived:
+        if counter.ends.derived:
             usable = readable & (s >= 0)
             following, hidden = self._derive(new, t, s, done, usable)
         else:
-            following, hidden = tally.states.of(values["next_state"]), np.zeros(n, bool)
+            following, hidden = counter.states.of(values["next_state"]), np.zeros(n, bool)
             if self.terminal:
-                ending = [tally.states.met(name) for name in self.terminal]
+                ending = [counter.states.code_of(name) for name in self.terminal]
                 done[(done == 0) & (following >= 0) & np.isin(following, ending)] = 1
         stops = last & (done != 1)
         blank = self._forgive(values, following, done, stops, t)
-        row, possible = tally.locate(np.where((t == due) & ~late, t, -1), s, a, following, stops)
-        over = (done == 1) | tally.is_terminal(following)
+        row, possible = counter.locate(np.where((t == due) & ~late, t, -1), s, a, following, stops)
+        over = (done == 1) | counter.is_terminal(following)
 
         # from the last kind to the first, which counts
-        fault = np.zeros(n, np.int8)
-        fault[~possible] = IssueKind.EXCLUDED
-        fault[((following == MISSING) | (following == UNKNOWN)) & ~hidden] = IssueKind.NEXT_STATE
-        fault[(reward < self.units.low) | (reward > self.units.high)] = IssueKind.RANGE
-        fault[np.isnan(reward) & ~blank] = IssueKind.REWARD
-        fault[row < 0] = IssueKind.ACTION
-        fault[new & ~tally.locate_start(s)] = IssueKind.START
-        fault[s < 0] = IssueKind.STATE
-        fault[t != due] = IssueKind.T
-        fault[late] = IssueKind.LONG
-        fault[tally.is_terminal(s) | (~new & np.append(False, over[:-1]))] = IssueKind.AFTER
-        fault[again] = IssueKind.REPEAT
-        fault[unsaid | (a == MISSING) | (done == UNKNOWN)] = IssueKind.LINE
+        issue = np.zeros(n, np.int8)
+        issue[~possible] = IssueKind.EXCLUDED
+        issue[((following == MISSING) | (following == UNKNOWN)) & ~hidden] = IssueKind.NEXT_STATE
+        issue[(reward < self.units.low) | (reward > self.units.high)] = IssueKind.RANGE
+        issue[np.isnan(reward) & ~blank] = IssueKind.REWARD
+        issue[row < 0] = IssueKind.ACTION
+        issue[new & ~counter.locate_start(s)] = IssueKind.START
+        issue[s < 0] = IssueKind.STATE
+        issue[t != due] = IssueKind.T
+        issue[late] = IssueKind.LONG
+        issue[counter.is_terminal(s) | (~new & np.append(False, over[:-1]))] = IssueKind.AFTER
+        issue[again] = IssueKind.REPEAT
+        issue[no_id | (a == MISSING) | (done == UNKNOWN)] = IssueKind.LINE
         for i, why in rows.broken.items():
-            fault[i] = IssueKind.CUT if why == CUT else IssueKind.LINE
-        if held and 0 < self._fault <= IssueKind.T:  # which the rows before it showed
-            fault[0] = self._fault
-        if tally.ends.derived:
-            # the next row would show what followed, but has a fault: that is this one's, too
-            hidden[:-1] &= fault[:-1] == 0
-            fault[:-1][hidden[:-1]] = fault[1:][hidden[:-1]]
+            issue[i] = IssueKind.CUT if why == CUT else IssueKind.LINE
+        if pending and 0 < self._issue <= IssueKind.T:  # which the rows before it showed
+            issue[0] = self._issue
+        if counter.ends.derived:
+            # an issue of the next row hides the next state of this row
+            hidden[:-1] &= issue[:-1] == 0
+            issue[:-1][hidden[:-1]] = issue[1:][hidden[:-1]]
         else:
             differs = (s[1:] != following[:-1]) & (s[1:] != MISSING) & (t[1:] == t[:-1] + 1)
-            fault[:-1][differs & ~last[:-1] & ~over[:-1] & (fault[:-1] == 0)] = IssueKind.MISMATCH
-        return CheckedRows(rows, new, last, t, s, a, following, done, reward, due, fault, hidden)
+            issue[:-1][differs & ~last[:-1] & ~over[:-1] & (issue[:-1] == 0)] = IssueKind.MISMATCH
+        return CheckedRows(rows, new, last, t, s, a, following, done, reward, due, issue, hidden)
 
     def _episodes(self, ids: list[Any]) -> tuple[Bools, Bools, Bools]:
-        """(n,) whether a row does not say its episode, is the first of one, of one met before.
+        """Return masks (n,): the id is missing, first row of an episode, the id was seen before.
 
-        A row that does not say is taken for one of the same episode; the ids are completed.
+        A row without an id belongs to the episode of the row before; ``ids`` is completed.
         """
-        n, held = len(ids), int(self._held is not None)
-        unsaid, again = np.zeros(n, bool), np.zeros(n, bool)
+        n, pending = len(ids), int(self._pending is not None)
+        no_id, again = np.zeros(n, bool), np.zeros(n, bool)
         if None in ids or "" in ids:
             before = self._id
             for i, value in enumerate(ids):
-                unsaid[i] = value is None or value == ""
-                before = ids[i] = before if unsaid[i] else value
+                no_id[i] = value is None or value == ""
+                before = ids[i] = before if no_id[i] else value
         new = np.append(self._is_new, np.fromiter(map(ne, ids[1:], ids), bool, n - 1))
-        begins = held + np.flatnonzero(new[held:])
+        begins = pending + np.flatnonzero(new[pending:])
         again[begins] = self._seen.add([ids[i] for i in begins])
-        return unsaid, new, again
+        return no_id, new, again
 
     def _derive(
         self, new: Bools, t: Ints, s: Ints, done: Ints, usable: Bools
     ) -> tuple[Ints, Bools]:
-        """(n,) what followed, by the next row, and where that is hidden by its faults."""
+        """Return the next states (n,) by the next rows, and where issues hide them (n,)."""
         same = np.append(~new[1:], False)
         shows = same & np.append(usable[1:] & (t[1:] == t[:-1] + 1), False)
         following = np.where(shows, np.append(s[1:], STOPPED), STOPPED)
         open_ends = np.asarray(done != 1)
-        if self.tally.horizon is not None:
-            open_ends &= t + 1 != self.tally.horizon
-            following[t + 1 == self.tally.horizon] = STOPPED
+        if self.counter.horizon is not None:
+            open_ends &= t + 1 != self.counter.horizon
+            following[t + 1 == self.counter.horizon] = STOPPED
         following[done == 1] = ENDED
         hidden = same & ~shows & open_ends
         following[hidden] = MISSING
@@ -246,20 +254,20 @@ class Episodes:
     def _forgive(
         self, values: dict[str, list[Any]], following: Ints, done: Ints, stops: Bools, t: Ints
     ) -> Bools:
-        """(n,) where a reward may be blank; a blank next state is the end, or that of a drop-out.
+        """Return where a reward may be blank (n,), and resolve blank next states in ``following``.
 
-        That an episode stops short is known here only if the horizon is.
+        Early termination is known here only if the horizon is.
         """
-        tally, n = self.tally, len(t)
-        ends = tally.ends
+        counter, n = self.counter, len(t)
+        ends = counter.ends
         short = final = np.zeros(n, bool)
-        if tally.horizon is not None:
-            short, final = stops & (t + 1 < tally.horizon), stops & (t + 1 == tally.horizon)
+        if counter.horizon is not None:
+            short, final = stops & (t + 1 < counter.horizon), stops & (t + 1 == counter.horizon)
         final = final & (ends.dropouts is not None and not ends.derived)
         declared = (short & (ends.dropouts is not None)) | final
         if not ends.derived:
             none = following == MISSING
-            for i in np.flatnonzero(none & (((done == 1) & tally.has_end) | declared)).tolist():
+            for i in np.flatnonzero(none & (((done == 1) & counter.has_end) | declared)).tolist():
                 if not isinstance(values["next_state"][i], InvalidValue):
                     following[i] = ENDED if done[i] == 1 else STOPPED
         blank = np.zeros(n, bool)
@@ -271,107 +279,114 @@ class Episodes:
                 blank[i] = not text_of(rewards[i]) and not isinstance(rewards[i], InvalidValue)
         return blank
 
-    def _settle(self, steps: CheckedRows, n: int) -> None:
-        """Count the first n rows, or note their faults."""
+    def _process(self, steps: CheckedRows, n: int) -> None:
+        """Count the first n rows, or note their issues."""
         if not n:
             return
-        fault, new, hidden = steps.fault[:n], steps.new[:n], steps.hidden[:n]
-        bad, begin = fault > 0, _begin(new)
-        # faults of the episode up to each row
-        faults = _so_far(bad, begin, self._cause > 0)
-        first = bad & (faults == 1)
+        issue, new, hidden = steps.issue[:n], steps.new[:n], steps.hidden[:n]
+        bad, begin = issue > 0, _begin(new)
+        # issues of the episode up to each row
+        n_issues = _so_far(bad, begin, self._cause > 0)
+        first = bad & (n_issues == 1)
         # a line that cannot be read may belong to any episode
-        noted = np.where(fault <= IssueKind.CUT, bad & ~hidden, first)
-        for kind in np.unique(fault[noted]).tolist():
-            at = np.flatnonzero(noted & (fault == kind))
+        noted = np.where(issue <= IssueKind.CUT, bad & ~hidden, first)
+        for kind in np.unique(issue[noted]).tolist():
+            at = np.flatnonzero(noted & (issue == kind))
             at += hidden[at]
-            lines, example = steps.rows.lines[at].tolist(), partial(tell, self, steps, int(at[0]))
-            remedy = partial(remedy_of, self, steps, int(at[0]))
-            self.faults.note(IssueKind(kind), lines, example, remedy=remedy)
+            lines, row = steps.rows.lines[at].tolist(), int(at[0])
+            example = partial(describe, self, steps, row)
+            remedy = partial(remedy_of, self, steps, row)
+            self.issues.note(IssueKind(kind), lines, example, remedy=remedy)
 
-        counts = self.losses.episodes + np.cumsum(new) > self.apart
-        good, harmless = (faults == 0) & counts, is_harmless(fault)
-        begins = new & (~bad | hidden | (fault >= IssueKind.ACTION)) & counts
+        counts = self.missing.episodes + np.cumsum(new) > self.held_out
+        good, harmless = (n_issues == 0) & counts, is_harmless(issue)
+        begins = new & (~bad | hidden | (issue >= IssueKind.ACTION)) & counts
         t, s, a = steps.t[:n], steps.s[:n], steps.a[:n]
         known = (t == steps.due[:n]) & (s >= 0) & (a >= 0) & counts
-        loses = (
+        missing_outcome = (
             first
             & ~harmless
             & known
-            & ((fault < IssueKind.REPEAT) | (fault > IssueKind.AFTER) | hidden)
+            & ((issue < IssueKind.REPEAT) | (issue > IssueKind.AFTER) | hidden)
         )
-        self._count(steps, good, loses, begins)
-        paid, known = np.full(n, np.nan), np.flatnonzero(good)
+        self._count(steps, good, missing_outcome, begins)
+        reward, known = np.full(n, np.nan), np.flatnonzero(good)
         t_s_a = t[known], s[known], a[known]
-        paid[known] = self.tally.paid(*t_s_a, steps.following[known], steps.reward[known])
-        final = t + 1 == self.tally.horizon  # steps after it are not part of the return
+        reward[known] = self.counter.rewards_of(*t_s_a, steps.following[known], steps.reward[known])
+        final = t + 1 == self.counter.horizon  # steps after it are not part of the return
         over = steps.last[:n] | (steps.done[:n] == 1) | final
-        if not self.tally.ends.derived:
+        if not self.counter.ends.derived:
             self.stopped_last += int((good & final & (steps.following[:n] == STOPPED)).sum())
-        at = np.flatnonzero(good & ~(np.isnan(paid) & final) & over)
-        self.returns.add(begins, good, paid, at, t[at] + 1, steps.following[at])
+        at = np.flatnonzero(good & ~(np.isnan(reward) & final) & over)
+        self.returns.add(begins, good, reward, at, t[at] + 1, steps.following[at])
         self._add_ends(steps, at)
 
-        # what the episode was left for, up to each row
+        # the issue at which the episode was left, up to each row
         at = np.maximum.accumulate(np.where(first | new, np.arange(n), 0))
-        cause = np.where(first[at], fault[at], np.where(begin == 0, self._cause, 0))
-        apart = bad & ((fault < IssueKind.LONG) | (t != steps.due[:n])) & ~hidden
-        torn = _so_far(apart, begin, self._torn) > 0
-        self.losses.episodes += int(new.sum())
-        self.losses.spoilt += int((first & ~harmless & counts).sum())
-        self._remember(steps, cause, torn, counts)
+        cause = np.where(first[at], issue[at], np.where(begin == 0, self._cause, 0))
+        gap = bad & ((issue < IssueKind.LONG) | (t != steps.due[:n])) & ~hidden
+        torn = _so_far(gap, begin, self._torn) > 0
+        self.missing.episodes += int(new.sum())
+        self.missing.incomplete += int((first & ~harmless & counts).sum())
+        self._observe(steps, cause, torn, counts)
         self._cause, self._torn = int(cause[-1]), bool(torn[-1])
 
-    def _count(self, steps: CheckedRows, good: Bools, loses: Bools, begins: Bools) -> None:
-        """Pass on rows that are good (n,), or are left with their outcome lost (n,)."""
+    def _count(
+        self, steps: CheckedRows, good: Bools, missing_outcome: Bools, begins: Bools
+    ) -> None:
+        """Pass valid rows (n,), and rows whose outcome is missing (n,), to the counter."""
         n = len(good)
-        kept = np.flatnonzero((good & (steps.following[:n] != CUT_OFF)) | loses)
+        kept = np.flatnonzero((good & (steps.following[:n] != CUT_OFF)) | missing_outcome)
         detail = steps.rows.values.get("detail")
         mark = np.zeros(n, np.int64) if detail is None else np.array(detail[:n], np.int64)
         mark |= np.where(steps.last[:n] & (steps.done[:n] != 1), STOPS, 0)
-        mark[loses] |= LOSES
+        mark[missing_outcome] |= MISSING_OUTCOME
         columns = (steps.t, steps.s, steps.a, steps.following)
         t, s, a, following = (x[kept] for x in columns)
         starts = steps.s[:n][begins]
-        self.tally.add(CountedRows(t, s, a, following, steps.reward[kept], mark[kept], starts))
+        self.counter.add(CountedRows(t, s, a, following, steps.reward[kept], mark[kept], starts))
         for i in np.flatnonzero(good)[: MOST_SAMPLED - len(self.sample)].tolist():
             if self._sampled or (self.sample and steps.t[i] != len(self.sample)):
                 self._sampled = True
                 break
             self.sample.append((*(x[i].item() for x in columns), steps.reward[i].item()))
 
-    def _remember(self, steps: CheckedRows, cause: Ints, torn: Bools, counts: Bools) -> None:
-        """Keep what the first n rows show in addition to counts.
+    def _observe(self, steps: CheckedRows, cause: Ints, torn: Bools, counts: Bools) -> None:
+        """Update the attributes that are not counts by the first n rows.
 
-        cause (n,) is what each one's episode was left for; torn (n,) whether its rows have ceased
-        to follow one another; counts (n,) whether its episode is one that counts.
+        Args:
+            steps: the checked rows.
+            cause: (n,) the issue at which the episode was left, or 0.
+            torn: (n,) whether the rows of the episode are no longer consecutive.
+            counts: (n,) whether the episode is counted.
+
         """
         n = len(cause)
         columns = (steps.t, steps.s, steps.a, steps.following, steps.done)
         t, s, a, following, done = (x[:n] for x in columns)
-        lost = (cause > 0) & ~is_harmless(cause) | (steps.fault[:n] == IssueKind.LINE)
-        self.losses.add(lost & counts, np.where(torn, -1, t), s, a)
+        missing = (cause > 0) & ~is_harmless(cause) | (steps.issue[:n] == IssueKind.LINE)
+        self.missing.add(missing & counts, np.where(torn, -1, t), s, a)
         self.longest = max(self.longest, int(t[~torn].max(initial=-1)) + 1)
-        self.went_on.update(np.unique(s[s >= 0]).tolist())
+        self.continuing_states.update(np.unique(s[s >= 0]).tolist())
         there, known = following >= 0, (s >= 0) & (a >= 0)
         ends = (done == 1) & (cause == 0) & there
-        self.not_done.update(np.unique(following[there & (done != 1)]).tolist())
-        self.done_in.update(np.unique(following[ends]).tolist())
+        self.not_done_states.update(np.unique(following[there & (done != 1)]).tolist())
+        self.done_states.update(np.unique(following[ends]).tolist())
         goes_on = known & (done != 1)
-        self.going_on |= _pairs(s[goes_on], a[goes_on])
+        self.continuing_pairs |= _pairs(s[goes_on], a[goes_on])
         last = (x[ends].tolist() for x in (s, a, following))
-        self.ending.update(zip(*last, strict=True))
+        self.final_transitions.update(zip(*last, strict=True))
         least, most = self.range
         with np.errstate(invalid="ignore"):
-            paid = steps.reward[:n]
+            rewards = steps.reward[:n]
             self.range = (
-                float(np.fmin.reduce(paid, initial=least)),
-                float(np.fmax.reduce(paid, initial=most)),
+                float(np.fmin.reduce(rewards, initial=least)),
+                float(np.fmax.reduce(rewards, initial=most)),
             )
 
     def _add_ends(self, steps: CheckedRows, at: Ints) -> None:
-        """Remember how episodes ended at rows (k,), unless they lasted to the horizon."""
-        at = at[steps.t[at] + 1 != self.tally.horizon]
+        """Record the ends of episodes at rows (k,), unless they lasted to the horizon."""
+        at = at[steps.t[at] + 1 != self.counter.horizon]
         after = steps.following[at] - STOPPED
         keys = ((steps.t[at] + 1) * 2 + steps.done[at]) * 2**31 + after
         for key in np.unique(keys).tolist():

@@ -1,4 +1,4 @@
-"""What can be wrong with a log, and how it is reported."""
+"""Issues of a log: kinds, texts and remedies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from ucfh.logs.early_termination import CHOICES
 
 MOST_LINES = 3
-"""How many of the lines at fault are kept."""
+"""The number of lines that are kept of an issue."""
 
 
 class IssueKind(IntEnum):
-    """What can be wrong with a row; where several things are, the first of these counts."""
+    """The kinds of issues; of several issues of a row, the first kind counts."""
 
     NONE = 0
     LINE = 1
@@ -37,15 +37,12 @@ class IssueKind(IntEnum):
 
 
 def is_harmless(kind: Any) -> Any:
-    """Whether a row is left out by what is known before its outcome, or is the last of the log.
-
-    Elementwise.
-    """
+    """Return whether bounds hold although rows of this kind are left out; elementwise."""
     return (kind == IssueKind.CUT) | (kind == IssueKind.LONG)
 
 
 REFUTING = (IssueKind.START, IssueKind.RANGE, IssueKind.EXCLUDED)
-"""Rows that contradict what is told or assumed: either they are wrong, or that is."""
+"""Issues of rows that contradict the prior knowledge or an assumption."""
 
 _TEXTS = {
     IssueKind.LINE: (
@@ -109,19 +106,19 @@ _TEXTS = {
 
 @dataclass
 class Issue:
-    """A kind of fault in a log.
+    """All issues of one kind in a log.
 
     Attributes:
-        kind: its name, such as "reward".
-        count: how often. An episode is left at its first fault: what follows in it is not looked
-            at, but for lines that cannot be read.
-        lines: the first of the lines, or rows.
+        kind: the name of the kind, such as "reward".
+        count: the number of rows. An episode is left at its first issue: its later rows are not
+            checked, except for lines that cannot be read.
+        lines: the first lines, or rows.
         unit: "line", or "row" where there are no lines.
-        what: the fault in words.
-        example: what is wrong in the first of them.
-        remedy: what can be done about it.
-        harmless: whether bounds from the counts hold in spite of it.
-        refutes: whether it contradicts the problem.
+        what: the kind in words.
+        example: the description of the first row.
+        remedy: the remedy.
+        harmless: whether bounds from the counts hold nevertheless.
+        refutes: whether the issue contradicts the problem.
 
     """
 
@@ -137,7 +134,7 @@ class Issue:
 
     @property
     def first(self) -> str:
-        """The first of them, in a line that says what to do."""
+        """The first row and its remedy, in one line."""
         return f"{self.unit} {self.lines[0]}: {self.example}; {self.remedy}"
 
     def __str__(self) -> str:
@@ -148,7 +145,7 @@ class Issue:
 
 
 class Issues(dict[IssueKind, Issue]):
-    """The faults of a log by kind; ``unit`` is that of its lines."""
+    """The issues of a log by kind; ``unit`` is "line" or "row"."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -156,8 +153,8 @@ class Issues(dict[IssueKind, Issue]):
 
     @property
     def first(self) -> str:
-        """The first of them all, in a line that says what to do."""
-        return min(self.values(), key=lambda fault: fault.lines[0]).first
+        """The first issue of the log and its remedy, in one line."""
+        return min(self.values(), key=lambda issue: issue.lines[0]).first
 
     def note(
         self,
@@ -167,22 +164,27 @@ class Issues(dict[IssueKind, Issue]):
         count: int | None = None,
         remedy: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Add faults of a kind; ``example`` tells what is wrong in the first of the lines.
+        """Add issues of a kind.
 
-        ``count`` is how many there are, if only the first lines are given; ``remedy`` says what to
-        do about the first of them, if that is not the same for all faults of its kind.
+        Args:
+            kind: the kind.
+            lines: the lines.
+            example: describes the first line.
+            count: the number of issues, if ``lines`` are only the first ones.
+            remedy: returns the remedy for the first line, or None for the usual one of its kind.
+
         """
         if kind not in self:
             what, usual = _TEXTS[kind]
             name, harmless, refutes = kind.name.lower(), bool(is_harmless(kind)), kind in REFUTING
-            found = example()
+            text = example()
             if (special := remedy()) is not None:
                 usual = special
-            elif kind == IssueKind.REWARD and "is missing" in found:
+            elif kind == IssueKind.REWARD and "is missing" in text:
                 usual = "declare what a blank means, such as --blank-reward 0 (blank_reward=0)"
-            elif kind == IssueKind.REWARD and re.search(r"'\s*[-+]?\d*,\d+\s*'", found):
+            elif kind == IssueKind.REWARD and re.search(r"'\s*[-+]?\d*,\d+\s*'", text):
                 usual = 'declare the decimal comma, --decimal , (decimal=",")'
-            self[kind] = Issue(name, self.unit, what, found, usual, harmless, refutes)
-        fault = self[kind]
-        fault.count += len(lines) if count is None else count
-        fault.lines = tuple(sorted([*fault.lines, *lines])[:MOST_LINES])
+            self[kind] = Issue(name, self.unit, what, text, usual, harmless, refutes)
+        issue = self[kind]
+        issue.count += len(lines) if count is None else count
+        issue.lines = tuple(sorted([*issue.lines, *lines])[:MOST_LINES])

@@ -27,7 +27,7 @@ class JsonSource:
                 break
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:
-        """All rows, with the wanted columns, of which an object may lack some."""
+        """Yield all rows, with the wanted columns; objects may lack some."""
         known = {*wanted, *self.columns}
 
         def rows() -> Iterator[tuple[int, Sequence[Any] | str]]:
@@ -39,7 +39,7 @@ class JsonSource:
                     if claims(key):
                         raise InputError(
                             f"line {line} has the key {key!r}, which the first object lacks: write "
-                            "it there, too, with null for no value"
+                            "it there with null for no value"
                         )
                     known.add(key)
                 yield line, [by_text(row.get(key)) for key in wanted]
@@ -66,7 +66,7 @@ def _parse_jsonl(file: IO[bytes]) -> Iterator[tuple[int, dict[str, Any] | str]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    out = dict(pairs)
+    if len(out) < len(pairs):
         raise ValueError("a key appears twice")
-    return found
+    return out

@@ -1,4 +1,4 @@
-"""From what a log writes to numbers: labels of states and actions, flags, rewards, episode ids."""
+"""Parsers of values: labels of states and actions, flags, rewards, episode ids."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from ucfh.exceptions import InputError
 from ucfh.logs.batches import InvalidValue
 
 MISSING, UNKNOWN = -1, -2
-"""Codes of a value that is not there, and of one that means nothing here."""
+"""Codes of a missing value, and of an invalid one."""
 ENDED, STOPPED, CUT_OFF = -3, -4, -5
-"""Codes of a next state that is not there because the task is over, because the episode goes on no
-more, or because the log ends."""
+"""Codes of a next state that is missing: the task is over, the episode or the log ends early."""
 MOST_SHOWN = 60
-"""The most letters of a value in a message."""
+"""The largest number of characters of a value in a message."""
 MOST_KEPT = 10**5
-"""How many values of a column are remembered: it may hold another one in every row."""
+"""The largest number of values of a column that are cached."""
 
 _WHOLE = re.compile(r"(-?[0-9]+)\.0*")
 
 
 def text_of(value: Any) -> str:
-    """A value as text without the blanks around it; 3.0, as some tools write 3, is 3.
+    """Return a value as stripped text; integral numbers such as 3.0 become "3".
 
     >>> text_of(" home "), text_of(3), text_of("3.0"), text_of(None)
     ('home', '3', '3', '')
@@ -38,20 +37,20 @@ def text_of(value: Any) -> str:
     return whole[1] if whole else text
 
 
-def shown(value: Any) -> str:
-    """A value as it stands in a message, in quotes and not too long."""
+def quoted(value: Any) -> str:
+    """Return a value in quotes for a message, shortened."""
     text = repr(value) if isinstance(value, str | int | float | list) else repr(str(value))
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 class ValueCodes(dict[Any, int], ABC):
-    """The number of each value of a column, computed once."""
+    """Cache of the code of each value of a column."""
 
     def of(self, column: list[Any]) -> Ints:
-        """(n,) the numbers of n values."""
+        """Return the codes (n,) of n values."""
         try:
             return np.fromiter(map(self.__getitem__, column), np.int64, len(column))
-        except TypeError:  # a list or an object is called by its JSON text
+        except TypeError:  # a list or an object is replaced by its JSON text
             column[:] = [
                 json.dumps(value, default=str) if isinstance(value, list | dict) else value
                 for value in column
@@ -66,19 +65,19 @@ class ValueCodes(dict[Any, int], ABC):
 
     @abstractmethod
     def find(self, value: Any) -> int:
-        """The number of one value."""
+        """Return the code of one value."""
 
 
 class LabelCodes(ValueCodes):
-    """States, or actions: those that were declared, or else all that are met.
+    """The codes of states, or actions: declared ones, or else all in the log.
 
     Args:
-        declared: their names, or how many there are; None if they are not known.
+        declared: the names, or their number; None if unknown.
         ignore_case: whether names that differ only in case and blanks are the same.
 
     Attributes:
-        index: the number of each name; without a declaration, in the order they were met. Of
-            names that are the same, the first.
+        index: the code of each name; without a declaration, in the order of discovery. Of equal
+            names, only the first is included.
 
     """
 
@@ -96,11 +95,11 @@ class LabelCodes(ValueCodes):
                 raise InputError(
                     f"{name!r} and {other!r} differ only in case or blanks: do not ignore it"
                 )
-        # a number that is not a name is the number of a state, as in other files
+        # a number that is not a name is an index, as in other files
         self._numbers = {str(i): i for i in range(len(self.index))}
 
     def _add(self, name: str) -> int:
-        """The number of a name, which may be new."""
+        """Return the code of a name, which may be new."""
         if self._same is None:
             return self.index.setdefault(name, len(self.index))
         code = self._same.setdefault(folded(name), len(self.index))
@@ -109,7 +108,7 @@ class LabelCodes(ValueCodes):
         return code
 
     def find(self, value: Any) -> int:
-        """The number of a name, or `MISSING`, or `UNKNOWN`."""
+        """Return the code of a name, or `MISSING`, or `UNKNOWN`."""
         text = text_of(value)
         if not text:
             return MISSING
@@ -122,8 +121,8 @@ class LabelCodes(ValueCodes):
             return self._same[folded(text)]
         return self._numbers.get(text, UNKNOWN)
 
-    def met(self, name: str) -> int:
-        """The number of a name that was declared or met, else `UNKNOWN`."""
+    def code_of(self, name: str) -> int:
+        """Return the code of a name that is declared or discovered, else `UNKNOWN`."""
         if not self.is_open:
             return self.find(name)
         text = text_of(name)
@@ -132,7 +131,7 @@ class LabelCodes(ValueCodes):
         return self.index.get(text, UNKNOWN)
 
     def alike(self) -> Iterator[tuple[str, str]]:
-        """Names that differ only in case or blanks, two by two."""
+        """Yield pairs of names that differ only in case or blanks."""
         seen: dict[str, str] = {}
         for name in self.index:
             other = seen.setdefault(folded(name), name)
@@ -141,7 +140,7 @@ class LabelCodes(ValueCodes):
 
 
 def folded(name: str) -> str:
-    """A name without differences in case and blanks.
+    """Return a name normalized in case and blanks.
 
     >>> folded(" New  York ")
     'new york'
@@ -150,19 +149,19 @@ def folded(name: str) -> str:
 
 
 class FlagCodes(ValueCodes):
-    """Whether an episode is over: 1 or 0. No value means no."""
+    """The codes of done: 1 or 0; a missing value is 0."""
 
     def find(self, value: Any) -> int:
-        """1, 0, or `UNKNOWN`."""
+        """Return 1, 0, or `UNKNOWN`."""
         return {"": 0, "0": 0, "false": 0, "1": 1, "true": 1}.get(text_of(value).lower(), UNKNOWN)
 
 
 class Numbers(dict[Any, float]):
-    """Numbers of a column. Looking up the few that repeat is faster than reading each.
+    """Parser of the numbers of a column, with a cache.
 
     Args:
-        decimal: what stands before the decimals of a number in text, "." or ",".
-        blank: what no value means, if it means anything.
+        decimal: the decimal mark, "." or ",".
+        blank: the meaning of a missing value, or None.
 
     """
 
@@ -171,7 +170,7 @@ class Numbers(dict[Any, float]):
         self._comma, self._blank = decimal == ",", blank
 
     def of(self, column: list[Any]) -> Floats:
-        """(n,) the numbers of n values, NaN where one is none."""
+        """Return the numbers (n,) of n values, NaN for values that are not numbers."""
         look_up = self.__getitem__ if len(self) < MOST_KEPT else self._read
         try:
             return np.fromiter(map(look_up, column), np.float64, len(column))
@@ -186,7 +185,7 @@ class Numbers(dict[Any, float]):
         if self._blank is not None and (value is None or str(value).isspace() or value == ""):
             return self._blank
         if isinstance(value, str):
-            # Python reads 0_1 as a number, nobody else does; a point may be one of thousands
+            # Python accepts 0_1 as a number; a point may separate thousands
             if "_" in value or (self._comma and "." in value):
                 return np.nan
             value = value.replace(",", ".") if self._comma else value
@@ -197,10 +196,10 @@ class Numbers(dict[Any, float]):
 
 
 class EpisodeIds:
-    """Which episodes have been met: exact for numbers, by a 64-bit hash for other ids.
+    """The set of episode ids seen: exact for numbers, by a 64-bit hash for other ids.
 
-    The latest are kept in a set; all others as runs of consecutive numbers, sorted. So episodes
-    that are counted up take almost no memory, others 16 bytes each.
+    The latest ids are kept in a set, all others as sorted runs of consecutive numbers. So numbered
+    episodes take almost no memory, others 16 bytes each.
     """
 
     def __init__(self) -> None:
@@ -208,20 +207,20 @@ class EpisodeIds:
         self._first = self._last = np.zeros(0, np.int64)
 
     def add(self, ids: Iterable[Any]) -> Bools:
-        """(n,) whether each of n ids was met before, here or earlier; now they all are."""
+        """Add n ids, and return whether each was seen before (n,)."""
         keys = [
             int(text) if text.isdecimal() and len(text) < 19 else hash(text)
             for text in map(str, ids)
         ]
-        met, latest = self._is_merged(np.array(keys, np.int64)), self._latest
+        seen, latest = self._is_merged(np.array(keys, np.int64)), self._latest
         if len(set(keys)) < len(keys) or not latest.isdisjoint(keys):
             for i, key in enumerate(keys):
-                met[i] |= key in latest
+                seen[i] |= key in latest
                 latest.add(key)
         latest.update(keys)
         if len(latest) > MOST_KEPT:
             self._merge()
-        return met
+        return seen
 
     def _is_merged(self, keys: Ints) -> Bools:
         if not self._first.size:

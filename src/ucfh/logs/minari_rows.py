@@ -1,7 +1,7 @@
-"""Rows of a log in a Minari data set: observations of whole numbers are states.
+"""Rows of a log in a Minari data set, with integer observations as states.
 
-An episode that is terminated is done, and what it arrives in is the end, whatever was observed
-there: in other episodes the same observation may go on. One that is truncated just stops.
+A terminated episode is done, and its next state is the end, whatever the last observation: other
+episodes may continue from the same observation. A truncated episode ends early.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ucfh._utils.files import naming
 from ucfh.exceptions import InputError, not_installed
 from ucfh.logs.batches import COLUMNS, Batch, collect
 
-MARK = "minari:"
-"""What the path of a data set begins with."""
+PREFIX = "minari:"
+"""The prefix of the path of a data set."""
 
 
 class MinariSource:
-    """A Minari data set, or the one on this machine with that id."""
+    """A Minari data set, or the id of a local one."""
 
     unit, columns = "row", list(COLUMNS)
 
@@ -29,7 +29,7 @@ class MinariSource:
         except ImportError:
             raise not_installed("a Minari data set", "minari") from None
         if isinstance(data, str):
-            name = data.removeprefix(MARK)
+            name = data.removeprefix(PREFIX)
             with naming(data):
                 try:
                     data = minari.load_dataset(name)
@@ -43,7 +43,7 @@ class MinariSource:
         self._action = _reader("action", data.action_space)
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:  # noqa: ARG002
-        """All rows, with the wanted columns."""
+        """Yield all rows, with the wanted columns."""
         at = [COLUMNS.index(name) for name in wanted]
         row, total = count(1), max(1, int(self._data.total_steps))
 
@@ -62,7 +62,7 @@ class MinariSource:
 
 
 def _reader(what: str, space: Any) -> Callable[[Any], list[Any]]:
-    """The function that makes a list of values of the arrays of a space."""
+    """Return a function that converts arrays of a space to lists of values."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
@@ -71,6 +71,6 @@ def _reader(what: str, space: Any) -> Callable[[Any], list[Any]]:
     if whole and space.dtype.kind in "biu":
         return lambda values: [x.tolist() for x in values]
     raise InputError(
-        f"its {what} space is {' '.join(str(space).split())[:80]}, but whole numbers are needed: "
+        f"its {what} space is {' '.join(str(space).split())[:80]}, but integers are needed: "
         "write a log with states of your own, in a frame or a file"
     )

@@ -1,10 +1,10 @@
-"""The losses of a log: rows that cannot be counted, perhaps because of what they would show.
+"""Missing data: rows that cannot be counted, possibly not at random.
 
-A few lost rows can be neglected: k lost of n outcomes of a pair move their mean by at most k/n,
-which for five or fewer is about what its bound allows anyway. Where more are lost, what is left
-may describe another task than the one that was logged; see `ucfh.logs.reading`. So there is a limit
-for the rows of the log, for its episodes, and for the rows of each step, state, action and pair: a
-reward out of range in the last of 250 steps is only one row in 250, and all that the log is about.
+A few missing rows can be neglected: k missing of n outcomes of a pair move their mean by at most
+k/n, which for five or fewer is about the width of its bound. With more missing rows, the others may
+describe another task; see `ucfh.logs.reading`. So there are limits for the rows of the log, for its
+episodes, and for the rows of each step, state, action and pair: a reward out of range in the last
+of 250 steps is only one row in 250, but may be the only reward of the task.
 """
 
 from __future__ import annotations
@@ -18,93 +18,96 @@ import numpy as np
 from ucfh._utils.arrays import Bools, Ints
 
 FEW = 0.005
-"""The share of rows that may be lost without `accept_losses`: a few in a thousand."""
+"""The share of rows that may be missing without `accept_losses`."""
 FEW_EPISODES = 2 * FEW
-"""The share of episodes that may be left at a fault: half of their rows are lost, on average."""
+"""The share of episodes that may be left at an issue: half of their rows are missing."""
 PART, LEAST = 0.05, 5
-"""The share that may be lost of one step, state, action or pair; and the number that always may."""
+"""The share of a step, state, action or pair that may be missing; a number that always may."""
 
 
 class Part(NamedTuple):
-    """A part of a log that lost too much.
+    """A part of a log with too many missing rows.
 
     Attributes:
         kind: "step", "state", "action" or "pair".
         code: of the step, state or action; of a pair (state, action).
-        gone, seen: how many of its rows are lost, and how many there are.
+        missing, seen: the numbers of missing rows, and of all rows.
 
     """
 
     kind: str
     code: tuple[int, ...]
-    gone: int
+    missing: int
     seen: int
 
 
 class MissingCounts:
-    """How many rows there are, and are lost: of all, and of each part.
+    """The numbers of rows and of missing rows, in total and by part.
 
     Attributes:
-        rows, lost: of all.
-        episodes: how many there are. spoilt: how many are left at a fault, or stop short.
-        seen, gone: by "step", "state" and "action", (codes,) rows of each.
-        gone_of_pair: lost rows of each (state, action).
+        rows, missing: the total numbers of rows, and of missing rows.
+        episodes, incomplete: the number of episodes, and of those left at an issue or ending early.
+        seen, missing_by: by "step", "state" and "action", (codes,) rows and missing rows.
+        missing_pairs: missing rows of each (state, action).
 
     """
 
     def __init__(self) -> None:
-        self.rows = self.lost = self.episodes = self.spoilt = 0
+        self.rows = self.missing = self.episodes = self.incomplete = 0
         self.seen = {name: np.zeros(0, np.int64) for name in ("step", "state", "action")}
-        self.gone = dict(self.seen)
-        self.gone_of_pair: Counter[tuple[int, int]] = Counter()
+        self.missing_by = dict(self.seen)
+        self.missing_pairs: Counter[tuple[int, int]] = Counter()
 
-    def add(self, lost: Bools, step: Ints, state: Ints, action: Ints) -> None:
-        """Take n rows: whether each is lost (n,), and its codes (n,), negative for none."""
-        self.rows += len(lost)
-        self.lost += int(lost.sum())
+    def add(self, missing: Bools, step: Ints, state: Ints, action: Ints) -> None:
+        """Add n rows: whether each is missing (n,), and its codes (n,), negative for none."""
+        self.rows += len(missing)
+        self.missing += int(missing.sum())
         for name, code in (("step", step), ("state", state), ("action", action)):
             there = code >= 0
             self.seen[name] = _plus(self.seen[name], np.bincount(code[there]))
-            if lost.any():
-                self.gone[name] = _plus(self.gone[name], np.bincount(code[there & lost]))
-        known = lost & (state >= 0) & (action >= 0)
-        self.gone_of_pair.update(zip(state[known].tolist(), action[known].tolist(), strict=True))
+            if missing.any():
+                self.missing_by[name] = _plus(
+                    self.missing_by[name], np.bincount(code[there & missing])
+                )
+        known = missing & (state >= 0) & (action >= 0)
+        self.missing_pairs.update(zip(state[known].tolist(), action[known].tolist(), strict=True))
 
-    def lose(self, step: Ints, state: Ints, action: Ints) -> None:
-        """Take n of the rows for lost after all, by their codes (n,)."""
-        self.lost += len(step)
+    def mark_missing(self, step: Ints, state: Ints, action: Ints) -> None:
+        """Mark n of the rows as missing, by their codes (n,)."""
+        self.missing += len(step)
         for name, code in (("step", step), ("state", state), ("action", action)):
-            self.gone[name] = _plus(self.gone[name], np.bincount(code))
-        self.gone_of_pair.update(zip(state.tolist(), action.tolist(), strict=True))
+            self.missing_by[name] = _plus(self.missing_by[name], np.bincount(code))
+        self.missing_pairs.update(zip(state.tolist(), action.tolist(), strict=True))
 
     def are_few(self, counted: Callable[[int, int], int]) -> bool:
-        """Whether they can be neglected; counted(s, a) is how many rows of a pair are."""
-        few = self.lost <= FEW * self.rows and self.spoilt <= FEW_EPISODES * self.episodes
-        return few and self.worst(counted) is None
+        """Return whether few rows are missing; ``counted(s, a)``: counted rows of a pair."""
+        few = self.missing <= FEW * self.rows and self.incomplete <= FEW_EPISODES * self.episodes
+        return few and self.worst_part(counted) is None
 
-    def worst(self, counted: Callable[[int, int], int]) -> Part | None:
-        """The first part that lost all of its rows, or else the first that lost too many."""
+    def worst_part(self, counted: Callable[[int, int], int]) -> Part | None:
+        """Return the first part without any row left, or else the first with too many missing."""
         parts = list(self._parts(counted))
-        return next((x for x in parts if x.gone == x.seen), parts[0] if parts else None)
+        return next((x for x in parts if x.missing == x.seen), parts[0] if parts else None)
 
     def _parts(self, counted: Callable[[int, int], int]) -> Iterator[Part]:
-        for kind, gone in self.gone.items():
-            seen = self.seen[kind][: len(gone)]
-            for code in np.flatnonzero((gone > 0) & (gone == seen) | _too_many(gone, seen)):
-                yield Part(kind, (int(code),), int(gone[code]), int(seen[code]))
-        for (s, a), n in self.gone_of_pair.items():
+        for kind, missing in self.missing_by.items():
+            seen = self.seen[kind][: len(missing)]
+            all_missing = (missing > 0) & (missing == seen)
+            for code in np.flatnonzero(all_missing | _too_many(missing, seen)):
+                yield Part(kind, (int(code),), int(missing[code]), int(seen[code]))
+        for (s, a), n in self.missing_pairs.items():
             left = counted(s, a)
-            if left and _too_many(n, n + left):  # of a pair without any, nothing is said
+            if left and _too_many(n, n + left):  # pairs without counted rows are skipped
                 yield Part("pair", (s, a), n, n + left)
 
 
-def _too_many(gone: Any, seen: Any) -> Any:
-    """Whether too many rows are lost of those of a part; elementwise."""
-    return (gone > LEAST) & (gone > PART * seen)
+def _too_many(missing: Any, seen: Any) -> Any:
+    """Return whether too many rows of a part are missing; elementwise."""
+    return (missing > LEAST) & (missing > PART * seen)
 
 
 def _plus(one: Ints, other: Ints) -> Ints:
-    """The sum of two arrays, the shorter of them continued with zeros."""
+    """Return the sum of two arrays, the shorter one padded with zeros."""
     short, long = sorted((one, other), key=len)
     out = long.copy()
     out[: len(short)] += short

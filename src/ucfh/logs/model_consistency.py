@@ -1,12 +1,12 @@
-"""Whether a log can come from a model.
+"""Consistency test of a log with a model.
 
-An agent that begins with a log and continues in a model mixes two tasks if not. Take a row of the
-table, its probabilities p as the model has them, and c_j of n outcomes in the log. If the log
-came from the model, the mixture of likelihoods of `ucfh._kernels.mixtures` over that of p would be
-a martingale of mean one, whoever chose the actions. So would the mean of these ratios over R rows;
-by Ville's inequality, no row's ratio ever exceeds R/alpha, except with probability alpha. Its
-logarithm is n KL(p^, p) - excess. For rewards that the agent is not told, with mean x of n in the
-log and mu in the model, it is at least n kl(x, mu) - reg(n).
+An agent that begins with a log and continues in a model must not mix two tasks. Take a row of the
+table, its probabilities p in the model, and c_j of n outcomes in the log. If the log came from the
+model, the mixture of likelihoods of `ucfh._kernels.mixtures` over that of p would be a martingale
+of mean one, for any behavior policy. So would the mean of these ratios over R rows; by Ville's
+inequality, no row's ratio ever exceeds R/alpha, except with probability alpha. Its logarithm is
+n KL(p^, p) - excess. For unknown rewards, with mean x of n in the log and mu in the model, it is at
+least n kl(x, mu) - reg(n).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ucfh.mdp import MDP, Problem
 from ucfh.transitions import Table
 
 ROUNDED = 1e-9
-"""Sums of rewards, and means in a model, are right up to this."""
+"""The rounding error of sums of rewards, and of means in a model."""
 
 
 def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPHA) -> str | None:
-    """How counts of a log contradict a model, in words; None if they do not.
+    """Return how the counts of a log contradict a model, in words, or None.
 
     Args:
-        counts: over the table of ``problem``, what the agent is told.
-        problem: of the same states, actions and horizon as the model.
+        counts: over the table of ``problem``.
+        problem: the prior knowledge, with the states, actions and horizon of the model.
         mdp: the model.
         alpha: the probability of a false alarm.
 
@@ -41,12 +41,12 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
     model = mdp.by_segment() if table.segments > 1 else mdp
     p = np.zeros(table.entries)
     p[table.positions_of(model.table)] = model.p
-    followed = _by_successors(counts, table, p)
-    paid, mu = np.zeros(table.start), np.zeros(table.start)
+    of_transitions = _by_successors(counts, table, p)
+    of_rewards, mu = np.zeros(table.start), np.zeros(table.start)
     if problem.rewards is None:
         mu = np.broadcast_to(model.mean_rewards, (table.segments, table.pairs)).ravel()
-        paid = _by_rewards(counts, table, mu)
-    if max(followed.max(), paid.max()) < log((table.rows + table.start) / alpha):
+        of_rewards = _by_rewards(counts, table, mu)
+    if max(of_transitions.max(), of_rewards.max()) < log((table.rows + table.start) / alpha):
         return None
     states, actions = labels_of(problem)
 
@@ -55,12 +55,12 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
         at = f" at step {t + 1}" if table.segments > 1 else ""
         return f"action {str(actions.label(a))!r} in state {str(states.label(s))!r}{at}"
 
-    if paid.max() > followed.max():
-        row = int(paid.argmax())
+    if of_rewards.max() > of_transitions.max():
+        row = int(of_rewards.argmax())
         n = counts.visits[row]
         mean = counts.reward_sums(table)[row] / n
         return f"{pair(row)} pays {mean:.3g} in the log ({n} visits) but {mu[row]:.3g} in the model"
-    row = int(followed.argmax())
+    row = int(of_transitions.argmax())
     at, n = table.entries_of(row), counts.visits[row]
     share = counts.successors[at] / n
     j = int(np.abs(share - p[at]).argmax())
@@ -72,7 +72,7 @@ def disagreement(counts: Counts, problem: Problem, mdp: MDP, alpha: float = ALPH
 
 
 def _by_successors(counts: Counts, table: Table, p: Floats) -> Floats:
-    """(rows,) the logarithm of each row's ratio, with p (entries,) in the model."""
+    """Return the log ratio of each row (rows,), with p (entries,) in the model."""
     beyond = np.zeros(table.rows)
     excess(table.indptr, counts.successors, counts.visits, True, beyond)
     n = np.maximum(counts.visits, 1)[table.row_of_entry]
@@ -81,7 +81,7 @@ def _by_successors(counts: Counts, table: Table, p: Floats) -> Floats:
 
 
 def _by_rewards(counts: Counts, table: Table, mu: Floats) -> Floats:
-    """(rows - 1,) the same of rewards, whose means are mu (rows - 1,) in the model."""
+    """Return the log ratio of rewards (rows - 1,), with means mu (rows - 1,) in the model."""
     n = np.maximum(counts.visits[:-1], 1)
     x = np.clip(counts.reward_sums(table)[:-1] / n, 0.0, 1.0)
     # the mean nearest to x among those that rounding may have turned into mu
@@ -91,6 +91,6 @@ def _by_rewards(counts: Counts, table: Table, mu: Floats) -> Floats:
 
 
 def _entropy(q: Floats, p: Floats) -> Floats:
-    """The terms q ln(q/p), 0 where q is, infinite where p alone is 0; elementwise."""
+    """Return q ln(q/p), 0 where q = 0, infinite where only p = 0; elementwise."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(q > 0, q * np.log(q / p), 0.0)

@@ -1,6 +1,6 @@
-"""How a log is to be understood: what `ucfh.read_log` is told, or a file beside the log remembers.
+"""Settings of a log: the options of `ucfh.read_log`, and the settings file beside the log.
 
-``students.csv.toml`` holds what was declared of ``students.csv``, by the same names:
+``students.csv.toml`` holds the options for ``students.csv``, by the same names:
 
     rewards = [0, 100]
     dropouts = "outcome"
@@ -26,30 +26,28 @@ from ucfh.logs.batches import COLUMNS
 from ucfh.rewards import DEFAULT, RewardRange
 
 MOST_DECLARED = 10**5
-"""The most states or actions that may be declared: no table of all transitions has more."""
+"""The largest number of states or actions that may be declared."""
 MOST_STEPS = 10**5
-"""The most steps of an episode that may be declared."""
-DROPOUTS = ("outcome", "lost", "random")
-"""What can be declared of an episode that stops short."""
+"""The largest horizon that may be declared."""
 JOINED = ("state", "next_state")
-"""The columns that may be made of several."""
+"""The columns that may have several parts."""
 
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Bins of about equal numbers of rows, by the first episodes, which are then not counted."""
+    """Bins with about equal numbers of rows in the held-out first episodes."""
 
     number: int
     episodes: int
 
 
 Cuts = Mapping[str, "tuple[float, ...] | Quantiles"]
-"""Of each column that is cut into bins, the edges, or how to choose them."""
+"""The edges of the bins by column, or the rule to choose them."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that is declared of a log; `ucfh.read_log` says what each means."""
+    """The options of a log; see `ucfh.read_log`."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Sequence[str] | int | None = None
@@ -70,54 +68,54 @@ class Settings:
 
 
 def check_settings(given: Mapping[str, Any]) -> Settings:
-    """What was declared, by name, checked; None where it was not."""
+    """Check options, and return them as settings."""
     return Settings(**{name: CHECKS[name](name, x) for name, x in given.items() if x is not None})
 
 
-def beside(path: AnyPath) -> Path:
-    """The file that remembers how a log is understood: students.csv.toml of students.csv."""
+def settings_path(path: AnyPath) -> Path:
+    """Return the path of the settings file of a log: students.csv.toml for students.csv."""
     return Path(f"{path}.toml")
 
 
 def read_settings(path: AnyPath) -> dict[str, Any]:
-    """What the file beside a log says, by name; nothing if there is none."""
-    file = beside(path)
+    """Read the settings file of a log; return an empty dictionary if there is none."""
+    file = settings_path(path)
     if not file.is_file():
         return {}
     text = read_text(file)
     with naming(file):
-        found = parse_toml(text)
-        for key in found:
+        options = parse_toml(text)
+        for key in options:
             if key not in CHECKS:
                 raise unknown("key", key, CHECKS)
-        check_settings(found)
-    return found
+        check_settings(options)
+    return options
 
 
 def write_settings(
     path: AnyPath, given: Mapping[str, Any], force: bool = False, assumed: Sequence[str] = ()
 ) -> Path:
-    """Write the file beside a log, and return its path.
+    """Write the settings file of a log, and return its path.
 
     Args:
         path: the log.
-        given: the settings, as `ucfh.read_log` takes them.
+        given: the options of `ucfh.read_log`.
         force: whether to overwrite the file.
-        assumed: assumptions, a sentence each, which become comments.
+        assumed: assumptions to write as comments, a sentence each.
 
     """
     check_settings(given)
     printable = ("".join(x if x.isprintable() else "?" for x in sentence) for sentence in assumed)
     lines = [f"# assumed: {sentence}\n" for sentence in printable]
     lines += [f"{name} = {_toml(given[name])}\n" for name in CHECKS if given.get(name) is not None]
-    file = beside(path)
+    file = settings_path(path)
     write_text(file, "".join(lines), force)
     return file
 
 
-def combine(remembered: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, and what is remembered besides; columns and bins one by one."""
-    out = dict(remembered)
+def combine(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge options over those of the settings file; columns and bins are merged per key."""
+    out = dict(stored)
     for name, value in given.items():
         both = name in ("columns", "bins") and isinstance(value, Mapping)
         out[name] = {**out.get(name, {}), **value} if both else value
@@ -125,7 +123,7 @@ def combine(remembered: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it, in one line."""
+    """Format a value as TOML, in one line."""
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{_toml(str(k))} = {_toml(x)}" for k, x in value.items())
         return f"{{{pairs}}}"
@@ -137,7 +135,7 @@ def _toml(value: Any) -> str:
 
 
 def _columns(name: str, given: Any) -> dict[str, tuple[str, ...]]:
-    """The columns of the source that each of ours is made of."""
+    """Check the source columns of each log column."""
     check_type(name, given, Mapping, 'names by column, such as {"state": "mood"}')
     out: dict[str, tuple[str, ...]] = {}
     for column, value in given.items():
@@ -160,26 +158,26 @@ def _names(name: str, given: Any) -> Sequence[str] | int:
         if number > MOST_DECLARED:
             raise InputError(f"{name} = {number} is too many: pass at most {MOST_DECLARED}")
         return number
-    return _listed(name, name.removesuffix("s"), given)
+    return _name_list(name, name.removesuffix("s"), given)
 
 
 def _terminal(name: str, given: Any) -> Sequence[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise wrong_type(name, given, "the names of states, such as ['died', 'discharged']")
-    return _listed(name, name, given)
+    return _name_list(name, name, given)
 
 
-def _listed(name: str, one: str, given: Iterable[Any]) -> Sequence[str]:
-    """Names that differ, at least one."""
+def _name_list(name: str, one: str, given: Iterable[Any]) -> Sequence[str]:
+    """Check that names are distinct, and at least one."""
     if not (names := list(given)):
         raise InputError(f"{name} is empty. Fix: list at least one name, or leave {name} out")
-    found = validation.check_names(one, names, len(names))
-    assert found is not None
-    return found
+    checked = validation.check_names(one, names, len(names))
+    assert checked is not None
+    return checked
 
 
 def _steps(name: str, given: Any) -> Sequence[int]:
-    """Steps with which segments begin; against the horizon they are checked when that is known."""
+    """Check change points; they are checked against the horizon when it is known."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise wrong_type(name, given, "steps, such as [9]: those with which a new segment begins")
     return list(given)
@@ -197,7 +195,7 @@ def _bins(name: str, given: Any) -> dict[str, tuple[float, ...] | Quantiles]:
 
 
 def _cut(name: str, given: Any) -> tuple[float, ...] | Quantiles:
-    """Edges, ascending, or the number of quantiles and of episodes that show them."""
+    """Check ascending edges, or the numbers of quantiles and of held-out episodes."""
     if isinstance(given, Mapping):
         if set(given) != {"quantiles", "episodes"}:
             raise wrong_type(name, dict(given), '{"quantiles": 4, "episodes": 500}')
@@ -244,13 +242,13 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "encoding": _is(str, "the name of an encoding, such as cp1252"),
     "decimal": _one_of(".", ","),
     "bins": _bins,
-    "dropouts": _one_of(*DROPOUTS),
+    "dropouts": _one_of("outcome", "lost", "random"),
     "ignore_case": _is(bool, "true or false"),
     "accept_losses": _is(bool, "true or false"),
 }
-"""What may be declared, and how each is checked."""
+"""The options, and their checks."""
 OF_THE_TASK = (
     "states", "actions", "terminal", "horizon", "time_dependent", "segments", "rewards",
     "max_return",
 )  # fmt: skip
-"""What a problem says too, if one is given."""
+"""The options that a given problem replaces."""

@@ -1,6 +1,6 @@
-"""Where a log comes from: a file, by its ending, a frame, a table, or a Minari data set.
+"""Sources of logs: files by their ending, frames, tables, and Minari data sets.
 
-Memory is bounded, however long it is.
+Memory is bounded for logs of any length.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from ucfh.logs.arrow_rows import ArrowSource, ParquetSource
 from ucfh.logs.batches import Batch, Source
 from ucfh.logs.csv_rows import CsvSource
 from ucfh.logs.jsonl_rows import JsonSource
-from ucfh.logs.minari_rows import MARK, MinariSource
+from ucfh.logs.minari_rows import PREFIX, MinariSource
 
 TEXTS: dict[str, Callable[[IO[bytes]], Source]] = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), CsvSource),
     ".jsonl": JsonSource,
 }
-"""Formats that are text: they may be compressed, or in another encoding than UTF-8."""
+"""Text formats, which may be compressed or in another encoding than UTF-8."""
 ENDINGS = (*TEXTS, ".parquet")
 ZIPPED = ".gz"
 BLOCK = 2**16
-"""Bytes that are decoded at a time."""
+"""Bytes of a chunk that is decoded."""
 
 
 def is_file(data: Any) -> bool:
-    """Whether a log is the path of a file."""
-    return isinstance(data, str | os.PathLike) and not str(data).startswith(MARK)
+    """Return whether a log is the path of a file."""
+    return isinstance(data, str | os.PathLike) and not str(data).startswith(PREFIX)
 
 
 def is_source(data: Any) -> bool:
-    """Whether it is something that a log can be read from."""
+    """Return whether a log can be read from ``data``."""
     kinds = ("iterate_episodes", "__arrow_c_stream__")
     return isinstance(data, str | os.PathLike) or any(hasattr(data, kind) for kind in kinds)
 
 
 @contextmanager
 def open_source(data: Any, encoding: str | None = None) -> Iterator[Source]:
-    """A log, opened; its errors begin with the path. ``encoding``: of text; None: UTF-8."""
+    """Open a log; its errors begin with the path. ``encoding``: of text; None: UTF-8."""
     if is_file(data):
         kind = _kind_of(data)
         with open_bytes(data) as file, naming(data):
@@ -64,7 +64,7 @@ def open_source(data: Any, encoding: str | None = None) -> Iterator[Source]:
 
 
 def _kind_of(path: AnyPath) -> str:
-    """The ending of a log's path, such as ".csv"; that of a compressed file without its ".gz"."""
+    """Return the ending of a path, such as ".csv", without ".gz"."""
     name = Path(path)
     if name.suffix.lower() == ZIPPED:
         return check_ending(name.with_suffix(""), tuple(TEXTS))
@@ -80,30 +80,30 @@ def _open_file(file: IO[bytes], path: AnyPath, kind: str, encoding: str | None) 
     zipped = Path(path).suffix.lower() == ZIPPED
     text: Any = gzip.GzipFile(fileobj=file) if zipped else file
     if codec is not None and codec.name not in ("utf-8", "utf-8-sig", "ascii"):
-        text = BufferedReader(_AsUtf8(text, codec))
-    with _whole():
+        text = BufferedReader(_Utf8Reader(text, codec))
+    with _check_complete():
         return _TextSource(TEXTS[kind](text), file)
 
 
 class _TextSource:
-    """A file of text, of which each batch says how much was read by then."""
+    """A text source that adds the share of the file read to each batch."""
 
     def __init__(self, rows: Source, file: IO[bytes]) -> None:
         self.kind, self.unit, self.columns = rows.kind, rows.unit, rows.columns
         self._rows, self._file = rows, file
 
     def batches(self, wanted: Sequence[str], claims: Callable[[str], bool]) -> Iterator[Batch]:
-        """All rows, with the wanted columns."""
+        """Yield all rows, with the wanted columns."""
         size = max(1, os.fstat(self._file.fileno()).st_size)
-        with _whole():
+        with _check_complete():
             for batch in self._rows.batches(wanted, claims):
                 batch.share = min(1.0, self._file.tell() / size)
                 yield batch
 
 
 @contextmanager
-def _whole() -> Iterator[None]:
-    """Refuse a file that cannot be read to its end."""
+def _check_complete() -> Iterator[None]:
+    """Raise an `InputError` if the file cannot be read to its end."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -115,16 +115,16 @@ def _whole() -> Iterator[None]:
 
 
 def _codec(name: str) -> codecs.CodecInfo:
-    """A text encoding by its name."""
+    """Return a text encoding by its name."""
     try:
-        "".encode(name)  # refuses those that are not of text, which a look-up finds too
+        "".encode(name)  # raises for codecs that are not text encodings
         return codecs.lookup(name)
     except (LookupError, ValueError, TypeError):
         raise InputError(f"unknown encoding {name!r}: pass utf-8, cp1252, latin-1, ...") from None
 
 
-class _AsUtf8(RawIOBase):
-    """A file in another encoding, read as UTF-8."""
+class _Utf8Reader(RawIOBase):
+    """A stream that converts another encoding to UTF-8."""
 
     def __init__(self, source: IO[bytes], codec: codecs.CodecInfo) -> None:
         assert codec.incrementaldecoder is not None
@@ -133,11 +133,11 @@ class _AsUtf8(RawIOBase):
         self._ready, self._line = b"", 1
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True."""
         return True
 
     def readinto(self, room: Any) -> int:
-        """Fill some room with UTF-8; 0 at the end."""
+        """Fill a buffer with UTF-8; return the number of bytes, 0 at the end."""
         while not self._ready:
             data = self._source.read(BLOCK)
             try:

@@ -1,4 +1,4 @@
-"""How a log was read, for people who want to check that before they conclude anything."""
+"""The summary of how a log was read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ucfh.logs.labels import ENDED, LabelCodes
 
 @dataclass(frozen=True)
 class ReadSummary:
-    """How a log was read.
+    """The summary of how a log was read.
 
     Attributes:
-        kind: what it is, such as "CSV with semicolons".
-        settings: the file beside it that was used, or None.
-        columns: of each of our columns, those of the source that it is made of.
-        t: what the steps are, in words.
-        dropouts: how many episodes stop short, if it is declared what that means.
+        kind: the format, such as "CSV with semicolons".
+        settings: the path of the settings file that was used, or None.
+        columns: the source columns of each log column, in words.
+        t: the numbering of steps, in words.
+        dropouts: the number of episodes that end early, if the meaning is declared.
         sample: the first steps of an episode: (t, state, action, reward, next state).
-        states, actions: how many rows there are of each, those with most of them first.
-        rewards: the least and the largest that is shown; None if none is.
+        states, actions: the number of rows of each, most frequent first.
+        rewards: the smallest and the largest logged reward; None if there is none.
 
     """
 
@@ -42,31 +42,31 @@ class ReadSummary:
     rewards: tuple[float, float] | None
 
 
-def understand(
-    source: Source, settings: str | None, layout: ColumnLayout, reader: Episodes, dropped: int
+def summarize(
+    source: Source, settings: str | None, layout: ColumnLayout, reader: Episodes, dropouts: int
 ) -> ReadSummary:
-    """How a log was read, once it was; ``dropped``: how many episodes are drop-outs."""
-    tally, clock = reader.tally, reader.clock
-    states, actions = list(tally.states.index), list(tally.actions.index)
-    columns = {name: " + ".join(parts) for name, parts in layout.roles.columns.items() if parts}
+    """Summarize a log after all rows were read; ``dropouts``: the number of early ends."""
+    counter, clock = reader.counter, reader.clock
+    states, actions = list(counter.states.index), list(counter.actions.index)
+    columns = {name: " + ".join(parts) for name, parts in layout.mapping.columns.items() if parts}
     if layout.derived:
         columns["next_state"] = "the state of the next row"
-    elif layout.roles.after:
+    elif layout.mapping.after:
         columns["next_state"] = "the state of the next step"
     steps = {
-        "numbers": f"whole numbers from {clock.first}"
+        "numbers": f"integers from {clock.first}"
         + (f", {clock.unit} from one step to the next" if clock.unit > 1 else ""),
         "dates": "dates, in order",
         "order": "the order of the rows of an episode",
     }[clock.kind]
-    if layout.roles.steps:
-        steps = f"the numbers in the header, from {clock.first} to {layout.roles.steps[-1]}"
+    if layout.mapping.steps:
+        steps = f"the numbers in the header, from {clock.first} to {layout.mapping.steps[-1]}"
 
     def name(t: int, following: int) -> str:
         if following >= 0:
             return states[following]
-        short = following != ENDED and t + 1 != tally.horizon
-        return {"outcome": LEFT}.get(str(tally.ends.dropouts), "(not shown)") if short else END
+        short = following != ENDED and t + 1 != counter.horizon
+        return {"outcome": LEFT}.get(str(counter.ends.dropouts), "(not shown)") if short else END
 
     least, most = reader.range
     return ReadSummary(
@@ -74,19 +74,19 @@ def understand(
         settings,
         columns,
         steps,
-        dropped,
+        dropouts,
         tuple(
             (clock.t(t), states[s], actions[a], reward, name(t, following))
             for t, s, a, following, reward in reader.sample
         ),
-        _by_rows(tally.states, reader.losses.seen["state"]),
-        _by_rows(tally.actions, reader.losses.seen["action"]),
+        _by_rows(counter.states, reader.missing.seen["state"]),
+        _by_rows(counter.actions, reader.missing.seen["action"]),
         (least, most) if least <= most else None,
     )
 
 
 def _by_rows(names: LabelCodes, rows: Any) -> dict[str, int]:
-    """How many rows there are of each name, most first."""
+    """Return the number of rows of each name, most frequent first."""
     counts = np.zeros(len(names.index), np.int64)
     counts[: len(rows)] = rows
     labels = list(names.index)

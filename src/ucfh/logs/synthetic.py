@@ -1,4 +1,4 @@
-"""Logs of simulated episodes, to try things before one has a log."""
+"""Logs of simulated episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ucfh.mdp import MDP
 from ucfh.problems import AnyMDP, as_mdp
 
 BLOCK = 10_000
-"""Episodes at a time: memory does not depend on their number."""
+"""Episodes that are simulated at once, which bounds the memory."""
 
 
 def write_log(
@@ -32,10 +32,13 @@ def write_log(
     Args:
         mdp: the problem; its names label the states and actions.
         path: the file to write.
-        episodes: how many.
-        policy: (H, S) or (S,); None takes every action of a state equally often.
+        episodes: the number of episodes.
+        policy: (H, S) or (S,); by default actions are uniformly random.
         seed: the random seed.
         force: whether to overwrite an existing file.
+
+    Raises:
+        InputError: the file exists, or an episode may begin in a terminal state.
 
     """
     mdp = as_mdp(mdp)
@@ -54,7 +57,7 @@ def write_log(
 
 
 def _walk(mdp: MDP, policy: Ints | None, rng: np.random.Generator, first: int, n: int) -> Any:
-    """The rows of n episodes, numbered from ``first``; policy (H, S) says the table's rows."""
+    """Yield the rows of n episodes, numbered from ``first``; policy (H, S): rows of the table."""
     table, H = mdp.table, mdp.horizon
     possible = np.flatnonzero(mdp.p > 0)
     # each row of the table is one unit long, so a number between row and row + 1 is a draw

@@ -1,4 +1,4 @@
-"""Which step of its episode a row is: as its t says, by its date, or by its place."""
+"""The step of each row in its episode: by its t, its date, or its place."""
 
 from __future__ import annotations
 
@@ -13,45 +13,44 @@ from ucfh.logs.labels import MISSING, ValueCodes, text_of
 PEEK = 1000
 """The number of rows that are searched for a step 0, or for dates."""
 MANY = 100
-"""So many rows with t > 0 show in which unit it counts; fewer may lack steps by accident."""
-MICROSECOND = timedelta(microseconds=1)
+"""The number of rows with t > 0 from which the unit of t is detected."""
 
 
 class TimeCodes(ValueCodes):
-    """Time steps: whole numbers from 0 on; nothing else is one."""
+    """The codes of time steps: nonnegative integers."""
 
     def find(self, value: Any) -> int:
-        """The time step, or `MISSING`."""
+        """Return the time step, or `MISSING`."""
         text = text_of(value)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else MISSING
 
 
 class Dates(ValueCodes):
-    """Dates and times as ISO 8601 writes them, in microseconds; without a zone they are UTC."""
+    """The codes of ISO 8601 dates and times: microseconds; UTC by default."""
 
     def find(self, value: Any) -> int:
-        """Microseconds since the beginning of 1 A.D., or `MISSING`."""
+        """Return microseconds since the beginning of 1 A.D., or `MISSING`."""
         try:
-            found = value if isinstance(value, date) else datetime.fromisoformat(text_of(value))
+            time = value if isinstance(value, date) else datetime.fromisoformat(text_of(value))
         except ValueError:
             return MISSING
-        if not isinstance(found, datetime):
-            found = datetime(found.year, found.month, found.day)
-        zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return (zoned - datetime.min.replace(tzinfo=UTC)) // MICROSECOND
+        if not isinstance(time, datetime):
+            time = datetime(time.year, time.month, time.day)
+        zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return (zoned - datetime.min.replace(tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 class StepClock:
     """The steps of rows: numbers, dates in order, or the places of rows in their episode.
 
     Args:
-        early: the t of the first rows; None if there is no such column.
-        first: the number of the first step, if it is known.
+        early: the t of the first rows; None without a column t.
+        first: the t of the first step, if known.
 
     Attributes:
         kind: "numbers", "dates" or "order".
-        first: the number of the first step: 1 if steps are counted from there, else 0.
-        unit: how much t grows from one step to the next: 4 where t is 0, 4, 8, as hours may be.
+        first: the t of the first step: 1 if t counts from 1, else 0.
+        unit: the increment of t from step to step: 4 if t is 0, 4, 8, such as hours.
 
     """
 
@@ -72,20 +71,20 @@ class StepClock:
                     self.unit = int(later.min())
 
     def t(self, step: Any) -> Any:
-        """Return the log's own t of a step that is counted from 0; elementwise."""
+        """Return the t of a step that is counted from 0; elementwise."""
         return self.first + self.unit * step
 
     def times(self, horizon: int) -> range:
-        """(H,) the log's own t of each step."""
+        """Return the t of each step (H,)."""
         return range(self.t(0), self.t(horizon), self.unit)
 
     def steps(self, column: list[Any] | None, new: Bools, due: Ints) -> Ints:
-        """(n,) the step of each of n rows, from 0; negative where it is none, or out of order.
+        """Return the steps (n,) of n rows, from 0; negative if invalid or out of order.
 
         Args:
-            column: their t.
+            column: the t of the rows.
             new: (n,) whether a row is the first of its episode.
-            due: (n,) how many rows of its episode came before.
+            due: (n,) the number of earlier rows of the episode.
 
         """
         if column is None:

@@ -1,4 +1,4 @@
-"""Rows that were checked, and what is wrong with one of them, in words."""
+"""Checked rows, and the issue of a row in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.logs.batches import Batch, InvalidValue
 from ucfh.logs.counting import KnownStateCounter
 from ucfh.logs.issues import IssueKind
-from ucfh.logs.labels import MISSING, UNKNOWN, shown, text_of
+from ucfh.logs.labels import MISSING, UNKNOWN, quoted, text_of
 
 if TYPE_CHECKING:
     from ucfh.logs.episodes import Episodes
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class CheckedRows:
-    """Rows as numbers, each (n,): negative where a value is not there, or means nothing here.
+    """Rows as numbers, (n,) each; codes are negative for missing and invalid values.
 
     Attributes:
-        rows: the rows themselves.
-        new, last: whether it is the first of its episode, and its last.
+        rows: the rows as read.
+        new, last: whether a row is the first, or the last, of its episode.
         t, s, a, following, done, reward: the columns; t counts from 0.
-        due: what t should be: how many rows of its episode came before.
-        fault: its `IssueKind`.
-        hidden: whether the fault is that of the next row, which would have shown what followed.
+        due: the expected t: the number of earlier rows of the episode.
+        issue: the `IssueKind`.
+        hidden: whether the issue is of the next row, from which the next state is derived.
 
     """
 
@@ -43,7 +43,7 @@ class CheckedRows:
     done: Ints
     reward: Floats
     due: Ints
-    fault: NDArray[np.int8]
+    issue: NDArray[np.int8]
     hidden: Bools
 
 
@@ -54,12 +54,12 @@ COLUMNS = {
     IssueKind.REWARD: "reward",
     IssueKind.NEXT_STATE: "next_state",
 }
-"""The column in which a fault is."""
+"""The column of an issue."""
 
 
 def remedy_of(reader: Episodes, steps: CheckedRows, i: int) -> str | None:
-    """Return what to do about the fault of a row; None if that is the same for all of its kind."""
-    kind, tally, values = IssueKind(steps.fault[i]), reader.tally, steps.rows.values
+    """Return the remedy for the issue of a row, or None for the usual one of its kind."""
+    kind, counter, values = IssueKind(steps.issue[i]), reader.counter, steps.rows.values
     if i in steps.rows.broken or kind not in (
         IssueKind.STATE, IssueKind.ACTION, IssueKind.REWARD, IssueKind.NEXT_STATE
     ):  # fmt: skip
@@ -67,7 +67,7 @@ def remedy_of(reader: Episodes, steps: CheckedRows, i: int) -> str | None:
     value = values.get(COLUMNS.get(kind, ""), [None] * (i + 1))[i]
     blank = kind in COLUMNS and not isinstance(value, InvalidValue) and not text_of(value)
     ends = blank and kind != IssueKind.STATE and steps.last[i] and steps.done[i] != 1
-    if ends and tally.ends.dropouts is not None and tally.horizon is None:
+    if ends and counter.ends.dropouts is not None and counter.horizon is None:
         return "declare the horizon, --horizon H (horizon=H)"
     if kind == IssueKind.REWARD:
         return None
@@ -80,20 +80,20 @@ def remedy_of(reader: Episodes, steps: CheckedRows, i: int) -> str | None:
         return "write the state of the next row of its episode there"
     if blank:
         return "write the state in every row"
-    if isinstance(tally, KnownStateCounter):
+    if isinstance(counter, KnownStateCounter):
         return "pass the problem that the log is from, or none"
     return None
 
 
-def tell(reader: Episodes, steps: CheckedRows, i: int) -> str:
-    """What is wrong with a row, in words."""
-    rows, kind = steps.rows, steps.fault[i]
+def describe(reader: Episodes, steps: CheckedRows, i: int) -> str:
+    """Describe the issue of a row in words."""
+    rows, kind = steps.rows, steps.issue[i]
     if i in rows.broken:
         return rows.broken[i]
     where = f"at t = {rows.values['t'][i]}: " if reader.whole else ""
 
     def show(name: str, at: int = i) -> str:
-        return f"{name} {shown(rows.values[name][at])}"
+        return f"{name} {quoted(rows.values[name][at])}"
 
     if kind in COLUMNS and COLUMNS[kind] in rows.values:
         value = rows.values[COLUMNS[kind]][i]
@@ -101,18 +101,18 @@ def tell(reader: Episodes, steps: CheckedRows, i: int) -> str:
             return value.why if kind == IssueKind.LINE else where + value.why
         if not text_of(value) and kind != IssueKind.LINE:
             return f"{where}its {COLUMNS[kind]} is missing"
-    return where + _say(reader, steps, i, show)
+    return where + _describe_values(reader, steps, i, show)
 
 
-def _say(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str]) -> str:
-    rows, kind, tally = steps.rows, IssueKind(steps.fault[i]), reader.tally
+def _describe_values(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str]) -> str:
+    rows, kind, counter = steps.rows, IssueKind(steps.issue[i]), reader.counter
     if kind == IssueKind.LINE:
         if steps.a[i] == MISSING:
             return "its action is missing"
         if steps.done[i] == UNKNOWN:
             return f"{show('done')} is neither true nor false"
         return "its episode is missing"
-    every = f"the {len(tally.states.index)} states"
+    every = f"the {len(counter.states.index)} states"
     if kind == IssueKind.EXCLUDED:
         name = "next_state" if "next_state" in rows.values else ""
         follows = show(name) if name else "what the next row shows"
@@ -124,17 +124,18 @@ def _say(reader: Episodes, steps: CheckedRows, i: int, show: Callable[..., str])
     if kind == IssueKind.T and reader.clock.kind == "dates":
         return f"{show('t')} is not after that of the row before"
     t = show("t") if "t" in rows.values else f"step {reader.clock.t(steps.due[i])}"
-    paid = show("reward") if "reward" in rows.values else ""
+    reward = show("reward") if "reward" in rows.values else ""
+    n_actions = len(counter.actions.index)
     following = show("next_state") if "next_state" in rows.values else ""
     return {
         IssueKind.REPEAT: f"{show('episode')} appeared before, with others in between",
         IssueKind.AFTER: f"{t} comes after the end of the episode",
         IssueKind.T: f"{t} where {reader.clock.t(steps.due[i])} is expected",
-        IssueKind.LONG: f"{t} is beyond the horizon of {tally.horizon}",
+        IssueKind.LONG: f"{t} is beyond the horizon of {counter.horizon}",
         IssueKind.STATE: f"{show('state')} is not one of {every}",
         IssueKind.START: f"{show('state')} is not one in which the problem begins",
-        IssueKind.ACTION: f"{show('action')} is not one of the {len(tally.actions.index)} actions",
-        IssueKind.REWARD: paid,
-        IssueKind.RANGE: paid,
+        IssueKind.ACTION: f"{show('action')} is not one of the {n_actions} actions",
+        IssueKind.REWARD: reward,
+        IssueKind.RANGE: reward,
         IssueKind.NEXT_STATE: f"{following} is not one of {every}",
     }[kind]

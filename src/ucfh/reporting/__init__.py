@@ -1,1 +1,1 @@
-"""The report on a log, as one HTML file."""
+"""The report on a log, as an HTML page or a figure."""

@@ -1,4 +1,4 @@
-"""An answer as a figure: the bounds as bars, and the plan as a grid of states by step."""
+"""The report as a figure: bounds as bars, and the policy as a grid of states by step."""
 
 from __future__ import annotations
 
@@ -20,17 +20,27 @@ from ucfh.reporting.log_report import (
 from ucfh.reporting.text import BoundsBar, bounds_bars, headline, level_words, levels_used
 
 MOST_DRAWN = 40
-"""How many states a figure shows."""
+"""The largest number of states in a figure."""
 WIDTH, LINE = 8.0, 0.27
-"""Inches: of the figure, and of a line of text."""
+"""The width of the figure, and the height of a line of text, in inches."""
 LETTER = 0.067
-"""Inches: of a letter in a cell."""
+"""The width of a character in a cell, in inches."""
 FACES = {SETTLED: "#cfe5f3", CLOSE: "#e8f2f9", OPEN: "#fdf0d9", UNSEEN: "#ffffff"}
-"""Colours of cells; the marks in them say the same."""
+"""Colors of cells; their marks carry the same information."""
 
 
 def plot_answer(answer: LogReport, path: AnyPath, force: bool = False) -> None:
-    """Draw an answer to a .png, .svg or .pdf file."""
+    """Draw a report to a .png, .svg or .pdf file.
+
+    Args:
+        answer: the report.
+        path: the file to write.
+        force: whether to overwrite an existing file.
+
+    Raises:
+        InputError: the file exists, or has another ending.
+
+    """
     check_ending(path, ENDINGS)
     rows, others = most_visited(answer.rows, MOST_DRAWN)
     bars = [] if answer.known.contradiction is not None else bounds_bars(answer)
@@ -81,12 +91,12 @@ def _draw_plan(axes: Any, answer: LogReport, rows: Any) -> None:
             face = FACES[choice.level]
             axes.add_patch(Rectangle((x, y), width, 1, facecolor=face, edgecolor=GREY, lw=0.6))
             letters = max(1, int(room * width) - 3)
-            word = choice.action
-            word = word if len(word) <= letters else word[: max(1, letters - 1)] + "…"
-            grey = GREY if choice.level == UNSEEN else "black"
-            text = f"{choice.level.mark} {word}"
+            name = choice.action
+            name = name if len(name) <= letters else name[: max(1, letters - 1)] + "…"
+            color = GREY if choice.level == UNSEEN else "black"
+            text = f"{choice.level.mark} {name}"
             axes.text(
-                x + 0.012 * len(columns), y + 0.5, text, fontsize=8, va="center", color=grey,
+                x + 0.012 * len(columns), y + 0.5, text, fontsize=8, va="center", color=color,
                 parse_math=False, clip_on=True,
             )  # fmt: skip
     axes.set_xlim(0, max(1, len(columns)))

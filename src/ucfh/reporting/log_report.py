@@ -1,4 +1,4 @@
-"""What a log proves, in words and numbers for somebody who has never seen the package.
+"""The report on a log: its certificate with formatted numbers, levels of confidence and the policy.
 
 Bounds are rounded outward, so that every sentence stays true.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from functools import cached_property
 from itertools import groupby, pairwise
 from math import floor, isfinite, log10
@@ -18,24 +18,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ucfh._utils.arrays import Ints
+from ucfh._utils.formatting import lower_bound, percent, plural, segment_noun, upper_bound
 from ucfh.auditing.report import AssumptionCheck, report_of
 from ucfh.certificate import Certificate, UncertaintySource
 from ucfh.logs.reading import Log
-from ucfh.reporting.formatting import plural
-from ucfh.reporting.html import MINUS
 
 ROUNDING = 1e-9
-"""The part of the largest return below which a difference is none."""
+"""The share of the largest return below which a difference is a rounding error."""
 LEAST_SHARE = 0.005
-"""Pairs that hold a smaller share of what is unknown are not named."""
+"""The smallest share of the uncertainty of a state-action pair that is listed."""
 FEW_EPISODES = 100
-"""From fewer episodes, estimates are often wrong by more than a factor of two."""
+"""The number of episodes below which estimates may be wrong by more than a factor of two."""
 MOST_PAIRS = 5
-"""How many pairs are named."""
+"""The largest number of state-action pairs that are listed."""
 
 
 class ConfidenceLevel(NamedTuple):
-    """How sure a choice is: a key, a mark that can be told from the others without colour."""
+    """A level of confidence in a choice; marks are distinguishable without color."""
 
     key: str
     mark: str
@@ -50,10 +49,10 @@ LEVELS = (SETTLED, CLOSE, OPEN, UNSEEN)
 
 
 class Choice(NamedTuple):
-    """What the plan does in a state from step ``first`` to ``last``, in the log's own t.
+    """The action of the policy in a state from step ``first`` to ``last``, in the t of the log.
 
-    suboptimality: how much more another choice may earn, at most; nan where that was never seen.
-    least, most: how often the log shows the action there.
+    suboptimality: an upper bound on the suboptimality of the action; nan without data.
+    least, most: the range of the number of visits of the action there.
     """
 
     first: int
@@ -66,7 +65,7 @@ class Choice(NamedTuple):
 
 
 class PolicyRow(NamedTuple):
-    """What the plan does in a state that the log shows ``visits`` times."""
+    """The policy in a state with ``visits`` visits in the log."""
 
     state: str
     visits: int
@@ -75,12 +74,13 @@ class PolicyRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """A log, and what it proves.
+    """A log and its certificate, with formatted numbers.
 
     Attributes:
-        source: the name of the log.
-        log: as it was read. known: what it proves.
-        tested: the assumptions that were tested.
+        source: the path of the log.
+        log: the log.
+        known: its certificate.
+        tested: the assumption checks.
 
     """
 
@@ -96,7 +96,7 @@ class LogReport:
 
     @property
     def noun(self) -> str:
-        """What an episode is called: "student", if that or "student_id" names its column."""
+        """The noun for an episode: "student" if its column is "student" or "student_id"."""
         given = self.log.understood.columns.get("episode", "")
         word = re.sub(r"[\W_]*(id|nr|no|number)?[\W_]*$", "", given, flags=re.I)
         plain = re.fullmatch(r"[^\W\d_]{3,20}", word)
@@ -104,16 +104,16 @@ class LogReport:
 
     @property
     def nouns(self) -> str:
-        """The same of several."""
+        """The plural of `noun`."""
         return plural(2, self.noun).removeprefix("2 ")
 
     @property
     def per(self) -> str:
-        """Such as "per student"."""
+        """The unit of returns, such as "per student"."""
         return f"per {self.noun}"
 
     def called(self, column: str) -> str:
-        """What the log calls a column: " (mood)"; nothing if it calls it as we do."""
+        """Return the source column of a log column, as in " (mood)"; "" if equal."""
         name = self.log.understood.columns.get(column, column)
         return "" if name == column else f" ({name})"
 
@@ -121,45 +121,41 @@ class LogReport:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest return that are possible."""
+        """The smallest and the largest possible return."""
         return self.log.units.return_range(self.log.horizon, self.log.max_return)
 
     @cached_property
     def _digits(self) -> Decimal:
-        """The last digit that is shown: about a thousandth of the largest return."""
+        """The last digit of formatted numbers: about a thousandth of the largest return."""
         least, most = self.ends
         return Decimal(1).scaleb(min(0, floor(log10(most - least)) - 3))
 
     def at_least(self, x: float) -> str:
-        """A bound from below."""
-        return self._rounded(x, ROUND_FLOOR)
+        """Format a lower bound, rounded down."""
+        return _signed(lower_bound(x, self._digits))
 
     def at_most(self, x: float) -> str:
-        """A bound from above."""
-        return self._rounded(x, ROUND_CEILING)
+        """Format an upper bound, rounded up."""
+        return _signed(upper_bound(x, self._digits))
 
     def about(self, x: float) -> str:
-        """A number that bounds nothing."""
-        return self._rounded(x, None)
-
-    def _rounded(self, x: float, how: str | None) -> str:
-        number = Decimal(repr(float(x))).quantize(self._digits, how)
-        return f"{number:,f}".replace("-", MINUS) if number else "0"
+        """Format a number that is not a bound, rounded to the nearest."""
+        return _signed(f"{Decimal(repr(float(x))).quantize(self._digits):,f}")
 
     @property
     def sure(self) -> str:
-        """How sure the bounds are: "90 %"."""
+        """The confidence of the bounds, such as "90%"."""
         return percent(1 - self.known.delta)
 
     @property
     def both_sure(self) -> str:
-        """How sure two statements at once are."""
+        """The confidence of two statements at once."""
         return percent(max(0.0, 1 - 2 * self.known.delta))
 
     # -- the plan ---------------------------------------------------------------------------------
 
     def level(self, suboptimality: float) -> ConfidenceLevel:
-        """How sure a choice is, by how much more another one may earn."""
+        """Return the level of confidence in a choice, given its suboptimality bound."""
         if not isfinite(suboptimality):
             return UNSEEN
         if suboptimality <= ROUNDING * (self.ends[1] - self.ends[0]):
@@ -169,7 +165,7 @@ class LogReport:
 
     @cached_property
     def over(self) -> tuple[int, ...]:
-        """The states in which the task is over."""
+        """The terminal states."""
         if self.log.shown is not None:
             return self.log.shown.terminal
         assert self.log.told is not None
@@ -177,7 +173,7 @@ class LogReport:
 
     @cached_property
     def visits(self) -> Ints:
-        """(S,) how often the log shows each state, with an action."""
+        """The number of visits of each state (S,)."""
         S = self.log.states.count
         if self.log.shown is not None:
             data = self.log.shown.experience
@@ -190,7 +186,7 @@ class LogReport:
 
     @cached_property
     def rows(self) -> list[PolicyRow]:
-        """The plan for every state in which something is to be done, in the log's order."""
+        """The policy in every state that is not terminal, in the order of the log."""
         states, over = self.log.states, set(self.over)
         return [
             PolicyRow(str(states.label(s)), int(self.visits[s]), self._choices(s))
@@ -199,7 +195,7 @@ class LogReport:
         ]
 
     def _choices(self, s: int) -> list[Choice]:
-        """The plan for a state, steps with the same action and level together."""
+        """Return the policy in a state; steps with the same action and level are merged."""
         known, times = self.known, self.log.times
         assert known.suboptimality is not None
         assert known.visits is not None
@@ -228,7 +224,7 @@ class LogReport:
 
     @property
     def named(self) -> list[list[tuple[str | int, str | int]]]:
-        """For each step, the name of each state in which something is to be done, and of what."""
+        """The labels of states and their actions, for each step."""
         states, actions, over = self.log.states, self.log.actions, set(self.over)
         names = [(s, states.label(s)) for s in range(states.count) if s not in over]
         return [
@@ -238,7 +234,7 @@ class LogReport:
 
     @cached_property
     def segments(self) -> list[tuple[int, int]]:
-        """The first and the last step of each segment: what is counted together."""
+        """The first and the last step of each time segment."""
         H = self.log.horizon
         if self.log.shown is not None:
             segment = self.log.shown.experience.segment
@@ -250,30 +246,30 @@ class LogReport:
 
     @property
     def segment_word(self) -> str:
-        """What is counted apart: "step", "segment", or "" where all steps are one."""
-        return {self.log.horizon: "step", 1: ""}.get(len(self.segments), "segment")
+        """The noun for a segment: "step", "segment", or "" if all steps are one segment."""
+        return segment_noun(len(self.segments), self.log.horizon)
 
     def pair(self, x: UncertaintySource) -> str:
-        """An action in a state, in words."""
+        """Return an action in a state, in words."""
         at = f" at {steps_words(*self.segments[x.segment])}" if len(self.segments) > 1 else ""
         return f"{self.log.actions.label(x.action)} in state {self.log.states.label(x.state)}{at}"
 
     @property
     def missing(self) -> list[UncertaintySource]:
-        """What the suboptimality comes from, worst first; what hardly matters is left out."""
+        """The largest sources of uncertainty, largest first."""
         return [x for x in self.known.missing[:MOST_PAIRS] if x.share >= LEAST_SHARE]
 
     @property
     def untried(self) -> list[UncertaintySource]:
-        """The pairs without data that have to be tried; what hardly matters is left out."""
+        """The most important state-action pairs without data."""
         untried = () if self.known.more is None else self.known.more.untried
         return [x for x in untried[:MOST_PAIRS] if x.share >= LEAST_SHARE * untried[0].share]
 
 
 def columns_of(rows: Sequence[PolicyRow], unit: int) -> list[tuple[int, int]]:
-    """The first and the last step of each column: steps at which no entry changes share one.
+    """Return the first and the last step of each column; steps without a change share one.
 
-    ``unit``: how much t grows from one step to the next.
+    ``unit``: the increment of t from step to step.
     """
     begins = sorted({choice.first for row in rows for choice in row.choices})
     last = max((row.choices[-1].last for row in rows), default=-1)
@@ -281,7 +277,7 @@ def columns_of(rows: Sequence[PolicyRow], unit: int) -> list[tuple[int, int]]:
 
 
 def most_visited(rows: list[PolicyRow], most: int) -> tuple[list[PolicyRow], list[PolicyRow]]:
-    """Those to show, and the others: if they are too many, the most visited come first."""
+    """Split rows into the ``most`` to show, by visits if they are too many, and the others."""
     if len(rows) <= most:
         return rows, []
     order = sorted(rows, key=lambda row: -row.visits)
@@ -289,7 +285,7 @@ def most_visited(rows: list[PolicyRow], most: int) -> tuple[list[PolicyRow], lis
 
 
 def steps_words(first: int, last: int) -> str:
-    """Steps in words.
+    """Return a range of steps in words.
 
     >>> steps_words(2, 2), steps_words(0, 3)
     ('step 2', 'steps 0 to 3')
@@ -297,28 +293,18 @@ def steps_words(first: int, last: int) -> str:
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def percent(share: float) -> str:
-    """A share, such as "90 %", which no line break divides."""
-    near = "more than 99.99" if 0.9999 < share < 1 else "less than 0.01" if 0 < share < 1e-4 else ""
-    return f"{near or f'{100 * share:.4g}'}\N{NO-BREAK SPACE}%"
-
-
-def rounded_up(more: float) -> str:
-    """A rough number of episodes.
-
-    >>> rounded_up(1234.5), rounded_up(0.3)
-    ('1,200', '1')
-    """
-    return f"{max(1.0, float(f'{more:.2g}')):,.0f}"
+def _signed(number: str) -> str:
+    """Return a formatted number with a typographic minus sign, and zero as "0"."""
+    return number.replace("-", "\N{MINUS SIGN}") if number.strip("-0.") else "0"
 
 
 def accuracy_words(episodes: int) -> str:
-    """How accurate an estimate of more data is that rests on so many episodes."""
+    """Return the accuracy of an estimate from so many episodes, in words."""
     if episodes < FEW_EPISODES:
         return "a rough estimate, as there are few episodes"
     return "an estimate, usually right within a factor of two"
 
 
 def answer_of(source: str, log: Log, known: Certificate) -> LogReport:
-    """What a log proves, with the tests of what is assumed."""
+    """Return the report on a log and its certificate, with the assumption checks."""
     return LogReport(source, log, known, report_of(log.audit).tested)

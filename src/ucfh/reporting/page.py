@@ -1,7 +1,7 @@
-"""An answer as one page: an HTML file that needs no other file and no script.
+"""The report as a self-contained HTML page without scripts.
 
-It can be sent, kept and printed, read on a phone, in the dark, without colours and aloud. The same
-log gives the same page: nothing in it depends on when or where it was made.
+It can be printed, read on a phone, in dark mode, without colors and by a screen reader. The page is
+a deterministic function of the log.
 """
 
 from __future__ import annotations
@@ -12,49 +12,60 @@ from math import ceil, floor, isfinite, log10
 from pathlib import PurePath
 
 from ucfh._utils.files import Labels
-from ucfh.reporting.formatting import number, plural
-from ucfh.reporting.html import document
+from ucfh._utils.formatting import number, plural
 from ucfh.reporting.log_report import LogReport
-from ucfh.reporting.policy_table import plan_of
-from ucfh.reporting.style import ANSWER_STYLE
+from ucfh.reporting.policy_table import policy_html
+from ucfh.reporting.style import STYLE
 from ucfh.reporting.text import (
     ASSUMED,
     WARNING,
-    assumption_words,
     bounds_bars,
+    evidence_words,
     headline,
     improvement,
     lead,
-    missing,
     segments_words,
     tested_words,
+    uncertainty,
 )
 
 MOST_NAMED = 20
-"""How many states or actions are named in a line."""
+"""The largest number of states or actions in a line."""
 
 
 def answer_page(answer: LogReport) -> str:
-    """The page of an answer."""
+    """Return the report as an HTML page."""
     title = f"What the log {answer.name} proves"
     verdict, sentence = headline(answer)
-    look = "yes" if answer.known.certified else "no"
+    verdict_class = "yes" if answer.known.certified else "no"
     body = (
         f'<header>\n<p class="over">{escape(title)}</p>\n'
-        f'<p class="verdict {look}">{escape(verdict)}</p>\n<h1>{escape(sentence)}</h1>\n'
+        f'<p class="verdict {verdict_class}">{escape(verdict)}</p>\n<h1>{escape(sentence)}</h1>\n'
         + _paragraphs(lead(answer)).replace(ASSUMED, f'<a href="#assumed">{ASSUMED}</a>')
         + "</header>\n<main>\n"
         + _findings(answer)
         + _improvement(answer)
         + _bounds(answer)
-        + _section("plan", "The plan: what to do, and how sure that is", plan_of(answer))
-        + _missing(answer)
+        + _section("plan", "The plan: what to do, and how sure that is", policy_html(answer))
+        + _uncertainty(answer)
         + _assumptions(answer)
-        + _faults(answer)
-        + _reading(answer)
+        + _issues(answer)
+        + _summary(answer)
         + "</main>\n"
     )
-    return document(f"{title}: {verdict.lower()}", ANSWER_STYLE, body)
+    return _document(f"{title}: {verdict.lower()}", body)
+
+
+def _document(title: str, body: str) -> str:
+    """Return a self-contained HTML page; ``body`` is HTML."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        # without this, a browser asks the server for an icon that does not exist
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"{body}</body>\n</html>\n"
+    )
 
 
 def _section(anchor: str, heading: str, content: str) -> str:
@@ -69,18 +80,18 @@ def _paragraphs(texts: list[str]) -> str:
 
 
 def _bullets(items: Sequence[tuple[str, str]]) -> str:
-    """Sentences, each with a line in small print."""
+    """Return a list of sentences, each with a line in small print."""
     lines = [f"<li>{escape(x)}{f'<small>{escape(y)}</small>' * bool(y)}</li>\n" for x, y in items]
     return f"<ul>\n{''.join(lines)}</ul>\n" if lines else ""
 
 
 def _sentence(text: str) -> str:
-    """A text with a full stop and a capital letter, unless it begins with t."""
+    """Return a text with a full stop, capitalized unless it begins with the column t."""
     return f"{text}." if text.startswith("t ") else f"{text[0].upper()}{text[1:]}."
 
 
 def _findings(answer: LogReport) -> str:
-    """What the log refutes, with remedies."""
+    """Return the section on refuted assumptions and their remedies, or ""."""
     if not answer.known.findings:
         return ""
     parts = [
@@ -109,7 +120,7 @@ HATCH = (
 
 
 def _bounds(answer: LogReport) -> str:
-    """Bars over one scale, each with its numbers in words above it."""
+    """Return the section with the bounds as bars over one scale, each with its text."""
     if answer.known.contradiction is not None:
         return ""
     bars, (least, most) = bounds_bars(answer), answer.ends
@@ -158,7 +169,7 @@ def _bounds(answer: LogReport) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """A few round numbers, from one that is at most ``low`` to one that is at least ``high``.
+    """Return a few round numbers that cover the range from ``low`` to ``high``.
 
     >>> _ticks(0, 56.8), _ticks(-13, 2), _ticks(0, 0.61)
     ([0.0, 20.0, 40.0, 60.0], [-15.0, -10.0, -5.0, 0.0, 5.0], [0.0, 0.2, 0.4, 0.6, 0.8])
@@ -170,8 +181,8 @@ def _ticks(low: float, high: float) -> list[float]:
     return [float(f"{k * step:.12g}") for k in range(begin, end + 1)]
 
 
-def _missing(answer: LogReport) -> str:
-    heading, text, lines = missing(answer)
+def _uncertainty(answer: LogReport) -> str:
+    heading, text, lines = uncertainty(answer)
     items = [(line, "") for line in lines]
     return _section("missing", heading, _paragraphs([text]) + _bullets(items))
 
@@ -182,31 +193,31 @@ def _assumptions(answer: LogReport) -> str:
             "If one of these sentences is false, the numbers on this page may be, too. Read them, "
             "and ask somebody who knows how the log was made."
         ]
-    ) + _bullets([(_sentence(x), assumption_words(answer, x)) for x in answer.known.assumed])
+    ) + _bullets([(_sentence(x.text), evidence_words(answer, x)) for x in answer.log.assumptions])
     if answer.tested:
         content += "<h3>What the log itself could contradict</h3>\n"
         content += _bullets([(_sentence(x.assumption), tested_words(x)) for x in answer.tested])
     return _section("assumed", ASSUMED, content)
 
 
-def _faults(answer: LogReport) -> str:
-    faults = answer.log.faults
-    if not faults:
+def _issues(answer: LogReport) -> str:
+    issues = answer.log.faults
+    if not issues:
         return _section("faults", "No faults in the log", _paragraphs(["Every row can be read."]))
     items = [
         (
-            f"{plural(fault.count, 'time')}: {fault.what}. The first is in {fault.unit} "
-            f"{fault.lines[0]:,}: {fault.example}.",
-            f"What to do: {fault.remedy}. "
-            + ("Harmless." if fault.harmless else "Harmless only if not caused by what happened."),
+            f"{plural(issue.count, 'time')}: {issue.what}. The first is in {issue.unit} "
+            f"{issue.lines[0]:,}: {issue.example}.",
+            f"What to do: {issue.remedy}. "
+            + ("Harmless." if issue.harmless else "Harmless only if not caused by what happened."),
         )
-        for fault in faults
+        for issue in issues
     ]
-    heading = f"{plural(len(faults), 'kind')} of faults in the log"
+    heading = f"{plural(len(issues), 'kind')} of faults in the log"
     return _section("faults", heading, _bullets(items))
 
 
-def _reading(answer: LogReport) -> str:
+def _summary(answer: LogReport) -> str:
     from ucfh import __version__
 
     log, known, how = answer.log, answer.known, answer.log.understood
@@ -239,7 +250,7 @@ def _reading(answer: LogReport) -> str:
 
 
 def _named(labels: Labels) -> str:
-    """How many states or actions there are, and their names if they are few."""
+    """Return the number of states or actions, and their names if they are few."""
     names = [str(labels.label(k)) for k in range(min(labels.count, MOST_NAMED + 1))]
     few = f": {', '.join(names)}" if len(names) <= MOST_NAMED else ""
     return f"{labels.count:,}{few}"

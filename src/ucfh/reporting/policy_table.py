@@ -1,10 +1,10 @@
-"""The plan of an answer as HTML: tables of states by step, and how sure each choice is."""
+"""The policy of a report as HTML tables: states by step, with levels of confidence."""
 
 from __future__ import annotations
 
 from html import escape
 
-from ucfh.reporting.formatting import listed, plural
+from ucfh._utils.formatting import listed, plural
 from ucfh.reporting.log_report import (
     OPEN,
     UNSEEN,
@@ -17,21 +17,21 @@ from ucfh.reporting.log_report import (
 from ucfh.reporting.text import WARNING, counted_words, level_words, levels_used, seen_words
 
 MOST_SHOWN = 60
-"""More states than this are folded away, but for those that the log shows most often."""
+"""The number of most visited states that are shown; others are folded."""
 MOST_LISTED = 2000
-"""More states than this are only in the file of the policy."""
+"""The largest number of folded states; others are only in the policy file."""
 MOST_COLUMNS = 20
-"""More columns than this do not fit on paper: they go to another table."""
+"""The largest number of columns of a table, which fits on paper."""
 MOST_NAMED = 20
-"""How many states are named in a sentence."""
+"""The largest number of states in a sentence."""
 
 
-def plan_of(answer: LogReport) -> str:
-    """The plan, with words and marks that explain it."""
+def policy_html(answer: LogReport) -> str:
+    """Return the policy tables with a legend, as HTML."""
     rows = answer.rows
     texts = [
         f"Find the state{answer.called('state')}, what is known before acting, on the left, and "
-        f"the step{answer.called('t')} at the top. Neighbouring steps with the same entry share a "
+        f"the step{answer.called('t')} at the top. Neighboring steps with the same entry share a "
         "cell. The software calls a plan a policy."
     ]
     if answer.over:
@@ -74,7 +74,7 @@ def plan_of(answer: LogReport) -> str:
 
 
 def _grid(answer: LogReport, anchor: str, caption: str, rows: list[PolicyRow]) -> str:
-    """Tables of states by step; steps at which no entry changes share a column."""
+    """Return tables of states by step; steps without a change share a column."""
     columns = columns_of(rows, answer.log.times.step)
     blocks = [columns[k : k + MOST_COLUMNS] for k in range(0, len(columns), MOST_COLUMNS)]
     out = []
@@ -105,7 +105,7 @@ def _span(first: int, last: int) -> str:
 
 
 def _cell(answer: LogReport, choice: Choice, block: list[tuple[int, int]]) -> str:
-    """A cell as wide as the columns of the block in which the choice is taken."""
+    """Return a cell that spans the columns of the block in which the choice is taken."""
     width = sum(choice.first <= first <= choice.last for first, _ in block)
     if not width:
         return ""

@@ -1,12 +1,13 @@
-"""The sentences of an answer: each true as far as the certificate is, and plain."""
+"""The sentences of a report; each holds if the certificate does."""
 
 from __future__ import annotations
 
 from math import nan
 from typing import NamedTuple
 
+from ucfh._utils.formatting import percent, plural, rough_count
 from ucfh.auditing.report import AssumptionCheck
-from ucfh.reporting.formatting import plural
+from ucfh.logs.assumptions import Assumption, AssumptionCode
 from ucfh.reporting.log_report import (
     CLOSE,
     LEVELS,
@@ -18,43 +19,43 @@ from ucfh.reporting.log_report import (
     ConfidenceLevel,
     LogReport,
     accuracy_words,
-    percent,
-    rounded_up,
     steps_words,
 )
 
 ASSUMED = "What has to be true"
-"""The heading under which assumptions are listed."""
+"""The heading of the list of assumptions."""
 WARNING = "Computed as if all that is assumed were true, which it is not. Do not rely on it."
-"""What is said of numbers that rest on something refuted."""
-ALONE = "the next state and the reward depend on"
-"""How the assumption begins that most tests are of."""
+"""The warning at numbers that rest on a refuted assumption."""
 TAKEN = "Taken from the log: correct it if you know better."
 DECLARED = "Declared. No row that is counted contradicts it."
-UNSHOWN = "No log can show this: ask somebody who knows how it was made."
-CHECKED = {
-    "no episode is in the log": UNSHOWN,
-    "there are no states besides": DECLARED,
-    "there are no actions besides": TAKEN,
-    "an episode lasts": TAKEN,
-    "rewards lie in": DECLARED,
-    "a reward that is left blank": "Declared.",
-    "no episode pays more": DECLARED,
-    "the task is over": TAKEN,
-    "the rows of an episode": TAKEN,
-    "t counts from 1": TAKEN,
-    "the given problem is right": DECLARED,
-    "who stops short": "Declared.",
-    "where an episode stops short": "Declared. No log can show this.",
-    "that an episode stops short": "Declared. No log can show this.",
-    "bins were chosen": UNSHOWN,
-    "the faults of the log": "No log can show this: find out where they come from.",
+UNTESTABLE = "No log can show this: ask somebody who knows how it was made."
+EVIDENCE = {
+    AssumptionCode.SELECTION: UNTESTABLE,
+    AssumptionCode.UNCONFOUNDED: UNTESTABLE,
+    AssumptionCode.PROBLEM: DECLARED,
+    AssumptionCode.MARKOV: "Tested: see below.",
+    AssumptionCode.STATES: DECLARED,
+    AssumptionCode.ACTIONS: TAKEN,
+    AssumptionCode.HORIZON: TAKEN,
+    AssumptionCode.REWARDS: DECLARED,
+    AssumptionCode.BLANK_REWARD: "Declared.",
+    AssumptionCode.MAX_RETURN: DECLARED,
+    AssumptionCode.TERMINAL: TAKEN,
+    AssumptionCode.ROW_ORDER: TAKEN,
+    AssumptionCode.STEP_UNIT: TAKEN,
+    AssumptionCode.FIRST_STEP: TAKEN,
+    AssumptionCode.REWARD_AT_END: TAKEN,
+    AssumptionCode.DROPOUTS_OUTCOME: "Declared.",
+    AssumptionCode.DROPOUTS_LOST: "Declared. No log can show this.",
+    AssumptionCode.DROPOUTS_RANDOM: "Declared. No log can show this.",
+    AssumptionCode.BINS: UNTESTABLE,
+    AssumptionCode.ISSUES: "No log can show this: find out where they come from.",
 }
-"""How other assumptions begin, and what is known of them."""
+"""The evidence for each kind of assumption."""
 
 
 def headline(answer: LogReport) -> tuple[str, str]:
-    """The verdict, and the answer in a sentence."""
+    """Return the verdict, and a sentence that explains it."""
     known = answer.known
     if known.certified:
         return "Certified", (
@@ -70,7 +71,7 @@ def headline(answer: LogReport) -> tuple[str, str]:
 
 
 def lead(answer: LogReport) -> list[str]:
-    """What the headline means, in paragraphs."""
+    """Return the first paragraphs of the report."""
     known, per = answer.known, answer.per
     if known.contradiction is not None:
         return [
@@ -104,20 +105,20 @@ def lead(answer: LogReport) -> list[str]:
 
 
 def improvement(answer: LogReport) -> tuple[str, list[str]]:
-    """A heading and paragraphs: is the plan better than what was done in the log?"""
-    known, was, per = answer.known, answer.known.behavior, answer.per
+    """Return a heading and paragraphs that compare the policy with the behavior policy."""
+    known, base, per = answer.known, answer.known.behavior, answer.per
     gain = known.improvement
-    assert was is not None
+    assert base is not None
     assert gain is not None
-    low, high = answer.at_least(was.lower), answer.at_most(was.upper)
+    low, high = answer.at_least(base.lower), answer.at_most(base.upper)
     seen = (
-        f"What was done in the log earned {answer.about(was.mean)} {per} on average, over "
-        f"{plural(was.episodes, answer.noun)}. Part of that is luck: it is worth between {low} and "
-        f"{high} {per} ({answer.sure} sure)."
+        f"What was done in the log earned {answer.about(base.mean)} {per} on average, over "
+        f"{plural(base.episodes, answer.noun)}. Part of that is luck: it is worth between {low} "
+        f"and {high} {per} ({answer.sure} sure)."
     )
-    if was.incomplete:
+    if base.incomplete:
         seen += (
-            f" {was.incomplete:,} of them are not in the log to their end: for the smaller number "
+            f" {base.incomplete:,} of them are not in the log to their end: for the smaller number "
             "they earn as little as is possible from there on, for the larger one as much."
         )
     if answer.known.refuted:
@@ -125,7 +126,7 @@ def improvement(answer: LogReport) -> tuple[str, list[str]]:
             seen,
             "What the plan would earn is not known, as the log contradicts what has to be assumed.",
         ]
-    at_most = answer.at_most(max(0.0, known.upper - was.lower))
+    at_most = answer.at_most(max(0.0, known.upper - base.lower))
     if gain > 0 and known.delta < 0.5:
         promised = answer.at_least(gain)
         return f"Better than before: at least {promised} more {per}", [
@@ -144,7 +145,7 @@ def improvement(answer: LogReport) -> tuple[str, list[str]]:
 
 
 class BoundsBar(NamedTuple):
-    """A bar of the picture: full up to ``low``, uncertain up to ``high``; mean: a dot, if any."""
+    """A bar of the figure: full up to ``low``, hatched up to ``high``; mean: a dot, or nan."""
 
     name: str
     text: str
@@ -154,12 +155,12 @@ class BoundsBar(NamedTuple):
 
 
 def bounds_bars(answer: LogReport) -> list[BoundsBar]:
-    """The bars of the picture, in words and numbers."""
-    known, was, per = answer.known, answer.known.behavior, answer.per
+    """Return the bars of the figure."""
+    known, base, per = answer.known, answer.known.behavior, answer.per
     bars = []
-    if was is not None:
-        text = f"between {answer.at_least(was.lower)} and {answer.at_most(was.upper)} {per}"
-        bars.append(BoundsBar("What was done in the log", text, was.lower, was.upper, was.mean))
+    if base is not None:
+        text = f"between {answer.at_least(base.lower)} and {answer.at_most(base.upper)} {per}"
+        bars.append(BoundsBar("What was done in the log", text, base.lower, base.upper, base.mean))
     text = f"at least {answer.at_least(known.lower)} {per}"
     bars.append(BoundsBar("This plan", text, known.lower, known.upper))
     text = f"at most {answer.at_most(known.upper)} {per}"
@@ -168,7 +169,7 @@ def bounds_bars(answer: LogReport) -> list[BoundsBar]:
 
 
 def level_words(answer: LogReport, level: ConfidenceLevel) -> str:
-    """What a level means."""
+    """Return the meaning of a level of confidence."""
     epsilon = answer.known.epsilon
     return {
         SETTLED: "no other choice can be better here",
@@ -179,20 +180,20 @@ def level_words(answer: LogReport, level: ConfidenceLevel) -> str:
 
 
 def seen_words(choice: Choice) -> str:
-    """How often the log shows the action: "1,174", or "12 to 40" over several steps."""
+    """Return the visits of an action: "1,174", or "12 to 40" over several steps."""
     if choice.least == choice.most:
         return f"{choice.least:,}"
     return f"{choice.least:,} to {choice.most:,}"
 
 
 def counted_words(answer: LogReport) -> str:
-    """What the numbers of visits count."""
+    """Return the meaning of the numbers of visits."""
     at = {"step": " at this step", "segment": ", at this step and those counted with it", "": ""}
     return f"how often the log shows this action in this state{at[answer.segment_word]}"
 
 
 def segments_words(answer: LogReport) -> str:
-    """Which steps are counted together."""
+    """Return the time segments in words."""
     word = answer.segment_word
     if word == "segment":
         return "together: " + "; ".join(steps_words(*x) for x in answer.segments)
@@ -200,13 +201,13 @@ def segments_words(answer: LogReport) -> str:
 
 
 def levels_used(answer: LogReport) -> list[ConfidenceLevel]:
-    """The levels that the plan has, surest first."""
-    found = {choice.level for row in answer.rows for choice in row.choices}
-    return [level for level in LEVELS if level in found]
+    """Return the levels of confidence in the policy, highest first."""
+    used = {choice.level for row in answer.rows for choice in row.choices}
+    return [level for level in LEVELS if level in used]
 
 
-def missing(answer: LogReport) -> tuple[str, str, list[str]]:
-    """A heading, a paragraph, and a list: what data are missing, and about how many."""
+def uncertainty(answer: LogReport) -> tuple[str, str, list[str]]:
+    """Return a heading, a paragraph and a list: the amount and kind of missing data."""
     known = answer.known
     where = f"where {answer.nouns} start"
     lines = [
@@ -250,7 +251,7 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
         text = "How many more are needed cannot be estimated from these data."
     else:
         assert more.episodes is not None
-        count = rounded_up(more.episodes)
+        count = rough_count(more.episodes)
         heading += f": about {count} more {answer.noun if count == '1' else answer.nouns}"
         text = (
             f"This is {accuracy_words(known.episodes)}, for data of the same kind: the same "
@@ -265,7 +266,7 @@ def missing(answer: LogReport) -> tuple[str, str, list[str]]:
 
 
 def tested_words(x: AssumptionCheck) -> str:
-    """The result of a test, and the number behind it."""
+    """Return the result of an assumption check, and its e-value."""
     result = "Not contradicted"
     if x.e_value >= x.threshold**0.5:
         result = "Doubtful, but not refuted"
@@ -275,11 +276,8 @@ def tested_words(x: AssumptionCheck) -> str:
     return f"{result} (evidence {much}; from {x.threshold:,.0f} on it is refuted)."
 
 
-def assumption_words(answer: LogReport, sentence: str) -> str:
-    """Whether and how an assumption was tested."""
-    if sentence.startswith(ALONE) and answer.tested:
-        return "Tested: see below."
-    for begin, words in CHECKED.items():
-        if sentence.startswith(begin):
-            return words
-    return "Not tested."
+def evidence_words(answer: LogReport, assumption: Assumption) -> str:
+    """Return the evidence for an assumption, in words."""
+    if assumption.code == AssumptionCode.MARKOV and not answer.tested:
+        return "Not tested."
+    return EVIDENCE[assumption.code]

@@ -198,11 +198,11 @@ class RemoteTask(AskTell[dict[str, Any]]):
             The path of the log.
 
         """
-        from ucfh.logs.settings import beside, write_settings
+        from ucfh.logs.settings import settings_path, write_settings
         from ucfh.tasks.exporting import LOG_ASSUMPTIONS
 
         check_ending(path, ENDINGS)
-        refuse_existing(beside(path), force)
+        refuse_existing(settings_path(path), force)
         declared = self._get()["declaration"]
         states, silence = declared["states"], declared["on_timeout"]
         if states is not None and silence != LOST_ON_TIMEOUT and silence[0] not in states:

@@ -27,7 +27,7 @@ from ucfh._utils.files import AnyPath, check_ending, refuse_existing, replacing
 from ucfh.logs.assumptions import REPLACED
 from ucfh.logs.batches import COLUMNS
 from ucfh.logs.labels import text_of
-from ucfh.logs.settings import beside, write_settings
+from ucfh.logs.settings import settings_path, write_settings
 from ucfh.sparse_counts import END, LOST
 from ucfh.tasks.config import Declaration
 from ucfh.tasks.errors import InvalidReport, decoding
@@ -130,7 +130,7 @@ def export(
 ) -> ExportResult:
     """Write a task to a .csv file, with a settings file beside it."""
     check_ending(path, ENDINGS)
-    refuse_existing(beside(path), force)
+    refuse_existing(settings_path(path), force)
     counts = {"episodes": 0, "steps": 0, "lost": 0, "waiting": 0}
     with (
         replacing(path, force) as temporary,

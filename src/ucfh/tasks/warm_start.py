@@ -29,7 +29,7 @@ from ucfh.exceptions import InputError, wrong_type
 from ucfh.io import ENDINGS, read_model
 from ucfh.logs.assumptions import REPLACED
 from ucfh.logs.column_layout import ColumnLayout
-from ucfh.logs.column_mapping import find_roles
+from ucfh.logs.column_mapping import map_columns
 from ucfh.logs.labels import FlagCodes, Numbers, text_of
 from ucfh.logs.reading import Log, read_log
 from ucfh.logs.settings import Settings, check_settings, combine, read_settings
@@ -332,7 +332,7 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
     """
     flags, numbers = FlagCodes(), Numbers(settings.decimal, settings.blank_reward)
     with open_source(source, settings.encoding) as found:
-        roles = find_roles(found.columns, settings.columns, True, found.kind == "JSON lines")
+        roles = map_columns(found.columns, settings.columns, True, found.kind == "JSON lines")
         layout = ColumnLayout(roles, settings.bins, settings.decimal)
         if layout.derived and not apart:
             raise InputError(
@@ -340,8 +340,8 @@ def _episodes(source: Any, settings: Settings, apart: bool) -> Iterator[tuple[st
                 "of next states, or declare the last step as a segment of the task"
             )
         rows: list[Row] = []
-        before, skipped = None, layout.apart
-        for batch in layout.lay_out(found.batches(roles.wanted, roles.claims)):
+        before, skipped = None, layout.held_out
+        for batch in layout.transform(found.batches(roles.wanted, roles.claims)):
             values = batch.values
             n = len(batch)
             none = [None] * n
