@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from helpers.postgres import QUICK, Schemas, Server
-from helpers.stores import Clock, Stores, files
+from support.stores import QUICK, Clock, Schemas, Server, Stores, files
 
 USED = pytest.StashKey[list[str]]()
 """Servers that tests have used."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import (
     UCFH,
     Counts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.fitting import fitting
+from support.agents import fitting
 from ucfh import InputError, make, make_agent, simulate
 from ucfh.algorithms.registry import AGENTS, agent_class, describe_parameters, parameters_of
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from helpers.chromium import page_at, violations
-from helpers.served import Served
+from browser._chromium import page_at, violations
+from browser._served import Served
 from ucfh.server.client import RemoteTask, connect
 from ucfh.tasks.opening import open_task
 from ucfh.tasks.protocol import Decision

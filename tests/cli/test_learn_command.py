@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh._utils.clock import compile_seconds, work_seconds
 
 Printed = pytest.CaptureFixture[str]

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers import comparison_agents as agents
-from helpers.lengths import LONG, many
-from helpers.paths import TESTS
+from support import agents
+from support.settings import LONG, TESTS, many
 from ucfh import MDP, InputError, make
 from ucfh._utils.statistics import LEVEL, holm, median_interval, ranking, signed_rank
 from ucfh.comparison.result import Comparison, Outcome, grid_of
@@ -238,7 +237,7 @@ def _forget_workers() -> None:
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_run(tmp_path: Path) -> None:
     code = """
-from helpers import comparison_agents as agents
+from support import agents
 from ucfh import make
 from ucfh.comparison.runner import compare
 

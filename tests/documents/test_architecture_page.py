@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from helpers.paths import DOCS, REPOSITORY
+from support.settings import DOCS, REPOSITORY
 
 FILES = re.compile(r"`((?:src|tests|docs|benchmarks|evaluation)/[\w./-]+)`")
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")

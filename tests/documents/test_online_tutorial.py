@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import ucfh
-from helpers.near_service import near_service
-from helpers.paths import DOCS, REPOSITORY
+from support.services import near_service
+from support.settings import DOCS, REPOSITORY
 
 SCRIPT = DOCS / "tutorials" / "online.py"
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.curl_commands import run_command
-from helpers.near_service import near_service
-from helpers.paths import DOCS
+from support.command_line import run
+from support.services import near_service, run_command
+from support.settings import DOCS
 
 PAGE = (DOCS / "howto" / "operate.md").read_text()
 EXAMPLES = DOCS / "examples"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import run
-from helpers.paths import DOCS, REPOSITORY
+from support.command_line import run
+from support.settings import DOCS, REPOSITORY
 from ucfh.cli.printing import NOT_CERTIFIED
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 import ucfh
-from helpers.paths import DOCS
+from support.settings import DOCS
 
 NAMES = [name for name in ucfh.__all__ if name != "__version__"]
 

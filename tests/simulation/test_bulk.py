@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.lengths import many
 from oracles.laws import CASES, p_values, rare, sample
+from support.settings import many
 from ucfh import MDP, UCFH, InputError, Run, make, simulate
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.simulation import bulk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.paths import TESTS
+from support.settings import TESTS
 from ucfh import CertifiedUCFH, InputError, Run, make, simulate
 
 KEPT = TESTS / "data" / "run-0.5.0.npz"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.answers import faulty_answer, large_answer, refuted_answer, small_answer
-from helpers.browser import measure
+from slow._browser import measure
+from support.log_reports import faulty_answer, large_answer, refuted_answer, small_answer
 from ucfh.reporting.page import answer_page
 
 KINDS = {

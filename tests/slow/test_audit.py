@@ -19,7 +19,21 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import ucfh
-from helpers.broken_audits import (
+from oracles.audited import KINDS, TESTS, Draw, Rules, rows_of
+from support.audits import (
+    CLEAN,
+    PLANTED,
+    STRENGTHS,
+    audited,
+    clean_worlds,
+    drifting_calls,
+    grid,
+    pieces,
+    planted_worlds,
+    simulated,
+    taxi,
+)
+from support.broken_audits import (
     BestRow,
     CountsItself,
     FirstDrawToo,
@@ -29,9 +43,6 @@ from helpers.broken_audits import (
     ThinsByOutcome,
     WholeBlock,
 )
-from helpers.planted import CLEAN, PLANTED, STRENGTHS, audited, clean_worlds, pieces, planted_worlds
-from helpers.stepping import drifting_calls, grid, simulated, taxi
-from oracles.audited import KINDS, TESTS, Draw, Rules, rows_of
 from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import ASSUMPTIONS, report_of
 from ucfh.auditing.steps import AuditSteps

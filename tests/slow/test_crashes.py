@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import ucfh
-from helpers.crashing import BROKEN, Clients, events_of, faults_of
+from support.crashing import BROKEN, Clients, events_of, faults_of
 
 KILLS, LOOKS, PAUSE = 300, 6, 0.3
 MANY = 100

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import helpers.overlapping as overlapping
-from helpers.open_worlds import PARTS, alone, count_broken, dense, fewer, no_price, refuted
-from helpers.overlapping import (
+import support.concurrent_episodes as overlapping
+from support.concurrent_episodes import (
     Delays,
     FlightCase,
     InFlight,
@@ -30,6 +29,7 @@ from helpers.overlapping import (
     unpaid,
     with_silence,
 )
+from support.unknown_states import PARTS, alone, count_broken, dense, fewer, no_price, refuted
 from ucfh import MDP, make
 from ucfh._utils.defaults import ALPHA
 from ucfh.confidence.unknown_states import UnknownStateBounds

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import ucfh.confidence.unknown_states as open_bounds
-from helpers.open_worlds import (
+from support.unknown_states import (
     CASES,
     PARTS,
     Onlooker,

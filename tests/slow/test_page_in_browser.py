@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.browser import measure
-from helpers.paths import DOCS
+from slow._browser import measure
+from support.settings import DOCS
 
 WIDTHS = (360, 1200)
 """A phone and a desktop."""

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 import ucfh
-from helpers.counted import of_log, of_task
-from helpers.crashing import BROKEN, Clients, events_of, faults_of
-from helpers.postgres import Server
+from support.crashing import BROKEN, Clients, events_of, faults_of
+from support.stores import Server
+from support.tasks import of_log, of_task
 
 KILLS, LOOKS, PAUSE = 120, 6, 0.3
 RESTARTS = {2: "fast", 4: "immediate"}

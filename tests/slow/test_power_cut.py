@@ -1,6 +1,6 @@
 """The power fails at random moments: what was acknowledged is there, and the store can be opened.
 
-Imitated: see `helpers.power`. What was synchronised with the disk is there, the rest as chance has
+Imitated: see `slow._power`. What was synchronised with the disk is there, the rest as chance has
 it. A store that does not synchronise what it commits must be found out.
 """
 
@@ -14,13 +14,13 @@ from random import Random
 import pytest
 
 import ucfh
-from helpers.crashing import DECLARED, faults_of
-from helpers.power import Change, Disk, compiled, traced
+from slow._power import Change, Disk, compiled, traced
+from support.crashing import DECLARED, faults_of
 
 CUTS, AMID, CHECKED = 400, 100, 25
 WORK = """
 import sys
-from helpers.crashing import Client
+from support.crashing import Client
 
 folder, synchronous = sys.argv[1:]
 for _ in range(3):

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.hostile import attack
-from helpers.near_service import near_service
-from helpers.schemas import check_document
+from server._hostile import attack
+from support.services import check_document, near_service
 from ucfh.server.tokens import READ, WRITE, TokenFile
 from ucfh.tasks.opening import open_task
 

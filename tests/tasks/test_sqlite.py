@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.paths import TESTS
+from support.settings import TESTS
 from ucfh.tasks import file_lock, sql_schema
 from ucfh.tasks.records import WarmStart
 from ucfh.tasks.sql_schema import MIGRATIONS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import bounds, constants
 from ucfh.cli.main import main
 

@@ -1,17 +1,73 @@
-"""Problems for agents that plan in phases."""
+"""Agents and problems for tests of agents, comparisons and phases."""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ucfh import MDP, Problem
+from ucfh import MDP, UCFH, Problem, make
 from ucfh.algorithms.mvp import MVP
 from ucfh.algorithms.phased import Phased
 from ucfh.algorithms.ucrl import AuerOrtner, UCRLGamma
+
+
+def good(mdp: MDP, seed: int) -> UCFH:
+    """Learns the chain in some hundred episodes; its m is no published one."""
+    del seed
+    return UCFH(mdp.problem, epsilon=0.5, delta=0.1, m=10.0)
+
+
+def late(mdp: MDP, seed: int) -> UCFH:
+    """Needs more than the good one."""
+    del seed
+    return UCFH(mdp.problem, epsilon=0.5, delta=0.1, m=1e4)
+
+
+def killed(mdp: MDP, seed: int) -> UCFH:
+    """Its process is killed, whenever the seed is 1."""
+    if seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return good(mdp, seed)
+
+
+def unlucky(mdp: MDP, seed: int) -> UCFH:
+    """Its process ends, once, when the seed is 0; a file in $UCFH_MARKS remembers."""
+    mark = Path(os.environ["UCFH_MARKS"]) / "unlucky"
+    if seed == 0 and not mark.exists():
+        mark.touch()
+        os._exit(3)
+    return good(mdp, seed)
+
+
+def faulty(mdp: MDP, seed: int) -> UCFH:
+    """Raises when the seed is 2, in two lines."""
+    if seed == 2:
+        raise RuntimeError("no\n way")
+    return good(mdp, seed)
+
+
+def endless(mdp: MDP, seed: int) -> UCFH:
+    """Goes on for a minute from the second seed on, and leaves a file in $UCFH_MARKS."""
+    if seed >= 1:
+        (Path(os.environ["UCFH_MARKS"]) / "endless").touch()
+        time.sleep(60)
+    return good(mdp, seed)
+
+
+FITTING = {"eprl": "chain:n=3,horizon=3,slip=0"}
+
+
+def fitting(name: str) -> MDP:
+    """A problem within the setting of an agent, given by its name in the registry."""
+    return make(FITTING.get(name.partition(":")[0], "chain:n=3,horizon=3"))
+
 
 POINTS = {"A": (5, 2, 5, 0.5, 0.1), "B": (20, 3, 5, 0.25, 0.05), "C": (6, 2, 12, 0.5, 0.1)}
 

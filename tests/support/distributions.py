@@ -1,5 +1,7 @@
 """Draws, and how they are held against a law."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction

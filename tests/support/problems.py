@@ -1,10 +1,11 @@
-"""Problems and checks for the certified agent."""
+"""Problems as dense arrays, and problems for the certified agent."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucfh import MDP, Problem, make
 from ucfh.counts import ScoringRule
@@ -63,3 +64,21 @@ def watched(mdp: MDP, seed: int) -> tuple[Any, ScoringRule]:
     other = first[:-1] + rng.integers(0, np.tile(np.diff(first), (H, 1))) + shift
     taken = np.where(rng.random(kept.shape) < 0.3, other, kept)
     return taken, ScoringRule(kept, mdp.values(mdp.table.policy_of(kept)))
+
+
+Floats = NDArray[np.float64]
+
+
+def dense(mdp: MDP) -> Floats:
+    """(S, A, S) or (H, S, A, S) transition probabilities."""
+    return mdp.table.dense(mdp.p)
+
+
+def reward(mdp: MDP, s: int, a: int) -> float:
+    """The mean reward of a pair at the first step."""
+    pairs = list(zip(mdp.table.state, mdp.table.action, strict=True))
+    return float(mdp.mean_rewards[0, pairs.index((s, a))])
+
+
+def optimum(mdp: MDP) -> float:
+    return mdp.value(mdp.optimal().policy)

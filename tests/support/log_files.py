@@ -1,4 +1,4 @@
-"""Logs for tests: random ones with random faults, and a slow reader that looks row by row."""
+"""Log files: random ones with errors, a slow reader, and small logs written by hand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from ucfh import Problem
+from support.settings import many
+from ucfh import Log, Problem, read_log
 from ucfh._utils.files import labels_of
-from ucfh.logs.reading import Log
 
 HARMLESS = ("cut", "long")
 COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
@@ -474,3 +475,34 @@ def problems(draw: st.DrawFn) -> Problem:
         state_names=draw(st.sampled_from([states, None])),
         action_names=draw(st.sampled_from([actions, None])),
     )
+
+
+HEAD = "episode,t,state,action,reward,next_state,done\n"
+TOLD = Problem(
+    3,
+    2,
+    2,
+    initial=0,
+    available=[[True, True], [True, False], [True, True]],
+    successors=np.array([[[1, 1, 0], [0, 0, 1]], [[0, 1, 1], [1, 1, 1]], [[0, 0, 1]] * 2], bool),
+    terminal=[2],
+    state_names=["a", "b", "end"],
+    action_names=["x", "y"],
+)
+
+
+FUZZ = settings(
+    deadline=None,
+    max_examples=many(60, 150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def read(text: str | bytes, tmp_path: Path, *args: Any, **options: Any) -> Log:
+    """The log in a .csv file with the usual columns."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(text if isinstance(text, bytes) else (HEAD + text).encode())
+    return read_log(path, *args, **{"accept_losses": True, **options})
+
+
+GOOD = "0,0,a,x,0.5,b,\n0,1,b,x,1,b,\n"

@@ -1,11 +1,9 @@
-"""How long tests take: short in ``make test``, at full length in ``make verify``.
-
-The short ones are long enough to fail for the same reasons; what they count is the same.
-"""
+"""Paths of the repository and the length of tests."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 LONG = bool(os.environ.get("UCFH_LONG_TESTS"))
 """Whether tests are at full length: ``UCFH_LONG_TESTS=1 pytest ...``"""
@@ -14,3 +12,9 @@ LONG = bool(os.environ.get("UCFH_LONG_TESTS"))
 def many(short: int, long: int) -> int:
     """How many seeds, examples, runs or episodes."""
     return long if LONG else short
+
+
+TESTS = Path(__file__).parents[1]
+REPOSITORY = TESTS.parent
+SOURCE = REPOSITORY / "src" / "ucfh"
+DOCS = REPOSITORY / "docs"

@@ -1,6 +1,6 @@
 """Stores with flipped bits, zeroed pages or a cut end, and what calls on them say.
 
-PYTHONPATH=src:tests python -m helpers.damaging 800
+PYTHONPATH=src:tests python -m support.damaging 800
 """
 
 from __future__ import annotations

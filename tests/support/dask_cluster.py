@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from helpers.paths import REPOSITORY, TESTS
+from support.settings import REPOSITORY, TESTS
 
 
 @contextmanager

@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from helpers.lengths import many
-from helpers.paths import DOCS
+from support.settings import DOCS, many
 from ucfh import MDP, InputError, Problem
 from ucfh.interval_mdp import IntervalMDP
 from ucfh.io import read_model
@@ -69,15 +66,6 @@ def read_text(text: str | bytes, tmp_path: Path, name: str = "model.json") -> MD
 
 def read(document: Any, tmp_path: Path) -> MDP:
     return read_text(json.dumps(document), tmp_path)
-
-
-def fault(action: Callable[..., object], *args: Any) -> str:
-    """The message of the error that must come: one line."""
-    with pytest.raises(InputError) as caught:
-        action(*args)
-    message = str(caught.value)
-    assert len(message.splitlines()) == 1
-    return message
 
 
 def read_or_refuse(text: str | bytes, tmp_path: Path, name: str) -> MDP | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.open_worlds import Witness
+from support.unknown_states import Witness
 from ucfh import MDP
 from ucfh.counts import due_after
 from ucfh.sparse_counts import END, LOST

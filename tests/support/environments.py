@@ -1,4 +1,4 @@
-"""Environments of Gymnasium for tests, what they showed, and interruptions of them."""
+"""Gymnasium environments for tests, recordings of their steps, and interruptions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 Every acknowledged call is written to a ledger before the next one. `trial` runs one program on a
 new store and compares the ledgers with the store afterwards. By hand:
 
-    PYTHONPATH=src:tests python -m helpers.reopening web 20
+    PYTHONPATH=src:tests python -m support.reopening web 20
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import ucfh
-from helpers.paths import TESTS
+from support.settings import TESTS
 
 DECLARED: dict[str, Any] = {
     "actions": ["a", "b"], "horizon": 2, "epsilon": 0.5, "planning": "off",
@@ -183,7 +183,7 @@ def trial(scenario: str, folder: Path, requests: int | None = None) -> Trial:
     for name in TASKS[: 3 - count]:
         ucfh.open_task(store, name, **DECLARED).close()
     ledgers = [folder / f"ledger{i}" for i in range(count)]
-    words = [sys.executable, "-m", "helpers.reopening", "--child", scenario, store, str(requests)]
+    words = [sys.executable, "-m", "support.reopening", "--child", scenario, store, str(requests)]
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     children = [
         subprocess.Popen(

@@ -6,7 +6,7 @@ knows what the dead one knew and no more: it asks or tells again what may have b
 What comes of a decision is a function of it, so that telling it again is telling the same.
 
 Processes are forked from one that has loaded all code, which makes them cheap:
-``python -m helpers.crashing`` reads "start STORE LEDGER WORKER HOW" and "kill PID".
+``python -m support.crashing`` reads "start STORE LEDGER WORKER HOW" and "kill PID".
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class Clients:
         self.ledgers = [folder / f"worker{i}.jsonl" for i in range(workers)]
         self.pids: list[int] = []
         self._parent = subprocess.Popen(
-            [sys.executable, "-m", "helpers.crashing"],
+            [sys.executable, "-m", "support.crashing"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
