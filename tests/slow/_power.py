@@ -49,7 +49,7 @@ def traced(code: str, folder: Path, library: Path, *arguments: str) -> list[Chan
         check=True,
         env={
             **os.environ,
-            "PYTHONPATH": str(HERE.parent),
+            "PYTHONPATH": os.pathsep.join(sys.path),
             "LD_PRELOAD": str(library),
             "TRACE_FOLDER": str(folder),
             "TRACE_FILE": str(out),

@@ -5,7 +5,8 @@ And how violations are judged: of all bounds at once, and of each part alone wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,6 +230,10 @@ class Onlooker(Witness):
 
 # -- how violations are judged ---------------------------------------------------------------------
 
+Run = Callable[[int], Witness]
+"""A run, by its seed."""
+Break = Callable[[pytest.MonkeyPatch], None]
+
 PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "above": (("above",), {"above"}),
     "ladder": (("ladder",), {"above"}),
@@ -253,12 +258,51 @@ def alone(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
     monkeypatch.setattr(open_bounds, "SHARES", shares)
 
 
-def count_broken(run: Callable[[int], Witness], claims: set[str], runs: int) -> int:
+def count_broken(run: Run, claims: set[str], runs: int) -> int:
     """In how many runs, by their seeds, one of the claims was broken."""
     return sum(bool(run(seed).broken & claims) for seed in range(runs))
 
 
-def watched(case: OpenCase, delta: float, episodes: int) -> Callable[[int], Witness]:
+def check_certificates(name: str, delta: float, epsilon: float, seen: Iterable[Witness]) -> None:
+    """Assert that at most a share delta of the runs broke a claim, or returned a bad policy."""
+    broken: Counter[str] = Counter()
+    runs = failed = bad = 0
+    for x in seen:
+        runs += 1
+        broken.update(x.broken)
+        failed += bool(x.broken)
+        bad += x.returned is not None and x.returned > epsilon + ROUNDING
+    most = float(stats.beta.ppf(0.999, failed + 1, runs - failed))
+    print(
+        f"{name}, delta {delta}, {runs} runs: {failed} broken, by claim {dict(broken)} (at most "
+        f"{most:.3f} with confidence 0.999), worse than epsilon {bad}"
+    )
+    assert most <= delta, (name, delta, broken)
+    assert bad <= stats.binom.ppf(0.999, runs, delta), (name, delta, bad)
+
+
+def check_part(patch: pytest.MonkeyPatch, part: str, run: Run, runs: int) -> None:
+    """Assert that a part that has all of delta = 1/2 keeps to it."""
+    shares, claims = PARTS[part]
+    alone(patch, *shares)
+    broken = count_broken(run, claims, runs)
+    print(f"{part} alone: {broken} of {runs} broken at delta 0.5")
+    assert not refuted(broken, runs, 0.5)
+
+
+def check_power(
+    patch: pytest.MonkeyPatch, break_it: Break, run: Run, claims: set[str], runs: int, delta: float
+) -> None:
+    """Assert that the right bounds keep to delta, and that broken ones are found out."""
+    right = count_broken(run, claims, runs)
+    break_it(patch)
+    wrong = count_broken(run, claims, runs)
+    print(f"{wrong} of {runs} broken at delta {delta}, {right} with the right bounds")
+    assert not refuted(right, runs, delta)
+    assert refuted(wrong, runs, delta)
+
+
+def watched(case: OpenCase, delta: float, episodes: int) -> Run:
     """Runs of a case, by their seeds."""
     return lambda seed: Onlooker(case, delta, seed).run(episodes)
 
