@@ -76,6 +76,18 @@ def test_the_version_is_said_once() -> None:
     assert f"## {version}\n" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
+FILES = re.compile(r"`((?:src|tests|docs|benchmarks|evaluation)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    named = FILES.findall((REPOSITORY / page).read_text())
+    assert len(named) > 10
+    # where a recipe says NAME, the reader puts one
+    gone = {name for name in named if "NAME" not in name and not (REPOSITORY / name).exists()}
+    assert not gone
+
+
 def links(page: Path) -> list[str]:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     return re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
