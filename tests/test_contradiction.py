@@ -36,7 +36,7 @@ def arm(chance: float) -> MDP:
 
 
 def drift(seed: int, before: float = 0.9, after: float = 0.6) -> Certificate:
-    """What an agent says after as many episodes before its first arm changes as after that."""
+    """Return the certificate after equally many episodes before and after a change of an arm."""
     first = CertifiedUCFH(arm(before).problem, EPSILON, 0.1, stop=None)
     simulate(arm(before), first, episodes=EPISODES, seed=seed)
     agent = CertifiedUCFH(arm(after).problem, EPSILON, 0.1, stop=None)
@@ -144,7 +144,7 @@ def test_it_names_the_state_and_the_step() -> None:
 
 
 def crossed(t: Any, s: int, **values: float) -> BoundContradiction | None:
-    """What is found where bounds are U = 1, L = D = 0, but for those given at (t, s)."""
+    """Return the contradiction of bounds U = 1, L = D = 0, apart from those given at (t, s)."""
     mdp = make("chain:n=3,horizon=3")  # begins in state 0: others cannot be there at step 0
     best = KnownStateBounds(mdp.problem, 0.1)
     b = best.bounds(Counts.zero(mdp.problem))
@@ -216,7 +216,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
 
 @pytest.mark.slow
 def test_scores_are_never_rounded_up() -> None:
-    """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
+    """k epsilon/BINS as a double, and the next doubles: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):
         problem = make("chain:n=3").problem
         beliefs = GapExploration(KnownStateBounds(problem, 0.1), epsilon, Counts.zero(problem))

@@ -1,4 +1,4 @@
-"""What a user may give: whole numbers of Python and of NumPy, and one line for all else."""
+"""Arguments: integers of Python and of NumPy are accepted, other types refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen of an open world, against dictionaries; in one piece, in many, and restored."""
+"""Sparse counts against dictionaries: added at once, in parts, and restored."""
 
 from __future__ import annotations
 

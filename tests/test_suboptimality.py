@@ -1,4 +1,4 @@
-"""How much better than the policy any other may be, from each state at each step."""
+"""Suboptimality bounds of the policy, for each state and step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user may pass in place of a problem, a learner or a run: one clear line each."""
+"""Wrong arguments in place of a problem, an agent or a run are refused in one line each."""
 
 from __future__ import annotations
 

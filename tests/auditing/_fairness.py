@@ -1,7 +1,7 @@
-"""Whether bets are fair, by all sequences of a few draws, against somebody who chooses contexts.
+"""Fairness of bets, by all sequences of a few draws, against an adversary that chooses contexts.
 
-Before each draw somebody who knows all that happened chooses the row and the context, and may stop.
-Nature then draws. E at the stop has to have a mean of 1 at most, whoever it is. With the
+Before each draw the adversary, who knows the history, chooses the row and the context, and may
+stop. Nature then draws. E at the stop must have a mean of at most 1 for every adversary. With the
 likelihood of the true probabilities in the place of the largest one, E is M, a martingale: its
 mean is 1 whatever is chosen, and E is never more. The two together are what is to be shown, and
 no slack hides a wrong bet.
@@ -43,7 +43,7 @@ class Game:
     p: dict[Any, Sequence[float]]
 
     def drawn(self, played: Sequence[tuple[Chosen, int]]) -> list[tuple[Any, Draw]]:
-        """What a rule gets to see; labels of different rows differ."""
+        """Return the draws as a rule sees them; labels of different rows differ."""
         return [(row, Draw((row, x), {self.test: z})) for (row, z), x in played]
 
     def chances(self, chosen: Chosen) -> Sequence[float]:
@@ -57,7 +57,7 @@ class Game:
 
 @dataclass
 class Fairness:
-    """Means of M at the end by whoever makes them largest and smallest; of E by the best stop.
+    """Largest and smallest means of M at the end; the largest mean of E at a stop.
 
     Attributes:
         least, largest: the means of M.
@@ -113,7 +113,7 @@ def _nodes(rules: Rules, game: Game, turns: list[Any]) -> tuple[list[Floats], li
 def _value(
     nodes: list[Floats], chance: Floats, choose: Callable[..., Any], not_before: int
 ) -> float:
-    """The mean for somebody who chooses, and may stop after so many draws."""
+    """Return the mean for an adversary that chooses, and may stop after so many draws."""
     value = nodes[-1]
     for d in reversed(range(len(nodes) - 1)):
         value = choose((value.reshape(-1, *chance.shape) * chance).sum(-1), axis=1)
@@ -126,7 +126,7 @@ def _value(
 
 
 class Hidden(str):
-    """What nobody knows, but nature does."""
+    """A lost label, which only nature knows."""
 
     came: Hashable
 
@@ -150,7 +150,7 @@ class KnowsAll(Rules):
 
 
 def hiding(game: Game, **rules: Any) -> tuple[float, float]:
-    """The largest means of E and of M for somebody who may also hide draws by what came.
+    """The largest means of E and of M for an adversary that may also hide draws by their labels.
 
     M has the smaller prediction wherever a draw is hidden, over the likelihood of what came. E has
     to be at most M, and M a supermartingale: so neither mean may be more than 1.

@@ -75,7 +75,7 @@ def violations(page: Page) -> list[str]:
 
 
 def sticks_out(page: Page) -> list[str]:
-    """What is wider than the window, but for what scrolls in a frame of its own."""
+    """Return elements wider than the window, apart from tables that scroll in a frame."""
     found: list[str] = page.evaluate(
         """() => [...document.querySelectorAll("body *")].filter(x =>
           !x.closest(".table table, .sr, .skip") && x.checkVisibility()

@@ -22,7 +22,7 @@ KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "te
 PAGE = files("ucfh.server") / "page"
 
 DECLARATION: dict[str, Any] = {
-    "actions": ["practise", "exam"],
+    "actions": ["practice", "exam"],
     "horizon": 4,
     "epsilon": 0.1,
     "delta": 0.1,
@@ -108,7 +108,7 @@ def learning_view(task: str = "students", count: int = 12, episodes: int = 2000)
             "number": count, "made": NOW - 42, "episodes": last["episodes"],
             "missing": [
                 {"segment": 0, "state": "knows a", "action": "exam", "visits": 812, "share": 0.41},
-                {"segment": 0, "state": "knows a", "action": "practise", "visits": 655,
+                {"segment": 0, "state": "knows a", "action": "practice", "visits": 655,
                  "share": 0.225},
                 {"segment": 0, "state": "new", "action": "exam", "visits": 140, "share": 0.0912},
                 {"segment": 0, "state": None, "action": None, "visits": 2410, "share": 0.0033},
@@ -130,7 +130,7 @@ def learning_view(task: str = "students", count: int = 12, episodes: int = 2000)
 
 
 def known(plan: dict[str, Any]) -> dict[str, Any]:
-    """What a status says of a plan's bounds."""
+    """Return the bounds of a plan as in a status."""
     return {key: plan[key] for key in ("upper", "lower", "gap")}
 
 
@@ -153,7 +153,7 @@ def refuted_view(task: str = "students") -> dict[str, Any]:
             "name": "memory",
             "assumption": MEMORY,
             "where": "after action 'exam' in state 'knows a'",
-            "effect": "if the step before had action 'practise', state 'passed' follows in 71 % "
+            "effect": "if the step before had action 'practice', state 'passed' follows in 71 % "
             "of 412 cases, otherwise in 28 % of 390",
             "meaning": "the bounds take these cases for one, so they may be false: nothing is "
             "certified",
@@ -172,7 +172,7 @@ def policy_of(states: list[Any], horizon: int = 4, number: int = 12) -> dict[str
     return {
         "policy": number,
         "horizon": horizon,
-        "actions": ["practise", "exam"],
+        "actions": ["practice", "exam"],
         "states": states,
         "table": [[(s + t) % 2 for s in count] for t in steps],
         "changed": [
@@ -184,14 +184,14 @@ def policy_of(states: list[Any], horizon: int = 4, number: int = 12) -> dict[str
 def open_decision(episode: str, t: int = 1, state: Any = "knows a") -> dict[str, Any]:
     """A decision that waits."""
     return {
-        "number": 1, "episode": episode, "t": t, "state": state, "action": "practise", "policy": 12,
+        "number": 1, "episode": episode, "t": t, "state": state, "action": "practice", "policy": 12,
         "status": "open", "asked": NOW - 93_000.0, "deadline": NOW + 5000.0, "reward": None,
         "next_state": None, "done": False, "told": None, "note": None, "taken": None,
     }  # fmt: skip
 
 
 class FakeService:
-    """What is shown, by task; `publish` shows something else."""
+    """Views by task; `publish` changes a view."""
 
     def __init__(self) -> None:
         self.views: dict[str, dict[str, Any]] = {}
@@ -244,7 +244,7 @@ class FakeService:
 
 
 def handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
-    """What serves a service."""
+    """Return the request handler of a service."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -44,7 +44,7 @@ def page(browser: Browser, place: tuple[str, str, str]) -> Iterator[Page]:
 
 
 def run(page: Page, token: str, code: str) -> Any:
-    """What a function of a task returns."""
+    """Return the result of a function of a task."""
     options = json.dumps({"task": "a/b", "token": token})
     return page.evaluate(
         f"""async () => {{

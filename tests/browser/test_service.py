@@ -123,7 +123,7 @@ def test_a_token_that_is_revoked_ends_its_sessions(
 
 
 def session(served: Served, seconds: float) -> dict[str, Any]:
-    """A window in which somebody has signed in, for some time."""
+    """Return the options of a window with a session."""
     cookie = {**served.cookie("write", seconds), "domain": "127.0.0.1", "path": "/", "expires": -1}
     return {"storage_state": {"cookies": [{**cookie, "httpOnly": True, "secure": False}]}}
 

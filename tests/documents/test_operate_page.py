@@ -1,4 +1,4 @@
-"""Run the service for good: what the page and its examples say is so."""
+"""Run the service in production: commands, metrics and examples of the page work."""
 
 from __future__ import annotations
 

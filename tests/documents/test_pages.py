@@ -1,4 +1,4 @@
-"""What the pages of the site show of commands is what these print."""
+"""Pages of the site: shown output, options, links and file names are current."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NAMES = [name for name in ucfh.__all__ if name != "__version__"]
 
 
 def shown() -> Counter[str]:
-    """How often each name is documented on a page of the reference."""
+    """Return the number of entries of each name in the reference."""
     pages = "".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
     return Counter(re.findall(r"^\.\. auto\w+:: ucfh\.(\w+)$", pages, re.MULTILINE))
 

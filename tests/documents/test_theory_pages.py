@@ -40,7 +40,7 @@ def named(text: str, what: str) -> list[str]:
 
 
 def load(name: str) -> Any:
-    """What a dotted name stands for: as much of it as is a module, then attributes."""
+    """Return the object of a dotted name: the longest module, then attributes."""
     parts = name.split(".")
     for k in range(len(parts), 0, -1):
         try:

@@ -47,7 +47,7 @@ def episodes(draw: st.DrawFn, form: Form, longest: int, blanks: bool = False) ->
 
 
 def states(form: Form) -> st.SearchStrategy[Parts]:
-    """What a state is made of: numbers where they are cut, else texts."""
+    """Return a strategy of states: numbers where they are binned, else strings."""
     numbers = st.integers(-8, 8).map(lambda x: x / 2)
     return st.tuples(
         *(numbers if name in form.cuts else st.sampled_from(TEXTS) for name in form.names)

@@ -35,7 +35,7 @@ class Reader(HTMLParser):
             self.elements[k][2].append(data)
 
     def texts(self, tag: str, **attributes: str) -> list[str]:
-        """What stands in all elements of a kind, those inside them included."""
+        """Return the text of all elements of a kind, nested elements included."""
         return [
             "".join(text)
             for name, found, text in self.elements
@@ -53,12 +53,12 @@ class Reader(HTMLParser):
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours, as WCAG 2 has it: from 1 to 21."""
+    """Return the contrast of two colors by WCAG 2, from 1 to 21."""
     low, high = sorted([luminance(one), luminance(other)])
     return (high + 0.05) / (low + 0.05)
 
 
-def luminance(colour: str) -> float:
-    shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+def luminance(color: str) -> float:
+    shares = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     red, green, blue = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

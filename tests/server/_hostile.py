@@ -1,4 +1,4 @@
-"""Requests of somebody who means harm, as bytes; none of them is a call that may change something.
+"""Hostile requests as bytes; none of them is a call that may change something.
 
 Those with a token that may write are broken; those that are not broken have no token, a wrong one,
 or one that is read-only.
@@ -68,7 +68,7 @@ STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
 class Hostile(NamedTuple):
-    """What is sent, and whether the service can know that no more comes."""
+    """Bytes of a request, and whether the service can know that no more follow."""
 
     sent: bytes
     ends: bool
@@ -84,11 +84,11 @@ def hostile(random: Random, write: str, read: str) -> Hostile:
         return _request(random.choice(METHODS), path, b'{"state": "x"}', read)
     place = random.choice(PLACES)
     method = "POST" if place in PLACES[3:] else "PUT"
-    if kind == 2:  # broken, by somebody who may write
+    if kind == 2:  # broken, with a token that may write
         body = random.choice([x for x in BROKEN if _is_wrong(place, x)])
         return _request(method, place, body, write)
     right = json.dumps(RIGHT[place]).encode()
-    if kind == 3:  # changed at random, by somebody who may not
+    if kind == 3:  # changed at random, without such a token
         changed = bytearray(right)
         for _ in range(random.randrange(1, 4)):
             changed[random.randrange(len(changed))] = random.randrange(256)
@@ -106,7 +106,7 @@ def hostile(random: Random, write: str, read: str) -> Hostile:
 
 
 def _is_wrong(place: str, body: bytes) -> bool:
-    """Whether a body is no call at a place: one that lacks nothing there would be."""
+    """Return whether a body is not a complete call at a place."""
     return not (place == "/session" and body.startswith(b'{"token"')) or b"5" in body
 
 

@@ -1,9 +1,8 @@
-"""Power cuts, imitated: what may be left of files when all that was not synchronised is in
-suboptimality.
+"""Simulated power cuts: the possible contents of files if unsynchronized writes may be lost.
 
 A process runs under `file_trace.c`, which writes down what it does to the files of a folder. Of
 a moment of that trace, `left_by` makes what a disk may hold if the power fails then: all that was
-synchronised, and of the rest, 512 bytes each, whatever chance leaves.
+synchronized, and of the rest, 512 bytes each, whatever chance leaves.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-WRITTEN, CUT, SYNCHRONISED, MADE, REMOVED = range(5)
+WRITTEN, CUT, SYNCHRONIZED, MADE, REMOVED = range(5)
 SECTOR = 512
 FOLDER = ""
 HERE = Path(__file__).parent
 
 
 class Change(NamedTuple):
-    """What was done to a file: bytes written at an offset, cut to a size, ... ."""
+    """Change of a file: bytes written at an offset, cut to a size, ... ."""
 
     what: int
     name: str
@@ -42,7 +41,7 @@ def compiled(compiler: str, folder: Path) -> Path:
 
 
 def traced(code: str, folder: Path, library: Path, *arguments: str) -> list[Change]:
-    """What Python code did to the files of a folder."""
+    """Return the changes that Python code makes to the files of a folder."""
     out = folder.with_suffix(".trace")
     subprocess.run(
         [sys.executable, "-c", code, str(folder), *arguments],
@@ -71,8 +70,8 @@ class Disk:
     Attributes:
         names: the numbers of the files that are there by name; kept: as the disk has it.
         images: what is certain of each file by number.
-        doubtful: the changes of each file since it was synchronised last.
-        renaming: the names that were made or removed since the folder was synchronised last.
+        doubtful: the changes of each file since it was synchronized last.
+        renaming: the names that were made or removed since the folder was synchronized last.
 
     """
 
@@ -92,11 +91,11 @@ class Disk:
             self.doubtful.append([])
         elif change.what == REMOVED:
             self._rename(name, -1)
-        elif change.what == SYNCHRONISED and name == FOLDER:
+        elif change.what == SYNCHRONIZED and name == FOLDER:
             self.kept, self.renaming = dict(self.names), []
         elif name in self.names:  # and not one that was removed while it was open
             number = self.names[name]
-            if change.what == SYNCHRONISED:
+            if change.what == SYNCHRONIZED:
                 for old in self.doubtful[number]:
                     _apply(self.images[number], old)
                 self.doubtful[number] = []

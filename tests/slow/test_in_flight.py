@@ -139,8 +139,8 @@ def looks_ahead(rng: np.random.Generator, first: int, episodes: int, goal: float
     """Scores of episodes that all begin first, and are then ended from the last to the first.
 
     The frozen policy tosses a coin at its second step, for 1 or 0; to leave it is worth 1/2, what
-    the coin is. Somebody knows what came of later episodes, and tosses until bets of all that one
-    has on some of those in a row have won; then every earlier episode leaves.
+    the coin is. An adversary knows the outcomes of later episodes, and tosses until all-in bets on
+    consecutive ones have won; then every earlier episode leaves.
     """
     scores, kept, mine = FrozenPolicyScores(), *np.zeros((2, 2, 2), np.int64)
     mine[1] = first
@@ -174,7 +174,7 @@ def score_too_much(best: UnknownStateBounds, first: int, runs: int, episodes: in
 
 @pytest.mark.parametrize("first", [GAMBLE, LEAVE])
 def test_scores_keep_their_share(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows later scores cannot win on every prefix, unless leaving always counts."""
+    """Knowing later scores is no advantage on every prefix, unless leaving always counts."""
     alone(monkeypatch, "scores")
     best = UnknownStateBounds(2, 0.5)
     right = score_too_much(best, first, 60, 400)
@@ -204,7 +204,7 @@ def as_they_arrive(patch: pytest.MonkeyPatch) -> None:
 
 
 def ahead_without_the_open(patch: pytest.MonkeyPatch) -> None:
-    """What is told ahead counts, and what is yet to come does not."""
+    """Outcomes reported ahead of open ones count, and the open ones do not."""
 
     def ahead(self: DelayedOutcomes, data: SparseCounts) -> SparseCounts | None:
         told = [step for step in self.uncounted if step.told]
@@ -230,7 +230,7 @@ def places_as_told(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_at_random(patch: pytest.MonkeyPatch) -> None:
-    """What is lost is left out."""
+    """Leave lost outcomes out."""
     patch.setattr(SparseCounts, "_lose", lambda *_: None)
 
 

@@ -143,12 +143,12 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 
 def left_out(patch: pytest.MonkeyPatch) -> None:
-    """What is lost is taken to be so at random."""
+    """Treat losses as random."""
     patch.setattr(SparseCounts, "_lose", lambda *_: None)
 
 
 def unpaid_as_nothing(patch: pytest.MonkeyPatch) -> None:
-    """What is not known to be paid is taken to be nothing."""
+    """Treat unknown rewards as zero."""
     right = SparseCounts._lose
 
     def lose(self: SparseCounts, row: Any, reward: Any, seen: Any) -> None:

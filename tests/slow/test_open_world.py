@@ -78,7 +78,7 @@ def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.Mo
 
 
 def no_atom(patch: pytest.MonkeyPatch) -> None:
-    """What a row has not shown cannot come."""
+    """Treat unseen outcomes as impossible."""
     right = UnknownStateBounds.take
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:
@@ -135,7 +135,7 @@ def no_pattern(patch: pytest.MonkeyPatch) -> None:
 
 
 def missing_from_the_start(patch: pytest.MonkeyPatch) -> None:
-    """What is missing is bounded by all visits, not by those since something new was seen."""
+    """Bound missing mass by all visits, not by those since the last new outcome."""
     right = UnknownStateBounds.take
 
     def take(self: UnknownStateBounds, data: SparseCounts) -> None:

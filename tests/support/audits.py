@@ -27,7 +27,7 @@ GREED = 0.9
 
 @dataclass
 class Moment:
-    """What L logs know before a draw, (L,) each; before_... is -1 in the first step.
+    """State of L logs before a draw, (L,) each; before_... is -1 in the first step.
 
     Attributes:
         time: the share of the log that has passed.

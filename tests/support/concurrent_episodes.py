@@ -55,7 +55,7 @@ def disappointing(mdp: MDP) -> Which:
 
 @dataclass(frozen=True)
 class Delays:
-    """How long outcomes take, and which are lost.
+    """Delays of outcomes, and the rule that decides which are lost.
 
     Attributes:
         slow: how many times longer slow outcomes take; all take 1 on average otherwise.
@@ -246,12 +246,12 @@ class FlightCase:
     told: dict[str, Any] = field(default_factory=dict)
 
     def declared(self, delta: float) -> Declaration:
-        """What is told: nothing but the actions and the number of steps, and what `told` has."""
+        """Return the declaration: the actions, the number of steps, and the entries of `told`."""
         actions, H = list(range(self.mdp.actions)), self.mdp.horizon
         return Declaration.make("task", actions, H, self.epsilon, delta, **self.told)
 
     def world(self, seed: int) -> Overlapping:
-        """What happens."""
+        """Return the simulation."""
         return Overlapping(
             self.mdp,
             self.places,

@@ -1,7 +1,7 @@
 """Clients of one store that are killed again and again, and what has to be true whatever happens.
 
-A client is a worker with a ledger: a file to which it adds what it was told, synchronised with the
-disk, before it goes on. It begins by reading that, so that whoever takes a dead worker's place
+A client is a worker with a ledger: a file to which it adds what it was told, synchronized with the
+disk, before it goes on. It begins by reading that, so that a dead worker's successor
 knows what the dead one knew and no more: it asks or tells again what may have been under way.
 What comes of a decision is a function of it, so that telling it again is telling the same.
 
@@ -53,7 +53,7 @@ def start_of(episode: str) -> str:
 
 
 def outcome(episode: str, t: int, state: str, action: str) -> dict[str, Any]:
-    """What comes of a decision: always the same."""
+    """Return the outcome of a decision: always the same."""
     draw = Random(f"{episode} {t} {state} {action}")
     done = draw.random() < 0.1
     # states that are found late, by several clients at once
@@ -78,7 +78,7 @@ class Client:
         self.note({"kind": "opened"})
 
     def learn(self, line: dict[str, Any]) -> None:
-        """What a line of the ledger means for what is to be done next."""
+        """Update the next call from a line of the ledger."""
         kind, episode = line["kind"], line.get("episode", "")
         if kind == "asking":
             self.begun += 1
@@ -93,7 +93,7 @@ class Client:
             self.open.pop(episode)
 
     def note(self, line: dict[str, Any]) -> None:
-        """Add a line to the ledger, for good."""
+        """Append a line to the ledger, durably."""
         os.write(self.file, f"{json.dumps(line)}\n".encode())
         os.fsync(self.file)
         self.learn(line)
@@ -310,7 +310,7 @@ class Clients:
             self.pids[worker] = self.start(worker)
 
     def progress(self) -> tuple[list[int], int, str]:
-        """How much each worker has noted, the number of the newest policy, and who may plan."""
+        """Return the sizes of the ledgers, the newest policy's number, and the planner."""
         with closing(open_store(self.store)) as store:
             number, lease = store.newest_number(TASK), store.lease(TASK)
         return [path.stat().st_size for path in self.ledgers], number, lease[0] if lease else ""
@@ -371,7 +371,7 @@ def events_of(store: str) -> list[dict[str, Any]]:
 
 
 def faults_of(store: str, ledgers: list[Path]) -> list[str]:
-    """What is in the ledgers and not in the store, or doubled there, or there for no reason.
+    """Return entries of the ledgers that the store lacks or has twice, and events without a reason.
 
     Clients may be at work meanwhile.
     """

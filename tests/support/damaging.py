@@ -63,7 +63,7 @@ def damage(whole: bytes, draw: Random) -> tuple[bytes, str]:
 
 
 class Examined(NamedTuple):
-    """What calls on a store said.
+    """Results of the calls on a store.
 
     Attributes:
         bounds: of the first task's certificate, None if there is none.

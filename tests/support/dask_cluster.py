@@ -31,7 +31,7 @@ def cluster(workers: int) -> Iterator[str]:
 
 
 def serve(workers: int) -> None:
-    """Be one until somebody ends it."""
+    """Serve a cluster until the process is killed."""
     import dask
     from distributed import LocalCluster
 

@@ -37,7 +37,7 @@ def draw(fill: Callable[..., None], *args: object, shape: int | tuple[int, int] 
 
 
 def chi_square(observed: Floats | Counts, expected: Floats) -> float:
-    """Return the p-value, with neighbouring cells merged until 10 draws are expected in each."""
+    """Return the p-value, with adjacent cells merged until 10 draws are expected in each."""
     cells = [[0.0, 0.0]]
     for o, e in zip(observed, expected, strict=True):
         cells[-1][0] += o
@@ -95,14 +95,14 @@ def check_moments(
     The powers are taken of offsets from the nearest integer to the mean, subtracted as integers.
     """
     mean, mu = moments
-    centre = round(mean)
-    offsets = (values - centre).astype(float) - float(mean - centre)
+    center = round(mean)
+    offsets = (values - center).astype(float) - float(mean - center)
     for r in (1, 2, 3):
         error = math.sqrt((mu[2 * r] - mu[r] ** 2) / offsets.size)
         assert abs(np.mean(offsets**r) - float(mu[r])) < 5.0 * error, r
 
 
 def offsets(rng: np.random.Generator, sd: float, low: int, high: int) -> list[int]:
-    """Return offsets of up to 10 standard deviations, and the neighbours of zero."""
+    """Return offsets of up to 10 standard deviations, and those next to zero."""
     some = [-1, 1, 2, *(int(z * sd) for z in rng.uniform(-10.0, 10.0, 8))]
     return [k for k in some if low <= k <= high]

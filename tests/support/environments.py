@@ -23,7 +23,7 @@ Shown = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 def step(observation: Any, reward: Any = 0.0, *, end: bool = False, cut: bool = False) -> Shown:
-    """What `Scripted` shows after a step."""
+    """Return the result of a step of `Scripted`."""
     return observation, reward, end, cut, {}
 
 
@@ -202,7 +202,7 @@ class Listed(gymnasium.Env[Any, Any]):
         return listed[-1]
 
     def value(self, horizon: int, act: Callable[[int, Any], int] | None = None) -> float:
-        """What the policy earns in H steps; without one, the best policy."""
+        """Return the value of the policy, by default of the optimal one."""
         after = dict.fromkeys([*self.table, None], 0.0)
         for t in reversed(range(horizon)):
             now = {None: 0.0}

@@ -42,5 +42,5 @@ def pass_gate(pipe: str) -> int:
 
 
 def deaf_to(number: int) -> bool:
-    """Whether its process was started so that it does not hear a signal."""
+    """Return whether this process ignores a signal."""
     return number in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -29,7 +29,7 @@ COLUMNS = ["episode", "t", "state", "action", "reward", "next_state", "done"]
 
 @dataclass
 class Slow:
-    """What the slow reader finds, everything by label."""
+    """Result of the slow reader, by label."""
 
     episodes: int = 0
     rows: int = 0
@@ -49,7 +49,7 @@ class Slow:
 
     @property
     def has_lost_its_point(self) -> bool:
-        """Whether too many are lost: of all, of one episode in a hundred, or of some part."""
+        """Return whether too many are lost: of all, of one episode in a hundred, or of a part."""
         if self.lost > 0.005 * self.rows or self.spoilt > 0.01 * self.episodes:
             return True
         if {"start", "excluded", "range"} & set(self.faults):
@@ -265,7 +265,7 @@ def _time(value: Any) -> int:
 
 
 class _Allowed:
-    """What the problem, or what was declared, says of labels; without either, all is allowed."""
+    """Labels that the problem or the declaration allows; by default all."""
 
     def __init__(
         self,

@@ -94,7 +94,7 @@ def write_lessons(path: Path, students: int, states: int, horizon: int) -> Path:
 
 
 def answer_of_log(log: Log, name: str, epsilon: float, **changes: Any) -> LogReport:
-    """What a log proves, changed as one likes."""
+    """Return the report of a log, with changes to its certificate."""
     return answer_of(name, log, replace(certificate_of_log(log, 0.1, epsilon), **changes))
 
 

@@ -53,7 +53,7 @@ class Trial(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, raised or damaged."""
+        """Return whether nothing was lost, raised or damaged."""
         return not self.lost and not self.errors and not self.damage
 
 

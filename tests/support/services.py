@@ -30,7 +30,7 @@ DECLARED: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5}
 
 
 class Reply(NamedTuple):
-    """What was answered."""
+    """Response of the service."""
 
     status: int
     headers: dict[str, str]
@@ -81,7 +81,7 @@ class Local:
     async def stream(
         self, path: str, wanted: Callable[[list[bytes]], bool], **headers: str
     ) -> list[bytes]:
-        """What is streamed until it is all that is wanted, or the service ends it; then leave."""
+        """Return the stream up to the wanted text, or to its end; then disconnect."""
         pieces: list[bytes] = []
         left = asyncio.Event()
 
@@ -214,7 +214,7 @@ def request_of(command: str, variables: Mapping[str, str]) -> tuple[str, str, di
 
 
 def run_command(command: str, variables: Mapping[str, str]) -> str:
-    """What curl would print."""
+    """Return the output of curl."""
     method, url, options = request_of(command, variables)
     parts = urlsplit(url)
     headers = {"Content-Type": "application/json"} if "--json" in options else {}

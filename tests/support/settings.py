@@ -10,7 +10,7 @@ LONG = bool(os.environ.get("UCFH_LONG_TESTS"))
 
 
 def many(short: int, long: int) -> int:
-    """How many seeds, examples, runs or episodes."""
+    """Return a number of seeds, examples, runs or episodes."""
     return long if LONG else short
 
 

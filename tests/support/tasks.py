@@ -20,7 +20,7 @@ from ucfh.tasks.task import Task
 class RandomEvents:
     """Events of a task whose outcomes come in any order, drawn from a seed.
 
-    States may have few actions, or none; episodes may end, be lost, or stay open for good.
+    States may have few actions, or none; episodes may end, be lost, or stay open permanently.
 
     Attributes:
         task: what is declared. have: by state, its actions, the end first.
@@ -70,7 +70,7 @@ class RandomEvents:
             self.go_on()
 
     def action(self, episode: int, t: int, state: int) -> int:
-        """What is done, and may be anything."""
+        """Draw an event of any kind."""
         del episode, t
         return int(self.rng.choice(self.have[state]))
 
@@ -131,7 +131,7 @@ Counts = dict[tuple[str, str, int, str], tuple[int, float]]
 
 
 def by_name(data: SparseCounts, states: list[str], actions: list[str]) -> Counts:
-    """How often each next state followed, and what was paid, under names."""
+    """Return counts and rewards of each transition, by name."""
     out: Counts = {}
     for key, c, paid in zip(data.key.tolist(), data.c.tolist(), data.paid.tolist(), strict=True):
         segment, s, a = data.pair_of(key >> SHIFT)

@@ -1,6 +1,6 @@
-"""Worlds of which an agent is told nothing, and somebody who knows the truth looks on.
+"""Unknown environments, agents whose bounds are compared with the truth, and violation tests.
 
-And how violations are judged: of all bounds at once, and of each part alone with all of delta.
+Violations are judged for all bounds at once, and for each part alone with all of delta.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ CASES: dict[str, OpenCase] = {
 
 
 class Witness:
-    """Somebody who knows the truth, and holds every bound of an agent against it.
+    """Comparison of every bound of an agent with the truth.
 
     Attributes:
         broken: the claims that did not hold at some look.
@@ -171,7 +171,7 @@ class Witness:
             self.returned = self.optimum - certified
 
     def _look_at_rows(self, found: list[int]) -> None:
-        """What was never seen of each row, and its ball, where rows are the same at all t.
+        """Check missing mass and ball of each state-action pair, where these are the same at all t.
 
         All that end an episode are one, but for those that have a number.
         """
@@ -248,7 +248,7 @@ PARTS: dict[str, tuple[tuple[str, ...], set[str]]] = {
 
 
 def refuted(broken: int, runs: int, share: float) -> bool:
-    """Whether that many broken runs are too many if each is broken with probability share."""
+    """Return whether a failure probability of share is refuted by this many broken runs."""
     return bool(stats.binom.sf(broken - 1, runs, share) < SURE)
 
 
