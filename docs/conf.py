@@ -20,7 +20,7 @@ project = "ucfh"
 author = "The ucfh developers"
 copyright = author
 version = release = re.findall(
-    r'^version = "(.*)"', (HERE.parent / "pyproject.toml").read_text(), re.MULTILINE
+    r'^__version__ = "(.*)"', (HERE.parent / "src/ucfh/__init__.py").read_text(), re.MULTILINE
 )[0]
 
 extensions = [

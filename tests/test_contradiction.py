@@ -110,13 +110,6 @@ def test_it_is_kept_and_restored(tmp_path: Path) -> None:
     assert json.loads(json.dumps(kept.as_dict()))["contradiction"] == kept.contradiction
 
 
-def test_an_older_certificate_has_none() -> None:
-    known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, None, 0)
-    saved = known.as_dict()
-    del saved["contradiction"]
-    assert Certificate.of_dict(saved, known.policy).contradiction is None
-
-
 def test_a_small_gap_does_not_outweigh_it() -> None:
     known = certificate_of(Counts.zero(arm(0.5).problem), arm(0.5).problem, 0.1, 1.0, 0)
     known = replace(known, gap=0.0)

@@ -144,24 +144,78 @@ def test_public_names_exist() -> None:
 
     for name in ucfh.__all__:
         assert getattr(ucfh, name) is not None
-        # seen by type checkers too
-        assert (
-            name == "__version__" or f"import {name} as {name}" in Path(ucfh.__file__).read_text()
-        )
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        ucfh.nothing  # noqa: B018
+    assert len(ucfh.__all__) == len(set(ucfh.__all__)) > 60
+    assert set(ucfh.__all__) <= set(dir(ucfh))
+    with pytest.raises(AttributeError, match="nothing"):
+        ucfh.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_importing_changes_nothing_in_the_process() -> None:
-    """Neither import hooks, warning filters, the switch interval, gc, nor signal handlers."""
-    code = """
+GUEST = """
 import gc, signal, sys, warnings
+
 def state():
-    handlers = [signal.getsignal(x) for x in signal.valid_signals()]
-    return (list(sys.meta_path), list(warnings.filters), sys.getswitchinterval(),
-            gc.get_threshold(), gc.isenabled(), handlers)
+    handlers = [signal.getsignal(x) for x in sorted(signal.valid_signals())]
+    return {
+        "import hooks": list(sys.meta_path),
+        "warning filters": list(warnings.filters),
+        "switch interval": sys.getswitchinterval(),
+        "gc": (gc.get_threshold(), gc.isenabled()),
+        "signal handlers": handlers,
+    }
+
+def changed(before):
+    after = state()
+    return [name for name in before if before[name] != after[name]]
+
 before = state()
 import ucfh
-assert state() == before
+print(changed(before))
+
+import gymnasium, joblib, matplotlib, numba  # which change warning filters themselves
+before = state()
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+
+USE = """
+mdp = ucfh.make("chain:n=3")
+run = ucfh.simulate(mdp, "psrl", episodes=20)
+found = ucfh.learn(mdp, epsilon=0.5, episodes=20)
+task = {"actions": ["a", "b"], "horizon": 1, "epsilon": 0.5, "planning": "background"}
+with ucfh.open_task("t.db", **task) as opened:
+    opened.tell(opened.ask("s", "e"), reward=0.5, done=True)
+result = ucfh.compare(mdp, ["psrl", "uniform"], 20, seeds=2, workers=2)
+assert not result.failures, result.failures
+print(changed(before))
+"""
+
+NUMBA = """
+from numba.core import compiler_machinery, event
+from numba.core.datamodel.registry import default_manager
+
+def state():
+    return {
+        "passes": set(map(str, compiler_machinery._pass_registry._registry)),
+        "data models": dict(default_manager._handlers),
+        "events": {name: len(x) for name, x in event._registered.items()},
+    }
+
+before = state()
+"""
+
+
+@pytest.mark.slow
+def test_import_and_use_change_nothing_in_the_process(tmp_path: Path) -> None:
+    assert _printed(GUEST + USE, tmp_path) == "[]\n[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="kernels have compiler passes of their own", strict=False)
+def test_use_changes_no_registry_of_numba(tmp_path: Path) -> None:
+    assert _printed(GUEST + NUMBA + USE, tmp_path) == "[]\n[]\n"
+
+
+def _printed(code: str, folder: Path) -> str:
+    """Return what a fresh process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout

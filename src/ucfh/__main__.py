@@ -1,26 +1,17 @@
 """``python -m ucfh``, and the command ``ucfh``."""
 
-import gc
 import sys
 
-from ucfh._utils import first_use, interrupts
+from ucfh._utils import first_use
 
 
 def main() -> None:
-    """Run the command line as a process of its own, which hears signals while it loads."""
-    interrupts.listen()
-    gc.set_threshold(100_000, 50)  # modules are no garbage: it would be looked for in vain
+    """Run the command line as a process of its own."""
     first_use.before = _compile
     first_use.alone = not any("env:" in argument for argument in sys.argv)
     from ucfh.cli.main import main as run
 
-    try:
-        try:
-            run()
-        finally:
-            _end_workers()
-    finally:
-        interrupts.ignore()
+    run()
 
 
 def _compile() -> None:
@@ -28,16 +19,6 @@ def _compile() -> None:
     from ucfh.compilation import compile_for
 
     compile_for(sys.argv[1:])
-
-
-def _end_workers() -> None:
-    """End other processes, if there are any: Python would, when it hears no signal any more."""
-    if "joblib" in sys.modules:
-        from ucfh._utils.parallel import end_workers
-
-        with interrupts.listening():
-            interrupts.keep()
-            end_workers()
 
 
 if __name__ == "__main__":

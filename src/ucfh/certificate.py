@@ -179,10 +179,9 @@ class Certificate:
         missing = tuple(UncertaintySource(**x) for x in saved["missing"])
         texts = {name: saved[name] for name in TEXTS}
         texts |= {x: nan for x in ("upper", "lower", "gap") if texts[x] is None}
-        texts["contradiction"] = saved.get("contradiction")  # not kept before version 0.5
-        texts["gap_if_random"] = saved.get("gap_if_random")
-        texts |= {name: saved.get(name, 0) for name in ("waiting", "lost", "conflicts")}
-        texts["findings"] = tuple(Finding(**x) for x in saved.get("findings", ()))  # before 0.8
+        for name in ("contradiction", "gap_if_random", "waiting", "lost", "conflicts"):
+            texts[name] = saved[name]
+        texts["findings"] = tuple(Finding(**x) for x in saved["findings"])
         return cls(policy=policy, assumed=tuple(saved["assumed"]), missing=missing, **texts)
 
     def plot(

@@ -299,10 +299,8 @@ class SparseCounts:
 
     def restore(self, arrays: dict[str, Ints | Floats]) -> None:
         """Restore what `state` returned."""
-        self._forget_lost()
         for name in ARRAYS:
-            if name in arrays or name not in LOSSES:  # nothing was lost before version 0.8
-                setattr(self, name, arrays[name].copy())
+            setattr(self, name, arrays[name].copy())
         self.found, self.started_new = (int(x) for x in arrays["discoveries"])
         have = arrays["available"].astype(bool)
         self._available = [None if mask.all() else mask for mask in have]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from copy import deepcopy
 from pathlib import Path
@@ -198,3 +199,19 @@ def test_a_refused_call_does_not_use_a_learner_up() -> None:
         with pytest.raises(InputError):
             simulate(MDP, agent, **{"episodes": 10, **wrong})  # type: ignore[arg-type]
     assert math.isfinite(simulate(MDP, agent, 10).regret)
+
+
+def test_a_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    simulate(MDP, learner("ucfh"), 10).save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    head = json.loads(str(arrays["head"]))
+    del head["format_version"]
+    head["about"]["version"] = "0.5.0"
+    np.savez(path, **{**arrays, "head": json.dumps(head)})
+    with pytest.raises(InputError) as caught:
+        Run.load(path)
+    assert str(caught.value) == (
+        f"{path} was saved by ucfh 0.5.0, whose files this version does not read. Fix: run again"
+    )

@@ -16,6 +16,7 @@ from support import agents
 from support.command_line import fails, run
 from support.settings import DOCS, LONG
 from ucfh import make
+from ucfh._utils.parallel import DIED
 from ucfh._utils.plotting import spread
 from ucfh.algorithms.registry import AGENTS, agent_class
 from ucfh.cli import compare as command
@@ -109,7 +110,7 @@ def test_what_failed_is_told_and_the_rest_kept(
     killed = ("killed",) if LONG else ()  # processes that die cost seconds: see test_comparison.py
     made = {name: getattr(agents, name) for name in ("good", *killed, "faulty")}
     told = {
-        "killed": "ucfh: killed, seed 1: its process died twice: out of memory?",
+        "killed": f"ucfh: killed, seed 1: {DIED}",
         "faulty": "ucfh: faulty, seed 2: RuntimeError: no way",
     }
     monkeypatch.setattr(runner, "makers", lambda *_: made)

@@ -236,13 +236,11 @@ def test_all_that_can_be_declared(capsys: Capture, tmp_path: Path) -> None:
     }
 
 
-def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
-    assert told(capsys, "task", "upgrade", store) == {"store": store, "copy": None}
-    assert run(capsys, "task", "upgrade", store)[1].endswith("is up to date\n")
-    with sqlite3.connect(store) as file:
-        file.execute("PRAGMA user_version=99")
-    file.close()
-    assert "was made by a newer ucfh (schema 99" in fails(capsys, "task", "upgrade", store)
+def test_upgrade_was_removed(capsys: Capture, store: str) -> None:
+    assert fails(capsys, "task", "upgrade", store) == (
+        "ucfh: task upgrade was removed. Fix: run ucfh task export with the version that made the "
+        "store, then ucfh task import\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -296,7 +294,6 @@ def test_an_older_store_is_upgraded(capsys: Capture, store: str) -> None:
         ("task export STORE x.txt", "unknown ending '.txt'"),
         ("task import STORE none.csv", "none.csv does not exist"),
         ("task certificate STORE --policy x.txt", "unknown ending '.txt'"),
-        ("task upgrade none.db", "none.db does not exist"),
         ("task status PAGE", "is not a store of tasks"),
         ("task list none.db", "none.db does not exist"),
     ],

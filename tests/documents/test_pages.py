@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import ucfh
 from support.command_line import run
 from support.settings import DOCS, REPOSITORY
 from ucfh.cli.printing import NOT_CERTIFIED
@@ -66,14 +67,11 @@ def test_the_commands_of_the_readme_run_as_they_stand(
 
 
 def test_the_version_is_said_once() -> None:
-    (version,) = re.findall(
-        r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE
-    )
     citation = (REPOSITORY / "CITATION.cff").read_text()
-    assert f"\nversion: {version}\n" in citation
+    assert f"\nversion: {ucfh.__version__}\n" in citation
     for page in (REPOSITORY / "README.md", DOCS / "citing.md"):
-        assert f"version = {{{version}}}" in page.read_text()
-    assert f"## {version}\n" in (REPOSITORY / "CHANGELOG.md").read_text()
+        assert f"version = {{{ucfh.__version__}}}" in page.read_text()
+    assert f"## {ucfh.__version__}\n" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
 FILES = re.compile(r"`((?:src|tests|docs|benchmarks|evaluation)/[\w./-]+)`")

@@ -384,20 +384,12 @@ def test_an_interruption_anywhere_keeps_all_that_was_done() -> None:
     assert lengths == set(range(7))
 
 
-@pytest.mark.parametrize("where", ["step", "reset", "waiting"])
-def test_interruptions_in_the_environment(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["step", "reset"])
+def test_interruptions_in_the_environment(where: str) -> None:
     shown: list[Any] = [START, step(1), KeyboardInterrupt()]
     if where == "reset":
         shown = [KeyboardInterrupt()]
     toy = Scripted([START, step(1, end=True)], shown)
-    if where == "waiting":  # a signal that a command has put off
-        waits = iter([False, True])
-
-        def check() -> None:
-            if next(waits):
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(gymnasium_adapter, "check", check)
     ran, _ = run(Environment(toy, horizon=4), 9)
     assert (ran.interrupted, ran.fault, ran.episodes) == (True, None, 1)
     assert len(ran.steps) == (2 if where == "step" else 1)

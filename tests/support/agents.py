@@ -37,15 +37,6 @@ def killed(mdp: MDP, seed: int) -> UCFH:
     return good(mdp, seed)
 
 
-def unlucky(mdp: MDP, seed: int) -> UCFH:
-    """Its process ends, once, when the seed is 0; a file in $UCFH_MARKS remembers."""
-    mark = Path(os.environ["UCFH_MARKS"]) / "unlucky"
-    if seed == 0 and not mark.exists():
-        mark.touch()
-        os._exit(3)
-    return good(mdp, seed)
-
-
 def faulty(mdp: MDP, seed: int) -> UCFH:
     """Raises when the seed is 2, in two lines."""
     if seed == 2:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 def square(number: int) -> int:
@@ -19,13 +22,22 @@ def kill(number: int) -> int:
     return number * number
 
 
-def stumble(number: int) -> int:
-    """Its process ends, once, when the number is 0; a file in $UCFH_MARKS remembers."""
-    mark = Path(os.environ["UCFH_MARKS"]) / "stumbled"
-    if number == 0 and not mark.exists():
-        mark.touch()
-        os._exit(3)
-    return number * number
+class Stumble:
+    """Its process ends, once, when the number is 0; a file in a folder remembers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mark = folder / "stumbled"
+
+    def __call__(self, number: int) -> int:
+        if number == 0 and not self.mark.exists():
+            self.mark.touch()
+            os._exit(3)
+        return number * number
+
+
+def kind_of(array: np.ndarray[Any, Any]) -> str:
+    """The class of an array, and whether it can be written."""
+    return type(array).__name__ + " writeable" * array.flags.writeable
 
 
 def fail(number: int) -> int:
@@ -39,8 +51,3 @@ def pass_gate(pipe: str) -> int:
     """Wait for a byte of a named pipe, which lets one pass; how many came: 0 if it was closed."""
     with open(pipe, "rb", buffering=0) as gate:
         return len(gate.read(1))
-
-
-def deaf_to(number: int) -> bool:
-    """Return whether this process ignores a signal."""
-    return number in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -15,7 +15,7 @@ from support.stores import Stores, files
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import SparseCounts
 from ucfh.tasks import planner as planning
-from ucfh.tasks.sql_reading import unsealed
+from ucfh.tasks.sql_reading import sealed, unsealed
 from ucfh.tasks.task import Task
 
 TASK: dict[str, Any] = {"actions": ["call", "mail"], "horizon": 3, "epsilon": 0.2}
@@ -117,7 +117,7 @@ def test_a_store_with_wrong_bounds_recovers(stores: Stores) -> None:
                 found = json.loads(unsealed(text))
                 del found["layout"]
                 found |= {"upper": 0.0, "lower": 0.0, "gap": 0.0, "certified": True, "frozen": 7}
-                given = json.dumps(found), number
+                given = sealed(json.dumps(found)), number
                 tx._write(f"UPDATE {table} SET {column}=?1 WHERE number=?2", given)
 
     with ucfh.open_task(stores("t"), **options, planning="off") as task:

@@ -18,11 +18,10 @@ import ucfh
 from support.command_line import fails, run
 from support.stores import QUICK, Proxy, Server
 from ucfh.cli.printing import NOT_CERTIFIED
-from ucfh.tasks import postgres_schema, sql_schema
-from ucfh.tasks.opening import upgrade_store
+from ucfh.tasks import postgres_schema
 from ucfh.tasks.postgres import PostgresStore
 from ucfh.tasks.postgres_schema import SCHEMES, masked
-from ucfh.tasks.sql_schema import MIGRATIONS
+from ucfh.tasks.sql_schema import VERSION
 from ucfh.tasks.store import Transaction
 from ucfh.tasks.task import Task
 
@@ -74,7 +73,6 @@ def tables(admin: Any) -> set[str]:
 def test_a_store_is_not_made_by_looking_for_it(address: str, admin: Any) -> None:
     said = refused(lambda: ucfh.open_task(address, planning="off"))
     assert "has no tables of tasks" in said
-    assert "has no tables of tasks" in refused(lambda: upgrade_store(address))
     assert tables(admin) == set()
 
 
@@ -86,7 +84,7 @@ def test_tables_of_another_program_are_left_alone(address: str, admin: Any) -> N
 
 
 def test_tables_of_another_program_that_come_first_are_noticed(
-    postgres: Server, address: str, admin: Any, monkeypatch: pytest.MonkeyPatch
+    postgres: Server, address: str, admin: Any
 ) -> None:
     open_shop(address).close()
     other = postgres.make_schema(f"other{next(NUMBERS)}")
@@ -95,12 +93,9 @@ def test_tables_of_another_program_that_come_first_are_noticed(
     both = postgres.address(f"{other},{own}")
     assert "tables of another program (events)" in refused(lambda: open_shop(both))
     admin.execute(f"DROP TABLE {other}.events")
-    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE extras (x TEXT)"))
-    assert upgrade_store(both).was_old
     with open_shop(both) as task:  # found where they are
         task.ask("s", "e")
     assert admin.execute("SELECT count(*) FROM events").fetchone() == (1,)
-    assert "extras" in tables(admin)
 
 
 def test_a_search_path_to_nowhere(postgres: Server) -> None:
@@ -153,31 +148,12 @@ def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 # versions
 
 
-def test_a_newer_store_is_refused(address: str, task: Task, admin: Any) -> None:
-    admin.execute("UPDATE ucfh_schema SET version = version + 1")
-    for call in (open_shop, upgrade_store):
-        assert "made by a newer ucfh" in refused(lambda call=call: call(address))
+def test_a_store_of_another_version_is_refused(address: str, task: Task, admin: Any) -> None:
+    for version in (2, VERSION + 1):
+        admin.execute(f"UPDATE ucfh_schema SET version = {version}")
+        said = refused(lambda: open_shop(address))
+        assert f"has tables of version {version}, and this version of ucfh reads" in said
     assert task.ask("s", "e").t == 0  # who has it open goes on
-
-
-def test_an_older_store_is_upgraded_when_asked_to(
-    address: str, task: Task, admin: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decision = task.ask("s", "e")
-    new = "CREATE TABLE extras (task INTEGER)"
-    monkeypatch.setattr(
-        sql_schema, "MIGRATIONS", (*MIGRATIONS, f"{new}; CREATE TABLE tasks (x TEXT)")
-    )
-    assert "run `ucfh task upgrade" in refused(lambda: open_shop(address))
-    assert "already exists" in refused(lambda: upgrade_store(address))
-    assert "extras" not in tables(admin)
-    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, new))
-    assert upgrade_store(address) == (address, True, None)
-    assert upgrade_store(address) == (address, False, None)
-    assert "extras" in tables(admin)
-    with open_shop(address) as again:
-        assert again.ask("s", "e") == decision
-        assert again.check() == []
 
 
 # connections
@@ -434,8 +410,8 @@ def test_commands_show_an_address_without_its_password(
         ["ask", secret, "s", "--episode", "e"],
         ["tell", secret, "--episode", "e", "--step", "0", "--reward", "0.5", "--done"],
         *(["task", what, secret] for what in ("list", "status", "decisions", "faults", "expire")),
-        *(["task", what, secret] for what in ("certificate", "check", "upgrade")),
-        *(["task", what, secret, "--json"] for what in ("list", "status", "check", "upgrade")),
+        *(["task", what, secret] for what in ("certificate", "check")),
+        *(["task", what, secret, "--json"] for what in ("list", "status", "check")),
     ):
         code, out, err = run(capsys, *words)
         assert code in (0, NOT_CERTIFIED), (words, out, err)

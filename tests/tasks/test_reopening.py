@@ -17,7 +17,6 @@ import pytest
 import ucfh
 from support.reopening import trial
 from ucfh.tasks import file_lock
-from ucfh.tasks.sqlite_schema import upgrade
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5, "planning": "off"}
 
@@ -60,10 +59,6 @@ def export_over_itself(path: Path) -> None:
         task.export(alias, force=True)
 
 
-def upgrade_again(path: Path) -> None:
-    assert upgrade(str(path)) is None
-
-
 def open_after_failure(path: Path) -> None:
     with pytest.raises(ucfh.UnknownTask):
         ucfh.open_task(path, "missing", planning="off")
@@ -77,7 +72,6 @@ def open_after_failure(path: Path) -> None:
         read_as_log,
         begin_with_itself,
         export_over_itself,
-        upgrade_again,
         open_after_failure,
     ],
 )

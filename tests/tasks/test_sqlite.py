@@ -18,16 +18,12 @@ from typing import Any
 import pytest
 
 import ucfh
-from support.settings import TESTS
-from ucfh.tasks import file_lock, sql_schema
-from ucfh.tasks.records import WarmStart
-from ucfh.tasks.sql_schema import MIGRATIONS
+from ucfh.tasks import file_lock
+from ucfh.tasks.sql_schema import VERSION
 from ucfh.tasks.sql_transaction import LAST, PAID, STEP
 from ucfh.tasks.sqlite import SqliteStore
-from ucfh.tasks.sqlite_schema import APPLICATION, upgrade
+from ucfh.tasks.sqlite_schema import APPLICATION
 from ucfh.tasks.task import Task
-
-DATA = TESTS / "data"
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5, "planning": "off"}
 
@@ -106,102 +102,23 @@ def test_a_new_store_has_the_settings_it_needs(tmp_path: Path) -> None:
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("journal_mode", "synchronous", "application_id", "user_version")
             ]
-            assert found == ["wal", 2, APPLICATION, len(MIGRATIONS)]
+            assert found == ["wal", 2, APPLICATION, VERSION]
 
 
 # versions
 
 
-def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     open_shop(path).close()
-    set_pragma(path, "user_version", len(MIGRATIONS) + 1)
-    for call in (open_shop, lambda x: upgrade(str(x))):
-        with pytest.raises(ucfh.StoreError, match="made by a newer ucfh"):
-            call(path)
-
-
-def test_a_store_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
-    """What 0.9.0 wrote: nothing is lost, and plans go on."""
-    path = tmp_path / "calls.db"
-    connection = sqlite3.connect(path)
-    connection.executescript((DATA / "store-0.9.0.sql").read_text())
-    before = {x: connection.execute(f"SELECT * FROM {x}").fetchall() for x in ("events", "faults")}
-    connection.close()
-    with pytest.raises(ucfh.StoreError, match=r"schema 1, now \d+\): run `ucfh task upgrade"):
-        ucfh.open_task(path, "calls", planning="off")
-    assert upgrade(str(path)) == f"{path}.backup-v1"
-    with ucfh.open_task(path, "calls", planning="inline") as task:
-        assert isinstance(task.store, SqliteStore)
-        for table, rows in before.items():
-            assert task.store.query(f"SELECT * FROM {table}") == rows
-        assert task.store.beginnings(1) == [
-            WarmStart("calls go on as they did last year", {"new": [1, 1, 0]})
-        ]
-        assert [x.number for x in task.store.plans(1, 0)][-1] == 92
-        old = task.store.newest_policy(1)
-        assert old is not None
-        assert (old.actions.shape, old.best.shape, old.changed.shape) == ((3, 4), (3, 0), (3, 0))
-        known = task.certificate()
-        assert (known.episodes, round(known.gap, 4)) == (30, 2.816)  # without what was remembered
-        assert task.status().waiting == 3
-        assert len(task.decisions("lost")) == 2
-        for k in range(10):
-            task.tell(task.ask("new", f"later-{k}"), reward=0.5, done=True)
-        new = task.store.newest_policy(1)
-        assert new is not None
-        assert new.number > 92
-        assert (new.changed > 92).all()
-        assert task.check() == []
-
-
-NEW = "CREATE TABLE extras (task INTEGER)"
-
-
-@pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with an episode, of the version before this one."""
-    path = tmp_path / "shop.db"
-    with open_shop(path) as task:
-        task.ask("s", "e")
-    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, NEW))
-    return path
-
-
-def test_an_older_store_is_upgraded_when_asked_to(old: Path) -> None:
-    with pytest.raises(ucfh.StoreError, match=r"ucfh task upgrade .*shop\.db"):
-        open_shop(old)
-    before = sqlite3.connect(old).execute("SELECT * FROM events").fetchall()
-    copy = upgrade(str(old))
-    assert copy == f"{old}.backup-v{len(MIGRATIONS)}"
-    assert upgrade(str(old)) is None
-    with open_shop(old) as task:
-        assert task.ask("s", "e").t == 0
-        assert task.check() == []
-    kept = sqlite3.connect(copy)
-    assert kept.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
-    assert kept.execute("SELECT * FROM events").fetchall() == before
-
-
-def test_the_copy_of_an_upgrade_is_never_overwritten(old: Path) -> None:
-    copy = Path(f"{old}.backup-v{len(MIGRATIONS)}")
-    copy.write_text("precious")
-    with pytest.raises(ucfh.StoreError, match="exists: move it away"):
-        upgrade(str(old))
-    assert copy.read_text() == "precious"
-    with pytest.raises(ucfh.StoreError, match="ucfh task upgrade"):
-        open_shop(old)
-
-
-def test_an_upgrade_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_schema, "MIGRATIONS", (*MIGRATIONS, f"{NEW}; CREATE TABLE tasks(x)"))
-    with pytest.raises(ucfh.StoreError, match="already exists"):
-        upgrade(str(old))
-    monkeypatch.undo()
-    with open_shop(old) as task:
-        names = {row[0] for row in sqlite3.connect(old).execute("SELECT name FROM sqlite_master")}
-        assert "extras" not in names
-        assert task.check() == []
+    for version in (2, VERSION + 1):
+        set_pragma(path, "user_version", version)
+        with pytest.raises(ucfh.StoreError) as caught:
+            open_shop(path)
+        said = str(caught.value)
+        assert said.startswith(f"{path} has tables of version {version}, and this version of ucfh")
+        assert "Fix: export its log with the version of ucfh that made it" in said
+        assert "\n" not in said
 
 
 # locks

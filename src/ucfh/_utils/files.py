@@ -15,7 +15,6 @@ from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from ucfh._utils.interrupts import held
 from ucfh._utils.memory import check_memory
 from ucfh.exceptions import InputError, unknown
 
@@ -131,18 +130,17 @@ def replacing(path: AnyPath, force: bool = False) -> Iterator[Path]:
     refuse_existing(path, force)
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{os.urandom(8).hex()}{Path(path).suffix}")
-    with held():
-        try:
-            yield temporary
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())  # or a power cut may leave an empty file under the name
-            os.replace(temporary, target)
-            sync_folder(target)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # or a power cut may leave an empty file under the name
+        os.replace(temporary, target)
+        sync_folder(target)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def sync_folder(path: AnyPath) -> None:

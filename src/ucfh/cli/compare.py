@@ -89,7 +89,6 @@ def compare(
     """
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
-    from ucfh._utils.interrupts import exit_code
     from ucfh._utils.parallel import check_places
     from ucfh.comparison import frames
     from ucfh.comparison.runner import compare as compare_on
@@ -119,6 +118,8 @@ def compare(
             until_significant=until_significant, cluster=cluster,
         )  # fmt: skip
     result.problem = problem
+    if result.interrupted and not (result.outcomes or result.failures):
+        raise KeyboardInterrupt
     if json:
         about = {"problem": problem, "delta": delta, "scale": scale}
         print_json(about | summary(result) | {"seconds": perf_counter() - started})
@@ -137,12 +138,9 @@ def compare(
     for failure in result.failures:
         print(f"ucfh: {failure.agent}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     if result.interrupted:
-        print(
-            f"ucfh: interrupted; this is what was run until then: {result.complete} of {seeds} "
-            "seeds with all agents",
-            file=sys.stderr,
+        raise KeyboardInterrupt(
+            f"this is what was run until then: {result.complete} of {seeds} seeds with all agents"
         )
-        raise typer.Exit(exit_code())
     raise typer.Exit(INCOMPLETE if result.failures else 0)
 
 

@@ -171,7 +171,6 @@ def learn(
         )
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
-    from ucfh._utils.interrupts import exit_code
     from ucfh._utils.plugins import is_own
     from ucfh.algorithms.registry import make_agent
     from ucfh.io import policies
@@ -239,8 +238,7 @@ def learn(
         raise failed
     if run.interrupted:
         how = "" if save is None else f"; continue with --resume {save}"
-        print(f"ucfh: interrupted; this is what was run until then{how}", file=sys.stderr)
-        sys.exit(exit_code())
+        raise KeyboardInterrupt(f"this is what was run until then{how}")
     if run.certificate is not None and run.certificate.contradiction is not None:
         sys.exit(NOT_CERTIFIED)
 
@@ -309,11 +307,7 @@ def _begin_with(
 
 
 def _report(bar: ProgressBar, agent: Agent, most: int | None, method: str, run: Run) -> None:
-    """Show episodes, phase and what is left; from now on there is something to keep."""
-    from ucfh._utils.interrupts import check, keep
-
-    keep()
-    check()
+    """Show episodes, phase and what is left."""
     if not bar.watched:
         return
     done = 0.0

@@ -59,7 +59,6 @@ def learn_from(
 ) -> None:
     """Learn from an environment, or from a problem of which nothing is told."""
     from ucfh._utils import plotting
-    from ucfh._utils.interrupts import exit_code
     from ucfh.envs import log_writer, state_file
     from ucfh.envs.learning import LearningError, learn
     from ucfh.io import policies
@@ -114,18 +113,13 @@ def learn_from(
         raise fault
     if found.interrupted:
         how = "" if files.save is None else f"; continue with --resume {files.save}"
-        print(f"ucfh: interrupted; this is what was learned until then{how}", file=sys.stderr)
-        sys.exit(exit_code())
+        raise KeyboardInterrupt(f"this is what was learned until then{how}")
     if found.certificate.refuted:
         sys.exit(NOT_CERTIFIED)
 
 
 def _report(bar: ProgressBar, most: int | None, found: LearningResult) -> None:
-    """Show how the bounds close in; from now on there is something to keep."""
-    from ucfh._utils.interrupts import check, keep
-
-    keep()
-    check()
+    """Show how the bounds close in."""
     if not bar.watched:
         return
     # the gap falls about like a power of the episodes: so much of the way is done

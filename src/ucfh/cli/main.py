@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from ucfh._utils.interrupts import listening
 from ucfh.exceptions import InputError, unknown
 
 COMMANDS = (
@@ -24,8 +28,23 @@ One that has commands of its own lists them in PARTS.
 REMOVED = {
     "study": "python -m evaluation, in the source repository",
     "report": "make report, in the source repository",
+    "task upgrade": "ucfh task export with the version that made the store, then ucfh task import",
 }
 """Commands of earlier versions, and their replacements."""
+
+
+def _refuse_removed(name: str) -> None:
+    if name in REMOVED:
+        raise InputError(f"{name} was removed. Fix: run {REMOVED[name]}")
+
+
+class PartCommands(TyperGroup):
+    """Commands of a command, such as ``ucfh task``."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name."""
+        _refuse_removed(f"{ctx.info_name} {cmd_name}")
+        return super().get_command(ctx, cmd_name)
 
 
 class LazyCommands(TyperGroup):
@@ -37,12 +56,11 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """The command of that name."""
-        if cmd_name in REMOVED:
-            raise InputError(f"{cmd_name} was removed. Fix: run {REMOVED[cmd_name]}")
+        _refuse_removed(cmd_name)
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)
         module = import_module(f"ucfh.cli.{cmd_name}")
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone = typer.Typer(cls=PartCommands, add_completion=False, rich_markup_mode=None)
         command, parts = getattr(module, cmd_name), getattr(module, "PARTS", {})
         if parts:
             alone.callback(context_settings=SETTINGS)(command)
@@ -87,20 +105,50 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # names in a script that the terminal lacks
-    with listening():
-        _run(given or ["--help"])
+    with _terminable() as received:
+        try:
+            _run(given or ["--help"])
+        except KeyboardInterrupt as interrupt:
+            kept = f"; {interrupt}" if interrupt.args else ""
+            _fail(f"interrupted{kept}", 128 + (received or [signal.SIGINT])[0])
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does; yield the numbers of such signals."""
+    received: list[int] = []
+
+    def interrupt(number: int, _: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # it cannot handle signals
+        yield received
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(arguments: list[str]) -> NoReturn:
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=arguments, prog_name="ucfh", standalone_mode=False)
+        # not command.main: it ends at Ctrl-C without a word
+        with command.make_context("ucfh", arguments) as context:
+            command.invoke(context)
         if sys.stdout is not None:
             sys.stdout.flush()
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
     except InputError as error:
         _fail(str(error), 2)
     except MemoryError as error:
         _fail(f"the problem does not fit into memory ({error}): make it smaller", 2)
+    except BrokenPipeError:  # the reader is gone, and flushing at exit would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         _fail(f"cannot print the result: {error.strerror}", 2)
     except Exception as error:
@@ -109,7 +157,7 @@ def _run(arguments: list[str]) -> NoReturn:
         # how the parser says that an option or a value is wrong
         where = getattr(getattr(error, "ctx", None), "command_path", "ucfh")
         _fail(f"{error.format_message()} (see: {where} --help)", 2)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(0)
 
 
 def _fail(message: str, code: int) -> NoReturn:

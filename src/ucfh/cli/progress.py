@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ucfh._utils.interrupts import wipe
-
 CLEAR = "\r\x1b[2K\x1b[?25h"
 """Clears the line, and shows the cursor."""
 
@@ -25,7 +23,6 @@ class ProgressBar:
 
     def __enter__(self) -> ProgressBar:
         if self.watched:
-            wipe(CLEAR)
             sys.stderr.write("running ...\r")  # what is printed next is written over it
             sys.stderr.flush()
         return self
@@ -58,4 +55,3 @@ class ProgressBar:
             self._bar.stop()
         elif self.watched:
             sys.stderr.write(CLEAR)
-        wipe("")

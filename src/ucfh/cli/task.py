@@ -12,7 +12,7 @@ import typer
 
 from ucfh.cli.options import AsJson, MaxReturn, RewardLimits, read_range, read_segments
 from ucfh.cli.printing import print_json, print_lines, print_table
-from ucfh.cli.task_maintenance import certificate, check, export, import_log, upgrade
+from ucfh.cli.task_maintenance import certificate, check, export, import_log
 from ucfh.cli.task_options import (
     EpisodeName,
     StoreFile,
@@ -318,6 +318,5 @@ PARTS = {
     "export": export,
     "import": import_log,
     "check": check,
-    "upgrade": upgrade,
 }
 """The commands of ``ucfh task``, in the order of its help."""

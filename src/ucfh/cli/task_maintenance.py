@@ -1,4 +1,4 @@
-"""Commands of ``ucfh task`` that certify, export, import, check and upgrade."""
+"""Commands of ``ucfh task`` that certify, export, import and check."""
 
 from __future__ import annotations
 
@@ -185,24 +185,3 @@ def check(
                 print_lines({"check": line})
     if any(found.values()):
         raise typer.Exit(DAMAGED)
-
-
-def upgrade(store: StoreFile, json: AsJson = False) -> None:
-    """Bring an older store up to date.
-
-    First, a backup of a file is made beside it: STORE.backup-v1, or a later number. Of a PostgreSQL
-    database, make a backup with pg_dump before.
-
-    \b
-    Example:
-      ucfh task upgrade calls.db
-    """
-    from ucfh.tasks.opening import upgrade_store
-
-    done = upgrade_store(store)
-    if json:
-        print_json({"store": done.store, "copy": done.copy})
-        return
-    print_lines({"store": f"{done.store} is up to date{' now' if done.was_old else ''}"})
-    if done.copy is not None:
-        print_lines({"copy": done.copy})

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 
 from ucfh._utils.arrays import Bools
-from ucfh._utils.interrupts import check
 from ucfh._utils.validation import check_truth
 from ucfh.envs.environment import RunOutput, SteppedEnvironment
 from ucfh.envs.spaces import ENCODE, open_environment, plain, short
@@ -188,7 +187,6 @@ class Environment(SteppedEnvironment):
         path, begins = walk.path, walk.begins
         add_state, add_action, add_reward = path.append, walk.taken.append, walk.paid.append
         for _ in range(episodes):
-            check()
             try:
                 seen, info = reset(seed=self._seed)
             except Exception as error:

@@ -13,16 +13,16 @@ ends the loop: Ctrl-C, a limit, or a fault of the environment.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from ucfh._utils.defaults import ALPHA, DELTA
 from ucfh._utils.files import AnyPath, check_ending, refuse_existing
-from ucfh._utils.interrupts import check, deferring
 from ucfh._utils.memory import check_memory
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.auditing.e_process import Audit
@@ -30,10 +30,11 @@ from ucfh.auditing.report import AuditReport, report_of
 from ucfh.auditing.steps import passages_of
 from ucfh.certificate import Certificate
 from ucfh.envs.certificates import certificate_of_agent
-from ucfh.envs.environment import SteppedEnvironment
+from ucfh.envs.environment import RunOutput, SteppedEnvironment
 from ucfh.envs.log_writer import LogWriter
 from ucfh.envs.policy import LearnedPolicy
 from ucfh.envs.preparation import by_name, check_log, check_world_segments, open_world
+from ucfh.envs.simulated import SteppedMDP
 from ucfh.envs.state_file import ENDINGS, load, save
 from ucfh.exceptions import (
     ContradictionError,
@@ -46,6 +47,7 @@ from ucfh.mdp import MDP
 from ucfh.rewards import RewardRange
 from ucfh.sparse_counts import END, Steps
 
+T = TypeVar("T")
 OnPlan = Callable[["LearningResult"], None]
 BROKEN_OFF = (
     "no episode was broken off because of what would have followed (there are {}, before learning "
@@ -288,7 +290,7 @@ def learn(
         old = kept if resume is None else resume
         if old is not None:
             out.broken_off, out.truncated = load(old, agent, world, out.about(), out.audit)
-        with LogWriter(log, world, units, force, old is not None) as written, deferring():
+        with LogWriter(log, world, units, force, old is not None) as written:
             fault = _run(out, most, written, progress)
         if store is not None and out.contradiction is None and (out.has_data or fault is None):
             try:
@@ -305,47 +307,94 @@ def learn(
 def _run(
     out: LearningResult, most: int | None, written: LogWriter, progress: OnPlan | None
 ) -> InputError | None:
-    """Run episodes until the agent is done or something ends it; the fault, if there is one."""
+    """Run episodes until the agent is done or something ends it; the fault, if there is one.
+
+    KeyboardInterrupt reaches the main thread alone. Another one simulates, counts and plans, so
+    that Ctrl-C leaves no batch of episodes half-counted. An environment is stepped here: it may
+    wait for something, and Ctrl-C ends that.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return _run_batches(out, most, written, progress, thread)
+        except KeyboardInterrupt:  # between two batches, or before one was counted
+            out.interrupted = out.unfinished = True
+            thread.submit(_plan, out).result()
+            return None
+
+
+def _run_batches(
+    out: LearningResult,
+    most: int | None,
+    written: LogWriter,
+    progress: OnPlan | None,
+    thread: ThreadPoolExecutor,
+) -> InputError | None:
     world, agent = out.world, out.agent
     started = perf_counter()
     while not (agent.done or out.refuted) and (most is None or out.episodes < most):
         room = agent.room if most is None else min(agent.room, most - out.episodes)
-        ran = world.run(agent.experience, agent.actions.tolist(), room)
-        begun = perf_counter()
-        out.steps += len(ran.steps)
-        ran.fault = ran.fault or _contradiction(out, ran.steps)
-        final = ran.steps.following[ran.steps.t == out.horizon - 1]
-        out.truncated += int((final != END).sum())
-        out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
-        try:
-            written.write(ran.steps, out.episodes)
-        except InputError as error:  # a full disk costs no more than the log
-            ran.fault = ran.fault or error
-        planned = agent.observe(ran.steps)
-        if out.audit is not None:
-            out.audit.add(passages_of(ran.steps))
-        ending = ran.fault is not None or ran.interrupted
-        if ending and not planned:
-            agent.plan()
-        out.planning_seconds += perf_counter() - begun
+        batch = agent.experience, agent.actions.tolist(), room
+        if isinstance(world, SteppedMDP):
+            ran, interrupted = _complete(thread.submit(world.run, *batch))
+            ran.interrupted = interrupted
+        else:
+            ran = world.run(*batch)
+        planned, interrupted = _complete(thread.submit(_count, out, ran, written))
+        ran.interrupted |= interrupted
         out.seconds = perf_counter() - started
-        if planned or ending:
-            out.history.append((out.episodes, out.upper, out.lower, out.gap))
         try:
-            if planned and progress is not None and not ending:
+            if planned and progress is not None and ran.fault is None and not ran.interrupted:
                 progress(out)
-            check()
         except KeyboardInterrupt:
-            ran.interrupted = ending = True
+            ran.interrupted = True
         if isinstance(ran.fault, ContradictionError):
             out.contradiction = str(ran.fault)
-        if ending:
+        if ran.fault is not None or ran.interrupted:
+            if not planned:
+                _complete(thread.submit(_plan, out))
+            out.seconds = perf_counter() - started
             out.interrupted, out.fault = ran.interrupted, ran.fault is not None
             return ran.fault
     if out.episodes and (not out.history or out.history[-1][0] != out.episodes):
-        agent.plan()
-        out.history.append((out.episodes, out.upper, out.lower, out.gap))
+        _complete(thread.submit(_plan, out))
     return None
+
+
+def _complete(work: Future[T]) -> tuple[T, bool]:
+    """Return the result of work in another thread, and whether Ctrl-C was pressed meanwhile."""
+    try:
+        return work.result(), False
+    except KeyboardInterrupt:
+        return work.result(), True
+
+
+def _count(out: LearningResult, ran: RunOutput, written: LogWriter) -> bool:
+    """Count and log a batch of episodes; plan if that is due, and return whether it was."""
+    begun, agent = perf_counter(), out.agent
+    out.steps += len(ran.steps)
+    ran.fault = ran.fault or _contradiction(out, ran.steps)
+    final = ran.steps.following[ran.steps.t == out.horizon - 1]
+    out.truncated += int((final != END).sum())
+    out.unfinished = ran.fault is not None or ran.episodes < len(ran.steps.starts)
+    try:
+        written.write(ran.steps, out.episodes)
+    except InputError as error:  # a full disk costs no more than the log
+        ran.fault = ran.fault or error
+    planned = agent.observe(ran.steps)
+    if out.audit is not None:
+        out.audit.add(passages_of(ran.steps))
+    out.planning_seconds += perf_counter() - begun
+    if planned:
+        out.history.append((out.episodes, out.upper, out.lower, out.gap))
+    return planned
+
+
+def _plan(out: LearningResult) -> None:
+    """Plan from all that was seen, and add the bounds to the history."""
+    begun = perf_counter()
+    out.agent.plan()
+    out.planning_seconds += perf_counter() - begun
+    out.history.append((out.episodes, out.upper, out.lower, out.gap))
 
 
 def _contradiction(out: LearningResult, steps: Steps) -> ContradictionError | None:

@@ -101,7 +101,7 @@ def load(
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{path} is damaged ({error}): begin anew with another file") from error
     world.know(labels, agent.experience)
-    return int(head["broken_off"]), int(head.get("truncated", 0))
+    return int(head["broken_off"]), int(head["truncated"])
 
 
 def _read(text: str) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.resources import files
@@ -35,7 +34,6 @@ from ucfh.server.routes import ALL, JSON, Endpoint, Query, RequestContext, Route
 from ucfh.server.schemas import RequestError, refusal_of
 from ucfh.server.tokens import TokenFile
 from ucfh.tasks.errors import StoreFull, TaskError
-from ucfh.tasks.planner import TURN
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
@@ -110,7 +108,6 @@ class Service:
 
     def begin(self) -> None:
         """Begin to plan; in the event loop."""
-        sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
         if self.planners is not None:
             self.planners.start()
 

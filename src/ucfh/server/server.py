@@ -268,7 +268,6 @@ class _Warnings(logging.Handler):
 
 def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, planning: bool) -> None:
     """Serve a store until a signal comes; prints the address once requests are accepted."""
-    allow_files()
     service = Service(store, tokens, planning, _write_line)
     host, port = bound.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
@@ -298,10 +297,7 @@ def serve(store: TaskStore, bound: socket.socket, tokens: TokenFile | None, plan
     try:
         _Server(config, service, begun).run([bound])
     finally:
-        finished = service.close(GRACE)
-    if not finished:  # a plan takes long; all that was asked and told is in the store
-        sys.stdout.flush()
-        os._exit(0)
+        service.close(GRACE)  # a plan that takes longer is given up: its events are in the store
 
 
 def _write_line(text: bytes) -> None:
@@ -344,13 +340,3 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-def allow_files() -> None:
-    """Let this process have as many connections as the system allows."""
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

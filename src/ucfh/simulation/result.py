@@ -255,7 +255,7 @@ class Run:
             rows=[Phase(**dict(zip(columns, row, strict=True))) for row in rows],
             checkpoint=checkpoint,
             certificate=certificate,
-            problem=head.get("name", ""),  # not kept before version 0.12
+            problem=head["name"],
         )
 
     def __str__(self) -> str:

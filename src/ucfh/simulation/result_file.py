@@ -16,6 +16,8 @@ from ucfh.exceptions import InputError
 from ucfh.mdp import MDP, Problem
 
 ENDINGS = (".npz",)
+VERSION = 1
+"""The version of the file: a new number for every change, since no other is read."""
 Head = dict[str, Any]
 Arrays = dict[str, Any]
 Made = TypeVar("Made")
@@ -76,18 +78,23 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
 def write_run(path: AnyPath, head: Head, arrays: Arrays, force: bool = False) -> None:
     """Write a run to one .npz file: a head in JSON, and arrays by name; no pickles inside."""
     check_ending(path, ENDINGS)
-    text = np.array(json.dumps({"format": RUN_FORMAT, **head}))
+    text = np.array(json.dumps({"format": RUN_FORMAT, "format_version": VERSION, **head}))
     with replacing(path, force) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays, head=text)
 
 
 def read_run(path: AnyPath, build: Callable[[Head, Arrays], Made]) -> Made:
-    """What ``build`` makes of a run's file; an `InputError` if it is not one, or is truncated."""
+    """Return what ``build`` makes of a run's file; an `InputError` if it is not one."""
     arrays = read_arrays(path)
     try:
         head = json.loads(str(arrays.pop("head")))
         if head.pop("format") != RUN_FORMAT:
             raise KeyError(RUN_FORMAT)
-        return build(head, arrays)
+        if head.pop("format_version", None) == VERSION:
+            return build(head, arrays)
+        found = head["about"]["version"]
     except Exception as error:  # an archive of something else
         raise InputError(f"{path}: not a saved run, or damaged: save the run again") from error
+    raise InputError(
+        f"{path} was saved by ucfh {found}, whose files this version does not read. Fix: run again"
+    )

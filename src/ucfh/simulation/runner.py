@@ -7,6 +7,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from math import nan
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,9 @@ from ucfh.simulation.result_file import check_same, describe
 
 CHUNK_STEPS = 2_000_000
 """Steps walked between two reports of progress: about a twentieth of a second."""
+
+COPY_SECONDS = 0.5
+"""Seconds between two copies of the counts of a phase: Ctrl-C loses at most these."""
 
 FIRST_STEPS = 1_000
 """Steps that are walked at the beginning of a phase, if it may end within them."""
@@ -118,15 +122,21 @@ def simulate(
     agent.has_run = True
     spent = run.seconds
     while not run.final and not run.interrupted and (most is None or run.episodes < most):
-        if agent.wants is not None:
-            _ask(run, world, agent, rng)
-        elif not agent.done and method == "bulk" and agent.follow is not None:
-            _run_loop(run, world, agent, rng, most, progress, look)
-        elif not agent.done:
-            _run_phase(run, world, agent, rng, most, method, progress, look)
-        if agent.done:
-            _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon), look)
-            run.final, run.checkpoint = True, None
+        try:
+            if agent.wants is not None:
+                _ask(run, world, agent, rng)
+            elif not agent.done and method == "bulk" and agent.follow is not None:
+                _run_loop(run, world, agent, rng, most, progress, look)
+            elif not agent.done:
+                _run_phase(run, world, agent, rng, most, method, progress, look)
+            if agent.done:
+                _begin_phase(run, world, agent, mdp.table.rows_of(agent.policy, mdp.horizon), look)
+                run.final, run.checkpoint = True, None
+        except KeyboardInterrupt:  # while it plans: its counts may be half-updated
+            if run.checkpoint is None or not run.rows:
+                raise
+            agent.restore(deepcopy(run.checkpoint.agent))
+            run.interrupted = True
     run.certificate = agent.certificate
     if run.certificate is not None:
         run.policy = run.certificate.policy
@@ -241,37 +251,13 @@ def _run_phase(
     rows = world.mdp.table.rows_of(agent.policy, world.mdp.horizon)
     phase = _begin_phase(run, world, agent, rows, look)
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows) - 1)
-    few = max(1, FIRST_STEPS // world.mdp.horizon)
     while not run.interrupted and run.episodes != most:
         limits = agent.limits() or Limits(np.full(world.mdp.table.rows, NEVER), episodes=1)
         if world.is_final(rows, limits):
             run.final, run.checkpoint = True, None
             return
-        stretch = EpisodeBatch(Counts.zero(agent.problem))
         before = phase.episodes
-
-        def tick(stretch: EpisodeBatch = stretch, before: int = before) -> None:
-            phase.episodes = before + stretch.episodes
-            if progress is not None:
-                progress(run)
-
-        room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
-        try:
-            one_by_one = method == "step" or limits.watch is not None or limits.steps
-            one_by_one |= bool((limits.visits <= 0).any())
-            if not one_by_one and phase.episodes < few and _may_end(limits, room, few):
-                room.append(few - phase.episodes)
-                one_by_one = True
-            if one_by_one:
-                _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
-            else:
-                bulk = BulkPhase(world, rng, rows, limits, min(room, default=None), stretch)
-                try:
-                    bulk.run(tick)
-                finally:
-                    world.draw_rewards(rng, stretch.seen)
-        except KeyboardInterrupt:
-            run.interrupted = True
+        stretch = _run_stretch(run, phase, world, agent, rng, rows, limits, most, method, progress)
         phase.episodes = before + stretch.episodes
         if agent.observe(stretch.seen):
             if agent.updated >= 0:
@@ -280,6 +266,58 @@ def _run_phase(
                 )
                 phase.n = agent.visits_of(agent.updated)
             return
+
+
+def _run_stretch(
+    run: Run,
+    phase: Phase,
+    world: Simulator,
+    agent: Agent,
+    rng: np.random.Generator,
+    rows: Ints,
+    limits: Limits,
+    most: int | None,
+    method: str,
+    progress: OnRun | None,
+) -> EpisodeBatch:
+    """Follow the policy of a phase until a limit is reached, or Ctrl-C is pressed.
+
+    Counts and number of episodes agree while progress is reported, but not in between. So that
+    Ctrl-C in between keeps what was run, a copy is taken now and then.
+    """
+    stretch = EpisodeBatch(Counts.zero(agent.problem))
+    saved: EpisodeBatch | None = None
+    before, copied, reporting = phase.episodes, perf_counter(), False
+
+    def tick() -> None:
+        nonlocal saved, copied, reporting
+        reporting = True
+        phase.episodes = before + stretch.episodes
+        if progress is not None:
+            progress(run)
+        if perf_counter() - copied > COPY_SECONDS:
+            saved, copied = replace(stretch, seen=stretch.seen.copy()), perf_counter()
+        reporting = False
+
+    few = max(1, FIRST_STEPS // world.mdp.horizon)
+    room = [x for x in (limits.episodes, most and most - run.episodes) if x is not None]
+    one_by_one = method == "step" or limits.watch is not None or limits.steps
+    one_by_one |= bool((limits.visits <= 0).any())
+    if not one_by_one and phase.episodes < few and _may_end(limits, room, few):
+        room.append(few - phase.episodes)
+        one_by_one = True
+    try:
+        if one_by_one:
+            _walk_phase(world, rng, rows, limits, min(room, default=None), stretch, tick)
+        else:
+            BulkPhase(world, rng, rows, limits, min(room, default=None), stretch).run(tick)
+    except KeyboardInterrupt:
+        run.interrupted = True
+        if not reporting:
+            stretch = saved or EpisodeBatch(Counts.zero(agent.problem))
+    if not one_by_one:
+        world.draw_rewards(rng, stretch.seen)
+    return stretch
 
 
 def _may_end(limits: Limits, room: list[int], few: int) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ucfh._utils.files import AnyPath, check_path
 from ucfh.envs.spaces import short
 from ucfh.exceptions import unknown
 from ucfh.tasks.config import NEEDED, Declaration, check_name
 from ucfh.tasks.errors import TaskError, UnknownTask, decoding
-from ucfh.tasks.postgres_schema import is_address, masked
+from ucfh.tasks.postgres_schema import is_address
 from ucfh.tasks.sqlite import SqliteStore
-from ucfh.tasks.sqlite_schema import upgrade
 from ucfh.tasks.store import TaskStore
 from ucfh.tasks.task import Task
 
@@ -28,24 +27,6 @@ def open_store(store: AnyPath | TaskStore, create: bool = False) -> TaskStore:
 
         return PostgresStore(str(store), create)
     return SqliteStore(check_path(store), create)
-
-
-class Upgrade(NamedTuple):
-    """What became of an upgrade: of which store, whether it was old, and where its copy is."""
-
-    store: str
-    was_old: bool
-    copy: str | None
-
-
-def upgrade_store(store: str) -> Upgrade:
-    """Bring an older store up to date; a file is copied before."""
-    if is_address(store):
-        from ucfh.tasks.postgres import upgrade_database
-
-        return Upgrade(masked(store), upgrade_database(store), None)
-    copy = upgrade(store)
-    return Upgrade(store, copy is not None, copy)
 
 
 def open_task(

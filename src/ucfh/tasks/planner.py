@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 import os
 import socket
-import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -43,8 +42,6 @@ LEASE = 10.0
 """Seconds for which the right to plan lasts at least."""
 PLANS = 4
 """The right lasts that many times as long as the last plan took, if that is longer."""
-TURN = 0.0002
-"""Seconds after which another thread may run."""
 PACKING = 0.05
 """The part of its time, at most, for which a planner packs what it has learned."""
 REPORTING = 0.1
@@ -342,15 +339,10 @@ def unpacked(blob: bytes) -> dict[str, Any] | None:
 
 
 class PlannerThread(Thread):
-    """Lets a planner run beside other threads, until it is stopped. What fails is tried again.
-
-    Each statement that a call sends to the database lets other threads run, and then waits for its
-    turn. So that a call takes well below 5 ms, Python's threads take turns more often from now on.
-    """
+    """Lets a planner run beside other threads, until it is stopped. What fails is tried again."""
 
     def __init__(self, planner: TaskPlanner) -> None:
         super().__init__(name="ucfh-planner", daemon=True)
-        sys.setswitchinterval(min(sys.getswitchinterval(), TURN))
         self._planner, self._news, self._stop_now = planner, Event(), False
 
     def nudge(self) -> None:

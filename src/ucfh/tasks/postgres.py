@@ -29,7 +29,6 @@ from ucfh.tasks.postgres_schema import (
     masked,
     prepare,
     translated,
-    upgrade,
 )
 from ucfh.tasks.sql_reading import SqlReading, SqlRow
 from ucfh.tasks.sql_transaction import HEAD, SqlTransaction
@@ -167,9 +166,3 @@ class PostgresStore(SqlReading):
         for line in (*self._writers, *self._readers):
             with line.lock:
                 line.drop()
-
-
-def upgrade_database(address: str) -> bool:
-    """Bring the tables of a database up to date; whether they were old."""
-    with explained(address), connect(address) as connection:
-        return upgrade(connection, masked(address))

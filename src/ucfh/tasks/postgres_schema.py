@@ -15,9 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ucfh.tasks import sql_schema
 from ucfh.tasks.errors import StoreBusy, StoreError, StoreFull, TaskError
-from ucfh.tasks.sql_schema import check_version, migrate
+from ucfh.tasks.sql_schema import TABLES, VERSION, check_version, create_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -58,7 +57,7 @@ WORDS = (
     (r"\bBLOB\b", "BYTEA"),
 )
 """What PostgreSQL writes otherwise than SQLite."""
-NAMES = sorted(set(re.findall(r"CREATE (?:TABLE|INDEX) (\w+)", "".join(sql_schema.MIGRATIONS))))
+NAMES = sorted(set(re.findall(r"CREATE (?:TABLE|INDEX) (\w+)", TABLES)))
 FIND = """SELECT coalesce(k.nspname, current_schema()), k.nspname IS NOT NULL, array(
     SELECT c.relname::text FROM unnest($1::text[]) x JOIN pg_class c ON c.oid=to_regclass(x)
     JOIN pg_namespace n ON n.oid=c.relnamespace
@@ -208,7 +207,7 @@ def prepare(connection: Connection, store: str, create: bool) -> int:
             "`ucfh task create` or, in Python, with actions, horizon and epsilon"
         )
     if version == 0:
-        _migrate(connection, store)
+        _create_tables(connection, store)
     else:
         check_version(store, version)
     return _key(schema)
@@ -235,30 +234,18 @@ def _key(schema: str) -> int:
     return zlib.crc32(schema.encode()) - 2**31
 
 
-def _migrate(connection: Connection, store: str) -> None:
-    """Bring the tables up to date, all or nothing, unless another process does."""
+def _create_tables(connection: Connection, store: str) -> None:
+    """Create all tables, or none, unless another process does."""
     with connection.transaction():
         _, schema = read_version(connection, store)
         connection.execute(HOME, (schema,))
         connection.execute("SELECT pg_advisory_xact_lock($1::int4, -1)", (_key(schema),))
         version, _ = read_version(connection, store)
-        if version == 0:
-            connection.execute("CREATE TABLE ucfh_schema (version BIGINT NOT NULL)")
-            connection.execute("INSERT INTO ucfh_schema VALUES (0)")
-        migrate(version, lambda statement: connection.execute(translated(statement)))
+        if version != 0:
+            check_version(store, version)
+            return
+        connection.execute("CREATE TABLE ucfh_schema (version BIGINT NOT NULL)")
+        connection.execute("INSERT INTO ucfh_schema VALUES ($1)", (VERSION,))
+        create_tables(lambda statement: connection.execute(translated(statement)))
         for (table,) in connection.execute(WITH_TASKS, (NAMES,)).fetchall():
             connection.execute(f"ALTER TABLE {table} ALTER COLUMN task SET STATISTICS 0")
-        now = len(sql_schema.MIGRATIONS)
-        connection.execute("UPDATE ucfh_schema SET version=$1 WHERE version<$1", (now,))
-
-
-def upgrade(connection: Connection, store: str) -> bool:
-    """Bring old tables up to date, all or nothing; whether they were old."""
-    version, _ = read_version(connection, store)
-    if version == 0:
-        raise StoreError(f"{store} has no tables of tasks: check the address")
-    if version >= len(sql_schema.MIGRATIONS):
-        check_version(store, version)
-        return False
-    _migrate(connection, store)
-    return True

@@ -71,8 +71,8 @@ class StoredPolicy(NamedTuple):
 
     Attributes:
         actions: (H, S) what to do next, which is to learn from it, by number.
-        best: (H, S) the policy that the bounds are about; S is 0 if an older ucfh made the plan.
-        changed: (H, S) the number of the plan that last changed an action of it; S as above.
+        best: (H, S) the policy that the bounds are about.
+        changed: (H, S) the number of the plan that last changed an action of it.
         summary: the bounds.
 
     """

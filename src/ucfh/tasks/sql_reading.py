@@ -149,10 +149,10 @@ def sealed(text: str) -> str:
 
 
 def unsealed(kept: str) -> str:
-    """The text that was sealed; stores of earlier versions have JSON without a checksum."""
-    if not kept.startswith(("{", "[")) and sealed(kept[9:]) != kept:
+    """Return the text that was sealed; raise ValueError if it was changed."""
+    if sealed(kept[9:]) != kept:
         raise ValueError("a checksum does not match")
-    return kept if kept.startswith(("{", "[")) else kept[9:]
+    return kept[9:]
 
 
 def states_of(rows: Sequence[SqlRow], after: int) -> list[StateRecord]:
@@ -172,12 +172,9 @@ def policy_of(rows: Sequence[SqlRow]) -> StoredPolicy | None:
     if not rows:
         return None
     number, made, known, episodes, summary, width, actions, best, changed = rows[0]
-    table = unpack_table(actions, width)
     return StoredPolicy(
-        number, made, known, episodes, table,
-        table[:, :0] if best is None else unpack_table(best, width),
-        table[:, :0] if changed is None else unpack_table(changed, width),
-        summary_of(summary),
+        number, made, known, episodes, unpack_table(actions, width),
+        unpack_table(best, width), unpack_table(changed, width), summary_of(summary),
     )  # fmt: skip
 
 

@@ -3,8 +3,6 @@
 The file is read through SQLite alone. SQLite's locks are POSIX locks, and closing any other
 descriptor of the file drops all of them that the process holds: then another process takes itself
 for the last one, and removes the write-ahead log in use.
-
-`upgrade` brings an older store up to date, and makes a backup of it before.
 """
 
 from __future__ import annotations
@@ -13,16 +11,15 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
 
-from ucfh._utils.files import sync_folder
-from ucfh.tasks import file_lock, sql_schema
+from ucfh.tasks import file_lock
 from ucfh.tasks.errors import StoreBusy, StoreError, StoreFull, TaskError, damaged
 from ucfh.tasks.file_lock import FileLock
-from ucfh.tasks.sql_schema import check_version, migrate
+from ucfh.tasks.sql_schema import VERSION, check_version, create_tables
 
 APPLICATION = 0x55434648  # "UCFH"
 CACHE = 32_000
@@ -138,12 +135,12 @@ def create_file(where: str, path: str) -> None:
 
 
 def prepare(connection: sqlite3.Connection, path: str, create: bool) -> None:
-    """Make the tables in an empty file, or check those of an old one; call it with the lock."""
+    """Make the tables in an empty file, or check their version; call it with the lock."""
     version = read_version(connection, path)
     if version == 0:
         if not create:
             raise StoreError(f"{path} is empty: pass the store of a task")
-        _migrate(connection, 0)
+        _create_tables(connection)
     else:
         check_version(path, version)
     if connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
@@ -167,63 +164,15 @@ def read_version(connection: sqlite3.Connection, path: str) -> int:
     return int(version)
 
 
-def _migrate(connection: sqlite3.Connection, version: int) -> None:
-    """Bring a schema up to date, all or nothing."""
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create all tables, or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        migrate(version, connection.execute)
+        create_tables(connection.execute)
         connection.execute(f"PRAGMA application_id={APPLICATION}")
-        connection.execute(f"PRAGMA user_version={len(sql_schema.MIGRATIONS)}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def upgrade(path: str) -> str | None:
-    """Bring an old store up to date after a backup; the backup's path, None if it is new.
-
-    The backup is PATH.backup-v1 and so on; one that is there is never overwritten.
-    """
-    check_name(path, create=False)
-    lock = FileLock(f"{os.path.realpath(path)}-lock")
-    try:
-        with opening(path, lock):
-            connection = connect(os.path.realpath(path))
-            try:
-                version = read_version(connection, path)
-                if version == 0:
-                    raise StoreError(f"{path} is empty: pass the store of a task")
-                if version >= len(sql_schema.MIGRATIONS):
-                    check_version(path, version)
-                    return None
-                copy = f"{path}.backup-v{version}"
-                _back_up(connection, copy)
-                _migrate(connection, version)
-                return copy
-            finally:
-                connection.close()
-    finally:
-        lock.close()
-
-
-def _back_up(connection: sqlite3.Connection, copy: str) -> None:
-    if os.path.exists(copy):
-        raise StoreError(f"{copy} exists: move it away, it is the copy of an earlier upgrade")
-    half = f"{copy}.half"
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(half)  # of an upgrade that was killed
-        create_file(half, half)
-        target = sqlite3.connect(half)
-        try:
-            connection.backup(target)
-        finally:
-            target.close()
-        os.replace(half, copy)  # what SQLite has committed is on the disk
-        sync_folder(copy)
-    except (sqlite3.Error, OSError) as error:
-        with suppress(OSError):
-            os.unlink(half)
-        raise StoreError(f"cannot write {copy} ({error}): the store was left as it is") from None
