@@ -1,20 +1,13 @@
-"""Stores with flipped bits, zeroed pages or a cut end, and what calls on them say.
-
-PYTHONPATH=src:tests python -m support.damaging 800
-"""
-
+"""Stores with flipped bits, zeroed pages or a cut end, and the results of calls on them."""
 from __future__ import annotations
 
 import signal
-import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import ucfh
@@ -154,26 +147,3 @@ def _copy(data: bytes, folder: Path) -> Path:
         Path(f"{path}{ending}").unlink(missing_ok=True)
     path.write_bytes(data)
     return path
-
-
-def main(count: int, seed: int) -> None:
-    """Print what was found."""
-    with TemporaryDirectory() as folder:
-        found = fuzz(Path(folder), count, seed)
-    wrong: Counter[str] = Counter()
-    silent = []
-    for number, kind, right, x in found:
-        wrong.update(set(x.wrong))
-        if x.bounds is not None and x.bounds != right:
-            silent.append((number, kind, right, x.bounds, x.found[:1], list(x.refused.items())[:1]))
-    hung = sum("hangs" in str(x.wrong) for *_, x in found)
-    print(f"{count} stores, {hung} hung, {sum(bool(x.wrong) for *_, x in found)} wrong")
-    for what, n in wrong.most_common():
-        print(f"{n:5} {what}")
-    print(f"other bounds: {len(silent)}")
-    for line in silent:
-        print("   ", *line)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -6,9 +6,7 @@
     web     2 processes x 4 threads, each opens the task anew for every request
 
 Every acknowledged call is written to a ledger before the next one. `trial` runs one program on a
-new store and compares the ledgers with the store afterwards. By hand:
-
-    PYTHONPATH=src:tests python -m support.reopening web 20
+new store and compares the ledgers with the store afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -183,7 +180,7 @@ def trial(scenario: str, folder: Path, requests: int | None = None) -> Trial:
     for name in TASKS[: 3 - count]:
         ucfh.open_task(store, name, **DECLARED).close()
     ledgers = [folder / f"ledger{i}" for i in range(count)]
-    words = [sys.executable, "-m", "support.reopening", "--child", scenario, store, str(requests)]
+    words = [sys.executable, "-m", "support.reopening", scenario, store, str(requests)]
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     children = [
         subprocess.Popen(
@@ -196,30 +193,18 @@ def trial(scenario: str, folder: Path, requests: int | None = None) -> Trial:
     return found._replace(errors=[*found.errors, *(x.splitlines()[-1] for x in said if x)])
 
 
-def main(words: list[str]) -> None:
-    """Be a child, or run trials and print what they lose."""
-    if words[0] == "--child":
-        scenario, store, requests, path = words[1:]
-        ledger = Ledger(path)
-        if scenario == "status":
-            run_status(store, ledger)
-        elif scenario == "visit":
-            run_status(store, ledger, visit)
-        elif scenario == "shell":
-            run_shell(store, ledger, int(requests))
-        else:
-            run_web(store, ledger, int(requests))
-        return
-    scenario, runs = words[0], int(words[1])
-    failed = 0
-    for run in range(runs):
-        with TemporaryDirectory() as folder:
-            found = trial(scenario, Path(folder), *map(int, words[2:]))
-        failed += not found.clean
-        first = [x[:150] for x in (*found.damage, *found.errors)[:2]]
-        print(f"{scenario} {run}: {found.acknowledged} acks, {found.lost} lost, {first}")
-    print(f"{scenario}: {failed} of {runs} runs lost data, failed or damaged the store")
+def main(scenario: str, store: str, requests: str, path: str) -> None:
+    """Run a program as a child process."""
+    ledger = Ledger(path)
+    if scenario == "status":
+        run_status(store, ledger)
+    elif scenario == "visit":
+        run_status(store, ledger, visit)
+    elif scenario == "shell":
+        run_shell(store, ledger, int(requests))
+    else:
+        run_web(store, ledger, int(requests))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])
