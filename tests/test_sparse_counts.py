@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oracles.open_world import SlowExperience, Step, assert_same, steps_of
 from ucfh._utils.arrays import Bools
-from ucfh.sparse_counts import ARRAYS, END, LOSSES, LOST, SparseCounts
+from ucfh.sparse_counts import ARRAYS, END, LOST, SparseCounts
 
 EXACT = settings(deadline=None, max_examples=150)
 
@@ -153,18 +153,6 @@ def test_without_what_was_lost_it_is_as_if_that_had_not_been_taken(
     for name in ARRAYS:  # a copy
         np.testing.assert_array_equal(getattr(data, name), before[name])
     assert not found.lost.any()
-
-
-def test_what_was_saved_before_anything_could_be_lost_is_restored() -> None:
-    data, again = SparseCounts(3, 2), SparseCounts(3, 2)
-    s = data.find()
-    data.add(steps_of([(0, s, 1, 0.5, s), (1, s, 0, 0.5, END)], [s]))
-    kept = data.state()
-    again.restore({name: array for name, array in kept.items() if name not in LOSSES})
-    again.add(steps_of([(0, s, 0, 0.25, LOST), (0, s, 0, np.nan, LOST)], [s, s]))
-    assert (again.visits.tolist(), again.lost.tolist()) == ([1, 1], [2, 0])
-    assert (again.lost_least.tolist(), again.lost_most.tolist()) == ([0.25, 1], [0.25, 0])
-    assert (again.lost_unpaid.tolist(), again.last_lost.tolist()) == ([1, 0], [1, 0])
 
 
 def test_rows_keep_their_numbers_when_states_are_found() -> None:

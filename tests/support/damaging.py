@@ -1,4 +1,5 @@
 """Stores with flipped bits, zeroed pages or a cut end, and the results of calls on them."""
+
 from __future__ import annotations
 
 import signal
