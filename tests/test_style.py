@@ -26,7 +26,7 @@ STEMS = (
 )
 BRITISH = [
     r"(?:behavi|col|fav|hon|lab|neighb)our\w*",
-    r"\w*(?:cancel|label|model|signal|travel)l(?:ed|ing)",
+    r"\w*(?:label|model|signal|travel)l(?:ed|ing)",
     rf"\w*(?:{STEMS})is(?:e[drs]?|ers|ing|ations?)", r"(?:re)?analys(?:ed?|ing)", "centre[ds]?",
     "artefacts?", "defence", "licence[ds]?", "practise[ds]?",
 ]  # fmt: skip
